@@ -1,0 +1,100 @@
+"""A channel: a platform adapter that translates at the edge. It knows no group and no session.
+
+A channel is a class with `listen` and `send`; every other method is optional and says when to leave it out. Its file
+holds its settings, its features and its pure `read_…` and `render_…` functions. Several instances of one channel may
+run (two bots); `instance` tells them apart and is part of a room's key.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from gatepost.core.clock import Clock
+from gatepost.core.registry import Registry
+from gatepost.core.settings import Config, Setting
+from gatepost.messages.inbound import Inbound, Receipt
+from gatepost.messages.outbound import Feature, Outbound
+
+Receive = Callable[[Inbound], Awaitable[Receipt]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a channel is made with."""
+
+    instance: str
+    config: Config
+    clock: Clock
+
+
+class Channel(Protocol):
+    def __init__(self, around: Surroundings) -> None: ...
+
+    async def listen(self, receive: Receive) -> None:
+        """Run until cancelled. When `receive` returns, the event is durable: only then tell the platform so."""
+        ...
+
+    async def send(self, address: str, message: Outbound) -> str:
+        """Bring about one effect and return the platform's id of it.
+
+        Raise Unavailable (with `retry_after` if told; `uncertain=True` if it may have happened), Unsupported, or any
+        other GatepostError for a refusal that no retry will change.
+        """
+        ...
+
+
+@runtime_checkable
+class Types(Protocol):
+    """Optional: shows that somebody is at work. Leave it out if the platform has no such sign."""
+
+    async def typing(self, address: str, thread: str, on: bool) -> None: ...
+
+
+@runtime_checkable
+class LooksUp(Protocol):
+    """Optional: tells whether an effect with this key reached the platform. Leave it out if it cannot be known."""
+
+    async def look_up(self, address: str, key: str) -> str | None:
+        """The platform id if it is there, None if it certainly is not."""
+        ...
+
+
+@runtime_checkable
+class Splits(Protocol):
+    """Optional: the longest text the platform takes in one message, in characters."""
+
+    max_text: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelKind:
+    """A registered channel class, with what its file declares."""
+
+    name: str
+    make: Callable[[Surroundings], Channel]
+    features: frozenset[Feature]
+    settings: tuple[Setting[Any], ...] = ()
+    max_text: int = 0  # 0: no limit
+    always: bool = False  # runs without being switched on
+
+
+CHANNELS: Registry[ChannelKind] = Registry("channel")
+
+
+def channel(
+    name: str,
+    *,
+    features: frozenset[Feature] = frozenset(),
+    settings: tuple[Setting[Any], ...] = (),
+    max_text: int = 0,
+    always: bool = False,
+    registry: Registry[ChannelKind] = CHANNELS,
+) -> Callable[[type], type]:
+    """Register a channel class under its platform's name."""
+
+    def register(cls: type) -> type:
+        kind = ChannelKind(name=name, make=cls, features=features, settings=settings, max_text=max_text, always=always)
+        registry.add(name, kind, origin=cls.__module__)
+        return cls
+
+    return register

@@ -1,0 +1,37 @@
+"""Bells: who is told that there is something to look at. A ring carries no content; whoever hears it looks in the store.
+
+Lost rings cost time, never a message: everybody who listens also looks every few seconds.
+"""
+
+from collections.abc import Callable
+
+
+class Bells:
+    def __init__(self) -> None:
+        self._sessions: list[Callable[[str], None]] = []
+        self._rooms: list[Callable[[str, str], None]] = []
+        self._tools: list[Callable[[str | None], None]] = []
+
+    def on_session(self, hear: Callable[[str], None]) -> None:
+        self._sessions.append(hear)
+
+    def on_room(self, hear: Callable[[str, str], None]) -> None:
+        self._rooms.append(hear)
+
+    def on_tools(self, hear: Callable[[str | None], None]) -> None:
+        self._tools.append(hear)
+
+    def session(self, session_id: str) -> None:
+        """A session has something queued."""
+        for hear in self._sessions:
+            hear(session_id)
+
+    def room(self, instance: str, address: str) -> None:
+        """A room has something to go out."""
+        for hear in self._rooms:
+            hear(instance, address)
+
+    def tools(self, folder: str | None = None) -> None:
+        """What a group may call has changed (None: any group's)."""
+        for hear in self._tools:
+            hear(folder)

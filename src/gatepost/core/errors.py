@@ -1,0 +1,53 @@
+"""The five kinds of error, named by who acts on them. Each carries its facts as attributes.
+
+An error's text is written for a person: it names the thing and the way out. Tracebacks are for logs.
+"""
+
+
+class GatepostError(Exception):
+    """Anything that this program says no with. Never raised itself."""
+
+
+class SetupError(GatepostError):
+    """The operator acts: a setting, a file, a port or a package is wrong."""
+
+
+class Refused(GatepostError):
+    """The caller may not do this to that target, and is not told more."""
+
+    def __init__(self, caller: str, action: str, target: str = "", why: str = "") -> None:
+        on = f" on {target}" if target else ""
+        super().__init__(f"{caller} may not {action}{on}" + (f": {why}" if why else ""))
+        self.caller, self.action, self.target, self.why = caller, action, target, why
+
+
+class Invalid(Refused):
+    """The caller's own words are wrong: a field is missing, malformed or out of the possible."""
+
+    def __init__(self, field: str, why: str) -> None:
+        GatepostError.__init__(self, f"{field}: {why}" if field else why)
+        self.caller, self.action, self.target, self.why = "", "", field, why
+
+
+class Unsupported(GatepostError):
+    """The agent acts: this channel cannot do that; the hint names a call that would work."""
+
+    def __init__(self, verb: str, platform: str, hint: str = "") -> None:
+        super().__init__(f"unsupported: {verb} on {platform}" + (f"\nhint: {hint}" if hint else ""))
+        self.verb, self.platform, self.hint = verb, platform, hint
+
+
+class Unavailable(GatepostError):
+    """Nobody acts, we wait: the other side is away. `uncertain` means that it may have done the thing all the same."""
+
+    def __init__(self, what: str, why: str = "", *, retry_after: float | None = None, uncertain: bool = False) -> None:
+        super().__init__(f"{what} is unavailable" + (f": {why}" if why else ""))
+        self.what, self.why, self.retry_after, self.uncertain = what, why, retry_after, uncertain
+
+
+class NotFound(GatepostError):
+    """The caller named something that is not there."""
+
+    def __init__(self, kind: str, name: str, hint: str = "") -> None:
+        super().__init__(f"no {kind} named {name!r}" + (f"; {hint}" if hint else ""))
+        self.kind, self.name, self.hint = kind, name, hint

@@ -1,0 +1,96 @@
+"""The home: where everything lies, and who may look. See `docs/concepts.md` for the tree.
+
+When the daemon is root, sandboxes run as a uid of their own, which must be able to pass through the home (0711) and
+to nothing but what is given to it. When the daemon is an ordinary user, folders are 0700.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatepost.core.errors import SetupError
+
+LONGEST_SOCKET_PATH = 107  # bytes; the kernel's sun_path with its NUL
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    path: Path
+
+    @property
+    def store(self) -> Path:
+        return self.path / "gatepost.db"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "gatepost.lock"
+
+    @property
+    def pid_file(self) -> Path:
+        return self.path / "gatepost.pid.json"
+
+    @property
+    def control(self) -> Path:
+        return self.run / "control.sock"
+
+    @property
+    def run(self) -> Path:
+        return self.path / "run"
+
+    @property
+    def groups(self) -> Path:
+        return self.path / "groups"
+
+    @property
+    def sessions(self) -> Path:
+        return self.path / "sessions"
+
+    @property
+    def plugins(self) -> Path:
+        return self.path / "plugins"
+
+    @property
+    def media(self) -> Path:
+        """The deliveries' own copies of files, which no sandbox can reach."""
+        return self.path / "media"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    def sockets_of(self, session_id: str) -> Path:
+        """A session's sockets: a short name, because a socket path has 107 bytes."""
+        return self.run / "s" / session_id[-8:]
+
+    def session(self, session_id: str) -> Path:
+        return self.sessions / session_id
+
+    def group(self, folder: str) -> Path:
+        return self.groups / folder
+
+    def prepare(self) -> None:
+        """Make the tree with its modes. Ours to change only where we made it or the modes are wider than they should be."""
+        passable = 0o711 if os.geteuid() == 0 else 0o700
+        for folder, mode in (
+            (self.path, passable),
+            (self.run, passable),
+            (self.run / "s", passable),
+            (self.groups, passable),
+            (self.sessions, passable),
+            (self.plugins, passable),
+            (self.media, 0o700),
+            (self.logs, 0o700),
+        ):
+            try:
+                folder.mkdir(mode=mode, parents=folder == self.path, exist_ok=True)
+                folder.chmod(mode)
+            except OSError as error:
+                raise SetupError(f"{folder} cannot be used as part of the home: {error.strerror}") from None
+        for kind in ("channels", "tools", "providers", "sandboxes"):
+            (self.plugins / kind).mkdir(exist_ok=True)
+
+
+def find(given: str | None = None) -> Home:
+    """`--home`, else GATEPOST_HOME, else ~/.gatepost."""
+    chosen = given or os.environ.get("GATEPOST_HOME") or "~/.gatepost"
+    return Home(Path(chosen).expanduser().absolute())

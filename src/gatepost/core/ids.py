@@ -1,0 +1,27 @@
+"""Identifiers: a prefix that tells the kind, then time-ordered base-32, so that ids sort by age and read aloud well."""
+
+import os
+import secrets
+import time
+
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def _base32(value: int, width: int) -> str:
+    out = []
+    for _ in range(width):
+        out.append(ALPHABET[value & 31])
+        value >>= 5
+    return "".join(reversed(out))
+
+
+def new(prefix: str) -> str:
+    """`s-01j8…`: 9 characters of milliseconds, 9 of randomness (45 bits each)."""
+    moment = time.time_ns() // 1_000_000
+    noise = int.from_bytes(os.urandom(6), "big")
+    return f"{prefix}-{_base32(moment, 9)}{_base32(noise, 9)}"
+
+
+def token(size: int = 32) -> str:
+    """A secret that may stand in a URL."""
+    return secrets.token_urlsafe(size)

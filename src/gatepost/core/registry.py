@@ -1,0 +1,100 @@
+"""Plug-ins are found by listing folders: the package's own first, then the home's. Nobody imports a plug-in by name.
+
+A registry lives in its contract and is filled by a decorator while a file is imported. A second thing of the same
+name stops the start. Flows take a registry as an argument, so that a test can give them a small one.
+"""
+
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Generic, TypeVar
+
+from gatepost.core.errors import NotFound, SetupError
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Things of one kind by name, each with the file that it came from."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._things: dict[str, T] = {}
+        self._origin: dict[str, str] = {}
+
+    def add(self, name: str, thing: T, origin: str) -> None:
+        if name in self._things:
+            raise SetupError(
+                f"two {self.kind}s are named {name!r}: {self._origin[name]} and {origin}; rename or remove one of them"
+            )
+        self._things[name] = thing
+        self._origin[name] = origin
+
+    def drop(self, name: str) -> None:
+        self._things.pop(name, None)
+        self._origin.pop(name, None)
+
+    def origin(self, name: str) -> str:
+        return self._origin[name]
+
+    def __getitem__(self, name: str) -> T:
+        try:
+            return self._things[name]
+        except KeyError:
+            known = ", ".join(sorted(self._things)) or "none"
+            raise NotFound(self.kind, name, f"there are: {known}") from None
+
+    def get(self, name: str) -> T | None:
+        return self._things.get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._things
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._things))
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+    def items(self) -> list[tuple[str, T]]:
+        return sorted(self._things.items())
+
+
+def load_package(package: str) -> list[ModuleType]:
+    """Import every module of a plug-in package; each registers itself."""
+    root = importlib.import_module(package)
+    names = sorted(info.name for info in pkgutil.iter_modules(root.__path__))
+    return [importlib.import_module(f"{package}.{name}") for name in names]
+
+
+def load_folder(folder: Path, kind: str) -> list[ModuleType]:
+    """Import every file (or package) of a plug-in folder outside the package; a broken one stops the start by name."""
+    if not folder.is_dir():
+        return []
+    loaded = []
+    for path in sorted(folder.iterdir()):
+        entry = path / "__init__.py" if path.is_dir() else path
+        if path.name.startswith((".", "_")) or entry.suffix != ".py" or not entry.is_file():
+            continue
+        loaded.append(_load_file(f"gatepost_plugins.{kind}.{path.stem}", entry))
+    return loaded
+
+
+def _load_file(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise SetupError(f"{path} cannot be imported as a plug-in")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except SetupError:
+        raise
+    except Exception as error:
+        del sys.modules[name]
+        raise SetupError(f"plug-in {path} does not load: {type(error).__name__}: {error}") from error
+    return module

@@ -1,0 +1,186 @@
+"""Settings are declared where they are read and listed here. Values come from, in rising order: the default,
+`gatepost.toml` in the home, the environment (`GATEPOST_…`), the command line.
+
+An unknown key is an error with its dotted path. `docs/settings.md` is printed from the declarations.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar, overload
+
+from gatepost.core.errors import SetupError
+from gatepost.core.registry import Registry
+
+T = TypeVar("T")
+
+SETTINGS: Registry["Setting[Any]"] = Registry("setting")
+
+
+@dataclass(frozen=True, eq=False)
+class Setting(Generic[T]):
+    """One declared setting: its dotted name is its key in the file and, upper-cased, in the environment."""
+
+    name: str
+    default: T
+    read: Callable[[Any], T]
+    help: str
+    variable: str
+    choices: tuple[str, ...] = ()
+    secret: bool = False
+
+    def parse(self, raw: Any, where: str) -> T:
+        try:
+            value = self.read(raw)
+        except (ValueError, TypeError) as error:
+            raise SetupError(f"{where}: {self.name} = {raw!r} is not valid: {error}") from None
+        if self.choices and value not in self.choices:
+            raise SetupError(f"{where}: {self.name} = {raw!r} is not one of {', '.join(self.choices)}")
+        return value
+
+
+def _read_bool(raw: Any) -> bool:
+    if isinstance(raw, bool):
+        return raw
+    word = str(raw).strip().lower()
+    if word in ("1", "true", "yes", "on"):
+        return True
+    if word in ("0", "false", "no", "off", ""):
+        return False
+    raise ValueError("expected true or false")
+
+
+def _read_text(raw: Any) -> str:
+    if isinstance(raw, (dict, list)):
+        raise ValueError("expected text")
+    return str(raw)
+
+
+def _read_number(kind: type) -> Callable[[Any], Any]:
+    def read(raw: Any) -> Any:
+        if isinstance(raw, bool):
+            raise ValueError("expected a number")
+        value = kind(raw)
+        if value < 0:
+            raise ValueError("expected a number that is not negative")
+        return value
+
+    return read
+
+
+def _read_list(raw: Any) -> tuple[str, ...]:
+    if isinstance(raw, str):
+        return tuple(part.strip() for part in raw.split(",") if part.strip())
+    if isinstance(raw, (list, tuple)):
+        return tuple(str(part) for part in raw)
+    raise ValueError("expected a list")
+
+
+@overload
+def setting(name: str, default: bool, *, help: str, variable: str = "") -> Setting[bool]: ...
+@overload
+def setting(name: str, default: int, *, help: str, variable: str = "") -> Setting[int]: ...
+@overload
+def setting(name: str, default: float, *, help: str, variable: str = "") -> Setting[float]: ...
+@overload
+def setting(
+    name: str, default: str = "", *, help: str, variable: str = "", choices: tuple[str, ...] = (), secret: bool = False
+) -> Setting[str]: ...
+@overload
+def setting(name: str, default: tuple[str, ...], *, help: str, variable: str = "") -> Setting[tuple[str, ...]]: ...
+def setting(
+    name: str,
+    default: Any = "",
+    *,
+    help: str,
+    variable: str = "",
+    choices: tuple[str, ...] = (),
+    secret: bool = False,
+) -> Setting[Any]:
+    """Declare a setting. Its type is that of its default."""
+    readers: dict[type, Callable[[Any], Any]] = {
+        bool: _read_bool,
+        int: _read_number(int),
+        float: _read_number(float),
+        str: _read_text,
+        tuple: _read_list,
+    }
+    declared = Setting(
+        name=name,
+        default=default,
+        read=readers[type(default)],
+        help=help,
+        variable=variable or "GATEPOST_" + name.upper().replace(".", "_").replace("-", "_"),
+        choices=choices,
+        secret=secret,
+    )
+    SETTINGS.add(name, declared, origin=help)
+    return declared
+
+
+class Config:
+    """The values in force. `config[SETTING]` is typed by the setting."""
+
+    def __init__(self, values: Mapping[str, Any] | None = None, sources: Mapping[str, str] | None = None) -> None:
+        self._values = dict(values or {})
+        self._sources = dict(sources or {})
+
+    def __getitem__(self, key: Setting[T]) -> T:
+        value: T = self._values.get(key.name, key.default)
+        return value
+
+    def source(self, key: Setting[Any]) -> str:
+        """Where the value came from: default, a file, a variable, the command line."""
+        return self._sources.get(key.name, "default")
+
+    def with_values(self, values: Mapping[str, Any], source: str) -> "Config":
+        return Config({**self._values, **values}, {**self._sources, **dict.fromkeys(values, source)})
+
+
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            flat.update(_flatten(value, f"{prefix}{key}."))
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def _nearest(name: str) -> str:
+    near = difflib.get_close_matches(name, list(SETTINGS), n=1)
+    return f"; did you mean {near[0]!r}?" if near else "; `gatepost settings` lists all"
+
+
+def load(home: Path, environ: Mapping[str, str] | None = None, given: Mapping[str, Any] | None = None) -> Config:
+    """Read the home's file and the environment; refuse what nobody declared. Plug-ins must be loaded before."""
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    path = home / "gatepost.toml"
+    for name, raw in _read_file(path).items():
+        if name not in SETTINGS:
+            raise SetupError(f"{path}: unknown setting {name!r}{_nearest(name)}")
+        values[name], sources[name] = SETTINGS[name].parse(raw, str(path)), str(path)
+    env = os.environ if environ is None else environ
+    for name, declared in SETTINGS.items():
+        if declared.variable in env:
+            values[name] = declared.parse(env[declared.variable], declared.variable)
+            sources[name] = declared.variable
+    for name, raw in (given or {}).items():
+        values[name], sources[name] = SETTINGS[name].parse(raw, f"--{name}"), "command line"
+    return Config(values, sources)
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            return _flatten(tomllib.load(file))
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SetupError(f"{path} is not valid TOML: {error}") from None
+    except OSError as error:
+        raise SetupError(f"{path} cannot be read: {error.strerror}") from None

@@ -1,0 +1,176 @@
+"""A provider: how a model or coding agent is driven, inside the sandbox.
+
+One provider object serves one session for as long as its sandbox is awake. The runner calls `query` for a turn and
+reads events until `result` or `error`; `push` gives it a follow-up meanwhile. A provider's own modes and permissions
+are courtesy: the walls are the sandbox and the gate.
+
+Imports the standard library and msgspec only, like everything that runs inside.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One message of a batch, as the provider may want to see it on its own."""
+
+    row: int
+    seq: int
+    kind: str  # chat | task | webhook | system
+    sender: str
+    text: str
+    content: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What a turn starts with: the rendered prompt, and the messages it was rendered from."""
+
+    turn: str
+    prompt: str
+    items: tuple[Item, ...]
+    continued: bool = False
+
+
+# Events. They also make the timeline.
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The provider has a conversation that will hold this turn; its id lets a later process resume it."""
+
+    conversation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A whole message for people, before the turn ends. `in_reply_to` is the seq it answers, if it answers one."""
+
+    text: str
+    in_reply_to: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """An interim line."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    id: str
+    tool: str
+    input: dict[str, Any]
+    timeout: float = 0.0  # how long it said it may be silent, seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    id: str
+    text: str
+    error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """The provider wants to know whether it may; answered by `answer(id, …)`."""
+
+    id: str
+    tool: str
+    input: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    id: str
+    text: str
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """As the provider reports it: information. What is booked is what the proxy measured."""
+
+    numbers: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The turn ended well. `text` may be empty; "" with nothing said before is a chosen silence."""
+
+    text: str = ""
+    in_reply_to: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The turn ended badly. `kind`: retryable, auth, quota, fatal."""
+
+    message: str
+    kind: str = "fatal"
+    retry_after: float | None = None
+
+
+Event = Started | Text | Status | ToolUse | ToolResult | Permission | Question | Usage | Result | Failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a provider finds itself."""
+
+    workspace: Path  # /workspace
+    agent: Path  # /workspace/agent: the group's folder, where the agent starts
+    state: Path  # /workspace/state/<provider>: its own files, kept between sandboxes
+    router: Path  # router.sock
+    folder: str
+    name: str
+    model: str
+    timezone: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+class Provider(Protocol):
+    def __init__(self, place: Place) -> None: ...
+
+    def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
+        """Run a turn. `resume` is the conversation to go on with, '' to start one. If `batch.continued`, the turn broke
+        off earlier: the conversation may hold its prompt already, and the batch's system item says what was done."""
+        ...
+
+    async def push(self, batch: Batch) -> None:
+        """Give the running turn a follow-up; returns when the provider has it. Raise NotImplementedError if it can
+        take none: the runner then keeps it for the next turn."""
+        ...
+
+    async def interrupt(self) -> None:
+        """End the running turn; `query` then ends with Failed or Result."""
+        ...
+
+    async def answer(self, request: str, verdict: str, input: dict[str, Any]) -> None: ...
+
+    async def set_mode(self, mode: str) -> None: ...
+
+    async def fork(self, conversation: str) -> str:
+        """A copy of a conversation under a new id. Raise NotImplementedError if there is no such thing."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+PROVIDERS: dict[str, Callable[[Place], Provider]] = {}
+
+
+def provider(name: str) -> Callable[[type], type]:
+    """Register a provider class. A second one of the same name stops the start."""
+
+    def register(cls: type) -> type:
+        if name in PROVIDERS:
+            raise RuntimeError(f"two providers are named {name!r}: {PROVIDERS[name]} and {cls}")
+        PROVIDERS[name] = cls
+        return cls
+
+    return register

@@ -1,0 +1,196 @@
+"""What runner and host say to each other on `runner.sock`: one JSON object a line, at most 1 MiB, tagged by `type`.
+
+The runner opens one connection before its provider starts; bell, claims, results, `submit_turn` and pings go only
+there. Every request of the runner carries `id` and is answered by exactly one message with the same `id`. Content is
+durable in a file before it is said here; authority comes from the socket.
+
+This module is loaded on both sides of the wall: it imports msgspec and nothing else.
+"""
+
+from typing import Any
+
+import msgspec
+
+LARGEST = 1024 * 1024
+PROTOCOL = 1
+
+
+class Frame(msgspec.Struct, tag_field="type", kw_only=True, omit_defaults=True):
+    """A message on `runner.sock`."""
+
+
+# From the runner.
+
+
+class Hello(Frame, tag="hello"):
+    protocol: int
+    pid: int
+
+
+class Claim(Frame, tag="claim"):
+    """Give me work: a new batch, or with `turn` what may join the running one. `rows` are the ids that the runner can
+    read in its inbound.db; a row that the host would give and the runner does not see yet is projected again."""
+
+    id: int
+    rows: list[int]
+    turn: str = ""
+    epoch: int = 0
+
+
+class Begun(Frame, tag="begun"):
+    """The provider is about to have these rows. Answered when that is durable."""
+
+    id: int
+    turn: str
+    epoch: int
+    rows: list[int]
+
+
+class Started(Frame, tag="started"):
+    """The provider has named its conversation. No answer."""
+
+    turn: str
+    epoch: int
+    conversation: str
+
+
+class Result(Frame, tag="result"):
+    """One text (or file) for people, already committed to outbound.db. Answered when it is in the ledger."""
+
+    id: int
+    turn: str
+    epoch: int
+    attempt: int
+    part: int
+    text: str = ""
+    to: str = ""  # a destination's name; "" is the room of the turn
+    in_reply_to: int | None = None  # seq
+    files: list[str] = []  # names under out/files/<key>/
+
+
+class Status(Frame, tag="status"):
+    """An interim line, edited in place. No answer, may be lost."""
+
+    turn: str
+    epoch: int
+    text: str
+
+
+class Event(Frame, tag="event"):
+    """Something for the timeline: tool_use, tool_result, permission, question … No answer."""
+
+    turn: str
+    kind: str
+    data: dict[str, Any] = {}
+
+
+class Submit(Frame, tag="submit_turn"):
+    """The turn ended. Answered when that is in the ledger; idempotent on the turn."""
+
+    id: int
+    turn: str
+    epoch: int
+    status: str  # success | error
+    error: str = ""
+    error_class: str = ""  # retryable | auth | quota | fatal
+    retry_after: float | None = None
+    conversation: str = ""
+    usage: dict[str, Any] = {}
+
+
+class Ping(Frame, tag="ping"):
+    """I am alive. `turn` while one runs; a tool that announced how long it may be silent widens the patience."""
+
+    turn: str = ""
+    epoch: int = 0
+    tool: str = ""
+    tool_timeout: float = 0.0
+
+
+class Trouble(Frame, tag="trouble"):
+    """Something is wrong on this side: `inbound` cannot be read, the provider cannot be made …"""
+
+    what: str
+    why: str
+    fatal: bool = False
+
+
+# From the host.
+
+
+class Welcome(Frame, tag="welcome"):
+    """Who you are. Nothing here is secret."""
+
+    session: str
+    folder: str
+    name: str
+    provider: str
+    model: str = ""
+    conversation: str = ""
+    timezone: str = "UTC"
+    batch: int = 20
+    mode: str = "default"
+    spans_rooms: bool = False
+    options: dict[str, Any] = {}
+
+
+class Bell(Frame, tag="bell"):
+    """Look into inbound.db."""
+
+
+class Claimed(Frame, tag="claimed"):
+    """The answer to Claim. No rows: nothing for you now. `continued`: the turn broke off earlier; the system row among
+    the rows lists what was already said and done. Without a `conversation` the prompt stands among the rows again."""
+
+    id: int
+    rows: list[int] = []
+    turn: str = ""
+    epoch: int = 0
+    attempt: int = 1
+    conversation: str = ""
+    continued: bool = False
+
+
+class Done(Frame, tag="done"):
+    """The answer to Begun, Result and Submit. `ok` false: not believed (an old epoch), stop working on that turn."""
+
+    id: int
+    ok: bool = True
+    seq: int = 0
+    error: str = ""
+
+
+class Interrupt(Frame, tag="interrupt"):
+    """End the running turn now."""
+
+    reason: str = ""
+
+
+class Answer(Frame, tag="answer"):
+    """A person's verdict on a permission request of the provider."""
+
+    request: str
+    verdict: str
+    input: dict[str, Any] = {}
+
+
+class SetMode(Frame, tag="set_mode"):
+    mode: str
+
+
+class Close(Frame, tag="close"):
+    """Finish and exit."""
+
+    reason: str = ""
+
+
+FromRunner = Hello | Claim | Begun | Started | Result | Status | Event | Submit | Ping | Trouble
+FromHost = Welcome | Bell | Claimed | Done | Interrupt | Answer | SetMode | Close
+
+_encode = msgspec.json.Encoder().encode
+read_from_runner = msgspec.json.Decoder(FromRunner).decode
+read_from_host = msgspec.json.Decoder(FromHost).decode
+
+
+def line(frame: Frame) -> bytes:
+    return _encode(frame) + b"\n"

@@ -1,0 +1,43 @@
+"""Addresses: `platform:rest`, where `rest` belongs to the channel and is matched by its `/` segments.
+
+A room is named by (instance, address): two bots of one platform see the same chat as two rooms.
+"""
+
+import re
+from dataclasses import dataclass
+
+from gatepost.core.errors import Invalid
+
+_PLATFORM = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
+LONGEST = 512
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Address:
+    platform: str
+    rest: str
+
+    def __str__(self) -> str:
+        return f"{self.platform}:{self.rest}"
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        return tuple(self.rest.split("/"))
+
+
+def parse(text: str, field: str = "address") -> Address:
+    """Read an address; a bad one is refused with what is wrong about it."""
+    platform, colon, rest = text.partition(":")
+    if not colon:
+        raise Invalid(field, f"{text!r} is not an address; it should look like telegram:group/-100123")
+    if not _PLATFORM.match(platform):
+        raise Invalid(field, f"{platform!r} is not a platform name")
+    if not rest or len(text) > LONGEST or any(ord(char) < 33 or char == "\x7f" for char in rest):
+        raise Invalid(field, f"{text[:80]!r} has an empty, overlong or unprintable room part")
+    return Address(platform, rest)
+
+
+def safe_segment(text: str) -> str:
+    """A sender as one path segment, so that `{sender}` in a route target cannot add a level or leave the tree."""
+    cleaned = re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-.")
+    return cleaned[:64] or "someone"

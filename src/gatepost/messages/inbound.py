@@ -1,0 +1,81 @@
+"""What a channel hands to intake: one event of one person in one room, in our words only."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    """What a message is to the agent. There is no second chat kind."""
+
+    CHAT = "chat"
+    TASK = "task"
+    WEBHOOK = "webhook"
+    SYSTEM = "system"
+    VERDICT = "verdict"
+    CONTROL = "control"
+
+
+class Verb(StrEnum):
+    """What the person did."""
+
+    MESSAGE = "message"
+    MENTION = "mention"
+    REPLY = "reply"
+    LIKE = "like"
+    DISLIKE = "dislike"
+    EDIT = "edit"
+    DELETE = "delete"
+    JOIN = "join"
+    POST = "post"
+    COMMENT = "comment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """A file that came with a message. The channel gives its bytes, already within the size limit."""
+
+    name: str
+    mime: str = "application/octet-stream"
+    data: bytes = b""
+    kind: str = "file"  # image, audio, video, file: how people would call it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """The message that this one answers, as far as the platform tells."""
+
+    platform_id: str
+    sender: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inbound:
+    """One event. (address, platform_id, event) is its identity on the platform: sent twice, accepted once."""
+
+    address: str
+    platform_id: str
+    sender: str  # an address of a person, `telegram:user/9`
+    text: str
+    event: str = "message"  # message | edit:<rev> | reaction:<emoji>:<sender>
+    kind: Kind = Kind.CHAT
+    verb: Verb = Verb.MESSAGE
+    sender_name: str = ""
+    thread: str = ""
+    direct: bool = False  # a private chat with one person
+    room_name: str = ""
+    at: int | None = None  # when the platform says it happened, microseconds UTC
+    reply_to: Quote | None = None
+    attachments: tuple[Attachment, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)  # kept in `content`, never read by the core
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What became of a received event, once it is durable."""
+
+    message_id: int
+    new: bool  # False: seen before, nothing was done
+    state: str  # the inbox state of its first target: queued, observed, refused …
+    reason: str = ""

@@ -1,0 +1,93 @@
+"""A sandbox: where a runner lives. It is given what may be seen and returns a handle that can be waited for and killed.
+
+A sandbox class says first whether it works on this machine, and if not, exactly why.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from gatepost.core.registry import Registry
+from gatepost.core.settings import Config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """One thing to be seen inside: a host path at a path of the sandbox's own."""
+
+    source: Path
+    target: str
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    memory_mb: int = 2048
+    processes: int = 256
+    files: int = 1024
+    cpu_percent: int = 0  # 0: no limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything about one sandbox before it starts. `name` is unique on this machine and names its cgroup."""
+
+    name: str
+    mounts: tuple[Mount, ...]
+    command: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+    cwd: str = "/workspace/agent"
+    limits: Limits = Limits()
+    uid: int | None = None  # run as this host uid (the daemon is root); None: as the daemon's own user
+    stdio: bool = False  # give the child our own stdin, stdout, stderr (for `gatepost sandbox run`)
+    log: Path | None = None  # where the child's stderr goes otherwise
+
+
+class Sandbox(Protocol):
+    """A started one."""
+
+    pid: int  # the process that we started and reap
+    inner_pid: int  # the first process inside, seen from the host
+    pid_namespace: int | None  # inode of its pid namespace; None: it has none of its own
+
+    async def wait(self) -> int:
+        """Until it ends; its exit code (negative: the signal)."""
+        ...
+
+    def kill(self) -> None:
+        """End it now, whatever it does. Never waits; `wait` returns soon after."""
+        ...
+
+    def owns(self, pid: int) -> bool:
+        """Whether a process that connected to a socket lives in this sandbox."""
+        ...
+
+
+class SandboxKind(Protocol):
+    isolated: bool  # False: no walls at all; must be chosen explicitly
+
+    def __init__(self, config: Config) -> None: ...
+
+    def trouble(self) -> str | None:
+        """Why it does not work on this machine, in one sentence with the way out; None if it does. May take 50 ms."""
+        ...
+
+    async def start(self, plan: Plan) -> Sandbox:
+        """Start it from the main thread. Raises Unavailable if it cannot."""
+        ...
+
+    def sweep(self, prefix: str) -> int:
+        """End what an earlier daemon of this home left (cgroups, containers) whose name has this prefix."""
+        ...
+
+
+SANDBOXES: Registry[Callable[[Config], SandboxKind]] = Registry("sandbox")
+
+
+def sandbox(name: str, registry: Registry[Callable[[Config], SandboxKind]] = SANDBOXES) -> Callable[[type], type]:
+    def register(cls: type) -> type:
+        registry.add(name, cls, origin=cls.__module__)
+        return cls
+
+    return register

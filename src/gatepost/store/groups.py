@@ -1,0 +1,73 @@
+"""Groups: one agent each, named by its folder in the tree."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from gatepost.store.port import Db, quick
+
+COLUMNS = "folder, name, provider, model, sandbox, options, open, window_messages, window_chars, created_at"
+SETTABLE = ("name", "provider", "model", "sandbox", "open", "window_messages", "window_chars")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    folder: str
+    name: str
+    provider: str
+    model: str
+    sandbox: str
+    options: dict[str, Any]
+    open: bool
+    window_messages: int | None
+    window_chars: int | None
+    created_at: int
+
+
+def _group(row: tuple[Any, ...]) -> Group:
+    folder, name, provider, model, sandbox, options, is_open, messages, chars, created_at = row
+    return Group(
+        folder, name, provider, model, sandbox, json.loads(options), bool(is_open), messages, chars, created_at
+    )
+
+
+def add(db: Db, folder: str, name: str, provider: str, now: int) -> bool:
+    """False if it was there already."""
+    return bool(
+        db.run(
+            "INSERT INTO groups (folder, name, provider, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (folder) DO NOTHING",
+            (folder, name, provider, now),
+        )
+    )
+
+
+@quick
+def get(db: Db, folder: str) -> Group | None:
+    row = db.row(f"SELECT {COLUMNS} FROM groups WHERE folder = ?", (folder,))
+    return _group(row) if row else None
+
+
+def every(db: Db) -> list[Group]:
+    return [_group(row) for row in db.rows(f"SELECT {COLUMNS} FROM groups ORDER BY folder")]
+
+
+def change(db: Db, folder: str, values: dict[str, Any]) -> bool:
+    """Set columns by name; a key that is no column goes into `options` (None takes it out)."""
+    group = get(db, folder)
+    if group is None:
+        return False
+    options = dict(group.options)
+    for key, value in values.items():
+        if key in SETTABLE:
+            db.run(f"UPDATE groups SET {key} = ? WHERE folder = ?", (value, folder))
+        elif value is None:
+            options.pop(key, None)
+        else:
+            options[key] = value
+    db.run("UPDATE groups SET options = ? WHERE folder = ?", (json.dumps(options), folder))
+    return True
+
+
+def remove(db: Db, folder: str) -> bool:
+    """Its routes, destinations and sessions go with it; the ledger's messages stay."""
+    return bool(db.run("DELETE FROM groups WHERE folder = ?", (folder,)))

@@ -1,0 +1,167 @@
+"""Inbox: what became of each accepted message, one row per target.
+
+    queued → working → answered · silent · observed · refused · cancelled · failed      waiting: held, retry
+
+Every row that is not in an end state has `next_at`, the moment by which somebody must have looked at it again.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from gatepost.store import messages, sessions, steps
+from gatepost.store.messages import Message
+from gatepost.store.port import Db, quick
+
+END = ("answered", "silent", "observed", "refused", "cancelled", "failed")
+_END_SQL = "('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed')"
+COLUMNS = (
+    "id, message_id, session_id, folder, seq, mode, rights, turn_id, given, state, reason, tries, next_at, owner,"
+    " lease_until, epoch, created_at, updated_at"
+)
+_QUALIFIED = ", ".join(f"i.{name.strip()}" for name in COLUMNS.split(","))
+_MESSAGE = ", ".join(f"m.{name.strip()}" for name in messages.COLUMNS.split(","))
+_WIDTH = len(COLUMNS.split(","))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    id: int
+    message_id: int
+    session_id: str | None
+    folder: str
+    seq: int
+    mode: str
+    rights: str
+    turn_id: str | None
+    given: int
+    state: str
+    reason: str
+    tries: int
+    next_at: int | None
+    owner: str
+    lease_until: int
+    epoch: int
+    created_at: int
+    updated_at: int
+
+
+def _pair(row: tuple[Any, ...]) -> tuple[Entry, Message]:
+    return Entry(*row[:_WIDTH]), messages.of_row(row[_WIDTH:])
+
+
+def enqueue(db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int) -> int:
+    """A message that wakes its session. Due at once."""
+    return _insert(db, message_id, session_id, folder, "trigger", rights, "queued", "", now, now)
+
+
+def observe(db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int) -> int:
+    """A message that is context only: shown with the next turn, answered by nobody."""
+    return _insert(db, message_id, session_id, folder, "observe", rights, "observed", "", None, now)
+
+
+def refuse(db: Db, message_id: int, folder: str, rights: str, reason: str, now: int, state: str = "refused") -> int:
+    """A message that reached no session, with the reason."""
+    return _insert(db, message_id, None, folder, "trigger", rights, state, reason, None, now)
+
+
+def _insert(
+    db: Db,
+    message_id: int,
+    session_id: str | None,
+    folder: str,
+    mode: str,
+    rights: str,
+    state: str,
+    reason: str,
+    next_at: int | None,
+    now: int,
+) -> int:
+    seq = sessions.take_seq(db, session_id, now) if session_id else 0
+    rows = db.rows(
+        "INSERT INTO inbox (message_id, session_id, folder, seq, mode, rights, state, reason, next_at, created_at,"
+        " updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        (message_id, session_id, folder, seq, mode, rights, state, reason, next_at, now, now),
+    )
+    row_id = int(rows[0][0])
+    steps.add(db, message_id, row_id, now, state, reason or (f"{folder} #{seq}" if session_id else folder))
+    return row_id
+
+
+@quick
+def get(db: Db, row_id: int) -> Entry | None:
+    row = db.row(f"SELECT {COLUMNS} FROM inbox WHERE id = ?", (row_id,))
+    return Entry(*row) if row else None
+
+
+def of_message(db: Db, message_id: int) -> list[Entry]:
+    rows = db.rows(f"SELECT {COLUMNS} FROM inbox WHERE message_id = ? ORDER BY id", (message_id,))
+    return [Entry(*row) for row in rows]
+
+
+def to_project(db: Db, session_id: str, observed: int) -> list[tuple[Entry, Message]]:
+    """What this session's mailbox must hold, by seq: every open row, and the newest `observed` ones of context."""
+    rows = db.rows(
+        f"SELECT {_QUALIFIED}, {_MESSAGE} FROM inbox i JOIN messages m ON m.id = i.message_id"
+        f" WHERE i.session_id = ? AND i.state NOT IN {_END_SQL} ORDER BY i.seq",
+        (session_id,),
+    )
+    if observed:
+        rows += db.rows(
+            f"SELECT {_QUALIFIED}, {_MESSAGE} FROM inbox i JOIN messages m ON m.id = i.message_id"
+            " WHERE i.session_id = ? AND i.mode = 'observe' AND i.given = 0 ORDER BY i.seq DESC LIMIT ?",
+            (session_id, observed),
+        )
+    return sorted((_pair(row) for row in rows), key=lambda pair: pair[0].seq)
+
+
+def of_turn(db: Db, turn_id: str) -> list[tuple[Entry, Message]]:
+    rows = db.rows(
+        f"SELECT {_QUALIFIED}, {_MESSAGE} FROM inbox i JOIN messages m ON m.id = i.message_id"
+        " WHERE i.turn_id = ? ORDER BY i.seq",
+        (turn_id,),
+    )
+    return [_pair(row) for row in rows]
+
+
+def sessions_with_work(db: Db, now: int) -> list[tuple[str, str, int]]:
+    """(session, folder, first due) of every live session that has a row due."""
+    rows = db.rows(
+        f"SELECT i.session_id, i.folder, MIN(i.next_at) FROM inbox i WHERE i.state NOT IN {_END_SQL}"
+        " AND i.next_at <= ? AND i.session_id IS NOT NULL GROUP BY i.session_id, i.folder ORDER BY 3",
+        (now,),
+    )
+    return [(row[0], row[1], row[2]) for row in rows]
+
+
+def next_due(db: Db) -> int | None:
+    row = db.row(f"SELECT MIN(next_at) FROM inbox WHERE state NOT IN {_END_SQL}")
+    return row[0] if row else None
+
+
+def looked_at(db: Db, session_id: str, until: int) -> None:
+    """Somebody takes care of this session's rows: they are not overdue before `until`."""
+    db.run(
+        "UPDATE inbox SET next_at = ? WHERE session_id = ? AND state IN ('queued', 'working') AND next_at < ?",
+        (until, session_id, until),
+    )
+
+
+def move(
+    db: Db, entry_id: int, state: str, reason: str, next_at: int | None, now: int, tries: int | None = None
+) -> None:
+    """Change one row's state and note the step."""
+    rows = db.rows(
+        "UPDATE inbox SET state = ?, reason = ?, next_at = ?, tries = COALESCE(?, tries), updated_at = ?"
+        f" WHERE id = ? AND state NOT IN {_END_SQL} RETURNING message_id",
+        (state, reason, next_at, tries, now, entry_id),
+    )
+    if rows:
+        steps.add(db, int(rows[0][0]), entry_id, now, state, reason)
+
+
+def cancel_waiting(db: Db, session_id: str, reason: str, now: int) -> int:
+    """Withdraw what no turn has taken yet."""
+    rows = db.rows("SELECT id FROM inbox WHERE session_id = ? AND state IN ('queued', 'retry', 'held')", (session_id,))
+    for (row_id,) in rows:
+        move(db, row_id, "cancelled", reason, None, now)
+    return len(rows)

@@ -1,0 +1,146 @@
+"""The ledger's questions: is everything accounted for, what is there, and what was one message's life."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from gatepost.core.clock import SECOND
+from gatepost.store import audit, inbox, messages, outbox, steps, turns
+from gatepost.store.messages import Message
+from gatepost.store.port import Db
+
+GRACE = 60 * SECOND
+_OPEN_IN = "state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed')"
+_OPEN_OUT = "state IN ('pending', 'sending')"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    unaccounted: int
+    in_flight: int
+    overdue: int
+    oldest_s: float
+
+
+def check(db: Db, now: int) -> Account:
+    """One snapshot, whether the daemon runs or not."""
+    unaccounted = in_flight = overdue = 0
+    oldest = now
+    for table, condition in (("inbox", _OPEN_IN), ("outbox", _OPEN_OUT)):
+        row = db.row(
+            f"SELECT COUNT(*), COALESCE(SUM(CASE WHEN next_at IS NULL OR next_at < ? THEN 1 ELSE 0 END), 0),"
+            f" COALESCE(SUM(CASE WHEN next_at < ? THEN 1 ELSE 0 END), 0), MIN(created_at) FROM {table} WHERE {condition}",
+            (now - GRACE, now),
+        )
+        assert row is not None
+        in_flight += row[0]
+        unaccounted += row[1]
+        overdue += row[2]
+        oldest = min(oldest, row[3] if row[3] is not None else now)
+    orphans = db.row(
+        "SELECT COUNT(*) FROM messages m WHERE m.direction = 'in'"
+        " AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = m.id)"
+    )
+    speechless = db.row(
+        "SELECT COUNT(*) FROM messages m WHERE m.direction = 'out'"
+        " AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.message_id = m.id)"
+    )
+    assert orphans is not None and speechless is not None
+    return Account(unaccounted + orphans[0] + speechless[0], in_flight, overdue, (now - oldest) / SECOND)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A ledger row as people read it."""
+
+    id: int  # of the message
+    direction: str
+    at: int
+    instance: str
+    address: str
+    thread: str
+    sender: str
+    text: str
+    event: str
+    state: str
+    reason: str
+    folder: str
+    session: str | None
+    seq: int
+    turn: str | None
+    tries: int
+    platform_id: str | None
+
+
+def lines(db: Db, state: str | None, limit: int) -> list[Line]:
+    """The newest rows, oldest first; `state` may be one of either direction."""
+    wanted, params = ("WHERE x.state = ?", [state]) if state else ("", [])
+    rows = db.rows(
+        "SELECT m.id, m.direction, m.accepted_at, m.instance, m.address, m.thread, m.sender, m.text, m.event, x.state,"
+        " x.reason, x.folder, x.session_id, x.seq, x.turn_id, x.tries, m.platform_id FROM ("
+        " SELECT id AS row_id, message_id, state, reason, folder, session_id, seq, turn_id, tries FROM inbox"
+        " UNION ALL SELECT id, message_id, state, reason, '', session_id, seq, turn_id, tries FROM outbox) x"
+        f" JOIN messages m ON m.id = x.message_id {wanted} ORDER BY m.id DESC, x.row_id DESC LIMIT ?",
+        (*params, limit),
+    )
+    return [Line(*row) for row in reversed(rows)]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    at: int
+    what: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    message: Message
+    entries: list[inbox.Entry]
+    moments: list[Moment]
+    effects: list[outbox.Effect]
+
+
+def life(db: Db, message_id: int) -> Life | None:
+    """Everything that happened to a message and because of it, in order."""
+    message = messages.get(db, message_id)
+    if message is None:
+        return None
+    moments = [Moment(message.accepted_at, "accepted", f"{message.instance} {message.address}")]
+    moments += [Moment(step.at, step.step, step.detail) for step in steps.of(db, message_id)]
+    entries = inbox.of_message(db, message_id)
+    effects = outbox.of_message(db, message_id)
+    for entry in entries:
+        if entry.turn_id is None:
+            continue
+        turn = turns.get(db, entry.turn_id)
+        if turn is None:
+            continue
+        moments += [
+            Moment(at, f"call {action}", verdict)
+            for at, _, action, verdict in audit.of_turn(db, turn.id, turn.started_at)
+        ]
+        for effect in outbox.of_turn(db, turn.id):
+            moments += _effect_moments(db, effect, entry.seq)
+            effects.append(effect)
+        if turn.ended_at is not None:
+            moments.append(Moment(turn.ended_at, f"turn {turn.state}", turn.error))
+    moments.sort(key=lambda moment: moment.at)
+    return Life(message, entries, moments, effects)
+
+
+def _effect_moments(db: Db, effect: outbox.Effect, seq: int) -> list[Moment]:
+    """A turn answers several messages; only what answers this one, or nobody in particular, is part of its life."""
+    answers: Any = effect.payload.get("in_reply_to")
+    if answers is not None and answers != seq:
+        return []
+    return [Moment(step.at, f"{effect.op} {step.step}", step.detail) for step in steps.of(db, effect.message_id)]
+
+
+def find_message(db: Db, wanted: str) -> int | None:
+    """A message by its ledger id or by its platform id."""
+    if wanted.isdigit():
+        found = messages.get(db, int(wanted))
+        if found is not None:
+            return found.id
+    row = db.row("SELECT id FROM messages WHERE platform_id = ? ORDER BY id DESC LIMIT 1", (wanted,))
+    return int(row[0]) if row else None

@@ -1,0 +1,139 @@
+"""Messages: the immutable fact of everything that came in or went out."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from gatepost.store.port import Db, quick
+
+COLUMNS = (
+    "id, instance, address, thread, direction, platform_id, event, kind, verb, sender, sender_name, text, content,"
+    " reply_to, folder, at, accepted_at"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    id: int
+    instance: str
+    address: str
+    thread: str
+    direction: str
+    platform_id: str | None
+    event: str
+    kind: str
+    verb: str
+    sender: str
+    sender_name: str
+    text: str
+    content: dict[str, Any]
+    reply_to: str
+    folder: str
+    at: int
+    accepted_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMessage:
+    instance: str
+    address: str
+    direction: str
+    kind: str
+    sender: str
+    text: str
+    at: int
+    platform_id: str | None = None
+    event: str = "message"
+    verb: str = "message"
+    thread: str = ""
+    sender_name: str = ""
+    content: str = "{}"
+    reply_to: str = ""
+    folder: str = ""
+
+
+def of_row(row: tuple[Any, ...]) -> Message:
+    return Message(*(*row[:12], json.loads(row[12]), *row[13:]))
+
+
+def accept(db: Db, new: NewMessage, now: int) -> int | None:
+    """Insert the fact; None if the platform told us before."""
+    rows = db.rows(
+        "INSERT INTO messages (instance, address, thread, direction, platform_id, event, kind, verb, sender,"
+        " sender_name, text, content, reply_to, folder, at, accepted_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (instance, address, direction, platform_id, event) DO NOTHING RETURNING id",
+        (
+            new.instance,
+            new.address,
+            new.thread,
+            new.direction,
+            new.platform_id,
+            new.event,
+            new.kind,
+            new.verb,
+            new.sender,
+            new.sender_name,
+            new.text,
+            new.content,
+            new.reply_to,
+            new.folder,
+            new.at,
+            now,
+        ),
+    )
+    return int(rows[0][0]) if rows else None
+
+
+@quick
+def get(db: Db, message_id: int) -> Message | None:
+    row = db.row(f"SELECT {COLUMNS} FROM messages WHERE id = ?", (message_id,))
+    return of_row(row) if row else None
+
+
+@quick
+def find(
+    db: Db, instance: str, address: str, direction: str, platform_id: str, event: str = "message"
+) -> Message | None:
+    row = db.row(
+        f"SELECT {COLUMNS} FROM messages WHERE instance = ? AND address = ? AND direction = ? AND platform_id = ?"
+        " AND event = ?",
+        (instance, address, direction, platform_id, event),
+    )
+    return of_row(row) if row else None
+
+
+@quick
+def by_seq(db: Db, session_id: str, seq: int) -> Message | None:
+    """The message that an agent names by its number, whichever way it went."""
+    columns = ", ".join(f"m.{name.strip()}" for name in COLUMNS.split(","))
+    row = db.row(
+        f"SELECT {columns} FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.session_id = ? AND i.seq = ?"
+        f" UNION ALL SELECT {columns} FROM outbox o JOIN messages m ON m.id = o.message_id"
+        " WHERE o.session_id = ? AND o.seq = ?",
+        (session_id, seq, session_id, seq),
+    )
+    return of_row(row) if row else None
+
+
+def learn_platform_id(db: Db, message_id: int, platform_id: str) -> None:
+    """Once, when it was sent."""
+    db.run("UPDATE messages SET platform_id = ? WHERE id = ? AND platform_id IS NULL", (platform_id, message_id))
+
+
+def in_room(db: Db, instance: str, address: str, after: int, limit: int) -> list[Message]:
+    """What happened in a room after a cursor, oldest first."""
+    rows = db.rows(
+        f"SELECT {COLUMNS} FROM messages WHERE instance = ? AND address = ? AND id > ? ORDER BY id LIMIT ?",
+        (instance, address, after, limit),
+    )
+    return [of_row(row) for row in rows]
+
+
+def latest_in_room(db: Db, instance: str, address: str, before: int | None, limit: int) -> list[Message]:
+    """The newest of a room, oldest first."""
+    rows = db.rows(
+        f"SELECT {COLUMNS} FROM messages WHERE instance = ? AND address = ? AND id < ? ORDER BY id DESC LIMIT ?",
+        (instance, address, before if before is not None else 2**62, limit),
+    )
+    return [of_row(row) for row in reversed(rows)]

@@ -1,0 +1,82 @@
+"""Numbered migrations, one transaction each, together with the record that it ran. Never edited once shipped."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from gatepost.core.clock import Clock
+from gatepost.core.errors import SetupError
+from gatepost.store import migrations
+from gatepost.store.port import Db
+from gatepost.store.writer import Sqlite, connect
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    number: int
+    name: str
+    apply: Callable[[Db], None]
+
+
+def all_migrations() -> list[Migration]:
+    found = []
+    for info in sorted(pkgutil.iter_modules(migrations.__path__), key=lambda each: each.name):
+        number, _, _ = info.name.partition("_")
+        module = importlib.import_module(f"{migrations.__name__}.{info.name}")
+        found.append(Migration(int(number), info.name, module.apply))
+    return found
+
+
+def migrate(path: Path, clock: Clock) -> int:
+    """Bring a SQLite store up to date; the version that it has afterwards. A store from a newer one is left alone."""
+    connection = connect(path)
+    db = Sqlite(connection)
+    try:
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("BEGIN IMMEDIATE")
+        db.define(
+            "CREATE TABLE IF NOT EXISTS schema_version"
+            " (number {int} PRIMARY KEY, name {text} NOT NULL, applied_at {int} NOT NULL) {strict}"
+        )
+        connection.execute("COMMIT")
+        known = all_migrations()
+        done = {row[0] for row in db.rows("SELECT number FROM schema_version")}
+        newest = max((each.number for each in known), default=0)
+        if done and max(done) > newest:
+            raise SetupError(
+                f"the store {path} was written by a newer gatepost (schema {max(done)}, this one knows {newest});"
+                " upgrade gatepost, or restore a backup"
+            )
+        for each in known:
+            if each.number not in done:
+                _apply(connection, db, each, clock.now())
+        return newest
+    finally:
+        connection.close()
+
+
+def _apply(connection: apsw.Connection, db: Sqlite, migration: Migration, now: int) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        migration.apply(db)
+        db.run("INSERT INTO schema_version VALUES (?, ?, ?)", (migration.number, migration.name, now))
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def printed_schema(path: Path) -> str:
+    """The schema as text, for `docs/schema.sql`."""
+    connection = connect(path, readonly=True)
+    try:
+        rows = connection.execute(
+            "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY type DESC, name"
+        ).fetchall()
+        return "".join(f"{sql};\n" for (sql,) in rows)
+    finally:
+        connection.close()

@@ -1,0 +1,233 @@
+"""The spine: groups and rooms, people, routes, sessions and turns, the ledger (messages, inbox, outbox), audit."""
+
+from gatepost.store.port import Db
+
+TABLES = (
+    """CREATE TABLE groups (
+        folder {text} PRIMARY KEY,
+        name {text} NOT NULL,
+        provider {text} NOT NULL DEFAULT '',      -- '' means: the default of the gateway
+        model {text} NOT NULL DEFAULT '',
+        sandbox {text} NOT NULL DEFAULT '',
+        options {text} NOT NULL DEFAULT '{{}}',   -- JSON: what the provider or sandbox alone understands
+        open {int} NOT NULL DEFAULT 1,
+        window_messages {int},                    -- NULL: the gateway's default
+        window_chars {int},
+        created_at {int} NOT NULL
+    ) {strict}""",
+    """CREATE TABLE rooms (
+        id {id},
+        instance {text} NOT NULL,
+        address {text} NOT NULL,
+        name {text} NOT NULL DEFAULT '',
+        direct {int} NOT NULL DEFAULT 0,
+        policy {text} NOT NULL DEFAULT 'strict',  -- strict | request_approval | public
+        created_at {int} NOT NULL,
+        UNIQUE (instance, address)
+    ) {strict}""",
+    """CREATE TABLE users (
+        id {text} PRIMARY KEY,                    -- the sender's address, telegram:user/9
+        name {text} NOT NULL DEFAULT '',
+        created_at {int} NOT NULL
+    ) {strict}""",
+    """CREATE TABLE user_roles (
+        user_id {text} NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+        role {text} NOT NULL,                     -- owner | admin
+        folder {text} NOT NULL DEFAULT '',        -- '' means everywhere; never NULL, so a role cannot be given twice
+        granted_by {text} NOT NULL,
+        granted_at {int} NOT NULL,
+        PRIMARY KEY (user_id, role, folder)
+    ) {strict}""",
+    """CREATE TABLE group_members (
+        user_id {text} NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+        folder {text} NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+        added_by {text} NOT NULL,
+        added_at {int} NOT NULL,
+        PRIMARY KEY (user_id, folder)
+    ) {strict}""",
+    """CREATE TABLE routes (
+        id {id},
+        seq {int} NOT NULL,
+        match {text} NOT NULL,
+        target {text} NOT NULL,
+        folder {text} REFERENCES groups (folder) ON DELETE CASCADE,  -- NULL: drop, builtin, or a {{sender}} template
+        mode {text} NOT NULL DEFAULT 'per-thread',                   -- session mode
+        also {int} NOT NULL DEFAULT 0,
+        window_messages {int},
+        window_chars {int},
+        ttl_s {int},                                                 -- engagement; NULL: the default
+        created_by {text} NOT NULL,
+        created_at {int} NOT NULL
+    ) {strict}""",
+    "CREATE INDEX routes_order ON routes (seq, id)",
+    """CREATE TABLE destinations (
+        folder {text} NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+        name {text} NOT NULL,
+        kind {text} NOT NULL,                     -- room | group
+        instance {text} NOT NULL DEFAULT '',
+        address {text} NOT NULL DEFAULT '',
+        thread {text} NOT NULL DEFAULT '',
+        target_folder {text} NOT NULL DEFAULT '',
+        created_at {int} NOT NULL,
+        PRIMARY KEY (folder, name)
+    ) {strict}""",
+    """CREATE TABLE sessions (
+        id {text} PRIMARY KEY,
+        key {text} NOT NULL,                      -- computed from the session mode
+        folder {text} NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+        mode {text} NOT NULL,
+        instance {text} NOT NULL,
+        address {text} NOT NULL,
+        thread {text} NOT NULL,
+        provider {text} NOT NULL DEFAULT '',      -- '' means: the group's
+        title {text} NOT NULL DEFAULT '',
+        state {text} NOT NULL DEFAULT 'idle',     -- initializing | idle | running | error | interrupted | closed
+        next_seq {int} NOT NULL DEFAULT 1,
+        owner {text} NOT NULL DEFAULT '',
+        lease_until {int} NOT NULL DEFAULT 0,
+        epoch {int} NOT NULL DEFAULT 0,
+        created_at {int} NOT NULL,
+        active_at {int} NOT NULL,
+        closed_at {int}
+    ) {strict}""",
+    "CREATE UNIQUE INDEX sessions_live_key ON sessions (key) WHERE closed_at IS NULL",
+    "CREATE INDEX sessions_folder ON sessions (folder, active_at)",
+    """CREATE TABLE conversations (
+        session_id {text} NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        provider {text} NOT NULL,
+        conversation {text} NOT NULL,
+        updated_at {int} NOT NULL,
+        PRIMARY KEY (session_id, provider)
+    ) {strict}""",
+    """CREATE TABLE turns (
+        id {text} PRIMARY KEY,
+        session_id {text} NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        folder {text} NOT NULL,
+        provider {text} NOT NULL,
+        instance {text} NOT NULL,                 -- where its results go: kept on the host
+        address {text} NOT NULL,
+        thread {text} NOT NULL,
+        rights {text} NOT NULL,
+        attempt {int} NOT NULL DEFAULT 1,
+        state {text} NOT NULL,                    -- claimed | begun | interrupted | done | failed
+        conversation {text} NOT NULL DEFAULT '',  -- set once the provider has named it in this turn
+        error {text} NOT NULL DEFAULT '',
+        usage {text} NOT NULL DEFAULT '{{}}',
+        next_at {int} NOT NULL,
+        owner {text} NOT NULL,
+        lease_until {int} NOT NULL,
+        epoch {int} NOT NULL DEFAULT 1,
+        started_at {int} NOT NULL,
+        begun_at {int},
+        ended_at {int}
+    ) {strict}""",
+    "CREATE INDEX turns_open ON turns (session_id) WHERE ended_at IS NULL",
+    """CREATE TABLE messages (
+        id {id},
+        instance {text} NOT NULL,
+        address {text} NOT NULL,
+        thread {text} NOT NULL DEFAULT '',
+        direction {text} NOT NULL,                -- in | out
+        platform_id {text},                       -- of an outgoing one: learnt once, when it is sent
+        event {text} NOT NULL DEFAULT 'message',
+        kind {text} NOT NULL,
+        verb {text} NOT NULL DEFAULT 'message',
+        sender {text} NOT NULL,
+        sender_name {text} NOT NULL DEFAULT '',
+        text {text} NOT NULL,
+        content {text} NOT NULL DEFAULT '{{}}',   -- JSON
+        reply_to {text} NOT NULL DEFAULT '',
+        folder {text} NOT NULL DEFAULT '',        -- whose agent wrote it, for an outgoing one
+        at {int} NOT NULL,                        -- when the platform says that it happened
+        accepted_at {int} NOT NULL
+    ) {strict}""",
+    "CREATE UNIQUE INDEX messages_identity ON messages (instance, address, direction, platform_id, event)",
+    "CREATE INDEX messages_room ON messages (instance, address, id)",
+    """CREATE TABLE inbox (
+        id {id},
+        message_id {int} NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
+        session_id {text} REFERENCES sessions (id) ON DELETE CASCADE,  -- NULL: it reached no session
+        folder {text} NOT NULL DEFAULT '',
+        seq {int} NOT NULL DEFAULT 0,
+        mode {text} NOT NULL DEFAULT 'trigger',   -- trigger | observe
+        rights {text} NOT NULL DEFAULT 'guest',   -- owner | admin | member | guest
+        turn_id {text} REFERENCES turns (id) ON DELETE SET NULL,
+        given {int} NOT NULL DEFAULT 0,           -- 1: the provider has it
+        state {text} NOT NULL,
+        reason {text} NOT NULL DEFAULT '',
+        tries {int} NOT NULL DEFAULT 0,
+        next_at {int},                            -- NULL only in an end state
+        owner {text} NOT NULL DEFAULT '',
+        lease_until {int} NOT NULL DEFAULT 0,
+        epoch {int} NOT NULL DEFAULT 0,
+        created_at {int} NOT NULL,
+        updated_at {int} NOT NULL
+    ) {strict}""",
+    "CREATE UNIQUE INDEX inbox_target ON inbox (message_id, session_id)",
+    "CREATE UNIQUE INDEX inbox_seq ON inbox (session_id, seq) WHERE session_id IS NOT NULL",
+    "CREATE INDEX inbox_open ON inbox (next_at)"
+    " WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed')",
+    "CREATE INDEX inbox_open_session ON inbox (session_id, seq)"
+    " WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed')",
+    "CREATE INDEX inbox_turn ON inbox (turn_id) WHERE turn_id IS NOT NULL",
+    """CREATE TABLE outbox (
+        id {id},
+        key {text} NOT NULL UNIQUE,               -- one effect: results by turn, attempt, part; tools by call
+        message_id {int} NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
+        session_id {text} REFERENCES sessions (id) ON DELETE SET NULL,
+        seq {int} NOT NULL DEFAULT 0,
+        turn_id {text} REFERENCES turns (id) ON DELETE SET NULL,
+        attempt {int} NOT NULL DEFAULT 1,
+        origin {text} NOT NULL,                   -- result | tool | notice
+        op {text} NOT NULL,
+        instance {text} NOT NULL,
+        address {text} NOT NULL,
+        thread {text} NOT NULL DEFAULT '',
+        target_id {int} REFERENCES messages (id), -- the message edited, reacted to, replied to
+        payload {text} NOT NULL,                  -- JSON: text, reaction, files
+        state {text} NOT NULL,
+        reason {text} NOT NULL DEFAULT '',
+        tries {int} NOT NULL DEFAULT 0,
+        next_at {int},
+        owner {text} NOT NULL DEFAULT '',
+        lease_until {int} NOT NULL DEFAULT 0,
+        epoch {int} NOT NULL DEFAULT 0,
+        created_at {int} NOT NULL,
+        updated_at {int} NOT NULL
+    ) {strict}""",
+    "CREATE INDEX outbox_open ON outbox (instance, address, id) WHERE state IN ('pending', 'sending')",
+    "CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL",
+    "CREATE INDEX outbox_message ON outbox (message_id)",
+    """CREATE TABLE steps (
+        id {id},
+        message_id {int} NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
+        row_id {int},                             -- the inbox or outbox row that moved
+        at {int} NOT NULL,
+        step {text} NOT NULL,
+        detail {text} NOT NULL DEFAULT ''
+    ) {strict}""",
+    "CREATE INDEX steps_message ON steps (message_id, id)",
+    """CREATE TABLE audit (
+        seq {id},
+        at {int} NOT NULL,
+        actor {text} NOT NULL,
+        action {text} NOT NULL,
+        verdict {text} NOT NULL,
+        details {text},                           -- JSON; NULL once erased, the chain holds all the same
+        details_hash {text} NOT NULL,
+        previous {text} NOT NULL,
+        hash {text} NOT NULL
+    ) {strict}""",
+    """CREATE TABLE logins (
+        hash {text} PRIMARY KEY,                  -- of a one-time token or of a browser's session
+        kind {text} NOT NULL,                     -- once | browser
+        user_id {text} NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+        expires_at {int} NOT NULL,
+        created_at {int} NOT NULL
+    ) {strict}""",
+)
+
+
+def apply(db: Db) -> None:
+    for table in TABLES:
+        db.define(table)

@@ -1,0 +1,215 @@
+"""Outbox: every outward effect, committed before anybody is told that it will happen.
+
+    pending → sending → sent · failed · superseded · cancelled · uncertain
+
+`key` is the effect's identity: handed over twice, it is one row. A room's rows go out one after another, so that a
+later one never overtakes an earlier one.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from gatepost.store import messages, sessions, steps
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db, quick
+
+END = ("sent", "failed", "superseded", "cancelled", "uncertain")
+COLUMNS = (
+    "id, key, message_id, session_id, seq, turn_id, attempt, origin, op, instance, address, thread, target_id, payload,"
+    " state, reason, tries, next_at, owner, lease_until, epoch, created_at, updated_at"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    id: int
+    key: str
+    message_id: int
+    session_id: str | None
+    seq: int
+    turn_id: str | None
+    attempt: int
+    origin: str
+    op: str
+    instance: str
+    address: str
+    thread: str
+    target_id: int | None
+    payload: dict[str, Any]
+    state: str
+    reason: str
+    tries: int
+    next_at: int | None
+    owner: str
+    lease_until: int
+    epoch: int
+    created_at: int
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEffect:
+    key: str
+    op: str
+    origin: str  # result | tool | notice
+    instance: str
+    address: str
+    thread: str = ""
+    text: str = ""
+    payload: dict[str, Any]
+    folder: str = ""
+    session_id: str | None = None
+    turn_id: str | None = None
+    attempt: int = 1
+    target_id: int | None = None
+
+
+def _effect(row: tuple[Any, ...]) -> Effect:
+    return Effect(*(*row[:13], json.loads(row[13]), *row[14:]))
+
+
+def add(db: Db, new: NewEffect, now: int) -> Effect:
+    """The effect of that key: made pending, or the one that was there."""
+    found = by_key(db, new.key)
+    if found is not None:
+        return found
+    event = "message" if new.op in ("send", "file", "card") else f"{new.op}:{new.key}"
+    message_id = messages.accept(
+        db,
+        NewMessage(
+            instance=new.instance,
+            address=new.address,
+            thread=new.thread,
+            direction="out",
+            event=event,
+            kind="chat" if new.origin != "notice" else "system",
+            verb=new.op,
+            sender=f"agent:{new.folder}" if new.folder else "gatepost:system",
+            text=new.text,
+            content=json.dumps({**new.payload, "target_id": new.target_id}),
+            folder=new.folder,
+            at=now,
+        ),
+        now,
+    )
+    assert message_id is not None  # platform_id is NULL, so the identity cannot clash
+    seq = sessions.take_seq(db, new.session_id, now) if new.session_id else 0
+    db.run(
+        "INSERT INTO outbox (key, message_id, session_id, seq, turn_id, attempt, origin, op, instance, address, thread,"
+        " target_id, payload, state, next_at, created_at, updated_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?)",
+        (
+            new.key,
+            message_id,
+            new.session_id,
+            seq,
+            new.turn_id,
+            new.attempt,
+            new.origin,
+            new.op,
+            new.instance,
+            new.address,
+            new.thread,
+            new.target_id,
+            json.dumps(new.payload),
+            now,
+            now,
+            now,
+        ),
+    )
+    made = by_key(db, new.key)
+    assert made is not None
+    steps.add(db, message_id, made.id, now, "pending", f"{new.origin} {new.op}")
+    return made
+
+
+@quick
+def by_key(db: Db, key: str) -> Effect | None:
+    row = db.row(f"SELECT {COLUMNS} FROM outbox WHERE key = ?", (key,))
+    return _effect(row) if row else None
+
+
+@quick
+def get(db: Db, effect_id: int) -> Effect | None:
+    row = db.row(f"SELECT {COLUMNS} FROM outbox WHERE id = ?", (effect_id,))
+    return _effect(row) if row else None
+
+
+def of_turn(db: Db, turn_id: str) -> list[Effect]:
+    return [_effect(row) for row in db.rows(f"SELECT {COLUMNS} FROM outbox WHERE turn_id = ? ORDER BY id", (turn_id,))]
+
+
+def of_message(db: Db, message_id: int) -> list[Effect]:
+    rows = db.rows(f"SELECT {COLUMNS} FROM outbox WHERE message_id = ? ORDER BY id", (message_id,))
+    return [_effect(row) for row in rows]
+
+
+def lanes(db: Db) -> list[tuple[str, str]]:
+    """Every (instance, address) that has something to go out."""
+    rows = db.rows("SELECT DISTINCT instance, address FROM outbox WHERE state IN ('pending', 'sending')")
+    return [(row[0], row[1]) for row in rows]
+
+
+def head(db: Db, instance: str, address: str) -> Effect | None:
+    row = db.row(
+        f"SELECT {COLUMNS} FROM outbox WHERE instance = ? AND address = ? AND state IN ('pending', 'sending')"
+        " ORDER BY id LIMIT 1",
+        (instance, address),
+    )
+    return _effect(row) if row else None
+
+
+def take(db: Db, instance: str, address: str, owner: str, now: int, lease: int) -> Effect | None:
+    """The lane's first row, marked `sending` if it is due; returned as it was before, so that the caller sees whether
+    it must wait (`next_at`) or whether an earlier owner was already sending it."""
+    first = head(db, instance, address)
+    if first is None:
+        return None
+    if first.state == "pending" and (first.next_at or 0) <= now:
+        db.run(
+            "UPDATE outbox SET state = 'sending', owner = ?, lease_until = ?, next_at = ?, epoch = epoch + 1,"
+            " updated_at = ? WHERE id = ?",
+            (owner, now + lease, now + lease, now, first.id),
+        )
+        steps.add(db, first.message_id, first.id, now, "sending", f"try {first.tries + 1}")
+    return first
+
+
+def settle(
+    db: Db, effect_id: int, state: str, reason: str, now: int, platform_id: str = "", next_at: int | None = None
+) -> None:
+    """What became of a try. `pending` with `next_at` means: again, later."""
+    rows = db.rows(
+        "UPDATE outbox SET state = ?, reason = ?, tries = tries + 1, next_at = ?, updated_at = ?"
+        " WHERE id = ? AND state IN ('pending', 'sending') RETURNING message_id",
+        (state, reason, next_at, now, effect_id),
+    )
+    if not rows:
+        return
+    message_id = int(rows[0][0])
+    if platform_id:
+        messages.learn_platform_id(db, message_id, platform_id)
+    steps.add(db, message_id, effect_id, now, state if state != "pending" else "retry", reason)
+
+
+def supersede_results(db: Db, turn_id: str, now: int) -> int:
+    """What the broken attempt would have said and did not: the next attempt says it anew. Tool effects stay."""
+    rows = db.rows(
+        "UPDATE outbox SET state = 'superseded', reason = 'the turn was continued', next_at = NULL, updated_at = ?"
+        " WHERE turn_id = ? AND origin = 'result' AND state = 'pending' RETURNING id, message_id",
+        (now, turn_id),
+    )
+    for row_id, message_id in rows:
+        steps.add(db, message_id, row_id, now, "superseded", "the turn was continued")
+    return len(rows)
+
+
+def said_in_turn(db: Db, turn_id: str, instance: str, address: str) -> list[str]:
+    """Texts that this turn has already put on their way to that room."""
+    rows = db.rows(
+        "SELECT m.text FROM outbox o JOIN messages m ON m.id = o.message_id WHERE o.turn_id = ? AND o.instance = ?"
+        " AND o.address = ? AND o.op = 'send' AND o.state NOT IN ('superseded', 'cancelled', 'failed')",
+        (turn_id, instance, address),
+    )
+    return [row[0] for row in rows]

@@ -1,0 +1,51 @@
+"""The store's port: what entity functions are given (`Db`) and what everybody else calls (`Store`).
+
+Entity functions are plain and synchronous, on a transaction. Callers say `await store.write(fn, …)` and
+`await store.read(fn, …)`; there is no await inside a transaction. SQL stands only in this package and in `mailbox/`.
+
+The portable subset: `?` placeholders; times are integer microseconds UTC; cursors are ids; expected conflicts are
+`ON CONFLICT`; no LIKE, GLOB or JSON operators.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar, TypeVarTuple
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+F = TypeVar("F", bound=Callable[..., Any])
+
+Row = tuple[Any, ...]
+
+
+class Db(Protocol):
+    """One transaction of the store."""
+
+    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        """All rows: with rows left unread of an UPDATE … RETURNING, COMMIT fails."""
+        ...
+
+    def row(self, sql: str, params: Sequence[Any] = ()) -> Row | None: ...
+
+    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
+        """How many rows were changed."""
+        ...
+
+    def define(self, ddl: str) -> None:
+        """Data definition; `{id}`, `{int}`, `{text}`, `{real}`, `{blob}`, `{strict}` come from the dialect."""
+        ...
+
+
+class Store(Protocol):
+    async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True) -> T:
+        """Run `fn` in a transaction and return when it is committed; `durable`: and on the disk."""
+        ...
+
+    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        """Run `fn` on one snapshot."""
+        ...
+
+
+def quick(fn: F) -> F:
+    """Mark a read as a look-up by key: SQLite runs it where it is called, which is ten times cheaper than a thread."""
+    fn.__dict__["quick"] = True
+    return fn

@@ -1,0 +1,123 @@
+"""Sessions: one conversation of one group. `key` is computed from the mode and unique among the live ones."""
+
+from dataclasses import dataclass
+
+from gatepost.core import ids
+from gatepost.store.port import Db, quick
+
+COLUMNS = (
+    "id, key, folder, mode, instance, address, thread, provider, title, state, next_seq, owner, lease_until, epoch,"
+    " created_at, active_at, closed_at"
+)
+MODES = ("per-thread", "shared", "agent-shared")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    id: str
+    key: str
+    folder: str
+    mode: str
+    instance: str
+    address: str
+    thread: str
+    provider: str
+    title: str
+    state: str
+    next_seq: int
+    owner: str
+    lease_until: int
+    epoch: int
+    created_at: int
+    active_at: int
+    closed_at: int | None
+
+
+def key_of(mode: str, folder: str, instance: str, address: str, thread: str) -> str:
+    """Never NULL, so that the unique index settles every race."""
+    if mode == "agent-shared":
+        return f"{folder}"
+    if mode == "shared":
+        return f"{folder}|{instance}|{address}"
+    return f"{folder}|{instance}|{address}|{thread}"
+
+
+def resolve(db: Db, mode: str, folder: str, instance: str, address: str, thread: str, now: int) -> Session:
+    """The live session of that key, made if there is none."""
+    key = key_of(mode, folder, instance, address, thread)
+    found = _by_key(db, key)
+    if found is None:
+        db.run(
+            "INSERT INTO sessions (id, key, folder, mode, instance, address, thread, created_at, active_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) WHERE closed_at IS NULL DO NOTHING",
+            (ids.new("s"), key, folder, mode, instance, address, thread, now, now),
+        )
+        found = _by_key(db, key)
+        assert found is not None
+    return found
+
+
+def _by_key(db: Db, key: str) -> Session | None:
+    row = db.row(f"SELECT {COLUMNS} FROM sessions WHERE key = ? AND closed_at IS NULL", (key,))
+    return Session(*row) if row else None
+
+
+@quick
+def get(db: Db, session_id: str) -> Session | None:
+    row = db.row(f"SELECT {COLUMNS} FROM sessions WHERE id = ?", (session_id,))
+    return Session(*row) if row else None
+
+
+def live(db: Db, folder: str | None = None) -> list[Session]:
+    if folder is None:
+        rows = db.rows(f"SELECT {COLUMNS} FROM sessions WHERE closed_at IS NULL ORDER BY active_at DESC")
+    else:
+        rows = db.rows(
+            f"SELECT {COLUMNS} FROM sessions WHERE closed_at IS NULL AND folder = ? ORDER BY active_at DESC", (folder,)
+        )
+    return [Session(*row) for row in rows]
+
+
+def take_seq(db: Db, session_id: str, now: int) -> int:
+    """The next number of this session; one space for both directions."""
+    rows = db.rows(
+        "UPDATE sessions SET next_seq = next_seq + 1, active_at = ? WHERE id = ? RETURNING next_seq - 1",
+        (now, session_id),
+    )
+    return int(rows[0][0])
+
+
+def set_state(db: Db, session_id: str, state: str, now: int) -> None:
+    db.run("UPDATE sessions SET state = ?, active_at = ? WHERE id = ?", (state, now, session_id))
+
+
+def set_title(db: Db, session_id: str, title: str) -> None:
+    db.run("UPDATE sessions SET title = ? WHERE id = ?", (title, session_id))
+
+
+def close(db: Db, session_id: str, now: int) -> bool:
+    """The next message to the same key starts a new one."""
+    return bool(
+        db.run(
+            "UPDATE sessions SET closed_at = ?, state = 'closed' WHERE id = ? AND closed_at IS NULL", (now, session_id)
+        )
+    )
+
+
+@quick
+def conversation(db: Db, session_id: str, provider: str) -> str:
+    """The provider's own conversation id, '' if it has none here. Another provider's is never fed to it."""
+    row = db.row("SELECT conversation FROM conversations WHERE session_id = ? AND provider = ?", (session_id, provider))
+    return str(row[0]) if row else ""
+
+
+def set_conversation(db: Db, session_id: str, provider: str, conversation_id: str, now: int) -> None:
+    if not conversation_id:
+        db.run("DELETE FROM conversations WHERE session_id = ? AND provider = ?", (session_id, provider))
+        return
+    db.run(
+        "INSERT INTO conversations (session_id, provider, conversation, updated_at) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (session_id, provider) DO UPDATE SET conversation = excluded.conversation,"
+        " updated_at = excluded.updated_at",
+        (session_id, provider, conversation_id, now),
+    )

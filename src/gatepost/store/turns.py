@@ -1,0 +1,398 @@
+"""Turns: one batch of messages in, one run of the agent, its results out.
+
+    claimed → begun → done · failed          begun → interrupted → claimed (the next attempt)
+
+`claimed`: the runner has it; a failure here is retried. `begun`: the provider has it; a failure here is continued, at
+most once. `epoch` fences: what an old attempt still says under its epoch is not believed.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from gatepost.core import ids
+from gatepost.store import inbox, messages, outbox, sessions, steps
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db, quick
+
+COLUMNS = (
+    "id, session_id, folder, provider, instance, address, thread, rights, attempt, state, conversation, error, usage,"
+    " next_at, owner, lease_until, epoch, started_at, begun_at, ended_at"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    id: str
+    session_id: str
+    folder: str
+    provider: str
+    instance: str
+    address: str
+    thread: str
+    rights: str
+    attempt: int
+    state: str
+    conversation: str
+    error: str
+    usage: str
+    next_at: int
+    owner: str
+    lease_until: int
+    epoch: int
+    started_at: int
+    begun_at: int | None
+    ended_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a runner may work on."""
+
+    turn: Turn
+    rows: tuple[int, ...]  # inbox ids, oldest first
+    continued: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How often and how fast a broken turn is tried again."""
+
+    most_tries: int = 5
+    base: int = 5_000_000
+    most_attempts: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """What became of a turn that broke off. `retry_at` None: it failed, and these messages' senders must be told."""
+
+    turn: Turn
+    retry_at: int | None
+    failed: tuple[int, ...] = ()  # message ids
+    reason: str = ""
+
+
+@quick
+def get(db: Db, turn_id: str) -> Turn | None:
+    row = db.row(f"SELECT {COLUMNS} FROM turns WHERE id = ?", (turn_id,))
+    return Turn(*row) if row else None
+
+
+@quick
+def open_of(db: Db, session_id: str) -> Turn | None:
+    """The session's turn that has not ended; there is at most one."""
+    row = db.row(f"SELECT {COLUMNS} FROM turns WHERE session_id = ? AND ended_at IS NULL", (session_id,))
+    return Turn(*row) if row else None
+
+
+def open_turns(db: Db) -> list[Turn]:
+    return [Turn(*row) for row in db.rows(f"SELECT {COLUMNS} FROM turns WHERE ended_at IS NULL ORDER BY started_at")]
+
+
+def claim(db: Db, session_id: str, provider: str, owner: str, now: int, lease: int, most: int) -> Claim | None:
+    """The next batch of a session: an interrupted turn first, else the oldest waiting rows of one (room, thread) and
+    one rights class. A row that waits for its retry holds back the later ones, so that order is kept."""
+    unfinished = open_of(db, session_id)
+    if unfinished is not None:
+        return _claim_interrupted(db, unfinished, owner, now, lease)
+    rows = _claimable(db, session_id, now, most)
+    if not rows:
+        return None
+    (_, rights, instance, address, thread), batch = rows[0], []
+    for row_id, *rest in rows:
+        if rest != [rights, instance, address, thread]:
+            break
+        batch.append(row_id)
+    session = sessions.get(db, session_id)
+    assert session is not None
+    turn_id = ids.new("t")
+    db.run(
+        "INSERT INTO turns (id, session_id, folder, provider, instance, address, thread, rights, state, next_at, owner,"
+        " lease_until, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'claimed', ?, ?, ?, ?)",
+        (
+            turn_id,
+            session_id,
+            session.folder,
+            provider,
+            instance,
+            address,
+            thread,
+            rights,
+            now + lease,
+            owner,
+            now + lease,
+            now,
+        ),
+    )
+    _take(db, turn_id, batch, owner, now, lease)
+    sessions.set_state(db, session_id, "running", now)
+    turn = get(db, turn_id)
+    assert turn is not None
+    return Claim(turn, tuple(batch))
+
+
+def _claimable(db: Db, session_id: str, now: int, most: int) -> list[list[Any]]:
+    rows = db.rows(
+        "SELECT i.id, i.rights, m.instance, m.address, m.thread, i.state, i.next_at FROM inbox i"
+        " JOIN messages m ON m.id = i.message_id"
+        " WHERE i.session_id = ? AND i.state IN ('queued', 'retry') ORDER BY i.seq LIMIT ?",
+        (session_id, most),
+    )
+    ready: list[list[Any]] = []
+    for *row, state, next_at in rows:
+        if state == "retry" and next_at > now:
+            break
+        ready.append(row)
+    return ready
+
+
+def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int) -> Claim | None:
+    if turn.state != "interrupted" or turn.next_at > now:
+        return None
+    db.run(
+        "UPDATE turns SET state = 'claimed', attempt = attempt + 1, epoch = epoch + 1, owner = ?, lease_until = ?,"
+        " next_at = ? WHERE id = ?",
+        (owner, now + lease, now + lease, turn.id),
+    )
+    batch = [
+        entry.id
+        for entry, message in inbox.of_turn(db, turn.id)
+        if entry.state == "working" and (not entry.given or not turn.conversation)
+    ]
+    _take(db, turn.id, batch, owner, now, lease)
+    sessions.set_state(db, turn.session_id, "running", now)
+    claimed = get(db, turn.id)
+    assert claimed is not None
+    return Claim(claimed, tuple(batch), continued=True)
+
+
+def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int) -> Claim | None:
+    """Follow-ups that arrived meanwhile and may join the running turn: same room, thread and rights class."""
+    turn = get(db, turn_id)
+    if turn is None or turn.epoch != epoch or turn.state not in ("claimed", "begun"):
+        return None
+    own = [turn.rights, turn.instance, turn.address, turn.thread]
+    batch = []
+    for row_id, *rest in _claimable(db, turn.session_id, now, most):
+        if rest != own:
+            break
+        batch.append(row_id)
+    if not batch:
+        return None
+    _take(db, turn_id, batch, turn.owner, now, lease)
+    return Claim(turn, tuple(batch))
+
+
+def _take(db: Db, turn_id: str, rows: list[int], owner: str, now: int, lease: int) -> None:
+    for row_id in rows:
+        found = db.rows(
+            "UPDATE inbox SET state = 'working', turn_id = ?, owner = ?, lease_until = ?, next_at = ?,"
+            " epoch = epoch + 1, updated_at = ? WHERE id = ? RETURNING message_id",
+            (turn_id, owner, now + lease, now + lease, now, row_id),
+        )
+        steps.add(db, int(found[0][0]), row_id, now, "working", turn_id)
+
+
+def begin(db: Db, turn_id: str, epoch: int, rows: tuple[int, ...], now: int) -> bool:
+    """The provider is about to have these rows. Durable before it does: from here on nothing is sent in again."""
+    changed = db.run(
+        "UPDATE turns SET state = 'begun', begun_at = COALESCE(begun_at, ?) WHERE id = ? AND epoch = ?"
+        " AND state IN ('claimed', 'begun')",
+        (now, turn_id, epoch),
+    )
+    if not changed:
+        return False
+    for row_id in rows:
+        found = db.rows(
+            "UPDATE inbox SET given = 1, updated_at = ? WHERE id = ? AND turn_id = ? RETURNING message_id",
+            (now, row_id, turn_id),
+        )
+        if found:
+            steps.add(db, int(found[0][0]), row_id, now, "given", "the provider has it")
+    return True
+
+
+def name_conversation(db: Db, turn_id: str, epoch: int, conversation: str, now: int) -> bool:
+    """The provider has named its conversation: it will hold this turn's messages from now on."""
+    changed = db.run("UPDATE turns SET conversation = ? WHERE id = ? AND epoch = ?", (conversation, turn_id, epoch))
+    turn = get(db, turn_id) if changed else None
+    if turn is None:
+        return False
+    sessions.set_conversation(db, turn.session_id, turn.provider, conversation, now)
+    return True
+
+
+def renew(db: Db, turn_id: str, epoch: int, now: int, lease: int) -> bool:
+    """Somebody is still at work on it."""
+    changed = db.run(
+        "UPDATE turns SET lease_until = ?, next_at = ? WHERE id = ? AND epoch = ? AND ended_at IS NULL",
+        (now + lease, now + lease, turn_id, epoch),
+    )
+    if changed:
+        db.run(
+            "UPDATE inbox SET lease_until = ?, next_at = ? WHERE turn_id = ? AND state = 'working'",
+            (now + lease, now + lease, turn_id),
+        )
+    return bool(changed)
+
+
+def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
+    """The turn ended well: its rows are answered if it said anything to anybody, silent otherwise. Idempotent."""
+    turn = get(db, turn_id)
+    if turn is None or turn.epoch != epoch or turn.ended_at is not None:
+        return False
+    spoke = any(effect.state not in ("superseded", "cancelled") for effect in outbox.of_turn(db, turn_id))
+    for entry, _ in inbox.of_turn(db, turn_id):
+        if entry.state != "working":
+            continue
+        if entry.given:
+            inbox.move(
+                db, entry.id, "answered" if spoke else "silent", "" if spoke else "the agent chose silence", None, now
+            )
+        else:  # claimed as a follow-up, and the turn ended before the provider had it
+            inbox.move(db, entry.id, "queued", "the turn ended before it was its turn", now, now)
+    _end(db, turn, "done", "", usage, now)
+    return True
+
+
+def break_off(
+    db: Db,
+    turn_id: str,
+    epoch: int,
+    reason: str,
+    policy: Policy,
+    now: int,
+    *,
+    wait: int | None = None,
+    final: bool = False,
+    blame: bool = True,
+) -> Broken | None:
+    """The turn ended badly: retried if the provider never had it, else continued once, else failed.
+
+    `final`: trying again cannot help. `wait`: how long the provider asked us to. `blame` False: the gateway itself
+    went down, which is not the messages' fault and is not counted against them.
+    """
+    turn = get(db, turn_id)
+    if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.state == "interrupted":
+        return None
+    entries = [pair for pair in inbox.of_turn(db, turn_id) if pair[0].state == "working"]
+    if turn.begun_at is None:
+        return _retry(db, turn, entries, reason, policy, now, wait, final, blame)
+    for entry, _ in entries:
+        if not entry.given:
+            inbox.move(db, entry.id, "queued", reason, now, now)
+    if final or turn.attempt >= policy.most_attempts:
+        failed = [pair for pair in entries if pair[0].given]
+        return _fail(db, turn, failed, reason if final else f"interrupted: {reason}", now)
+    return _continue_later(db, turn, reason, now, wait or 0)
+
+
+def _retry(
+    db: Db,
+    turn: Turn,
+    entries: list[Any],
+    reason: str,
+    policy: Policy,
+    now: int,
+    wait: int | None,
+    final: bool,
+    blame: bool,
+) -> Broken:
+    _end(db, turn, "failed", reason, "{}", now)
+    retry_at, failed = now, []
+    for entry, message in entries:
+        tries = entry.tries + int(blame)
+        if final or tries > policy.most_tries:
+            inbox.move(db, entry.id, "failed", reason, None, now, tries)
+            failed.append(message.id)
+        elif not blame:
+            inbox.move(db, entry.id, "queued", reason, now, now)
+        else:
+            retry_at = now + (wait if wait is not None else policy.base * 2 ** (tries - 1))
+            inbox.move(db, entry.id, "retry", reason, retry_at, now, tries)
+    everything = len(failed) == len(entries)
+    return Broken(turn=turn, retry_at=None if everything else retry_at, failed=tuple(failed), reason=reason)
+
+
+def _fail(db: Db, turn: Turn, entries: list[Any], reason: str, now: int) -> Broken:
+    outbox.supersede_results(db, turn.id, now)
+    for entry, _ in entries:
+        inbox.move(db, entry.id, "failed", reason, None, now)
+    _end(db, turn, "failed", reason, "{}", now)
+    told = tuple(message.id for _, message in entries if message.kind != "system")
+    return Broken(turn=turn, retry_at=None, failed=told, reason=reason)
+
+
+def _continue_later(db: Db, turn: Turn, reason: str, now: int, wait: int) -> Broken:
+    """Supersede what was not said yet, and leave a system row that lists what was."""
+    outbox.supersede_results(db, turn.id, now)
+    done = [
+        effect for effect in outbox.of_turn(db, turn.id) if effect.state not in ("superseded", "cancelled", "failed")
+    ]
+    content = {
+        "event": "continued",
+        "reason": reason,
+        "done": [
+            {
+                "op": effect.op,
+                "text": effect.payload.get("text", ""),
+                "seq": effect.seq,
+                "inReplyTo": effect.payload.get("in_reply_to"),
+            }
+            for effect in done
+        ],
+    }
+    message_id = messages.accept(
+        db,
+        NewMessage(
+            instance=turn.instance,
+            address=turn.address,
+            thread=turn.thread,
+            direction="in",
+            platform_id=f"continue:{turn.id}:{turn.attempt}",
+            event="system",
+            kind="system",
+            sender="gatepost:system",
+            text="",
+            content=json.dumps(content),
+            at=now,
+        ),
+        now,
+    )
+    assert message_id is not None
+    row_id = inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now)
+    db.run(
+        "UPDATE inbox SET state = 'working', turn_id = ?, next_at = ? WHERE id = ?", (turn.id, now + wait + 1, row_id)
+    )
+    db.run(
+        "UPDATE inbox SET next_at = ?, reason = ? WHERE turn_id = ? AND state = 'working'",
+        (now + wait + 1, reason, turn.id),
+    )
+    db.run("UPDATE turns SET state = 'interrupted', error = ?, next_at = ? WHERE id = ?", (reason, now + wait, turn.id))
+    sessions.set_state(db, turn.session_id, "interrupted", now)
+    for entry, message in inbox.of_turn(db, turn.id):
+        if entry.given and entry.state == "working":
+            steps.add(db, message.id, entry.id, now, "interrupted", reason)
+    return Broken(turn=turn, retry_at=now + wait, reason=reason)
+
+
+def cancel(db: Db, turn_id: str, reason: str, now: int) -> bool:
+    """Stopped by a person: nothing is retried, what was not sent is withdrawn."""
+    turn = get(db, turn_id)
+    if turn is None or turn.ended_at is not None:
+        return False
+    outbox.supersede_results(db, turn_id, now)
+    for entry, _ in inbox.of_turn(db, turn_id):
+        if entry.state == "working":
+            inbox.move(db, entry.id, "cancelled", reason, None, now)
+    _end(db, turn, "failed", reason, "{}", now)
+    return True
+
+
+def _end(db: Db, turn: Turn, state: str, error: str, usage: str, now: int) -> None:
+    db.run(
+        "UPDATE turns SET state = ?, error = ?, usage = ?, ended_at = ?, next_at = ? WHERE id = ?",
+        (state, error, usage, now, now, turn.id),
+    )
+    sessions.set_state(db, turn.session_id, "idle" if state == "done" else "error", now)

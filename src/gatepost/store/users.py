@@ -1,0 +1,68 @@
+"""People, as identities on a platform, with their roles and memberships."""
+
+from dataclasses import dataclass
+
+from gatepost.store.port import Db, quick
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    id: str
+    name: str
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of a sender: whether they are known, and what they are where."""
+
+    known: bool
+    roles: tuple[tuple[str, str], ...] = ()  # (role, folder), '' is everywhere
+    member_of: tuple[str, ...] = ()
+
+
+def add(db: Db, user_id: str, name: str, now: int) -> None:
+    db.run(
+        "INSERT INTO users (id, name, created_at) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING", (user_id, name, now)
+    )
+
+
+@quick
+def get(db: Db, user_id: str) -> User | None:
+    row = db.row("SELECT id, name, created_at FROM users WHERE id = ?", (user_id,))
+    return User(*row) if row else None
+
+
+@quick
+def standing(db: Db, user_id: str) -> Standing:
+    if get(db, user_id) is None:
+        return Standing(known=False)
+    roles = db.rows("SELECT role, folder FROM user_roles WHERE user_id = ?", (user_id,))
+    folders = db.rows("SELECT folder FROM group_members WHERE user_id = ?", (user_id,))
+    return Standing(True, tuple((role, folder) for role, folder in roles), tuple(row[0] for row in folders))
+
+
+def give_role(db: Db, user_id: str, role: str, folder: str, by: str, now: int) -> bool:
+    """False if they had it."""
+    return bool(
+        db.run(
+            "INSERT INTO user_roles (user_id, role, folder, granted_by, granted_at) VALUES (?, ?, ?, ?, ?)"
+            " ON CONFLICT (user_id, role, folder) DO NOTHING",
+            (user_id, role, folder, by, now),
+        )
+    )
+
+
+def add_member(db: Db, user_id: str, folder: str, by: str, now: int) -> bool:
+    return bool(
+        db.run(
+            "INSERT INTO group_members (user_id, folder, added_by, added_at) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (user_id, folder) DO NOTHING",
+            (user_id, folder, by, now),
+        )
+    )
+
+
+def owners(db: Db) -> list[str]:
+    rows = db.rows("SELECT user_id FROM user_roles WHERE role = 'owner' AND folder = '' ORDER BY granted_at")
+    return [row[0] for row in rows]

@@ -1,0 +1,213 @@
+"""SQLite behind the port: one writer thread with group commit, readers beside it.
+
+Units that wait together are committed together, each in a savepoint of its own, so that one that fails takes nobody
+with it. A group with a durable unit in it is committed with `synchronous=FULL`, another with NORMAL. An answer is
+given only after COMMIT.
+"""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar, TypeVarTuple
+
+import apsw
+
+from gatepost.core.errors import SetupError, Unavailable
+from gatepost.store.port import Db, Row
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+TYPES = {
+    "id": "INTEGER PRIMARY KEY AUTOINCREMENT",
+    "int": "INTEGER",
+    "text": "TEXT",
+    "real": "REAL",
+    "blob": "BLOB",
+    "strict": "STRICT",
+}
+LARGEST_GROUP = 512  # units in one commit: bounds how long the first of them waits
+BUSY_MS = 5000  # the command line may write while the daemon runs
+
+
+class Sqlite:
+    """A connection as `Db`."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.connection = connection
+
+    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        return self.connection.execute(sql, params).fetchall()
+
+    def row(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
+        found = self.connection.execute(sql, params).fetchall()
+        return found[0] if found else None
+
+    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
+        self.connection.execute(sql, params).fetchall()
+        return self.connection.changes()
+
+    def define(self, ddl: str) -> None:
+        self.connection.execute(ddl.format_map(TYPES))
+
+
+def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
+    flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    try:
+        connection = apsw.Connection(str(path), flags=flags | apsw.SQLITE_OPEN_NOMUTEX, statementcachesize=400)
+        connection.set_busy_timeout(BUSY_MS)
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA temp_store=MEMORY")
+        if not readonly:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA journal_size_limit=67108864")
+    except apsw.Error as error:
+        raise SetupError(
+            f"the store {path} cannot be opened: {error}; restore a backup or move the file aside"
+        ) from None
+    return connection
+
+
+class _Unit:
+    __slots__ = ("answer", "args", "durable", "error", "fn", "future", "loop")
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        durable: bool,
+        loop: asyncio.AbstractEventLoop,
+        future: asyncio.Future[Any],
+    ) -> None:
+        self.fn, self.args, self.durable, self.loop, self.future = fn, args, durable, loop, future
+        self.answer: Any = None
+        self.error: BaseException | None = None
+
+
+class SqliteStore:
+    """The default store. Open it on a running loop; `close` waits for what was accepted."""
+
+    def __init__(self, path: Path, *, readers: int = 2) -> None:
+        self.path = path
+        self._queue: queue.SimpleQueue[_Unit | None] = queue.SimpleQueue()
+        self._writer = connect(path)
+        self._here = connect(path, readonly=True)
+        self._local = threading.local()
+        self._opened: list[apsw.Connection] = []
+        self._pool = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
+        self._thread = threading.Thread(target=self._work, name="store-write", daemon=True)
+        self._closed = False
+        self._thread.start()
+
+    async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True) -> T:
+        if self._closed:
+            raise Unavailable("the store", "the gateway is stopping")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._queue.put(_Unit(fn, args, durable, loop, future))
+        return await future
+
+    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        if fn.__dict__.get("quick"):
+            return fn(Sqlite(self._here), *args)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, fn, args)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._queue.put(None)
+        self._thread.join()
+        self._pool.shutdown()
+        for connection in (*self._opened, self._here):
+            connection.close()
+        self._writer.execute("PRAGMA optimize")
+        self._writer.close()
+
+    def _read(self, fn: Callable[..., T], args: tuple[Any, ...]) -> T:
+        connection: apsw.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = connect(self.path, readonly=True)
+            self._opened.append(connection)
+        connection.execute("BEGIN")
+        try:
+            return fn(Sqlite(connection), *args)
+        finally:
+            connection.execute("COMMIT")
+
+    def _work(self) -> None:
+        db = Sqlite(self._writer)
+        synchronous = ""
+        stopping = False
+        while not stopping:
+            first = self._queue.get()
+            if first is None:
+                break
+            group = [first]
+            while len(group) < LARGEST_GROUP:
+                try:
+                    unit = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                if unit is None:
+                    stopping = True
+                    break
+                group.append(unit)
+            wanted = "FULL" if any(unit.durable for unit in group) else "NORMAL"
+            if wanted != synchronous:
+                self._writer.execute(f"PRAGMA synchronous={wanted}")
+                synchronous = wanted
+            self._commit(db, group)
+            _answer(group)
+
+    def _commit(self, db: Sqlite, group: list[_Unit]) -> None:
+        execute = self._writer.execute
+        try:
+            execute("BEGIN IMMEDIATE")
+            for unit in group:
+                execute("SAVEPOINT unit")
+                try:
+                    unit.answer = unit.fn(db, *unit.args)
+                except (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError):
+                    raise  # the whole group fails: SQLite may have rolled all of it back
+                except BaseException as error:  # noqa: BLE001  it is the caller's, and is raised there
+                    unit.error = error
+                    execute("ROLLBACK TO unit")
+                execute("RELEASE unit")
+            execute("COMMIT")
+        except apsw.Error as error:
+            if self._writer.in_transaction:
+                execute("ROLLBACK")
+            trouble = Unavailable("the store", _reason(error))
+            for unit in group:
+                unit.error = unit.error or trouble
+
+
+def _reason(error: apsw.Error) -> str:
+    if isinstance(error, apsw.FullError):
+        return "the disk is full; free some space, nothing that was accepted is lost"
+    return str(error)
+
+
+def _answer(group: list[_Unit]) -> None:
+    """Settle all futures of a loop with one wake-up."""
+    loops = {unit.loop for unit in group}
+    for loop in loops:
+        own = group if len(loops) == 1 else [unit for unit in group if unit.loop is loop]
+        try:
+            loop.call_soon_threadsafe(_settle, own)
+        except RuntimeError:  # the loop is gone: nobody waits any more
+            continue
+
+
+def _settle(units: list[_Unit]) -> None:
+    for unit in units:
+        if unit.future.cancelled():
+            continue
+        if unit.error is not None:
+            unit.future.set_exception(unit.error)
+        else:
+            unit.future.set_result(unit.answer)
