@@ -193,15 +193,15 @@ def settle(
     steps.add(db, message_id, effect_id, now, state if state != "pending" else "retry", reason)
 
 
-def supersede_results(db: Db, turn_id: str, now: int) -> int:
-    """What the broken attempt would have said and did not: the next attempt says it anew. Tool effects stay."""
+def withdraw_results(db: Db, turn_id: str, reason: str, now: int) -> int:
+    """A person stopped the turn: what it would still have said is not said. Effects of tools stay: they were promised."""
     rows = db.rows(
-        "UPDATE outbox SET state = 'superseded', reason = 'the turn was continued', next_at = NULL, updated_at = ?"
+        "UPDATE outbox SET state = 'cancelled', reason = ?, next_at = NULL, updated_at = ?"
         " WHERE turn_id = ? AND origin = 'result' AND state = 'pending' RETURNING id, message_id",
-        (now, turn_id),
+        (reason, now, turn_id),
     )
     for row_id, message_id in rows:
-        steps.add(db, message_id, row_id, now, "superseded", "the turn was continued")
+        steps.add(db, message_id, row_id, now, "cancelled", reason)
     return len(rows)
 
 

@@ -3,7 +3,7 @@
     claimed → begun → done · failed          begun → interrupted → claimed (the next attempt)
 
 `claimed`: the runner has it; a failure here is retried. `begun`: the provider has it; a failure here is continued, at
-most once. `epoch` fences: what an old attempt still says under its epoch is not believed.
+most once: what it had said stays said, and the next attempt is told of it. `epoch` fences: what an old attempt still says under its epoch is not believed.
 """
 
 import json
@@ -67,7 +67,7 @@ class Policy:
 class Broken:
     """What became of a turn that broke off. `retry_at` None: it failed, and these messages' senders must be told."""
 
-    turn: Turn
+    turn: Turn | None  # None: it broke before there was one
     retry_at: int | None
     failed: tuple[int, ...] = ()  # message ids
     reason: str = ""
@@ -148,6 +148,8 @@ def _claimable(db: Db, session_id: str, now: int, most: int) -> list[list[Any]]:
 
 
 def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int) -> Claim | None:
+    """The next attempt. It is given a system row that lists what was already said and done, and the prompt only if the
+    provider never named a conversation that could hold it."""
     if turn.state != "interrupted" or turn.next_at > now:
         return None
     db.run(
@@ -155,9 +157,10 @@ def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int) -> 
         " next_at = ? WHERE id = ?",
         (owner, now + lease, now + lease, turn.id),
     )
+    _note_continuation(db, turn, now)
     batch = [
         entry.id
-        for entry, message in inbox.of_turn(db, turn.id)
+        for entry, _ in inbox.of_turn(db, turn.id)
         if entry.state == "working" and (not entry.given or not turn.conversation)
     ]
     _take(db, turn.id, batch, owner, now, lease)
@@ -165,6 +168,45 @@ def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int) -> 
     claimed = get(db, turn.id)
     assert claimed is not None
     return Claim(claimed, tuple(batch), continued=True)
+
+
+def _note_continuation(db: Db, turn: Turn, now: int) -> None:
+    """Listed now and not when the turn broke: until here the old attempt's unacknowledged results were still taken."""
+    done = [effect for effect in outbox.of_turn(db, turn.id) if effect.state not in ("superseded", "cancelled")]
+    content = {
+        "event": "continued",
+        "reason": turn.error,
+        "done": [
+            {
+                "op": effect.op,
+                "text": effect.payload.get("text", ""),
+                "seq": effect.seq,
+                "inReplyTo": effect.payload.get("in_reply_to"),
+                "state": effect.state,
+            }
+            for effect in done
+        ],
+    }
+    message_id = messages.accept(
+        db,
+        NewMessage(
+            instance=turn.instance,
+            address=turn.address,
+            thread=turn.thread,
+            direction="in",
+            platform_id=f"continue:{turn.id}:{turn.attempt}",
+            event="system",
+            kind="system",
+            sender="gatepost:system",
+            text="",
+            content=json.dumps(content),
+            at=now,
+        ),
+        now,
+    )
+    assert message_id is not None
+    row_id = inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now)
+    db.run("UPDATE inbox SET state = 'working', turn_id = ? WHERE id = ?", (turn.id, row_id))
 
 
 def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int) -> Claim | None:
@@ -251,7 +293,7 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
                 db, entry.id, "answered" if spoke else "silent", "" if spoke else "the agent chose silence", None, now
             )
         else:  # claimed as a follow-up, and the turn ended before the provider had it
-            inbox.move(db, entry.id, "queued", "the turn ended before it was its turn", now, now)
+            _give_back(db, entry.id, "the turn ended before it was its turn", now)
     _end(db, turn, "done", "", usage, now)
     return True
 
@@ -281,7 +323,7 @@ def break_off(
         return _retry(db, turn, entries, reason, policy, now, wait, final, blame)
     for entry, _ in entries:
         if not entry.given:
-            inbox.move(db, entry.id, "queued", reason, now, now)
+            _give_back(db, entry.id, reason, now)
     if final or turn.attempt >= policy.most_attempts:
         failed = [pair for pair in entries if pair[0].given]
         return _fail(db, turn, failed, reason if final else f"interrupted: {reason}", now)
@@ -307,7 +349,7 @@ def _retry(
             inbox.move(db, entry.id, "failed", reason, None, now, tries)
             failed.append(message.id)
         elif not blame:
-            inbox.move(db, entry.id, "queued", reason, now, now)
+            _give_back(db, entry.id, reason, now)
         else:
             retry_at = now + (wait if wait is not None else policy.base * 2 ** (tries - 1))
             inbox.move(db, entry.id, "retry", reason, retry_at, now, tries)
@@ -316,7 +358,6 @@ def _retry(
 
 
 def _fail(db: Db, turn: Turn, entries: list[Any], reason: str, now: int) -> Broken:
-    outbox.supersede_results(db, turn.id, now)
     for entry, _ in entries:
         inbox.move(db, entry.id, "failed", reason, None, now)
     _end(db, turn, "failed", reason, "{}", now)
@@ -325,50 +366,8 @@ def _fail(db: Db, turn: Turn, entries: list[Any], reason: str, now: int) -> Brok
 
 
 def _continue_later(db: Db, turn: Turn, reason: str, now: int, wait: int) -> Broken:
-    """Supersede what was not said yet, and leave a system row that lists what was."""
-    outbox.supersede_results(db, turn.id, now)
-    done = [
-        effect for effect in outbox.of_turn(db, turn.id) if effect.state not in ("superseded", "cancelled", "failed")
-    ]
-    content = {
-        "event": "continued",
-        "reason": reason,
-        "done": [
-            {
-                "op": effect.op,
-                "text": effect.payload.get("text", ""),
-                "seq": effect.seq,
-                "inReplyTo": effect.payload.get("in_reply_to"),
-            }
-            for effect in done
-        ],
-    }
-    message_id = messages.accept(
-        db,
-        NewMessage(
-            instance=turn.instance,
-            address=turn.address,
-            thread=turn.thread,
-            direction="in",
-            platform_id=f"continue:{turn.id}:{turn.attempt}",
-            event="system",
-            kind="system",
-            sender="gatepost:system",
-            text="",
-            content=json.dumps(content),
-            at=now,
-        ),
-        now,
-    )
-    assert message_id is not None
-    row_id = inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now)
-    db.run(
-        "UPDATE inbox SET state = 'working', turn_id = ?, next_at = ? WHERE id = ?", (turn.id, now + wait + 1, row_id)
-    )
-    db.run(
-        "UPDATE inbox SET next_at = ?, reason = ? WHERE turn_id = ? AND state = 'working'",
-        (now + wait + 1, reason, turn.id),
-    )
+    """What the old attempt had committed is still delivered; the next attempt is told of it when it is claimed."""
+    db.run("UPDATE inbox SET next_at = ? WHERE turn_id = ? AND state = 'working'", (now + wait, turn.id))
     db.run("UPDATE turns SET state = 'interrupted', error = ?, next_at = ? WHERE id = ?", (reason, now + wait, turn.id))
     sessions.set_state(db, turn.session_id, "interrupted", now)
     for entry, message in inbox.of_turn(db, turn.id):
@@ -377,12 +376,37 @@ def _continue_later(db: Db, turn: Turn, reason: str, now: int, wait: int) -> Bro
     return Broken(turn=turn, retry_at=now + wait, reason=reason)
 
 
+def _give_back(db: Db, row_id: int, reason: str, now: int) -> None:
+    """To the queue, as if no turn had taken it."""
+    inbox.move(db, row_id, "queued", reason, now, now)
+    db.run("UPDATE inbox SET turn_id = NULL WHERE id = ?", (row_id,))
+
+
+def not_woken(db: Db, session_id: str, reason: str, policy: Policy, now: int, *, final: bool = False) -> Broken | None:
+    """The sandbox did not come far enough to claim anything: its waiting rows are tried again later, or given up.
+    None if nothing was waiting."""
+    waiting = [pair for pair in inbox.to_project(db, session_id, 0) if pair[0].state in ("queued", "retry")]
+    if not waiting:
+        return None
+    (first, _), failed, retry_at = waiting[0], [], now
+    for entry, message in waiting:
+        tries = max(entry.tries, first.tries) + 1
+        if final or tries > policy.most_tries:
+            inbox.move(db, entry.id, "failed", reason, None, now, tries)
+            failed.append(message.id)
+        else:
+            retry_at = now + policy.base * 2 ** (tries - 1)
+            inbox.move(db, entry.id, "retry", reason, retry_at, now, tries)
+    everything = len(failed) == len(waiting)
+    return Broken(turn=None, retry_at=None if everything else retry_at, failed=tuple(failed), reason=reason)
+
+
 def cancel(db: Db, turn_id: str, reason: str, now: int) -> bool:
     """Stopped by a person: nothing is retried, what was not sent is withdrawn."""
     turn = get(db, turn_id)
     if turn is None or turn.ended_at is not None:
         return False
-    outbox.supersede_results(db, turn_id, now)
+    outbox.withdraw_results(db, turn_id, reason, now)
     for entry, _ in inbox.of_turn(db, turn_id):
         if entry.state == "working":
             inbox.move(db, entry.id, "cancelled", reason, None, now)
