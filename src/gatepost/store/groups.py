@@ -35,7 +35,8 @@ def add(db: Db, folder: str, name: str, provider: str, now: int) -> bool:
     """False if it was there already."""
     return bool(
         db.run(
-            "INSERT INTO groups (folder, name, provider, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (folder) DO NOTHING",
+            "INSERT INTO groups (folder, name, provider, created_at) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (folder) DO NOTHING",
             (folder, name, provider, now),
         )
     )

@@ -28,7 +28,8 @@ def check(db: Db, now: int) -> Account:
     for table, condition in (("inbox", _OPEN_IN), ("outbox", _OPEN_OUT)):
         row = db.row(
             f"SELECT COUNT(*), COALESCE(SUM(CASE WHEN next_at IS NULL OR next_at < ? THEN 1 ELSE 0 END), 0),"
-            f" COALESCE(SUM(CASE WHEN next_at < ? THEN 1 ELSE 0 END), 0), MIN(created_at) FROM {table} WHERE {condition}",
+            f" COALESCE(SUM(CASE WHEN next_at < ? THEN 1 ELSE 0 END), 0), MIN(created_at)"
+            f" FROM {table} WHERE {condition}",
             (now - GRACE, now),
         )
         assert row is not None

@@ -194,7 +194,7 @@ def settle(
 
 
 def withdraw_results(db: Db, turn_id: str, reason: str, now: int) -> int:
-    """A person stopped the turn: what it would still have said is not said. Effects of tools stay: they were promised."""
+    """A person stopped the turn: what it would still have said is not said. Tools' effects stay: they were promised."""
     rows = db.rows(
         "UPDATE outbox SET state = 'cancelled', reason = ?, next_at = NULL, updated_at = ?"
         " WHERE turn_id = ? AND origin = 'result' AND state = 'pending' RETURNING id, message_id",

@@ -3,7 +3,8 @@
     claimed → begun → done · failed          begun → interrupted → claimed (the next attempt)
 
 `claimed`: the runner has it; a failure here is retried. `begun`: the provider has it; a failure here is continued, at
-most once: what it had said stays said, and the next attempt is told of it. `epoch` fences: what an old attempt still says under its epoch is not believed.
+most once: what it had said stays said, and the next attempt is told of it. `epoch` fences: what an old attempt still
+says under its epoch is not believed.
 """
 
 import json
