@@ -174,6 +174,25 @@ def load(home: Path, environ: Mapping[str, str] | None = None, given: Mapping[st
     return Config(values, sources)
 
 
+def peek(home: Path, *wanted: Setting[Any], environ: Mapping[str, str] | None = None) -> Config:
+    """Some settings (none named: all declared so far) for a command that has not loaded every plug-in, and therefore
+    cannot call another key unknown."""
+    path = home / "gatepost.toml"
+    chosen = wanted or tuple(declared for _, declared in SETTINGS.items())
+    in_file = _read_file(path)
+    env = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for declared in chosen:
+        if declared.variable in env:
+            values[declared.name] = declared.parse(env[declared.variable], declared.variable)
+            sources[declared.name] = declared.variable
+        elif declared.name in in_file:
+            values[declared.name] = declared.parse(in_file[declared.name], str(path))
+            sources[declared.name] = str(path)
+    return Config(values, sources)
+
+
 def _read_file(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:

@@ -1,0 +1,94 @@
+"""Where the gateway is reached: the web address (`listen`) and the control socket, in the forms that people write them.
+
+Only reads and names addresses; binding them is `serve/http.py`'s.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gatepost.core import settings
+from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
+from gatepost.core.settings import Config, setting
+
+LISTEN = setting(
+    "listen",
+    "127.0.0.1:8420",
+    help="The web address: host:port, :port, port, [::1]:port, unix:PATH or a path. Port 0 takes a free one.",
+)
+CONTROL_SOCKET = setting(
+    "control_socket",
+    "",
+    help="Where control.sock lies; empty: run/control.sock in the home.",
+    variable="GATEPOST_CONTROL_SOCK",
+)
+
+LOOPBACK = "127.0.0.1"
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
+_EXAMPLES = "write it like 127.0.0.1:8420, :8420, 8420, [::1]:8420, unix:/run/gatepost.sock or /run/gatepost.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """A TCP address or a socket path, never both."""
+
+    kind: Literal["tcp", "unix"]
+    host: str = ""
+    port: int = 0
+    path: Path = Path()
+
+    def __str__(self) -> str:
+        if self.kind == "unix":
+            return f"unix:{self.path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """What to open: an address for a browser, or the socket for whoever stands before it."""
+        return str(self) if self.kind == "unix" else f"http://{self}"
+
+
+def parse(text: str) -> Listen:
+    """Read an address; nonsense is refused with examples."""
+    text = text.strip()
+    for prefix in ("unix://", "unix:"):
+        if text.startswith(prefix):
+            return _unix(text.removeprefix(prefix), text)
+    if text.startswith(("/", "~", ".")):
+        return _unix(text, text)
+    if text.isdigit():
+        return Listen("tcp", LOOPBACK, _port(text, text))
+    if text.startswith("["):
+        host, closed, port = text[1:].partition("]:")
+        if not closed or not re.fullmatch(r"[0-9A-Fa-f:.]+(%[A-Za-z0-9]+)?", host):
+            raise SetupError(f"listen = {text!r} is not an address; {_EXAMPLES}")
+        return Listen("tcp", host, _port(port, text))
+    host, colon, port = text.rpartition(":")
+    if not colon or (host and not _HOST.match(host)):
+        raise SetupError(f"listen = {text!r} is not an address; {_EXAMPLES}")
+    return Listen("tcp", host or LOOPBACK, _port(port, text))
+
+
+def _unix(path: str, text: str) -> Listen:
+    if not path or path.endswith("/"):
+        raise SetupError(f"listen = {text!r} names no socket file; {_EXAMPLES}")
+    return Listen("unix", path=Path(path).expanduser().absolute())
+
+
+def _port(digits: str, text: str) -> int:
+    if not (digits.isascii() and digits.isdigit()) or int(digits) > 65535:
+        raise SetupError(f"listen = {text!r}: {digits!r} is not a port between 0 and 65535; {_EXAMPLES}")
+    return int(digits)
+
+
+def control_path(home: Home, config: Config) -> Path:
+    """The control socket of this home."""
+    chosen = config[CONTROL_SOCKET].removeprefix("unix://").removeprefix("unix:")
+    return Path(chosen).expanduser().absolute() if chosen else home.control
+
+
+def find_control(home: Home) -> Path:
+    """The same for a command that has not loaded every plug-in, and so cannot judge the rest of the file."""
+    return control_path(home, settings.peek(home.path, CONTROL_SOCKET))

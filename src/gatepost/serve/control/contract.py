@@ -1,0 +1,81 @@
+"""Operations: what an operator may do, one function each, whether asked over the control socket or by the command line
+while the daemon is down.
+
+An operation declares the shape of its arguments; what does not fit is refused before it runs. Every write is audited
+in its own transaction.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from gatepost.core.bells import Bells
+from gatepost.core.clock import Clock
+from gatepost.core.errors import Invalid
+from gatepost.core.home import Home
+from gatepost.core.registry import Registry
+from gatepost.core.settings import Config
+from gatepost.store import audit
+from gatepost.store.port import Db, Store
+
+OPERATOR = "operator"  # whoever may open the control socket, or the home itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Office:
+    """What operations work with."""
+
+    home: Home
+    store: Store
+    clock: Clock
+    config: Config
+    bells: Bells
+    dispatch: object | None = None  # None: the daemon is down
+    stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, reason); None: nothing is awake
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of an operation; a subclass names them."""
+
+
+A = TypeVar("A", bound=Args)
+Operation = Callable[[Office, dict[str, Any]], Awaitable[Any]]
+
+OPERATIONS: Registry[Operation] = Registry("operation")
+
+
+def operation(
+    name: str, shape: type[A], registry: Registry[Operation] = OPERATIONS
+) -> Callable[[Callable[[Office, A], Awaitable[Any]]], Callable[[Office, A], Awaitable[Any]]]:
+    """Register a function as `POST /v1/ops/<name>`. It answers with something that JSON can say."""
+
+    def register(fn: Callable[[Office, A], Awaitable[Any]]) -> Callable[[Office, A], Awaitable[Any]]:
+        async def run(office: Office, args: dict[str, Any]) -> Any:
+            try:
+                given = msgspec.convert(args, shape)
+            except msgspec.ValidationError as error:
+                raise Invalid(name, str(error)) from None
+            return await fn(office, given)
+
+        registry.add(name, run, origin=fn.__module__)
+        return fn
+
+    return register
+
+
+T = TypeVar("T")
+
+
+async def write_down(office: Office, action: str, details: dict[str, Any], fn: Callable[[Db], T]) -> T:
+    """Run a write with its audit record in one transaction: neither is there without the other."""
+    now = office.clock.now()
+
+    def both(db: Db) -> T:
+        answer = fn(db)
+        audit.append(db, audit.Record(now, OPERATOR, action, "done", details))
+        return answer
+
+    return await office.store.write(both)
