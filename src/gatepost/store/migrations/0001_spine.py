@@ -146,7 +146,7 @@ TABLES = (
     """CREATE TABLE inbox (
         id {id},
         message_id {int} NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
-        session_id {text} REFERENCES sessions (id) ON DELETE CASCADE,  -- NULL: it reached no session
+        session_id {text} REFERENCES sessions (id) ON DELETE SET NULL,  -- NULL: it reached none, or its group is gone
         folder {text} NOT NULL DEFAULT '',
         seq {int} NOT NULL DEFAULT 0,
         mode {text} NOT NULL DEFAULT 'trigger',   -- trigger | observe
@@ -178,7 +178,7 @@ TABLES = (
         seq {int} NOT NULL DEFAULT 0,
         turn_id {text} REFERENCES turns (id) ON DELETE SET NULL,
         attempt {int} NOT NULL DEFAULT 1,
-        origin {text} NOT NULL,                   -- result | tool | notice
+        origin {text} NOT NULL,                   -- result | tool | notice | status
         op {text} NOT NULL,
         instance {text} NOT NULL,
         address {text} NOT NULL,
