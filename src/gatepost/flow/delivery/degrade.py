@@ -1,0 +1,181 @@
+"""What a channel cannot do. Content degrades to what the channel has: markdown to plain text, files to a line that
+names them, a reply to a short quote, length to parts. Verbs do not: they are `Unsupported`, with a call that works.
+
+Pure: values in, values out. A channel is never given `status`, nor a card or file that it did not declare.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gatepost.core.errors import Unsupported
+from gatepost.messages.outbound import Feature, File, Op, Outbound
+
+SMALLEST_FENCED = 64  # below that there is no room to close and open code blocks
+LONGEST_MARK = 8
+LONGEST_QUOTE = 80
+
+_VERBS: dict[Op, tuple[Feature, str]] = {
+    Op.EDIT: (Feature.EDIT, "use send with the corrected text"),
+    Op.DELETE: (Feature.DELETE, "use send to say that the message no longer holds"),
+    Op.REACT: (Feature.REACT, "use reply with a word or an emoji"),
+    Op.PIN: (Feature.PIN, "use send to repeat what matters"),
+    Op.UNPIN: (Feature.PIN, "nothing can be pinned here, so nothing needs to be unpinned"),
+}
+_FENCE = re.compile(r"^ {0,3}(`{3,8}|~{3,8})[^\S\n]*([^\n`]*)$")
+_HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)\s*#*\s*$")
+_LINK = re.compile(r"!?\[([^\]\n]*)\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"\n]*\")?\s*\)")
+_SPANS = (
+    re.compile(r"(?<!\\)\*\*(?=\S)(.+?)(?<=\S)\*\*"),
+    re.compile(r"(?<![\\\w])__(?=\S)(.+?)(?<=\S)__(?!\w)"),
+    re.compile(r"(?<![\\*\w])\*(?=[^\s*])([^*\n]*?)(?<=[^\s*\\])\*(?![*\w])"),
+    re.compile(r"(?<![\\_\w])_(?=[^\s_])([^_\n]*?)(?<=[^\s_\\])_(?![_\w])"),
+    re.compile(r"(?<!\\)~~(?=\S)(.+?)(?<=\S)~~"),
+)
+_ESCAPE = re.compile(r"\\([\\`*_{}\[\]()#+\-.!~>|])")
+_CODE = re.compile(r"(`+)(.+?)(?<!`)\1(?!`)")
+
+
+def require(op: Op, features: frozenset[Feature], platform: str) -> None:
+    """Raise Unsupported, with what to do instead, if the channel has no such verb."""
+    needed = _VERBS.get(op)
+    if needed is not None and needed[0] not in features:
+        raise Unsupported(op.value, platform, needed[1])
+
+
+def degrade(message: Outbound, features: frozenset[Feature], platform: str, quote: str = "") -> Outbound | None:
+    """The message as this channel can show it; None if it is better not shown at all. `quote`: the text answered."""
+    require(message.op, features, platform)
+    op, text, files, reply_to = message.op, message.text, message.files, message.reply_to
+    if op is Op.STATUS:
+        if Feature.EDIT not in features:
+            return None  # a line that cannot be taken back would stay as noise
+        op = Op.EDIT if message.target else Op.SEND
+    elif op is Op.CARD and Feature.CARDS not in features:
+        op = Op.SEND
+    if files and Feature.FILES not in features:
+        text, files = name_files(text, files), ()
+    if op is Op.FILE and not files:
+        op = Op.SEND
+    if text and Feature.MARKDOWN not in features:
+        text = plain(text)
+    if reply_to and Feature.REPLY not in features:
+        reply_to, text = "", quoted(quote, text)
+    thread = message.thread if Feature.THREADS in features else ""
+    if (op, text, files, reply_to, thread) == (
+        message.op,
+        message.text,
+        message.files,
+        message.reply_to,
+        message.thread,
+    ):
+        return message
+    return replace(message, op=op, text=text, files=files, reply_to=reply_to, thread=thread)
+
+
+def name_files(text: str, files: Sequence[File]) -> str:
+    """The text with a line for each file that cannot be shown."""
+    return "\n".join(filter(None, [text, *(f"[file: {file.name}, {_size(file.size)}]" for file in files)]))
+
+
+def _size(size: int) -> str:
+    for unit, name in ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} bytes"
+
+
+def quoted(quote: str, text: str) -> str:
+    """The text below one short line of what it answers."""
+    line = " ".join(plain(quote).split())
+    if not line:
+        return text
+    if len(line) > LONGEST_QUOTE:
+        line = line[: LONGEST_QUOTE - 1].rstrip() + "…"
+    return f"> {line}\n{text}"
+
+
+def plain(text: str) -> str:
+    """Markdown as plain text: code stays as it is written, links keep their address."""
+    lines = []
+    fence = ""
+    for line in text.split("\n"):
+        edge = _FENCE.match(line)
+        if fence:
+            if edge and edge[1].startswith(fence) and not edge[2]:
+                fence = ""
+            else:
+                lines.append(line)
+        elif edge:
+            fence = edge[1]
+        else:
+            heading = _HEADING.match(line)
+            lines.append(_plain_line(heading[1] if heading else line))
+    return "\n".join(lines)
+
+
+def _plain_line(line: str) -> str:
+    """One line outside a fence. What stands between backticks is nobody's markup."""
+    out, at = [], 0
+    for code in _CODE.finditer(line):
+        out += [_plain_spans(line[at : code.start()]), code[2]]
+        at = code.end()
+    return "".join([*out, _plain_spans(line[at:])])
+
+
+def _plain_spans(text: str) -> str:
+    if not text:
+        return text
+    text = _LINK.sub(lambda link: link[2] if link[1] in ("", link[2]) else f"{link[1]} ({link[2]})", text)
+    for span in _SPANS:
+        text = span.sub(r"\1", text)
+    return _ESCAPE.sub(r"\1", text)
+
+
+def split(text: str, limit: int) -> list[str]:
+    """Parts of at most `limit` characters (0: no limit), cut at a blank line, a line, a space, or hard.
+
+    A code block that is cut is closed in its part and opened again in the next, so that each part reads by itself.
+    """
+    if not text.strip():
+        return []
+    if limit <= 0 or len(text) <= limit:
+        return [text]
+    fences = limit >= SMALLEST_FENCED and ("```" in text or "~~~" in text)
+    parts, opening, rest = [], "", text
+    while len(opening) + len(rest) > limit:
+        room = limit - len(opening) - (LONGEST_MARK + 1 if fences else 0)
+        at = _cut(rest, room)
+        head = opening + rest[:at].rstrip()
+        rest = rest[at:].lstrip("\n").removeprefix(" ") if rest[at] == " " else rest[at:].lstrip("\n")
+        mark, opening = _open_fence(head) if fences else ("", "")
+        if len(opening) > limit // 4:
+            opening = f"{mark}\n"
+        if head.strip():
+            parts.append(f"{head}\n{mark}" if mark else head)
+    if rest.strip():
+        parts.append(opening + rest)
+    return parts
+
+
+def _cut(text: str, room: int) -> int:
+    """Where to end a part. A break in the first quarter would waste most of it."""
+    for mark in ("\n\n", "\n", " "):
+        at = text.rfind(mark, 0, room + 1)
+        if at > room // 4:
+            return at
+    return room
+
+
+def _open_fence(text: str) -> tuple[str, str]:
+    """The mark of the code block that is open at the end, and the line that opened it; '' if none is."""
+    mark = line = ""
+    for candidate in text.split("\n"):
+        edge = _FENCE.match(candidate)
+        if edge is None:
+            continue
+        if not mark:
+            mark, line = edge[1], f"{candidate.strip()}\n"
+        elif edge[1].startswith(mark) and not edge[2]:
+            mark = line = ""
+    return mark, line

@@ -1,0 +1,147 @@
+"""What is to be said, as rows of the outbox: one row, with a key of its own, for each part that a channel can take.
+
+Nothing is sent here. Ring `bells.room` after the transaction; the pump does the rest. A part that fails never causes
+another part to be sent again, because each is an effect of its own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gatepost.channels.contract import ChannelKind
+from gatepost.flow.delivery import degrade
+from gatepost.messages.outbound import Feature, File, Op
+from gatepost.messages.text import clean
+from gatepost.store import outbox
+from gatepost.store.outbox import Effect, NewEffect
+from gatepost.store.port import Db
+
+
+class Reach:
+    """What the channel instances of this gateway can do. An instance that is not there can do nothing."""
+
+    def __init__(self, kinds: Mapping[str, ChannelKind]) -> None:
+        self._kinds = kinds
+
+    def features(self, instance: str) -> frozenset[Feature]:
+        kind = self._kinds.get(instance)
+        return kind.features if kind else frozenset()
+
+    def max_text(self, instance: str) -> int:
+        """The longest text of one message, in characters; 0: no limit."""
+        kind = self._kinds.get(instance)
+        return kind.max_text if kind else 0
+
+    def platform(self, instance: str) -> str:
+        """The channel's name as people know it."""
+        kind = self._kinds.get(instance)
+        return kind.name if kind else instance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Say:
+    """Something to be said in a room, of any length."""
+
+    key: str  # the identity of the first part; the others are `<key>/2` …
+    origin: str  # result | tool | notice
+    instance: str
+    address: str
+    thread: str = ""
+    text: str = ""
+    folder: str = ""
+    session_id: str | None = None
+    turn_id: str | None = None
+    attempt: int = 1
+    reply_to_id: int | None = None  # the message answered, by its id in the ledger
+    in_reply_to: int | None = None  # the same by its seq in the session
+    files: tuple[File, ...] = ()
+
+
+def say(db: Db, reach: Reach, new: Say, now: int) -> list[Effect]:
+    """Add the rows, or find those that are there: of this key, or, for a result, of what its turn already said.
+
+    Empty if there is nothing to say.
+    """
+    known = _parts_of(db, new.key)
+    if known:
+        return known
+    parts = _parts(reach, new)
+    if new.origin == "result" and parts and not new.files:
+        said = _already_said(db, new, parts)
+        if said:
+            return said
+    return [_add(db, new, number, part, now) for number, part in enumerate(parts, start=1)]
+
+
+def _parts(reach: Reach, new: Say) -> list[str]:
+    text, limit = clean(new.text), reach.max_text(new.instance)
+    if limit and new.files and Feature.FILES not in reach.features(new.instance):
+        # The lines that will name the files go with the first part and need room there.
+        limit = max(limit - len(degrade.name_files("", new.files)) - 1, limit // 2)
+    parts = degrade.split(text, limit)
+    return parts or ([""] if new.files else [])
+
+
+def _key(key: str, number: int) -> str:
+    return key if number == 1 else f"{key}/{number}"
+
+
+def _parts_of(db: Db, key: str) -> list[Effect]:
+    found: list[Effect] = []
+    while (effect := outbox.by_key(db, _key(key, len(found) + 1))) is not None:
+        found.append(effect)
+    return found
+
+
+def _already_said(db: Db, new: Say, parts: list[str]) -> list[Effect]:
+    """The turn's own rows that say exactly this in this room; empty if any part is missing.
+
+    Two messages of one batch may well get the same answer: a row that answers another message does not count.
+    """
+    if new.turn_id is None:
+        return []
+    said = outbox.said_in_turn(db, new.turn_id, new.instance, new.address)
+    if any(part not in said for part in parts):  # the common case, without reading whole rows
+        return []
+    by_text = {
+        effect.payload["text"]: effect for effect in outbox.of_turn(db, new.turn_id) if _says_the_same_to(effect, new)
+    }
+    return [by_text[part] for part in parts] if all(part in by_text for part in parts) else []
+
+
+def _says_the_same_to(effect: Effect, new: Say) -> bool:
+    answers: Any = effect.payload.get("in_reply_to")
+    return (
+        effect.op == Op.SEND
+        and effect.state not in ("superseded", "cancelled", "failed")
+        and (effect.instance, effect.address) == (new.instance, new.address)
+        and (answers is None or new.in_reply_to is None or answers == new.in_reply_to)
+    )
+
+
+def _add(db: Db, new: Say, number: int, part: str, now: int) -> Effect:
+    files = new.files if number == 1 else ()
+    payload = {
+        "text": part,
+        "in_reply_to": new.in_reply_to,
+        "files": [{"name": file.name, "mime": file.mime, "path": file.path, "size": file.size} for file in files],
+    }
+    return outbox.add(
+        db,
+        NewEffect(
+            key=_key(new.key, number),
+            op=Op.SEND,
+            origin=new.origin,
+            instance=new.instance,
+            address=new.address,
+            thread=new.thread,
+            text=part,
+            payload=payload,
+            folder=new.folder,
+            session_id=new.session_id,
+            turn_id=new.turn_id,
+            attempt=new.attempt,
+            target_id=new.reply_to_id if number == 1 else None,
+        ),
+        now,
+    )
