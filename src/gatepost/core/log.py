@@ -1,0 +1,175 @@
+"""The log: JSON lines in `logs/gatepost.log` (rotated), and on stderr, for people or for machines. Secrets are redacted
+in one place, just before anything is written, whoever logged it and however deep it lies.
+
+`get(name)` costs nothing, so that every module may have one; structlog is imported when the daemon starts.
+"""
+
+import io
+import logging
+import os
+import re
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import IO, Any
+
+from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
+from gatepost.core.settings import Config, setting
+
+LEVEL = setting("log.level", "info", help="What is logged.", choices=("debug", "info", "warning", "error"))
+FORMAT = setting(
+    "log.format",
+    "auto",
+    help="How stderr is written; auto: pretty on a terminal, else json. The file is always JSON.",
+    choices=("auto", "json", "pretty"),
+)
+
+HIDDEN = "[redacted]"
+FILE_BYTES, FILES_KEPT = 10 * 1024 * 1024, 3
+_SECRET_KEY = re.compile(
+    r"(token|secret|password|passwd|authorization|api[_-]?key|cookie|private[_-]?key|credential)s?\Z", re.IGNORECASE
+)
+_SECRET_VALUE = re.compile(
+    r"\bsk-[A-Za-z0-9_-]{8,}"  # model keys
+    r"|\bxox[a-z]-[A-Za-z0-9-]{8,}|\bxapp-[A-Za-z0-9-]{8,}"  # Slack
+    r"|\bgh[pousr]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}"
+    r"|\b\d{6,12}:[A-Za-z0-9_-]{30,}"  # Telegram bots
+    r"|\bAKIA[0-9A-Z]{16}\b"
+    r"|(?<=\bbearer )\s*[A-Za-z0-9._~+/=-]{6,}"
+    r"|(?<=#login=)[A-Za-z0-9_-]{6,}|(?<=[?&#]token=)[^\s&\"']+",
+    re.IGNORECASE,
+)
+_NOISY = ("asyncio", "httpcore", "httpx", "httpx2", "mcp", "urllib3", "uvicorn.access", "markdown_it")
+
+
+class Log:
+    """A named source of log lines. Before the daemon has set up the log, only warnings are heard."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def debug(self, event: str, **facts: object) -> None:
+        self._say(logging.DEBUG, event, facts)
+
+    def info(self, event: str, **facts: object) -> None:
+        self._say(logging.INFO, event, facts)
+
+    def warning(self, event: str, **facts: object) -> None:
+        self._say(logging.WARNING, event, facts)
+
+    def error(self, event: str, **facts: object) -> None:
+        self._say(logging.ERROR, event, facts)
+
+    def exception(self, event: str, **facts: object) -> None:
+        """An error, with the traceback of what is being handled."""
+        self._say(logging.ERROR, event, {**facts, "exc_info": True})
+
+    def _say(self, level: int, event: str, facts: dict[str, Any]) -> None:
+        target = logging.getLogger(self._name)
+        if target.isEnabledFor(level):
+            exc_info = facts.pop("exc_info", None)
+            target.log(level, event, exc_info=exc_info, extra={"facts": facts}, stacklevel=3)
+
+
+def get(name: str) -> Log:
+    return Log(name.removeprefix("gatepost."))
+
+
+def redact(value: Any, key: str = "") -> Any:
+    """The same value without secrets: those named like one, and those that look like one."""
+    if isinstance(value, Mapping):
+        return {name: redact(each, str(name)) for name, each in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [redact(each, key) for each in value]
+    if isinstance(value, bool | int | float | None):
+        return value  # a number of tokens is no token
+    if key and _SECRET_KEY.search(key):
+        return HIDDEN
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    return _SECRET_VALUE.sub(HIDDEN, value if isinstance(value, str) else str(value))
+
+
+def configure(home: Home, config: Config, stream: IO[str] | None = None) -> None:
+    """Set up the log of this process. Libraries that use the standard one go the same way."""
+    import structlog
+
+    shown = stream if stream is not None else sys.stderr
+    pretty = config[FORMAT] == "pretty" or (config[FORMAT] == "auto" and shown.isatty())
+    as_json = structlog.processors.JSONRenderer(default=str, ensure_ascii=False)
+    for_people = structlog.dev.ConsoleRenderer(
+        colors=shown.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=32
+    )
+    close()
+    root = logging.getLogger()
+    for target, renderer in (
+        (_open_file(home), as_json),
+        (logging.StreamHandler(shown), for_people if pretty else as_json),
+    ):
+        target.setFormatter(_formatter(renderer))
+        target.set_name("gatepost")
+        root.addHandler(target)
+    root.setLevel(config[LEVEL].upper())
+    for name in _NOISY:
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    logging.captureWarnings(True)
+
+
+def close() -> None:
+    """Leave the standard log as it was found."""
+    root = logging.getLogger()
+    for each in [found for found in root.handlers if found.get_name() == "gatepost"]:
+        root.removeHandler(each)
+        each.close()
+    root.setLevel(logging.WARNING)
+    logging.captureWarnings(False)
+
+
+def _formatter(renderer: Any) -> logging.Formatter:
+    import structlog
+
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[
+            structlog.stdlib.add_log_level,
+            structlog.stdlib.add_logger_name,
+            _take_facts,
+        ],
+        processors=[
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            _redact_all,
+            renderer,
+        ],
+    )
+
+
+def _take_facts(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    facts: dict[str, Any] = getattr(event.get("_record"), "facts", {})
+    for name, value in facts.items():
+        event.setdefault(name, value)
+    return event
+
+
+def _redact_all(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    clean: dict[str, Any] = redact(event)
+    return clean
+
+
+def _open_file(home: Home) -> logging.Handler:
+    from logging.handlers import RotatingFileHandler
+
+    class OwnersFile(RotatingFileHandler):
+        """Readable by its owner alone, also after a rotation."""
+
+        def _open(self) -> io.TextIOWrapper:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            return os.fdopen(os.open(self.baseFilename, flags, 0o600), "a", encoding="utf-8", errors="replace")
+
+    try:
+        home.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return OwnersFile(home.logs / "gatepost.log", maxBytes=FILE_BYTES, backupCount=FILES_KEPT)
+    except OSError as error:
+        raise SetupError(f"the log {home.logs / 'gatepost.log'} cannot be written: {error.strerror}") from None
