@@ -1,0 +1,55 @@
+"""Tiers: how deep a group stands in the tree, and who stands above whom. One function, one meaning.
+
+`root` is the only tier 0 and has no children. Being the operator is a role of a person, never a depth.
+"""
+
+import re
+from enum import IntEnum
+
+from gatepost.core.errors import Invalid
+
+ROOT_FOLDER = "root"
+LONGEST_FOLDER = 255
+_SEGMENT = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_-])?\Z")
+_TAKEN = frozenset({"share"})
+
+
+class Tier(IntEnum):
+    """The smaller, the more it may."""
+
+    ROOT = 0
+    WORLD = 1
+    AGENT = 2
+    WORKER = 3
+
+
+def tier_of(folder: str) -> Tier:
+    """`root` 0, `acme` 1, `acme/eng` 2, deeper 3."""
+    if folder == ROOT_FOLDER:
+        return Tier.ROOT
+    return Tier(min(folder.count("/") + 1, 3))
+
+
+def check_folder(folder: str, field: str = "folder") -> str:
+    """The folder itself if a group may be named so; it becomes a path, so nothing doubtful passes."""
+    if not folder:
+        raise Invalid(field, "is empty; a group is named by its place in the tree, like acme/eng")
+    if len(folder) > LONGEST_FOLDER:
+        raise Invalid(field, f"{folder[:40]!r}… is longer than {LONGEST_FOLDER} characters")
+    segments = folder.split("/")
+    for segment in segments:
+        if not _SEGMENT.match(segment) or ".." in segment:
+            raise Invalid(
+                field,
+                f"{segment!r} in {folder!r} is not a name: letters, digits, `_`, `-`, single inner dots, at most 128",
+            )
+        if segment.lower() in _TAKEN:
+            raise Invalid(field, f"{segment!r} in {folder!r} is taken by the gateway itself")
+    if folder != ROOT_FOLDER and any(segment.lower() == ROOT_FOLDER for segment in segments):
+        raise Invalid(field, f"{folder!r}: `root` stands alone and has no children")
+    return folder
+
+
+def covers(parent: str, child: str) -> bool:
+    """Is `child` the group itself or below it? Root covers everything."""
+    return parent in (ROOT_FOLDER, child) or child.startswith(parent + "/")

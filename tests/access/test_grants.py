@@ -1,0 +1,78 @@
+"""The rule language: checks 1 to 9 of the reference, with our differences."""
+
+import pytest
+
+from gatepost.access.grants import granted, matching, parse, verdict, visible
+from gatepost.access.tiers import Tier
+
+
+def says(rules: list[str], action: str, **params: str) -> bool | None:
+    return verdict([parse(rule) for rule in rules], action, params)
+
+
+def test_1_a_star_means_every_tool_whatever_its_name() -> None:
+    assert says(["*"], "send") is True
+    assert says(["*"], "github_create-issue") is True
+
+
+def test_2_the_last_rule_that_matches_wins() -> None:
+    assert says(["*", "!send"], "send") is False
+    assert says(["*", "!send"], "reply") is True
+    assert says(["!send", "send"], "send") is True
+
+
+def test_3_no_rule_says_nothing_and_a_rule_with_params_needs_them() -> None:
+    assert says([], "send") is None
+    assert says(["send(jid=telegram:*)"], "send") is None
+
+
+def test_4_a_pattern_holds_for_its_parameter_and_stops_at_a_comma() -> None:
+    rules = ["send(jid=telegram:*)"]
+    assert says(rules, "send", jid="telegram:group/1") is True
+    assert says(rules, "send", jid="discord:1") is None
+    assert says(rules, "send", jid="telegram:a,b") is None
+    assert says(rules, "send", jid="telegram:a)") is None
+
+
+def test_5_a_negated_parameter_must_be_absent() -> None:
+    assert says(["send_file(!jid)"], "send_file") is True
+    assert says(["send_file(!jid)"], "send_file", jid="x:1") is None
+
+
+@pytest.mark.parametrize("text", ["foo(a=1", "send(a=1)x", "send((a=1)", "send(a=1))", "!send(a=1"])
+def test_6_a_rule_that_cannot_be_read_matches_nothing(text: str) -> None:
+    assert parse(text).action == ""
+    assert says(["send", text], "send", a="1") is True
+    assert says([text], "foo", a="1") is None
+
+
+def test_7_order_decides_between_a_general_and_a_special_rule() -> None:
+    assert says(["send", "!send(jid=discord:*)"], "send", jid="discord:1") is False
+    assert says(["send", "!send(jid=discord:*)"], "send", jid="telegram:1") is True
+    assert says(["!send(jid=discord:*)", "send"], "send", jid="discord:1") is True
+
+
+def test_8_all_rules_that_speak_of_a_tool_are_found_for_its_description() -> None:
+    rules = [parse(rule) for rule in ("send", "!send", "reply", "send(jid=tg:*)")]
+    assert [rule.text for rule in matching(rules, "send")] == ["send", "!send", "send(jid=tg:*)"]
+
+
+def test_9_without_rules_the_tier_decides() -> None:
+    for caller in Tier:
+        for tool in Tier:
+            assert visible("x", tool, caller) is (caller <= tool)
+            assert granted("x", tool, caller, {}) is (caller <= tool)
+
+
+def test_a_bare_parameter_must_be_present_with_any_value() -> None:
+    assert says(["send(thread)"], "send", thread="7") is True
+    assert says(["send(thread)"], "send", thread="") is True
+    assert says(["send(thread)"], "send") is None
+
+
+def test_a_rule_shows_and_hides_a_tool_against_its_tier() -> None:
+    assert visible("schedule_task", Tier.WORLD, Tier.WORKER, [parse("schedule_task(jid=web:*)")])
+    assert not granted("schedule_task", Tier.WORLD, Tier.WORKER, {}, [parse("schedule_task(jid=web:*)")])
+    assert not visible("reply", Tier.WORKER, Tier.ROOT, [parse("!reply")])
+    assert visible("reply", Tier.WORKER, Tier.ROOT, [parse("!reply(jid=web:*)")])
+    assert not granted("reply", Tier.WORKER, Tier.ROOT, {"jid": "web:a"}, [parse("!reply(jid=web:*)")])
