@@ -1,0 +1,47 @@
+"""Who may speak to whom: a sender's rights in a group, and whether a room's policy lets them in. Unsure means no."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gatepost.store.users import Standing
+
+Rights = Literal["owner", "admin", "member", "guest"]
+POLICIES = ("strict", "request_approval", "public")
+COMMANDING: frozenset[Rights] = frozenset({"owner", "admin"})
+SYNTHETIC = ("agent", "gatepost")  # platforms of senders that are no people; nobody there gives commands
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    allowed: bool
+    reason: str = ""
+
+
+def rights_of(standing: Standing, folder: str) -> Rights:
+    """What a sender is in a group. A role on a folder holds for all below it; a membership for that group alone."""
+    held = {role for role, where in standing.roles if _covers(where, folder)}
+    if "owner" in held:
+        return "owner"
+    if "admin" in held:
+        return "admin"
+    return "member" if folder in standing.member_of else "guest"
+
+
+def _covers(where: str, folder: str) -> bool:
+    return where == "" or folder == where or folder.startswith(where + "/")
+
+
+def may_speak(policy: str, rights: Rights, folder: str = "") -> Verdict:
+    """Whether a room's policy lets this sender reach that group. `root` is for owners, whatever a room says."""
+    if folder == "root" and rights != "owner":
+        return Verdict(False, "root_is_for_owners")
+    if rights != "guest" or policy == "public":
+        return Verdict(True)
+    if policy == "request_approval":
+        return Verdict(False, "unknown_sender_request_approval")
+    return Verdict(False, "unknown_sender_strict")
+
+
+def is_person(sender: str) -> bool:
+    """Whether somebody outside wrote it, and not an agent or the gateway itself."""
+    return sender.partition(":")[0] not in SYNTHETIC

@@ -1,0 +1,224 @@
+"""Which groups get a message: routes in order of (seq, id), the first that holds wins, `also` routes go on.
+
+A match is tokens between blanks, all of which must hold; none at all holds always. A value with blanks is quoted.
+
+    key=glob   key!=glob   key=a|b   key=* (present)   key= (absent)   key!= (present)   text=/regex/   text!=/regex/
+
+Every address is routed here, also `web:` ones. Deciding never fails: a stored match that cannot be read holds for
+nothing, and says so when asked.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gatepost.core.errors import Invalid
+from gatepost.flow.intake import regex, targets
+from gatepost.flow.intake.glob import compile_glob
+from gatepost.messages.address import Address
+from gatepost.store.routes import Route
+from gatepost.store.sessions import MODES
+
+KEYS = ("platform", "channel", "room", "chat_jid", "sender", "verb", "text", "thread")
+LONGEST_MATCH = 2000
+
+_TOKEN = re.compile(r'(?:[^\s"]|"[^"]*")+')
+_PART = re.compile(r"([^=!]*)(!?=)(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a match can ask about a message. `channel` is the instance, `chat_jid` the whole address."""
+
+    platform: str
+    channel: str
+    room: str
+    chat_jid: str
+    sender: str = ""
+    verb: str = "message"
+    text: str = ""
+    thread: str = ""
+
+
+def facts_of(
+    instance: str, address: Address, *, sender: str = "", verb: str = "message", text: str = "", thread: str = ""
+) -> Facts:
+    return Facts(
+        platform=address.platform,
+        channel=instance,
+        room=address.rest,
+        chat_jid=str(address),
+        sender=sender,
+        verb=verb,
+        text=text,
+        thread=thread,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One condition of a match."""
+
+    written: str
+    key: str
+    negated: bool
+    fits: Callable[[str], bool]
+
+    def holds(self, facts: Facts) -> bool:
+        value: str = getattr(facts, self.key)
+        return self.fits(value) is not self.negated
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One group that gets the message, and how."""
+
+    route: Route
+    folder: str
+    observe: bool
+    topic: str | None
+    mode: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    chosen: tuple[Chosen, ...]
+    dropped_by: Route | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one route: `held` and why (not)."""
+
+    route: Route
+    held: bool
+    why: str
+
+
+def parse_match(text: str) -> tuple[Token, ...]:
+    """Read a match; a bad one is refused with the token that is wrong."""
+    if len(text) > LONGEST_MATCH:
+        raise Invalid("match", f"a match of {len(text)} characters is too long; at most {LONGEST_MATCH} are possible")
+    if text.count('"') % 2:
+        raise Invalid("match", 'a double quote is not closed; quote a value like text="two words"')
+    return tuple(_token(found.group()) for found in _TOKEN.finditer(text))
+
+
+def _token(written: str) -> Token:
+    found = _PART.fullmatch(written.replace('"', ""))
+    if found is None:
+        raise Invalid("match", f"{written!r} has no '='; write key=pattern with a key of {', '.join(KEYS)}")
+    key, sign, value = found.groups()
+    if key not in KEYS:
+        raise Invalid("match", f"unknown key {key!r} in {written!r}; the keys are {', '.join(KEYS)}")
+    return Token(written, key, sign == "!=", _condition(key, value))
+
+
+def _condition(key: str, value: str) -> Callable[[str], bool]:
+    if value == "":
+        return _absent
+    if key == "text" and len(value) > 1 and value[0] == value[-1] == "/":
+        return regex.compile_search(value[1:-1])
+    return compile_glob(value, key == "text")
+
+
+def _absent(value: str) -> bool:
+    return value == ""
+
+
+@lru_cache(maxsize=4096)
+def _readable(match: str) -> tuple[Token, ...] | str:
+    """The tokens of a stored match, or why it cannot be read."""
+    try:
+        return parse_match(match)
+    except Invalid as fault:
+        return str(fault)
+
+
+def check(match: str, target: str, mode: str, folders: Collection[str]) -> str | None:
+    """Refuse a route that is malformed or leads nowhere. Returns its group's folder; None for drop and {sender}."""
+    parse_match(match)
+    if mode not in MODES:
+        raise Invalid("session", f"{mode!r} is not a session mode; they are {', '.join(MODES)}")
+    return targets.check(target, folders)
+
+
+def _everywhere(folder: str) -> bool:
+    return True
+
+
+def decide(routes: Iterable[Route], facts: Facts, exists: Callable[[str], bool] = _everywhere) -> Decision:
+    """The groups that get this message. `exists` tells whether the folder that a {sender} route gives is a group."""
+    chosen: list[Chosen] = []
+    for route in in_order(routes):
+        tokens = _readable(route.match)
+        if isinstance(tokens, str) or not all(token.holds(facts) for token in tokens):
+            continue
+        landing, why = _land(route, facts, exists)
+        if why:
+            continue
+        if landing is None:
+            return Decision(tuple(chosen), route, f"route {route.id} drops it")
+        chosen.append(landing)
+        if not route.also:
+            break
+    if not chosen:
+        return Decision((), None, "no route matches")
+    return Decision(tuple(chosen), None, ", ".join(f"route {each.route.id} → {each.route.target}" for each in chosen))
+
+
+def in_order(routes: Iterable[Route]) -> list[Route]:
+    return sorted(routes, key=lambda route: (route.seq, route.id))
+
+
+def _land(route: Route, facts: Facts, exists: Callable[[str], bool]) -> tuple[Chosen | None, str]:
+    """Where a route that holds leads (None: to nobody, it drops), or why it is passed over after all."""
+    try:
+        target = targets.parse(route.target)
+    except Invalid as fault:
+        return None, f"its target cannot be read: {fault}"
+    if target.drops:
+        return None, ""
+    folder = targets.expand(target, facts.sender)
+    if folder is None:
+        return None, "it needs a sender, and there is none"
+    if target.template and not exists(folder):
+        return None, f"there is no group {folder!r}"
+    return Chosen(route, folder, target.observe, target.topic, route.mode), ""
+
+
+def explain(routes: Iterable[Route], facts: Facts, exists: Callable[[str], bool] = _everywhere) -> list[Verdict]:
+    """Every route in order with what became of it; those behind the winner are said to be so."""
+    verdicts: list[Verdict] = []
+    winner: Route | None = None
+    for route in in_order(routes):
+        if winner is not None:
+            verdicts.append(Verdict(route, False, f"not asked: route {winner.id} has won"))
+            continue
+        why = _miss(route, facts)
+        if not why:
+            _, why = _land(route, facts, exists)
+        verdicts.append(Verdict(route, not why, why or _hit(route)))
+        if not why and not (route.also and route.target != "drop"):
+            winner = route
+    return verdicts
+
+
+def _miss(route: Route, facts: Facts) -> str:
+    tokens = _readable(route.match)
+    if isinstance(tokens, str):
+        return f"it cannot be read: {tokens}"
+    for token in tokens:
+        if not token.holds(facts):
+            value: str = getattr(facts, token.key)
+            return f"{token.written} does not hold for {value[:80]!r}"
+    return ""
+
+
+def _hit(route: Route) -> str:
+    held = route.match or "everything matches"
+    if route.target == "drop":
+        return f"{held}: dropped"
+    return f"{held}: goes to {route.target}" + (", and on to the next routes" if route.also else "")
