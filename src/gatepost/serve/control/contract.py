@@ -41,6 +41,10 @@ class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The arguments of an operation; a subclass names them."""
 
 
+class Nothing(Args, frozen=True):
+    """No arguments."""
+
+
 A = TypeVar("A", bound=Args)
 Operation = Callable[[Office, dict[str, Any]], Awaitable[Any]]
 

@@ -1,0 +1,126 @@
+"""The command group: commands are listed by file name, and a file is imported when its command is used.
+
+What reaches a user is an answer, or one line that says what is wrong and what to do; never a traceback.
+"""
+
+import ast
+import difflib
+import importlib
+import os
+import pkgutil
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import click
+
+from gatepost import __version__
+from gatepost.cli import commands
+from gatepost.core import home as homes
+from gatepost.core.errors import GatepostError
+
+INTERRUPTED = 130
+
+
+class Listed(click.Group):
+    """A group whose commands are the files of a folder."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(info.name.replace("_", "-") for info in pkgutil.iter_modules(commands.__path__))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = importlib.import_module(f"{commands.__name__}.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        _take_home(command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if not name.startswith("-") and name not in self.list_commands(ctx):
+            near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise click.UsageError(f"there is no command {name!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, _first_line(name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _first_line(name: str) -> str:
+    """A command's help line, read without importing what the command needs."""
+    path = Path(commands.__path__[0]) / f"{name.replace('-', '_')}.py"
+    if not path.is_file():
+        path = path.with_suffix("") / "__init__.py"
+    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    line = doc.partition("\n")[0]
+    _, colon, rest = line.partition(": ")
+    return rest if colon and line.startswith("`gatepost") else line
+
+
+def _take_home(command: click.Command) -> None:
+    """`--home` may stand after the command as well as before it."""
+    if not any("--home" in each.opts for each in command.params):
+        command.params.append(
+            click.Option(["--home"], metavar="DIR", expose_value=False, callback=_set_home, help="The data folder.")
+        )
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            _take_home(each)
+
+
+def _set_home(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.obj = value
+
+
+@click.command(cls=Listed, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--home", metavar="DIR", help="The data folder (default: GATEPOST_HOME, else ~/.gatepost).")
+@click.version_option(__version__, prog_name="gatepost", message="%(prog)s %(version)s")
+@click.pass_context
+def gatepost(ctx: click.Context, home: str | None) -> None:
+    """A gateway between chat platforms and sandboxed agents.
+
+    `gatepost up` starts it. Every command takes --home; those that print take --json.
+    """
+    ctx.obj = home
+
+
+def run(args: list[str]) -> int:
+    """Run a command line; its exit code. 0 done, 1 refused or found wanting, 2 misused, 130 interrupted."""
+    sys.excepthook = _last_words
+    try:
+        answer = gatepost.main(args=args, prog_name="gatepost", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except GatepostError as error:
+        print("gatepost: " + str(error).replace("\n", "; "), file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read us has enough
+        return 1
+    return answer if isinstance(answer, int) else 0
+
+
+def _last_words(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
+    """What nobody expected: a line for the user, the rest for whoever looks."""
+    if os.environ.get("GATEPOST_DEBUG"):
+        return sys.__excepthook__(kind, error, trace)
+    log = homes.find().logs / "gatepost.log"
+    print(
+        f"gatepost: this should not happen: {kind.__name__}: {error}; GATEPOST_DEBUG=1 shows where, the log is {log}",
+        file=sys.stderr,
+    )
+    return None

@@ -1,0 +1,85 @@
+"""Groups come with a folder that an agent can start in, and a gateway comes with two of them: `root`, and the world
+`home`, where the default route leads.
+
+A group's folder belongs to its agent: it is touched through `core/untrusted.py` alone, and nothing that is there is
+ever overwritten.
+"""
+
+from gatepost.core.clock import Clock
+from gatepost.core.home import Home
+from gatepost.core.untrusted import open_root
+from gatepost.store import groups, rooms, routes, users
+from gatepost.store.port import Db, Store
+
+ROOT, WORLD = "root", "home"
+DEFAULTS = (ROOT, WORLD)
+DEFAULT_SEQ = 1000  # last: everything that an operator adds comes before it
+_NAMES = {ROOT: "Root", WORLD: "Home"}
+_OWNERS = ("terminal:owner", "web:user/owner")  # whoever may open that channel at all
+_OWNERS_ROOMS = (("terminal", "terminal:main", "Terminal"), ("web", "web:home", "Home"))
+
+AGENTS = """# {name}
+
+You are {name}, an agent of this gateway. Your place in it is the group `{folder}`, and this folder is your own:
+what you write here is here the next time you wake.
+
+## How to be
+
+- Answer in the language of whoever writes, briefly and to the point. Say so when you do not know.
+- Several people may talk in one room. Look at who said what before you answer.
+- Ask before you do something that cannot be undone.
+
+## What lies here
+
+- `work.md`: what you are doing and what comes next. Read it when you start; keep it current and short.
+- `skills/`: one folder for each thing that you learnt to do, with a `SKILL.md` that says when to use it.
+- This file says who you are. Improve it when you are told to.
+
+Everything outside this folder is reached through your tools alone.
+"""
+WORK = """# Work
+
+Nothing is open.
+"""
+
+
+def make_folder(home: Home, folder: str, uid: int | None = None, *, name: str = "") -> None:
+    """Give a group what a new agent needs; what exists stays as it is."""
+    with open_root(home.groups) as root:
+        place = ""
+        for segment in folder.split("/"):
+            place = f"{place}/{segment}" if place else segment
+            if not root.exists(place):
+                root.make_dir(place, 0o700, uid=uid)
+        # Everything by its way from the top: a parent's agent could have put a link where its child's folder should be.
+        if not root.exists(f"{folder}/AGENTS.md"):
+            text = AGENTS.format(name=name or folder, folder=folder)
+            root.write_bytes(f"{folder}/AGENTS.md", text.encode(), uid=uid)
+        if not root.exists(f"{folder}/CLAUDE.md"):
+            root.make_link(f"{folder}/CLAUDE.md", "AGENTS.md")
+        if not root.exists(f"{folder}/work.md"):
+            root.write_bytes(f"{folder}/work.md", WORK.encode(), uid=uid)
+        if not root.exists(f"{folder}/skills"):
+            root.make_dir(f"{folder}/skills", 0o755, uid=uid)
+
+
+def add_defaults(db: Db, now: int) -> bool:
+    """The rows of a first start; True if it was one. Later starts bring back no route that an operator removed."""
+    groups.add(db, ROOT, _NAMES[ROOT], "", now)
+    first = groups.add(db, WORLD, _NAMES[WORLD], "", now)
+    if first:
+        routes.add(db, DEFAULT_SEQ, "", WORLD, WORLD, "per-thread", False, (None, None), None, "gatepost", now)
+    for owner in _OWNERS:
+        users.add(db, owner, "Owner", now)
+        users.give_role(db, owner, "owner", "", "gatepost", now)
+    for instance, address, name in _OWNERS_ROOMS:
+        rooms.add(db, instance, address, name, True, "strict", now)
+    return first
+
+
+async def ensure_defaults(store: Store, home: Home, clock: Clock, uid: int | None = None) -> bool:
+    """`root`, `home`, the default route and the owner exist; True if they were made now."""
+    first = await store.write(add_defaults, clock.now())
+    for folder in DEFAULTS:
+        make_folder(home, folder, uid, name=_NAMES[folder])
+    return first

@@ -1,0 +1,178 @@
+"""Groups: add, list, show, set, remove."""
+
+import json
+import pkgutil
+from dataclasses import asdict
+from typing import Any
+
+from gatepost.access.tiers import check_folder, tier_of
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.home import Home
+from gatepost.flow.groups import DEFAULTS, make_folder
+from gatepost.inside import providers
+from gatepost.messages.text import clean
+from gatepost.sandboxes.contract import SANDBOXES
+from gatepost.serve.control.contract import Args, Nothing, Office, operation, write_down
+from gatepost.store import destinations, groups, inbox, routes, sessions, turns
+from gatepost.store.groups import Group
+from gatepost.store.port import Db
+
+_NUMBERS = ("window_messages", "window_chars")
+_TEXTS = ("name", "model")
+OPTION = "options."
+
+
+class Add(Args, frozen=True):
+    folder: str
+    name: str = ""
+    provider: str = ""
+
+
+class Named(Args, frozen=True):
+    folder: str
+
+
+class Set(Args, frozen=True):
+    folder: str
+    values: dict[str, str]
+
+
+def provider_names(home: Home) -> tuple[str, ...]:
+    """By file name: a provider is imported inside its sandbox, never here."""
+    own = {info.name for info in pkgutil.iter_modules(providers.__path__)} - {"contract"}
+    plugged = {info.name for info in pkgutil.iter_modules([str(home.plugins / "providers")])}
+    return tuple(sorted(name for name in own | plugged if not name.startswith("_")))
+
+
+def check_provider(home: Home, name: str) -> str:
+    """'' is the gateway's default."""
+    known = provider_names(home)
+    if name and name not in known:
+        raise Invalid("provider", f"there is no provider {name!r}; there are: {', '.join(known)}")
+    return name
+
+
+def as_shown(group: Group) -> dict[str, Any]:
+    return {**asdict(group), "tier": int(tier_of(group.folder))}
+
+
+@operation("group.add", Add)
+async def add(office: Office, args: Add) -> dict[str, Any]:
+    folder = check_folder(args.folder)
+    provider = check_provider(office.home, args.provider)
+    name = clean(args.name).strip() or folder.rpartition("/")[2]
+    now = office.clock.now()
+
+    def insert(db: Db) -> dict[str, Any]:
+        if not groups.add(db, folder, name, provider, now):
+            raise Invalid("folder", f"there is a group {folder!r} already; `gatepost group set` changes it")
+        made = groups.get(db, folder)
+        assert made is not None
+        return as_shown(made)
+
+    answer = await write_down(office, "group.add", {"folder": folder, "name": name, "provider": provider}, insert)
+    make_folder(office.home, folder, name=name)
+    return answer
+
+
+@operation("group.list", Nothing)
+async def every(office: Office, args: Nothing) -> list[dict[str, Any]]:
+    return [as_shown(group) for group in await office.store.read(groups.every)]
+
+
+def whole(db: Db, folder: str) -> dict[str, Any]:
+    """A group with what leads to it, where it may send, and what it has going on."""
+    group = groups.get(db, folder)
+    if group is None:
+        raise NotFound("group", folder, "`gatepost group list` shows them")
+    return {
+        **as_shown(group),
+        "routes": [asdict(route) for route in routes.in_order(db) if route.folder == folder],
+        "destinations": [asdict(each) for each in destinations.of(db, folder)],
+        "sessions": [asdict(session) for session in sessions.live(db, folder)],
+    }
+
+
+@operation("group.show", Named)
+async def show(office: Office, args: Named) -> dict[str, Any]:
+    return await office.store.read(whole, args.folder)
+
+
+@operation("group.set", Set)
+async def change(office: Office, args: Set) -> dict[str, Any]:
+    values = {key: value for name, raw in args.values.items() for key, value in [read_value(office.home, name, raw)]}
+
+    def update(db: Db) -> dict[str, Any]:
+        if not groups.change(db, args.folder, values):
+            raise NotFound("group", args.folder, "`gatepost group list` shows them")
+        changed = groups.get(db, args.folder)
+        assert changed is not None
+        return as_shown(changed)
+
+    answer = await write_down(office, "group.set", {"folder": args.folder, "values": values}, update)
+    office.bells.tools(args.folder)
+    return answer
+
+
+def read_value(home: Home, name: str, raw: str) -> tuple[str, Any]:
+    """One `key=value`, judged: (column or option, value). An empty value is the default."""
+    if name.startswith(OPTION) and len(name) > len(OPTION):
+        return name.removeprefix(OPTION), _option(raw) if raw else None
+    if name in _TEXTS:
+        return name, clean(raw)
+    if name == "provider":
+        return name, check_provider(home, raw)
+    if name == "sandbox":
+        if raw and raw not in SANDBOXES:
+            raise Invalid("sandbox", f"there is no sandbox {raw!r}; there are: {', '.join(SANDBOXES)}")
+        return name, raw
+    if name == "open":
+        if raw not in ("yes", "no", "true", "false", "1", "0"):
+            raise Invalid("open", f"{raw!r} is neither yes nor no")
+        return name, int(raw in ("yes", "true", "1"))
+    if name in _NUMBERS:
+        if raw and not (raw.isascii() and raw.isdigit()):
+            raise Invalid(name, f"{raw!r} is not a number; leave it empty for the gateway's default")
+        return name, int(raw) if raw else None
+    known = ", ".join(("name", "provider", "model", "sandbox", "open", *_NUMBERS))
+    raise Invalid(name, f"is nothing that a group has; it has {known}, and {OPTION}<key> for its provider")
+
+
+def _option(raw: str) -> Any:
+    """JSON where it reads as such, else text."""
+    try:
+        return json.loads(raw)
+    except ValueError:
+        return clean(raw)
+
+
+@operation("group.rm", Named)
+async def remove(office: Office, args: Named) -> dict[str, Any]:
+    folder = args.folder
+    if folder in DEFAULTS:
+        raise Invalid("folder", f"{folder!r} belongs to every gateway and stays")
+    going = await office.store.read(sessions.live, folder)
+    if office.stop_session is not None:
+        for session in going:
+            await office.stop_session(session.id, "its group was removed")
+    now = office.clock.now()
+
+    def delete(db: Db) -> dict[str, Any]:
+        left = sessions.live(db, folder)
+        for session in left:
+            end_session(db, session.id, "its group was removed", now)
+        if not groups.remove(db, folder):
+            raise NotFound("group", folder, "`gatepost group list` shows them")
+        return {"folder": folder, "closed": len(left), "kept": str(office.home.group(folder))}
+
+    return await write_down(office, "group.rm", {"folder": folder}, delete)
+
+
+def end_session(db: Db, session_id: str, reason: str, now: int) -> None:
+    """Close a session; what waited in it is withdrawn with a reason, so that the ledger stays whole."""
+    turn = turns.open_of(db, session_id)
+    if turn is not None:
+        turns.cancel(db, turn.id, reason, now)
+    for entry, _ in inbox.to_project(db, session_id, 0):
+        inbox.move(db, entry.id, "cancelled", reason, None, now)
+    sessions.close(db, session_id, now)

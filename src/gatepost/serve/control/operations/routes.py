@@ -1,0 +1,125 @@
+"""Routes: add, list, remove, and what would become of a message."""
+
+from dataclasses import asdict
+from typing import Any
+
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.flow.intake import routing
+from gatepost.messages import address as addresses
+from gatepost.messages.inbound import Verb
+from gatepost.serve.control.contract import OPERATOR, Args, Nothing, Office, operation, write_down
+from gatepost.store import groups, routes
+from gatepost.store.port import Db
+
+DEFAULT_SEQ = 100
+
+
+class Add(Args, frozen=True):
+    match: str
+    target: str
+    seq: int = DEFAULT_SEQ
+    session: str = "per-thread"
+    also: bool = False
+    window: str = ""
+
+
+class Numbered(Args, frozen=True):
+    id: int
+
+
+class Test(Args, frozen=True):
+    address: str
+    instance: str = ""
+    sender: str = ""
+    verb: str = "message"
+    text: str = ""
+    thread: str = ""
+
+
+def read_window(text: str) -> tuple[int | None, int | None]:
+    """`N/C`: at most N observed messages and C characters of them; either may be left out."""
+    if not text:
+        return None, None
+    left, _, right = text.partition("/")
+    try:
+        return (int(left) if left else None), (int(right) if right else None)
+    except ValueError:
+        raise Invalid("window", f"{text!r} is not N/C, like 20/8000 (messages/characters)") from None
+
+
+@operation("route.add", Add)
+async def add(office: Office, args: Add) -> dict[str, Any]:
+    window = read_window(args.window)
+    now = office.clock.now()
+
+    def insert(db: Db) -> dict[str, Any]:
+        folder = routing.check(args.match, args.target, args.session, {group.folder for group in groups.every(db)})
+        made = routes.get(
+            db,
+            routes.add(
+                db, args.seq, args.match, args.target, folder, args.session, args.also, window, None, OPERATOR, now
+            ),
+        )
+        assert made is not None
+        return asdict(made)
+
+    details = {"match": args.match, "target": args.target, "seq": args.seq, "session": args.session, "also": args.also}
+    return await write_down(office, "route.add", details, insert)
+
+
+@operation("route.list", Nothing)
+async def every(office: Office, args: Nothing) -> list[dict[str, Any]]:
+    return [asdict(route) for route in await office.store.read(routes.in_order)]
+
+
+@operation("route.rm", Numbered)
+async def remove(office: Office, args: Numbered) -> dict[str, Any]:
+    def delete(db: Db) -> dict[str, Any]:
+        route = routes.get(db, args.id)
+        if route is None:
+            raise NotFound("route", str(args.id), "`gatepost route list` shows them")
+        routes.remove(db, args.id)
+        return asdict(route)
+
+    return await write_down(office, "route.rm", {"id": args.id}, delete)
+
+
+def explained(db: Db, args: Test) -> dict[str, Any]:
+    """Who would get such a message, and what each route says to it."""
+    address = addresses.parse(args.address)
+    if args.verb not in tuple(Verb):
+        raise Invalid("verb", f"{args.verb!r} is none of {', '.join(Verb)}")
+    facts = routing.facts_of(
+        args.instance or address.platform,
+        address,
+        sender=args.sender,
+        verb=args.verb,
+        text=args.text,
+        thread=args.thread,
+    )
+    known = {group.folder for group in groups.every(db)}
+    rows = routes.in_order(db)
+    decision = routing.decide(rows, facts, known.__contains__)
+    return {
+        "why": decision.why,
+        "dropped": decision.dropped_by is not None,
+        "groups": [
+            {
+                "folder": each.folder,
+                "route": each.route.id,
+                "observe": each.observe,
+                "topic": each.topic,
+                "session": each.mode,
+            }
+            for each in decision.chosen
+        ],
+        "routes": [
+            {**asdict(verdict.route), "held": verdict.held, "why": verdict.why}
+            for verdict in routing.explain(rows, facts, known.__contains__)
+        ],
+    }
+
+
+@operation("route.test", Test)
+async def test(office: Office, args: Test) -> dict[str, Any]:
+    return await office.store.read(explained, args)

@@ -1,0 +1,53 @@
+"""Sessions: list the live ones, stop what one does, close one."""
+
+from dataclasses import asdict
+from typing import Any
+
+from gatepost.core.errors import NotFound
+from gatepost.serve.control.contract import Args, Office, operation, write_down
+from gatepost.serve.control.operations.groups import end_session
+from gatepost.store import sessions
+from gatepost.store.port import Db
+
+
+class Of(Args, frozen=True):
+    folder: str = ""  # '': of every group
+
+
+class Named(Args, frozen=True):
+    id: str
+
+
+def _live(db: Db, session_id: str) -> sessions.Session:
+    session = sessions.get(db, session_id)
+    if session is None or session.closed_at is not None:
+        raise NotFound("live session", session_id)
+    return session
+
+
+@operation("session.list", Of)
+async def every(office: Office, args: Of) -> list[dict[str, Any]]:
+    return [asdict(session) for session in await office.store.read(sessions.live, args.folder or None)]
+
+
+@operation("session.stop", Named)
+async def stop(office: Office, args: Named) -> dict[str, Any]:
+    """End the running turn now; the session itself goes on with the next message."""
+    session = await office.store.read(_live, args.id)
+    stopped = office.stop_session is not None and await office.stop_session(session.id, "stopped by the operator")
+    return await write_down(office, "session.stop", {"id": args.id}, lambda db: {"id": args.id, "stopped": stopped})
+
+
+@operation("session.close", Named)
+async def close(office: Office, args: Named) -> dict[str, Any]:
+    """The next message of the same conversation starts afresh."""
+    session = await office.store.read(_live, args.id)
+    if office.stop_session is not None:
+        await office.stop_session(session.id, "closed by the operator")
+    now = office.clock.now()
+
+    def end(db: Db) -> dict[str, Any]:
+        end_session(db, session.id, "closed by the operator", now)
+        return {"id": session.id, "closed": True}
+
+    return await write_down(office, "session.close", {"id": args.id}, end)
