@@ -104,7 +104,9 @@ def _already_said(db: Db, new: Say, parts: list[str]) -> list[Effect]:
     if any(part not in said for part in parts):  # the common case, without reading whole rows
         return []
     by_text = {
-        effect.payload["text"]: effect for effect in outbox.of_turn(db, new.turn_id) if _says_the_same_to(effect, new)
+        effect.payload.get("text"): effect
+        for effect in outbox.of_turn(db, new.turn_id)
+        if _says_the_same_to(effect, new)
     }
     return [by_text[part] for part in parts] if all(part in by_text for part in parts) else []
 
@@ -113,6 +115,7 @@ def _says_the_same_to(effect: Effect, new: Say) -> bool:
     answers: Any = effect.payload.get("in_reply_to")
     return (
         effect.op == Op.SEND
+        and effect.origin != "status"
         and effect.state not in ("superseded", "cancelled", "failed")
         and (effect.instance, effect.address) == (new.instance, new.address)
         and (answers is None or new.in_reply_to is None or answers == new.in_reply_to)

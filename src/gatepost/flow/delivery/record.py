@@ -1,0 +1,150 @@
+"""A lane's step on the store: settle what was sent and take what comes next, in one transaction.
+
+Whoever asked for an effect that failed is told: the agent by a row of context (which wakes nobody, so that a failing
+room cannot make an agent talk in circles), a room after an outage by one notice.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gatepost.flow.delivery import retry
+from gatepost.flow.delivery.outgoing import Reach, Say, say
+from gatepost.flow.delivery.retry import Policy
+from gatepost.flow.delivery.sending import Job, Outcome
+from gatepost.messages.inbound import Kind
+from gatepost.store import inbox, messages, outbox, sessions
+from gatepost.store.messages import NewMessage
+from gatepost.store.outbox import Effect
+from gatepost.store.port import Db
+
+AGENTS_OWN = ("result", "tool")  # origins whose failure somebody waits to hear of
+STALE = "stale"
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The lane's first row has to wait until then."""
+
+    at: int
+
+
+class Lane(NamedTuple):
+    """One room of one channel instance: its rows go out one after another."""
+
+    instance: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Under whose name rows are taken, and by which rules."""
+
+    owner: str
+    lease: int
+    policy: Policy
+    reach: Reach
+
+
+def advance(
+    db: Db, terms: Terms, lane: Lane, outcome: Outcome | None, look_up_at: Mapping[int, int], now: int
+) -> Job | Later | None:
+    """Record what became of the last row and take the next: a job, a moment to come back, or None: the lane is empty.
+
+    `look_up_at`: rows of which we wait to know whether they happened.
+    """
+    if outcome is not None:
+        settle(db, outcome, now)
+    left_out: list[Effect] = []
+    oldest = retry.oldest(now, terms.policy)
+    while True:
+        effect = outbox.take(db, lane.instance, lane.address, terms.owner, now, terms.lease, oldest)
+        if effect is None or effect.state == "sending" or effect.created_at >= oldest:
+            break
+        if effect.origin == "notice":  # it tells of an outage and must outlive it
+            effect = outbox.take(db, lane.instance, lane.address, terms.owner, now, terms.lease)
+            break
+        outbox.settle(db, effect.id, "failed", STALE, now)
+        left_out.append(effect)
+    if left_out:
+        _tell_of_stale(db, terms.reach, lane, left_out, now)
+        if effect is None:  # the notice is now the first
+            effect = outbox.take(db, lane.instance, lane.address, terms.owner, now, terms.lease)
+    return _next(db, effect, look_up_at, now)
+
+
+def _next(db: Db, effect: Effect | None, look_up_at: Mapping[int, int], now: int) -> Job | Later | None:
+    if effect is None:
+        return None
+    found = effect.state == "sending"
+    due = look_up_at.get(effect.id, 0) if found else effect.next_at or 0
+    if due > now:
+        return Later(due)
+    target = messages.get(db, effect.target_id) if effect.target_id is not None else None
+    return Job(effect, target, found)
+
+
+def settle(db: Db, outcome: Outcome, now: int) -> None:
+    effect = outcome.effect
+    outbox.settle(db, effect.id, outcome.state, outcome.reason, now, outcome.platform_id, outcome.next_at)
+    if outcome.state in ("failed", "uncertain") and effect.origin in AGENTS_OWN:
+        _tell_agent(db, effect, f"delivery_{outcome.state}", outcome.reason, now)
+
+
+def _tell_agent(db: Db, effect: Effect, event: str, reason: str, now: int, count: int = 1) -> None:
+    session = sessions.get(db, effect.session_id) if effect.session_id else None
+    if session is None or session.closed_at is not None:
+        return
+    message_id = messages.accept(
+        db,
+        NewMessage(
+            instance=session.instance,
+            address=session.address,
+            thread=session.thread,
+            direction="in",
+            platform_id=f"delivery:{effect.id}",
+            event="system",
+            kind=Kind.SYSTEM,
+            sender="gatepost:system",
+            text="",
+            content=json.dumps({"event": event, "seq": effect.seq, "op": effect.op, "reason": reason, "count": count}),
+            at=now,
+        ),
+        now,
+    )
+    if message_id is not None:
+        inbox.observe(db, message_id, session.id, session.folder, "guest", now)
+
+
+def _tell_of_stale(db: Db, reach: Reach, lane: Lane, left_out: list[Effect], now: int) -> None:
+    """One row of context for each session, and one notice for the room, unless one is still on its way."""
+    own = [effect for effect in left_out if effect.origin in AGENTS_OWN]
+    by_session: dict[str | None, list[Effect]] = {}
+    for effect in own:
+        by_session.setdefault(effect.session_id, []).append(effect)
+    for effects in by_session.values():
+        _tell_agent(db, effects[-1], "delivery_failed", STALE, now, len(effects))
+    if not own:
+        return
+    number = 1
+    while (earlier := outbox.by_key(db, _notice_key(lane, number))) is not None:
+        if earlier.state not in outbox.END:
+            return
+        number += 1
+    what = "A message" if len(own) == 1 else f"{len(own)} messages"
+    text = f"{what} for you could not be delivered in time and {'was' if len(own) == 1 else 'were'} left out."
+    new = Say(
+        key=_notice_key(lane, number),
+        origin="notice",
+        instance=lane.instance,
+        address=lane.address,
+        thread=own[-1].thread,
+        text=text,
+    )
+    say(db, reach, new, now)
+
+
+def _notice_key(lane: Lane, number: int) -> str:
+    # Not a `/` before the number: that is how the parts of one text are told apart.
+    return f"stale:{lane.instance}:{lane.address}:{number}"

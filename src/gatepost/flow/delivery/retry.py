@@ -1,0 +1,62 @@
+"""When a delivery is tried again, and when no longer. Pure: times are microseconds, `now` is given."""
+
+from dataclasses import dataclass
+
+from gatepost.core.clock import SECOND, seconds
+from gatepost.core.errors import Unavailable
+from gatepost.core.settings import Config, setting
+
+MAX_TRIES = setting("delivery.max_tries", 20, help="After this many tries a message to a room counts as failed.")
+RETRY_BASE_S = setting(
+    "delivery.retry_base_s", 1.0, help="The first wait before a delivery is tried again; then it doubles."
+)
+RETRY_CAP_S = setting(
+    "delivery.retry_cap_s", 60.0, help="The longest wait between two tries, unless the platform asks for more."
+)
+MAX_AGE_S = setting(
+    "delivery.max_age_s", 3600.0, help="Messages that could not be delivered for this long are not sent any more."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    most_tries: int = 20
+    base: int = SECOND
+    cap: int = 60 * SECOND
+    most_age: int = 3600 * SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    reason: str
+
+
+def policy_of(config: Config) -> Policy:
+    return Policy(
+        most_tries=config[MAX_TRIES],
+        base=seconds(config[RETRY_BASE_S]),
+        cap=seconds(config[RETRY_CAP_S]),
+        most_age=seconds(config[MAX_AGE_S]),
+    )
+
+
+def next_try(tries: int, error: Unavailable, now: int, policy: Policy) -> Retry | GiveUp:
+    """After `tries` failed ones, this one included. What the platform asks for is honoured, be it more or less."""
+    if tries >= policy.most_tries:
+        return GiveUp(f"{error} (given up after {tries} {'try' if tries == 1 else 'tries'})")
+    if error.retry_after is None:
+        return Retry(now + min(policy.base << min(tries - 1, 40), policy.cap))
+    wait = seconds(max(error.retry_after, 0.0))
+    if wait > policy.most_age:
+        return GiveUp(f"{error} (it asks for a wait of {error.retry_after:.0f} s)")
+    return Retry(now + wait)
+
+
+def oldest(now: int, policy: Policy) -> int:
+    """What was created before this moment is stale."""
+    return now - policy.most_age
