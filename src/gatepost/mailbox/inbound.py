@@ -1,0 +1,349 @@
+"""inbound.db: what a session's runner may read. The host writes it, the sandbox sees it read-only.
+
+It is transport, never truth: every row is a projection of the ledger, written idempotently, and a lost or broken file
+is rebuilt with the same numbers. Hence no fsync. Both sides open, look or write, and close: a handle that is kept
+would hold a lock or old pages. Times are integer microseconds UTC.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+import msgspec
+
+T = TypeVar("T")
+
+BUSY_MS = 250
+COLUMNS = (
+    "id, seq, kind, timestamp, status, process_after, recurrence, series_id, tries, trigger, platform_id, channel_type,"
+    " thread_id, content, source_session_id, on_wake"
+)
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS messages_in (
+  id INTEGER PRIMARY KEY, seq INTEGER NOT NULL UNIQUE, kind TEXT NOT NULL, timestamp INTEGER NOT NULL,
+  status TEXT NOT NULL DEFAULT 'pending', process_after INTEGER, recurrence TEXT, series_id TEXT,
+  tries INTEGER NOT NULL DEFAULT 0, trigger INTEGER NOT NULL DEFAULT 1, platform_id TEXT NOT NULL DEFAULT '',
+  channel_type TEXT NOT NULL DEFAULT '', thread_id TEXT NOT NULL DEFAULT '', content TEXT NOT NULL DEFAULT '{}',
+  source_session_id TEXT, on_wake INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE INDEX IF NOT EXISTS messages_in_series ON messages_in (series_id);
+CREATE TABLE IF NOT EXISTS delivered (
+  message_out_id TEXT PRIMARY KEY, platform_message_id TEXT, status TEXT NOT NULL,
+  delivered_at INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS destinations (
+  name TEXT PRIMARY KEY, display_name TEXT NOT NULL, type TEXT NOT NULL, channel_type TEXT NOT NULL DEFAULT '',
+  platform_id TEXT NOT NULL DEFAULT '', agent_group_id TEXT NOT NULL DEFAULT '') STRICT;
+CREATE TABLE IF NOT EXISTS session_routing (
+  id INTEGER PRIMARY KEY CHECK (id = 1), channel_type TEXT NOT NULL, platform_id TEXT NOT NULL,
+  thread_id TEXT NOT NULL) STRICT;
+"""
+
+
+class Locked(Exception):
+    """Not now: somebody holds the file, or it is not there yet. Try again."""
+
+
+class Corrupt(Exception):
+    """The file is not, or no longer, a mailbox. Move it aside and rebuild it."""
+
+
+class InRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One message for the agent. `id` is the inbox row, `seq` its number in the session; both come from the ledger."""
+
+    id: int
+    seq: int
+    kind: str
+    timestamp: int
+    content: dict[str, Any]
+    status: str = "pending"
+    process_after: int | None = None
+    recurrence: str | None = None
+    series_id: str | None = None
+    tries: int = 0
+    trigger: int = 1  # 0: context only, shown with the next batch
+    platform_id: str = ""
+    channel_type: str = ""
+    thread_id: str = ""
+    source_session_id: str | None = None
+    on_wake: int = 0
+
+
+class Routing(msgspec.Struct, frozen=True):
+    """Where the session's results go by default."""
+
+    channel_type: str
+    platform_id: str
+    thread_id: str = ""
+
+
+class Destination(msgspec.Struct, frozen=True, kw_only=True):
+    """A name that the agent may send to. `type`: channel or agent."""
+
+    name: str
+    display_name: str = ""
+    type: str = "channel"
+    channel_type: str = ""
+    platform_id: str = ""
+    agent_group_id: str = ""
+
+
+class Delivered(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a result."""
+
+    message_out_id: str
+    status: str  # delivered | failed
+    delivered_at: int
+    platform_message_id: str | None = None
+
+
+# The host's side.
+
+
+def project(
+    path: Path,
+    rows: Sequence[InRow],
+    routing: Routing | None,
+    destinations: Sequence[Destination],
+    delivered: Sequence[Delivered] = (),
+) -> None:
+    """Make the file hold `rows`, which is every open row of the session; made if it is missing.
+
+    What ended meanwhile is removed. A row newer than all of `rows` stays: this projection may have been computed
+    before another one that is already written. Raises Locked or Corrupt.
+    """
+    _guard(path, lambda: _write(path, rows, routing, destinations, delivered))
+
+
+def rebuild(
+    path: Path,
+    rows: Sequence[InRow],
+    routing: Routing | None,
+    destinations: Sequence[Destination],
+    delivered: Sequence[Delivered] = (),
+) -> None:
+    """Put a new file in the place of a broken one, which is kept beside it for a look (`.broken`)."""
+    fresh = path.with_name(path.name + ".new")
+    _remove(fresh)
+    _guard(fresh, lambda: _write(fresh, rows, routing, destinations, delivered))
+    _remove(fresh.with_name(fresh.name + "-journal"))
+    # A journal that belonged to the old file would be played back into the new one.
+    _remove(path.with_name(path.name + "-journal"))
+    with suppress(FileNotFoundError):
+        os.replace(path, path.with_name(path.name + ".broken"))
+    os.replace(fresh, path)
+
+
+def _write(
+    path: Path,
+    rows: Sequence[InRow],
+    routing: Routing | None,
+    destinations: Sequence[Destination],
+    delivered: Sequence[Delivered],
+) -> None:
+    _create(path)
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        db.set_busy_timeout(BUSY_MS)
+        db.execute(
+            "PRAGMA mmap_size=0; PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=OFF"
+        ).fetchall()  # or it stops at a row
+        db.execute("BEGIN IMMEDIATE")
+        with _or_rollback(db):
+            if not db.execute("PRAGMA user_version").fetchall()[0][0]:
+                db.execute(SCHEMA)
+                db.execute("PRAGMA user_version=1")
+            _put_rows(db, rows)
+            _put_surroundings(db, routing, destinations, delivered)
+    finally:
+        db.close()
+
+
+class _or_rollback:
+    """COMMIT if all went well, ROLLBACK otherwise; a COMMIT that fails is rolled back, too."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            if kind is None:
+                self._db.execute("COMMIT")
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
+
+def _create(path: Path) -> None:
+    """With its final mode from the first moment: a sandbox's own user must read it if the daemon is root."""
+    mode = 0o644 if os.geteuid() == 0 else 0o600
+    with suppress(FileExistsError):
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+        try:
+            os.fchmod(handle, mode)
+        finally:
+            os.close(handle)
+
+
+def _put_rows(db: apsw.Connection, rows: Sequence[InRow]) -> None:
+    newest = max((row.seq for row in rows), default=0)
+    keep = {row.id for row in rows}
+    there = {row[0]: row[1:] for row in db.execute("SELECT id, seq, status, tries, process_after FROM messages_in")}
+    gone = [(row_id,) for row_id, (seq, *_) in there.items() if row_id not in keep and seq <= newest]
+    db.executemany("DELETE FROM messages_in WHERE id = ?", gone)
+    marks = ", ".join("?" * len(COLUMNS.split(",")))
+    db.executemany(
+        f"INSERT OR IGNORE INTO messages_in ({COLUMNS}) VALUES ({marks})",
+        [_values(row) for row in rows if row.id not in there],
+    )
+    db.executemany(
+        "UPDATE messages_in SET status = ?, tries = ?, process_after = ? WHERE id = ?",
+        [
+            (row.status, row.tries, row.process_after, row.id)
+            for row in rows
+            if row.id in there and there[row.id][1:] != (row.status, row.tries, row.process_after)
+        ],
+    )
+
+
+def _values(row: InRow) -> tuple[int | str | None, ...]:
+    return (
+        row.id,
+        row.seq,
+        row.kind,
+        row.timestamp,
+        row.status,
+        row.process_after,
+        row.recurrence,
+        row.series_id,
+        row.tries,
+        row.trigger,
+        row.platform_id,
+        row.channel_type,
+        row.thread_id,
+        msgspec.json.encode(row.content).decode(),
+        row.source_session_id,
+        row.on_wake,
+    )
+
+
+def _put_surroundings(
+    db: apsw.Connection,
+    routing: Routing | None,
+    destinations: Sequence[Destination],
+    delivered: Sequence[Delivered],
+) -> None:
+    db.execute("DELETE FROM session_routing")
+    if routing is not None:
+        db.execute(
+            "INSERT INTO session_routing (id, channel_type, platform_id, thread_id) VALUES (1, ?, ?, ?)",
+            (routing.channel_type, routing.platform_id, routing.thread_id),
+        )
+    db.execute("DELETE FROM destinations")
+    db.executemany(
+        "INSERT INTO destinations (name, display_name, type, channel_type, platform_id, agent_group_id)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            (one.name, one.display_name or one.name, one.type, one.channel_type, one.platform_id, one.agent_group_id)
+            for one in destinations
+        ],
+    )
+    db.executemany(
+        "INSERT OR REPLACE INTO delivered (message_out_id, platform_message_id, status, delivered_at)"
+        " VALUES (?, ?, ?, ?)",
+        [(one.message_out_id, one.platform_message_id, one.status, one.delivered_at) for one in delivered],
+    )
+
+
+# The runner's side.
+
+
+def pending(path: Path) -> list[InRow]:
+    """Every row that waits, oldest first, observed ones (trigger 0) among them. Raises Locked or Corrupt."""
+    return _look(path, f"SELECT {COLUMNS} FROM messages_in WHERE status = 'pending' ORDER BY seq", (), _row)
+
+
+def rows(path: Path, ids: Sequence[int]) -> list[InRow]:
+    """These rows, oldest first, as far as they are there."""
+    marks = ", ".join("?" * len(ids))
+    return _look(path, f"SELECT {COLUMNS} FROM messages_in WHERE id IN ({marks}) ORDER BY seq", tuple(ids), _row)
+
+
+def destinations(path: Path) -> list[Destination]:
+    sql = "SELECT name, display_name, type, channel_type, platform_id, agent_group_id FROM destinations ORDER BY name"
+    return _look(path, sql, (), _destination)
+
+
+def _row(found: tuple[Any, ...]) -> InRow:
+    names = [name.strip() for name in COLUMNS.split(",")]
+    fields = dict(zip(names, found, strict=True))
+    content = msgspec.json.decode(fields["content"])
+    return InRow(**{**fields, "content": content if isinstance(content, dict) else {"text": str(content)}})
+
+
+def _destination(found: tuple[Any, ...]) -> Destination:
+    name, display_name, kind, channel_type, platform_id, agent_group_id = found
+    return Destination(
+        name=name,
+        display_name=display_name,
+        type=kind,
+        channel_type=channel_type,
+        platform_id=platform_id,
+        agent_group_id=agent_group_id,
+    )
+
+
+def _look(path: Path, sql: str, params: tuple[int, ...], make: Callable[[tuple[Any, ...]], T]) -> list[T]:
+    """A fresh read-only connection for every look: a kept one would show old pages on some file shares."""
+
+    def look() -> list[T]:
+        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            db.set_busy_timeout(BUSY_MS)
+            db.execute("PRAGMA mmap_size=0").fetchall()
+            return [make(row) for row in db.execute(sql, params).fetchall()]
+        finally:
+            db.close()
+
+    return _guard(path, look)
+
+
+def _guard(path: Path, do: Callable[[], T]) -> T:
+    """Every failure of SQLite as one of two: try again, or rebuild."""
+    try:
+        return do()
+    except (apsw.NotADBError, apsw.CorruptError, apsw.FormatError, apsw.SQLError) as error:
+        # SQLError: a schema that is not ours, among it a file that was just created and has no table yet.
+        if isinstance(error, apsw.SQLError) and _is_empty(path):
+            raise Locked(f"{path.name} is not filled yet") from None
+        raise Corrupt(f"{path.name}: {error}") from None
+    except (apsw.ConstraintError, apsw.MismatchError) as error:
+        raise Corrupt(f"{path.name} contradicts the ledger: {error}") from None
+    except (
+        apsw.BusyError,
+        apsw.LockedError,
+        apsw.ReadOnlyError,  # a journal of a writer that died: only the host can roll it back
+        apsw.CantOpenError,
+        apsw.IOError,
+        apsw.FullError,
+        apsw.PermissionsError,
+    ) as error:
+        raise Locked(f"{path.name}: {error}") from None
+    except msgspec.DecodeError as error:
+        raise Corrupt(f"{path.name} holds content that is not JSON: {error}") from None
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        return os.stat(path).st_size == 0
+    except FileNotFoundError:
+        return True
+
+
+def _remove(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
