@@ -1,0 +1,358 @@
+"""Files that a sandbox can write, touched from the host: the only way to `groups/` and `sessions/`.
+
+Everything goes through directory handles. No component of a path is followed if it is a link, nothing but a regular
+file is read or replaced, nothing is opened that could block, and every amount has a cap. What a sandbox does meanwhile
+(renames, swaps, grows) changes which of its own files is seen, never whose.
+"""
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+
+from gatepost.core import ids
+from gatepost.core.errors import GatepostError, Invalid, NotFound
+
+TREES = frozenset({"groups", "sessions"})  # below a folder of this name no link is followed
+MOST_ENTRIES = 10_000  # in one folder that is listed
+DEEPEST = 128
+ENTRY_COST = 256  # bytes that `size` counts for a name, so that endless empty files are seen, too
+CHUNK = 256 * 1024
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FOLDER_HERE = _FOLDER | os.O_NOFOLLOW
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Root:
+    """An open folder. Paths are relative to it, with `/`, and never lead out of it."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __enter__(self) -> "Root":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        os.close(self._fd)
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Device and inode: the same inside a sandbox, wherever the folder is mounted."""
+        found = os.fstat(self._fd)
+        return found.st_dev, found.st_ino
+
+    def read_bytes(self, relative: str, limit: int) -> bytes:
+        """A regular file, whole, if it has at most `limit` bytes."""
+        with self._open_file(relative) as fd:
+            return b"".join(_bounded(fd, relative, limit))
+
+    def write_bytes(self, relative: str, data: bytes, *, mode: int = 0o644, uid: int | None = None) -> None:
+        """Replace a regular file, or make it: whoever reads sees the old or the new, never a half."""
+        with self._parent(relative) as (folder, name):
+            if _kind(folder, name) not in (None, stat.S_IFREG):
+                raise Invalid(relative, "is not a regular file")
+            draft = f".{ids.token(9)}.tmp"
+            fd = os.open(draft, _NEW_FILE, 0o600, dir_fd=folder)
+            try:
+                try:
+                    _write_all(fd, data)
+                    if uid is not None:
+                        os.fchown(fd, uid, uid)
+                    os.fchmod(fd, mode)
+                finally:
+                    os.close(fd)
+                os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(draft, dir_fd=folder)
+                raise
+
+    def exists(self, relative: str) -> bool:
+        """Whether anything is there, be it a link that leads nowhere."""
+        try:
+            with self._parent(relative) as (folder, name):
+                return _kind(folder, name) is not None
+        except (NotFound, Invalid):
+            return False
+
+    def make_dir(self, relative: str, mode: int, uid: int | None = None) -> None:
+        """A folder with this mode and owner; also those above it that are missing. What is there is brought to it."""
+        with _said(relative):
+            self._make_dir(_parts(relative), mode, uid)
+
+    def _make_dir(self, parts: list[str], mode: int, uid: int | None) -> None:
+        fd = os.dup(self._fd)
+        try:
+            for number, part in enumerate(parts, 1):
+                made = False
+                with suppress(FileExistsError):
+                    os.mkdir(part, 0o700, dir_fd=fd)
+                    made = True
+                below = os.open(part, _FOLDER_HERE, dir_fd=fd)
+                os.close(fd)
+                fd = below
+                if made or number == len(parts):
+                    _bring_to(fd, mode, uid)
+        finally:
+            os.close(fd)
+
+    def remove_tree(self, relative: str) -> None:
+        """A file, a link or a whole folder; nothing happens if it is not there. However deep: two handles at a time."""
+        try:
+            with self._parent(relative) as (folder, name):
+                _remove(folder, name)
+        except NotFound:
+            return
+
+    def copy_out(self, relative: str, target: Path, limit: int) -> int:
+        """Copy a regular file to a new file of the host's own; how many bytes it had."""
+        size = 0
+        with self._open_file(relative) as fd:
+            out = os.open(target, _NEW_FILE, 0o600)
+            try:
+                for part in _bounded(fd, relative, limit):
+                    _write_all(out, part)
+                    size += len(part)
+            except BaseException:
+                os.unlink(target)
+                raise
+            finally:
+                os.close(out)
+        return size
+
+    def make_link(self, relative: str, target: str) -> None:
+        """A link to a file beside it. For the agent; the host follows none."""
+        if len(_parts(target)) != 1:
+            raise Invalid(target, "a link may lead to a name in its own folder alone")
+        with self._parent(relative) as (folder, name):
+            os.symlink(target, name, dir_fd=folder)
+
+    def list(self, relative: str = "") -> list[str]:
+        """The names in a folder, sorted."""
+        with self._open_folder(relative) as fd:
+            names: list[str] = []
+            for entry in os.scandir(fd):
+                names.append(entry.name)
+                if len(names) > MOST_ENTRIES:
+                    raise Invalid(relative or ".", f"holds more than {MOST_ENTRIES} entries")
+            return sorted(names)
+
+    def size(self, limit: int) -> int:
+        """What the tree takes on the disk, in bytes. Stops counting above `limit`; too deep to count is above it."""
+        return _size(self._fd, limit, 0)
+
+    def give(self, relative: str, uid: int) -> None:
+        """Let a uid own a tree that the daemon made. Only what belongs to root changes hands, and a tree whose top is
+        the uid's already is left alone: from then on its content is not ours."""
+        with self._open_folder(relative) as fd:
+            if os.fstat(fd).st_uid != uid:
+                _give(fd, uid, 0)
+
+    @contextmanager
+    def _open_folder(self, relative: str) -> Iterator[int]:
+        with _said(relative):
+            fd = _walk(self._fd, _parts(relative) if relative else [])
+            try:
+                yield fd
+            finally:
+                os.close(fd)
+
+    @contextmanager
+    def _parent(self, relative: str) -> Iterator[tuple[int, str]]:
+        parts = _parts(relative)
+        with _said(relative):
+            fd = _walk(self._fd, parts[:-1])
+            try:
+                yield fd, parts[-1]
+            finally:
+                os.close(fd)
+
+    @contextmanager
+    def _open_file(self, relative: str) -> Iterator[int]:
+        with self._parent(relative) as (folder, name):
+            fd = os.open(name, _FILE, dir_fd=folder)
+            try:
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    raise Invalid(relative, "is not a regular file")
+                yield fd
+            finally:
+                os.close(fd)
+
+
+def open_root(path: Path) -> Root:
+    """Open a folder to work in. The way to the home may lead over the operator's links; below `groups` and `sessions`
+    a link could be a sandbox's and is refused."""
+    parts = path.absolute().parts
+    trusted = next((index for index, part in enumerate(parts) if part in TREES), len(parts) - 1) + 1
+    with _said(str(path)):
+        top = os.open(Path(*parts[:trusted]), _FOLDER)
+        try:
+            return Root(_walk(top, list(parts[trusted:])))
+        finally:
+            os.close(top)
+
+
+def _parts(relative: str) -> list[str]:
+    parts = relative.split("/")
+    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+        raise Invalid(relative, "must be a plain relative path")
+    return parts
+
+
+def _walk(fd: int, parts: list[str]) -> int:
+    """A handle of its own on a folder below `fd`."""
+    fd = os.dup(fd)
+    try:
+        for part in parts:
+            below = os.open(part, _FOLDER_HERE, dir_fd=fd)
+            os.close(fd)
+            fd = below
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+@contextmanager
+def _said(relative: str) -> Iterator[None]:
+    """What the system says, in our words."""
+    try:
+        yield
+    except GatepostError:
+        raise
+    except FileNotFoundError:
+        raise NotFound("file", relative) from None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
+            raise Invalid(relative, "leads over a link, or over something that is not a folder") from None
+        if error.errno == errno.ENXIO:  # a socket
+            raise Invalid(relative, "is not a regular file") from None
+        raise Invalid(relative, f"cannot be used: {error.strerror}") from None
+
+
+def _kind(folder: int, name: str) -> int | None:
+    try:
+        return stat.S_IFMT(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return None
+
+
+def _bounded(fd: int, relative: str, limit: int) -> Iterator[bytes]:
+    """The file's bytes. It may grow while it is read: what counts is what was read."""
+    total = 0
+    too_large = Invalid(relative, f"is larger than {limit} bytes")
+    if os.fstat(fd).st_size > limit:
+        raise too_large
+    while part := os.read(fd, CHUNK):
+        total += len(part)
+        if total > limit:
+            raise too_large
+        yield part
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def _bring_to(fd: int, mode: int, uid: int | None) -> None:
+    found = os.fstat(fd)
+    if uid is not None and found.st_uid != uid:
+        os.fchown(fd, uid, uid)
+    if stat.S_IMODE(found.st_mode) != mode:
+        os.fchmod(fd, mode)
+
+
+def _remove(folder: int, name: str) -> None:
+    """Folders inside a folder are first moved up beside it, so that depth costs neither handles nor recursion."""
+    waiting = [name]
+    while waiting:
+        current = waiting.pop()
+        if _kind(folder, current) != stat.S_IFDIR:
+            with suppress(FileNotFoundError):
+                os.unlink(current, dir_fd=folder)
+            continue
+        fd = _open_to_empty(folder, current)
+        try:
+            for entry in list(os.scandir(fd)):
+                if entry.is_dir(follow_symlinks=False):
+                    moved = f".{ids.token(9)}.gone"
+                    _retry_writable(fd, lambda: os.rename(entry.name, moved, src_dir_fd=fd, dst_dir_fd=folder))  # noqa: B023  called at once
+                    waiting.append(moved)
+                else:
+                    os.unlink(entry.name, dir_fd=fd)
+        finally:
+            os.close(fd)
+        os.rmdir(current, dir_fd=folder)
+
+
+def _retry_writable(fd: int, act: Callable[[], None]) -> None:
+    try:
+        act()
+    except PermissionError:
+        os.fchmod(fd, 0o700)
+        act()
+
+
+def _open_to_empty(folder: int, name: str) -> int:
+    """A folder whose owner took the owner's rights away is given them back (a sandbox of our own uid can do that)."""
+    try:
+        fd = os.open(name, _FOLDER_HERE, dir_fd=folder)
+    except PermissionError:
+        if sys.platform != "linux":
+            raise
+        handle = os.open(name, os.O_PATH | _FOLDER_HERE, dir_fd=folder)
+        try:
+            os.chmod(f"/proc/self/fd/{handle}", 0o700)
+        finally:
+            os.close(handle)
+        fd = os.open(name, _FOLDER_HERE, dir_fd=folder)
+    if os.fstat(fd).st_uid == os.geteuid():
+        os.fchmod(fd, 0o700)
+    return fd
+
+
+def _size(fd: int, limit: int, depth: int) -> int:
+    total = 0
+    if depth > DEEPEST:
+        return limit + 1
+    for entry in os.scandir(fd):
+        try:
+            found = entry.stat(follow_symlinks=False)
+            total += found.st_blocks * 512 + ENTRY_COST
+            if stat.S_ISDIR(found.st_mode) and total <= limit:
+                below = os.open(entry.name, _FOLDER_HERE, dir_fd=fd)
+                try:
+                    total += _size(below, limit - total, depth + 1)
+                finally:
+                    os.close(below)
+        except OSError:
+            continue  # it went away, became a link or was closed to us meanwhile
+        if total > limit:
+            break
+    return total
+
+
+def _give(fd: int, uid: int, depth: int) -> None:
+    if depth > DEEPEST:
+        raise Invalid(".", f"is deeper than {DEEPEST} folders")
+    for entry in os.scandir(fd):
+        found = entry.stat(follow_symlinks=False)
+        if found.st_uid != 0:
+            continue
+        if stat.S_ISDIR(found.st_mode):
+            below = os.open(entry.name, _FOLDER_HERE, dir_fd=fd)
+            try:
+                _give(below, uid, depth + 1)
+            finally:
+                os.close(below)
+        else:
+            os.chown(entry.name, uid, uid, dir_fd=fd, follow_symlinks=False)
+    os.fchown(fd, uid, uid)

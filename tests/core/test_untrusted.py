@@ -1,0 +1,296 @@
+"""Whatever a sandbox plants, the host reads nothing of its own, waits for nothing, and follows nothing."""
+
+import ast
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gatepost
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.untrusted import DEEPEST, MOST_ENTRIES, Root, open_root
+
+SECRET = b"the host's own"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    path = tmp_path / "groups" / "acme"
+    path.mkdir(parents=True)
+    return path
+
+
+@pytest.fixture
+def root(tree: Path) -> Iterator[Root]:
+    with open_root(tree) as opened:
+        yield opened
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_bytes(SECRET)
+    return path
+
+
+def test_what_is_written_is_read_again(root: Root, tree: Path) -> None:
+    root.make_dir("a/b", 0o750)
+    root.write_bytes("a/b/c.md", b"one", mode=0o640)
+    root.write_bytes("a/b/c.md", b"two", mode=0o640)
+
+    assert root.read_bytes("a/b/c.md", 10) == b"two"
+    assert root.list("a/b") == ["c.md"]
+    assert (tree / "a/b/c.md").stat().st_mode & 0o777 == 0o640
+    assert root.exists("a/b/c.md")
+    assert not root.exists("a/x/c.md")
+
+
+@pytest.mark.parametrize("path", ["", "/etc/passwd", "../secret", "a/../../secret", "a//b", ".", "a/./b", "a\0b"])
+def test_a_path_that_leads_out_is_refused(root: Root, path: str) -> None:
+    with pytest.raises(Invalid):
+        root.read_bytes(path, 100)
+    with pytest.raises(Invalid):
+        root.write_bytes(path, b"")
+
+
+def test_a_planted_link_is_not_read_written_or_copied(root: Root, tree: Path, secret: Path, tmp_path: Path) -> None:
+    (tree / "work.md").symlink_to(secret)
+
+    with pytest.raises(Invalid):
+        root.read_bytes("work.md", 100)
+    with pytest.raises(Invalid):
+        root.write_bytes("work.md", b"overwritten")
+    with pytest.raises(Invalid):
+        root.copy_out("work.md", tmp_path / "copy", 100)
+
+    assert secret.read_bytes() == SECRET
+    assert not (tmp_path / "copy").exists()
+    assert root.exists("work.md")
+
+
+def test_a_link_in_the_middle_of_a_path_is_not_followed(root: Root, tree: Path, secret: Path) -> None:
+    (tree / "skills").symlink_to(secret.parent)
+
+    with pytest.raises(Invalid):
+        root.read_bytes("skills/secret", 100)
+    with pytest.raises(Invalid):
+        root.write_bytes("skills/planted", b"")
+    with pytest.raises(Invalid):
+        root.make_dir("skills/planted", 0o700)
+    with pytest.raises(Invalid):
+        root.list("skills")
+    with pytest.raises(Invalid):
+        root.remove_tree("skills/secret")
+
+    assert secret.read_bytes() == SECRET
+
+
+def test_a_childs_folder_that_its_parent_made_a_link_is_not_opened(tree: Path, secret: Path) -> None:
+    (tree / "eng").symlink_to(secret.parent)
+
+    with pytest.raises(Invalid):
+        open_root(tree / "eng")
+
+
+def test_the_operators_own_link_to_the_home_is_followed(tmp_path: Path, tree: Path) -> None:
+    (tmp_path / "elsewhere").symlink_to(tmp_path)
+
+    with open_root(tmp_path / "elsewhere" / "groups" / "acme") as opened:
+        opened.write_bytes("work.md", b"fine")
+
+    assert (tree / "work.md").read_bytes() == b"fine"
+
+
+def test_a_fifo_and_a_socket_neither_block_nor_are_read(root: Root, tree: Path, tmp_path: Path) -> None:
+    os.mkfifo(tree / "work.md")
+    with socket.socket(socket.AF_UNIX) as listening:
+        here = os.getcwd()
+        os.chdir(tree)  # a socket's path is short
+        try:
+            listening.bind("sock")
+        finally:
+            os.chdir(here)
+
+        for name in ("work.md", "sock"):
+            with pytest.raises(Invalid):
+                root.read_bytes(name, 100)
+            with pytest.raises(Invalid):
+                root.write_bytes(name, b"")
+            with pytest.raises(Invalid):
+                root.copy_out(name, tmp_path / "copy", 100)
+
+
+def test_a_folder_where_a_file_should_be_is_refused(root: Root, tree: Path) -> None:
+    (tree / "work.md").mkdir()
+
+    with pytest.raises(Invalid):
+        root.read_bytes("work.md", 100)
+    with pytest.raises(Invalid):
+        root.write_bytes("work.md", b"")
+
+
+def test_what_is_missing_is_said_to_be_missing(root: Root, tree: Path) -> None:
+    with pytest.raises(NotFound):
+        root.read_bytes("work.md", 100)
+    with pytest.raises(NotFound):
+        open_root(tree / "nobody")
+    root.remove_tree("work.md")
+
+
+def test_a_file_above_the_limit_is_refused_before_it_is_read(root: Root, tree: Path, tmp_path: Path) -> None:
+    with (tree / "huge").open("wb") as file:
+        file.truncate(10**12)  # sparse
+
+    with pytest.raises(Invalid, match="larger"):
+        root.read_bytes("huge", 1000)
+    with pytest.raises(Invalid, match="larger"):
+        root.copy_out("huge", tmp_path / "copy", 1000)
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_copy_is_the_hosts_own_and_replaces_nothing(root: Root, tmp_path: Path) -> None:
+    root.write_bytes("report.pdf", b"pdf")
+    target = tmp_path / "copy"
+
+    assert root.copy_out("report.pdf", target, 3) == 3
+    assert target.read_bytes() == b"pdf"
+    assert target.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(Invalid):
+        root.copy_out("report.pdf", target, 3)
+    assert target.read_bytes() == b"pdf"
+
+
+def test_a_tree_is_removed_without_touching_what_its_links_lead_to(root: Root, tree: Path, secret: Path) -> None:
+    (tree / "out/deep").mkdir(parents=True)
+    (tree / "out/link").symlink_to(secret)
+    (tree / "out/folder-link").symlink_to(secret.parent)
+    os.mkfifo(tree / "out/deep/fifo")
+
+    root.remove_tree("out")
+
+    assert os.listdir(tree) == []
+    assert secret.read_bytes() == SECRET
+
+
+def test_a_tree_deeper_than_any_path_is_removed_and_counts_as_too_large(root: Root, tree: Path) -> None:
+    fd = os.open(tree, os.O_RDONLY)
+    for _ in range(DEEPEST * 20):
+        os.mkdir("d" * 100, dir_fd=fd)
+        below = os.open("d" * 100, os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    os.close(fd)
+
+    assert root.size(10**9) > 10**9
+    root.remove_tree("d" * 100)
+
+    assert os.listdir(tree) == []
+
+
+def test_a_folder_with_endless_names_is_not_listed(root: Root, tree: Path) -> None:
+    (tree / "many").mkdir()
+    for number in range(MOST_ENTRIES + 1):
+        os.mknod(tree / "many" / str(number))
+
+    with pytest.raises(Invalid, match="more than"):
+        root.list("many")
+    assert root.size(10**9) >= MOST_ENTRIES * 256
+    assert root.size(1000) > 1000
+
+
+def test_a_link_is_made_only_to_a_neighbour(root: Root, tree: Path) -> None:
+    root.write_bytes("AGENTS.md", b"me")
+    root.make_link("CLAUDE.md", "AGENTS.md")
+
+    assert (tree / "CLAUDE.md").read_bytes() == b"me"
+    with pytest.raises(Invalid):
+        root.make_link("x", "../secret")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_giving_a_tree_away_stops_at_what_is_the_others_already(root: Root, tree: Path, secret: Path) -> None:
+    (tree / "skills").mkdir()
+    (tree / "skills/a.md").touch()
+    (tree / "link").symlink_to(secret)
+
+    with open_root(tree.parent) as groups:
+        groups.give("acme", 64123)
+        (tree / "late").touch()
+        groups.give("acme", 64123)
+
+    assert {path.lstat().st_uid for path in (tree, tree / "skills", tree / "skills/a.md", tree / "link")} == {64123}
+    assert secret.stat().st_uid == 0
+    assert (tree / "late").stat().st_uid == 0
+
+
+# The rule: nobody else touches these trees.
+
+EXEMPT = ("core/untrusted.py", "core/home.py", "flow/sessions/plan.py", "mailbox/", "sandboxes/")
+TAKERS = {"open_root", "Mount"}  # what a path of these trees may be given to
+HOSTS_OWN = "in"  # sessions/<id>/in is mounted read-only: nothing in it is a sandbox's
+
+
+def misuses(source: str) -> list[int]:
+    """Lines where a path into groups/ or sessions/ is used for anything but to be opened as a root."""
+    tree = ast.parse(source)
+    allowed: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _last_name(node.func) in TAKERS:
+            allowed.update([*node.args, *(keyword.value for keyword in node.keywords)])
+        elif isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant) and node.right.value == HOSTS_OWN:
+            allowed.add(node.left)
+    found = []
+    for node in ast.walk(tree):
+        called = isinstance(node, ast.Call) and _is_tree(node.func, {"group", "session"})
+        if (called or _is_tree(node, {"groups", "sessions"})) and node not in allowed:
+            found.append(getattr(node, "lineno", 0))
+    return found
+
+
+def _last_name(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _is_tree(node: ast.AST, names: set[str]) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in names and _last_name(node.value).strip("_") == "home"
+
+
+def test_no_other_module_touches_the_trees_that_sandboxes_write() -> None:
+    package = Path(gatepost.__file__).parent
+    found = [
+        f"{path.relative_to(package)}:{line}"
+        for path in sorted(package.rglob("*.py"))
+        if not str(path.relative_to(package)).startswith(EXEMPT)
+        for line in misuses(path.read_text(encoding="utf-8"))
+    ]
+    assert found == [], "go through core/untrusted.py: open_root(home.group(…)), then its methods"
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        "(home.group(folder) / 'work.md').read_text()",
+        "open(home.session(id) / 'out' / 'x')",
+        "path = self.home.groups / folder",
+        "shutil.rmtree(parts.home.session(session_id))",
+        "for each in office.home.sessions.iterdir(): pass",
+        "os.listdir(self._home.groups)",
+    ],
+)
+def test_the_rule_sees_an_offender(snippet: str) -> None:
+    assert misuses(snippet) == [1]
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        "with open_root(home.group(folder)) as root: root.list()",
+        "Mount(source=home.group(folder), target='/workspace/agent')",
+        "project(home.session(id) / 'in' / 'inbound.db', rows)",
+        "groups.group(folder)",
+    ],
+)
+def test_the_rule_lets_the_right_way_pass(snippet: str) -> None:
+    assert misuses(snippet) == []
