@@ -117,8 +117,13 @@ def by_seq(db: Db, session_id: str, seq: int) -> Message | None:
 
 
 def learn_platform_id(db: Db, message_id: int, platform_id: str) -> None:
-    """Once, when it was sent."""
-    db.run("UPDATE messages SET platform_id = ? WHERE id = ? AND platform_id IS NULL", (platform_id, message_id))
+    """Once, when it was sent. A platform that gives one id twice is not believed the second time."""
+    db.run(
+        "UPDATE messages SET platform_id = ? WHERE id = ? AND platform_id IS NULL AND NOT EXISTS ("
+        " SELECT 1 FROM messages twin WHERE twin.instance = messages.instance AND twin.address = messages.address"
+        " AND twin.direction = messages.direction AND twin.platform_id = ? AND twin.event = messages.event)",
+        (platform_id, message_id, platform_id),
+    )
 
 
 def in_room(db: Db, instance: str, address: str, after: int, limit: int) -> list[Message]:

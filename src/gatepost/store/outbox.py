@@ -52,7 +52,7 @@ class Effect:
 class NewEffect:
     key: str
     op: str
-    origin: str  # result | tool | notice
+    origin: str  # result | tool | notice | status
     instance: str
     address: str
     thread: str = ""
@@ -140,6 +140,15 @@ def of_turn(db: Db, turn_id: str) -> list[Effect]:
     return [_effect(row) for row in db.rows(f"SELECT {COLUMNS} FROM outbox WHERE turn_id = ? ORDER BY id", (turn_id,))]
 
 
+def done_in_turn(db: Db, turn_id: str) -> list[Effect]:
+    """What a turn has said and done, interim lines left out."""
+    return [
+        effect
+        for effect in of_turn(db, turn_id)
+        if effect.origin != "status" and effect.state not in ("superseded", "cancelled")
+    ]
+
+
 def of_message(db: Db, message_id: int) -> list[Effect]:
     rows = db.rows(f"SELECT {COLUMNS} FROM outbox WHERE message_id = ? ORDER BY id", (message_id,))
     return [_effect(row) for row in rows]
@@ -160,20 +169,28 @@ def head(db: Db, instance: str, address: str) -> Effect | None:
     return _effect(row) if row else None
 
 
-def take(db: Db, instance: str, address: str, owner: str, now: int, lease: int) -> Effect | None:
+def take(db: Db, instance: str, address: str, owner: str, now: int, lease: int, oldest: int = 0) -> Effect | None:
     """The lane's first row, marked `sending` if it is due; returned as it was before, so that the caller sees whether
-    it must wait (`next_at`) or whether an earlier owner was already sending it."""
+    it must wait (`next_at`), whether it is older than `oldest` (and not marked), or whether an earlier owner was
+    already sending it (then it is ours from here on)."""
     first = head(db, instance, address)
     if first is None:
         return None
-    if first.state == "pending" and (first.next_at or 0) <= now:
+    due = first.state == "pending" and (first.next_at or 0) <= now and first.created_at >= oldest
+    if due or first.state == "sending":
         db.run(
             "UPDATE outbox SET state = 'sending', owner = ?, lease_until = ?, next_at = ?, epoch = epoch + 1,"
             " updated_at = ? WHERE id = ?",
             (owner, now + lease, now + lease, now, first.id),
         )
+    if due:
         steps.add(db, first.message_id, first.id, now, "sending", f"try {first.tries + 1}")
     return first
+
+
+def looked_at(db: Db, now: int, before: int) -> int:
+    """Rows that wait behind others of their room: still due, and somebody takes care of them."""
+    return db.run("UPDATE outbox SET next_at = ? WHERE state IN ('pending', 'sending') AND next_at < ?", (now, before))
 
 
 def settle(
@@ -209,7 +226,19 @@ def said_in_turn(db: Db, turn_id: str, instance: str, address: str) -> list[str]
     """Texts that this turn has already put on their way to that room."""
     rows = db.rows(
         "SELECT m.text FROM outbox o JOIN messages m ON m.id = o.message_id WHERE o.turn_id = ? AND o.instance = ?"
-        " AND o.address = ? AND o.op = 'send' AND o.state NOT IN ('superseded', 'cancelled', 'failed')",
+        " AND o.address = ? AND o.op = 'send' AND o.origin != 'status' AND o.state NOT IN ('superseded', 'cancelled', 'failed')",
         (turn_id, instance, address),
     )
     return [row[0] for row in rows]
+
+
+def give_way(db: Db, turn_id: str, origin: str, now: int) -> int:
+    """Edits of this origin that were not sent yet: a newer one replaces them."""
+    rows = db.rows(
+        "UPDATE outbox SET state = 'superseded', reason = 'a newer one came', next_at = NULL, updated_at = ?"
+        " WHERE turn_id = ? AND origin = ? AND op = 'edit' AND state = 'pending' RETURNING id, message_id",
+        (now, turn_id, origin),
+    )
+    for row_id, message_id in rows:
+        steps.add(db, message_id, row_id, now, "superseded", "a newer one came")
+    return len(rows)
