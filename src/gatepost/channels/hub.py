@@ -1,0 +1,101 @@
+"""The base of channels whose platform is the gateway itself (web, terminal).
+
+The ledger is their record: what a room shows is read from the store, so `send` delivers by ringing whoever watches the
+room, and an effect sent twice under one key is one thing. A ring carries no content and is never queued.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gatepost.channels.contract import Receive, Surroundings
+from gatepost.core.errors import Unavailable
+from gatepost.messages.inbound import Inbound, Receipt
+from gatepost.messages.outbound import Outbound
+
+
+class Watch:
+    """One watcher's bell. Rings that come while it is busy are one ring."""
+
+    def __init__(self) -> None:
+        self._bell = asyncio.Event()
+
+    def ring(self) -> None:
+        self._bell.set()
+
+    async def wait(self, timeout: float, stopping: asyncio.Event) -> bool:
+        """True if it was rung. Returns early when the gateway stops, so that an open stream never delays it."""
+        waits = [asyncio.ensure_future(self._bell.wait()), asyncio.ensure_future(stopping.wait())]
+        try:
+            await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for waiting in waits:
+                waiting.cancel()
+        rung = self._bell.is_set()
+        self._bell.clear()  # before the caller looks: a ring during its look is heard next time
+        return rung
+
+
+class Hub:
+    """A channel without a platform. A subclass names its `platform`, its default room and its owner."""
+
+    platform = ""
+    main_room = ""  # the room of somebody who names none
+    owner = ""  # the sender that whoever may open this channel is
+
+    def __init__(self, around: Surroundings) -> None:
+        self.instance = around.instance
+        self._receive: Receive | None = None
+        self._watches: dict[Watch, str | None] = {}
+        self._typing: set[tuple[str, str]] = set()
+
+    async def listen(self, receive: Receive) -> None:
+        self._receive = receive
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._receive = None
+
+    async def submit(self, inbound: Inbound) -> Receipt:
+        """Hand in what a person did here; durable when this returns."""
+        if self._receive is None:
+            raise Unavailable(f"the {self.platform} channel", "it does not listen; the gateway is starting or stopping")
+        receipt = await self._receive(inbound)
+        self.ring(inbound.address)
+        return receipt
+
+    async def send(self, address: str, message: Outbound) -> str:
+        self.ring(address)
+        return message.key
+
+    async def look_up(self, address: str, key: str) -> str | None:
+        """Always there: the row that asks is what the room shows."""
+        return key
+
+    async def typing(self, address: str, thread: str, on: bool) -> None:
+        before = (address, thread) in self._typing
+        if on:
+            self._typing.add((address, thread))
+        else:
+            self._typing.discard((address, thread))
+        if on != before:
+            self.ring(address)
+
+    def typing_in(self, address: str | None = None) -> frozenset[tuple[str, str]]:
+        """The (room, thread) pairs in which somebody is at work."""
+        return frozenset(pair for pair in self._typing if address is None or pair[0] == address)
+
+    def ring(self, address: str) -> None:
+        for watch, watched in self._watches.items():
+            if watched is None or watched == address:
+                watch.ring()
+
+    @contextmanager
+    def watch(self, address: str | None = None) -> Iterator[Watch]:
+        """Be woken when something changes in a room (None: in any)."""
+        watch = Watch()
+        self._watches[watch] = address
+        try:
+            yield watch
+        finally:
+            del self._watches[watch]

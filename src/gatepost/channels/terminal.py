@@ -1,0 +1,28 @@
+"""terminal: `gatepost chat`. Rooms are `terminal:<name>`, reached over control.sock: whoever may open it is the owner.
+
+What is on a terminal cannot be taken back, so messages are not deleted here.
+"""
+
+from gatepost.channels.contract import channel
+from gatepost.channels.hub import Hub
+from gatepost.messages.outbound import Feature
+
+FEATURES = frozenset(
+    {
+        Feature.EDIT,
+        Feature.REACT,
+        Feature.REPLY,
+        Feature.THREADS,
+        Feature.MARKDOWN,
+        Feature.TYPING,
+        Feature.LOOKUP,
+        Feature.KEYED,
+    }
+)
+
+
+@channel("terminal", always=True, features=FEATURES)
+class Terminal(Hub):
+    platform = "terminal"
+    main_room = "terminal:main"
+    owner = "terminal:owner"

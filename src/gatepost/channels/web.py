@@ -1,0 +1,27 @@
+"""web: the chat page of the gateway. Rooms are `web:<name>`; the site in `serve/web/` shows them."""
+
+from gatepost.channels.contract import channel
+from gatepost.channels.hub import Hub
+from gatepost.messages.outbound import Feature
+
+FEATURES = frozenset(
+    {
+        Feature.EDIT,
+        Feature.DELETE,
+        Feature.REACT,
+        Feature.REPLY,
+        Feature.FILES,
+        Feature.THREADS,
+        Feature.MARKDOWN,
+        Feature.TYPING,
+        Feature.LOOKUP,
+        Feature.KEYED,
+    }
+)
+
+
+@channel("web", always=True, features=FEATURES)
+class Web(Hub):
+    platform = "web"
+    main_room = "web:home"
+    owner = "web:user/owner"

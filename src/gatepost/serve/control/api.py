@@ -1,0 +1,219 @@
+"""The control API: HTTP on control.sock, JSON only. Whoever may open the socket is the owner, so nothing else is asked.
+
+Answers are `{"ok": true, "result": …}` or `{"ok": false, "error": {"kind", "text"}}`; streams are one JSON object a
+line. No answer carries a traceback.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from gatepost import __version__
+from gatepost.channels.hub import Hub
+from gatepost.core.errors import (
+    GatepostError,
+    Invalid,
+    NotFound,
+    Refused,
+    SetupError,
+    Unavailable,
+    Unsupported,
+)
+from gatepost.core.registry import Registry
+from gatepost.serve import follow
+from gatepost.serve.control import chat
+from gatepost.serve.control.contract import OPERATIONS, Office, Operation
+
+LARGEST_BODY = 4 * 1024 * 1024  # bytes of one request
+KINDS: tuple[tuple[type[GatepostError], str, int], ...] = (
+    (Invalid, "invalid", 400),
+    (Refused, "refused", 403),
+    (NotFound, "not_found", 404),
+    (Unsupported, "unsupported", 422),
+    (Unavailable, "unavailable", 503),
+    (SetupError, "setup", 409),
+    (GatepostError, "error", 400),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiParts:
+    """What the API is made of: `status` is what the daemon knows of itself, `new_login` makes a one-time address."""
+
+    office: Office
+    terminal: Hub
+    status: Callable[[], Mapping[str, Any]]
+    shutdown: Callable[[], None]
+    new_login: Callable[[], Awaitable[str]]
+    stopping: asyncio.Event
+    operations: Registry[Operation] = OPERATIONS
+
+
+class TooLarge(Invalid):
+    def __init__(self) -> None:
+        super().__init__("body", f"larger than {LARGEST_BODY} bytes")
+
+
+class ChatBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """POST /v1/chat."""
+
+    text: str
+    room: str = ""
+    thread: str = ""
+    sender: str = msgspec.field(name="as", default="")
+    id: str = ""
+
+
+def make_api(parts: ApiParts) -> Starlette:
+    api = Api(parts)
+    return Starlette(
+        routes=[
+            Route("/v1/health", api.health, methods=["GET"]),
+            Route("/v1/status", api.status, methods=["GET"]),
+            Route("/v1/ops/{name}", api.operate, methods=["POST"]),
+            Route("/v1/shutdown", api.shutdown, methods=["POST"]),
+            Route("/v1/login", api.login, methods=["POST"]),
+            Route("/v1/chat", api.chat, methods=["POST"]),
+            Route("/v1/chat/wait", api.chat_wait, methods=["GET"]),
+            Route("/v1/chat/stream", api.chat_stream, methods=["GET"]),
+        ],
+        exception_handlers={
+            GatepostError: say_no,
+            HTTPException: say_no_such_address,
+            Exception: say_broken,
+        },
+    )
+
+
+class Api:
+    def __init__(self, parts: ApiParts) -> None:
+        self._parts = parts
+
+    async def health(self, request: Request) -> Response:
+        return _json({"ok": True, "status": "ok", "version": __version__})
+
+    async def status(self, request: Request) -> Response:
+        return _yes(dict(self._parts.status()))
+
+    async def operate(self, request: Request) -> Response:
+        run = self._parts.operations[request.path_params["name"]]
+        return _yes(await run(self._parts.office, await _read_object(request)))
+
+    async def shutdown(self, request: Request) -> Response:
+        self._parts.shutdown()
+        return _yes({"stopping": True})
+
+    async def login(self, request: Request) -> Response:
+        return _yes({"url": await self._parts.new_login()})
+
+    async def chat(self, request: Request) -> Response:
+        try:
+            body = msgspec.convert(await _read_object(request), ChatBody)
+        except msgspec.ValidationError as error:
+            raise Invalid("chat", str(error)) from None
+        written = chat.Written(text=body.text, room=body.room, thread=body.thread, sender=body.sender, key=body.id)
+        inbound = chat.read_written(written, self._parts.terminal)
+        receipt = await self._parts.terminal.submit(inbound)
+        return _yes({**asdict(receipt), "room": inbound.address})
+
+    async def chat_wait(self, request: Request) -> Response:
+        message_id = int(_read_number(request, "message"))
+        answer = await chat.wait_for_answer(
+            self._parts.office.store,
+            self._parts.terminal,
+            message_id,
+            _read_number(request, "timeout", chat.LONGEST_WAIT_S),
+            self._parts.stopping,
+        )
+        return _yes(asdict(answer))
+
+    async def chat_stream(self, request: Request) -> Response:
+        room = chat.read_room(request.query_params.get("room", ""), self._parts.terminal)
+        store, hub = self._parts.office.store, self._parts.terminal
+        after = int(_read_number(request, "after", -1))
+        if after < 0:
+            after = await store.read(follow.begin, hub, room)
+        news = follow.follow(store, hub, room, after, self._parts.stopping)
+        return StreamingResponse(_lines(news), media_type="application/x-ndjson")
+
+
+async def _lines(stream: AsyncIterator[follow.News]) -> AsyncIterator[bytes]:
+    async for news in stream:
+        for seen in news.seen:
+            files = [{"name": file.name, "mime": file.mime, "size": file.size} for file in seen.files]
+            yield _line({"type": "message", **asdict(seen), "files": files})
+        for typing in news.typing:
+            yield _line({"type": "typing", **asdict(typing)})
+        yield _line({"type": "cursor", "cursor": news.cursor})
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode() + b"\n"
+
+
+async def _read_object(request: Request) -> dict[str, Any]:
+    """The body, which must be a JSON object of a bounded size; an empty one is an empty object."""
+    raw = bytearray()
+    async for chunk in request.stream():
+        raw += chunk
+        if len(raw) > LARGEST_BODY:
+            raise TooLarge()
+    if not raw:
+        return {}
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise Invalid("content-type", "only application/json is understood here")
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise Invalid("body", "it is not JSON") from None
+    if not isinstance(value, dict):
+        raise Invalid("body", "it is not a JSON object")
+    return value
+
+
+def _read_number(request: Request, name: str, default: float | None = None) -> float:
+    given = request.query_params.get(name)
+    if given is None and default is not None:
+        return default
+    try:
+        return float(given or "")
+    except ValueError:
+        raise Invalid(name, f"{given!r} is not a number") from None
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    body = json.dumps(value, ensure_ascii=False, default=str).encode()
+    return Response(body, status, media_type="application/json")
+
+
+def _yes(result: Any) -> Response:
+    return _json({"ok": True, "result": result})
+
+
+def _no(kind: str, text: str, status: int) -> Response:
+    return _json({"ok": False, "error": {"kind": kind, "text": text}}, status)
+
+
+async def say_no(request: Request, error: Exception) -> Response:
+    if isinstance(error, TooLarge):
+        return _no("too_large", str(error), 413)
+    kind, status = next((kind, status) for cls, kind, status in KINDS if isinstance(error, cls))
+    return _no(kind, str(error), status)
+
+
+async def say_no_such_address(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    return _no("not_found", f"the control API has no {request.method} {request.url.path}", status)
+
+
+async def say_broken(request: Request, error: Exception) -> Response:
+    return _no("internal", "something went wrong inside; `gatepost logs` has it", 500)

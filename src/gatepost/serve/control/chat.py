@@ -1,0 +1,129 @@
+"""The terminal's side of the control API: hand in a message, wait for what answers it, follow a room."""
+
+import asyncio
+import re
+from dataclasses import dataclass
+
+from gatepost.channels.hub import Hub
+from gatepost.core import ids
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.messages.address import LONGEST, parse
+from gatepost.messages.inbound import Inbound
+from gatepost.messages.text import clean
+from gatepost.serve.follow import QUICKEST_S, state_of
+from gatepost.store import inbox, messages, outbox
+from gatepost.store.port import Db, Store
+
+LONGEST_WAIT_S = 60.0  # one request; who wants to wait longer asks again
+SLOWEST_S = 0.5  # between looks while nothing rings
+_NAME = re.compile(r"[^\s/:][^\s:]{0,63}\Z")
+_SPOKEN = ("send", "file", "card")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What somebody wrote at a terminal."""
+
+    text: str
+    room: str = ""
+    thread: str = ""
+    sender: str = ""
+    key: str = ""  # sent twice under one key, accepted once
+
+
+def read_written(written: Written, hub: Hub) -> Inbound:
+    """As an event of the terminal. Names are brought under the terminal's own platform, whatever they say."""
+    text = clean(written.text)
+    if not text.strip():
+        raise Invalid("text", "there is nothing in it")
+    if len(written.thread) > LONGEST or len(written.key) > LONGEST:
+        raise Invalid("thread or id", f"longer than {LONGEST} characters")
+    sender = read_sender(written.sender, hub)
+    return Inbound(
+        address=read_room(written.room, hub),
+        platform_id=clean(written.key) or ids.new("c"),
+        sender=sender,
+        sender_name=sender.partition(":")[2],
+        text=text,
+        thread=clean(written.thread),
+        direct=True,
+    )
+
+
+def read_room(name: str, hub: Hub) -> str:
+    """`main`, or `terminal:main`: both are the room of that name."""
+    if not name:
+        return hub.main_room
+    prefix = f"{hub.platform}:"
+    return str(parse(name if name.startswith(prefix) else prefix + name, "room"))
+
+
+def read_sender(name: str, hub: Hub) -> str:
+    if not name:
+        return hub.owner
+    prefix = f"{hub.platform}:"
+    bare = name.removeprefix(prefix)
+    if not _NAME.match(bare):
+        raise Invalid("as", f"{name!r} is not a name; it may have up to 64 characters, no spaces and no colon")
+    return prefix + bare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    text: str
+    seq: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What became of a message so far. `done`: nothing more will."""
+
+    message: int
+    state: str
+    reason: str
+    done: bool
+    replies: tuple[Reply, ...] = ()
+
+
+def answer_to(db: Db, message_id: int) -> Answer:
+    message = messages.get(db, message_id)
+    if message is None:
+        raise NotFound("message", str(message_id), "`gatepost ledger list` shows what there is")
+    entries = inbox.of_message(db, message_id)
+    replies: list[Reply] = []
+    under_way = False
+    for entry in entries:
+        for effect in outbox.of_turn(db, entry.turn_id) if entry.turn_id else []:
+            if not _answers(effect, entry, message.instance, message.address):
+                continue
+            under_way = under_way or effect.state not in outbox.END
+            replies.append(Reply(text=str(effect.payload.get("text", "")), seq=effect.seq, state=effect.state))
+    state, reason = state_of(entries)
+    done = bool(entries) and not under_way and all(entry.state in inbox.END for entry in entries)
+    return Answer(message=message_id, state=state, reason=reason, done=done, replies=tuple(replies))
+
+
+def _answers(effect: outbox.Effect, entry: inbox.Entry, instance: str, address: str) -> bool:
+    """A turn may answer several messages: what names another one, or another room, is not this one's reply."""
+    return (
+        effect.op in _SPOKEN
+        and (effect.instance, effect.address) == (instance, address)
+        and effect.state not in ("superseded", "cancelled")
+        and effect.payload.get("in_reply_to") in (None, entry.seq)
+    )
+
+
+async def wait_for_answer(store: Store, hub: Hub, message_id: int, timeout: float, stopping: asyncio.Event) -> Answer:
+    """Return when nothing more will come, or after `timeout` with what there is."""
+    deadline = asyncio.get_running_loop().time() + min(timeout, LONGEST_WAIT_S)
+    wait = QUICKEST_S
+    with hub.watch() as watch:
+        while True:
+            answer = await store.read(answer_to, message_id)
+            left = deadline - asyncio.get_running_loop().time()
+            if answer.done or left <= 0 or stopping.is_set():
+                return answer
+            # The bell rings when a reply goes out, a moment before its row and its turn are settled: look soon again.
+            rung = await watch.wait(min(wait, left), stopping)
+            wait = QUICKEST_S if rung else min(wait * 2, SLOWEST_S)

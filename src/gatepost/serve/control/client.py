@@ -1,0 +1,106 @@
+"""The control API's client, on the standard library alone: a command must start fast."""
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gatepost.core.errors import GatepostError, Unavailable
+
+TIMEOUT_S = 75.0  # longer than the longest wait of the API
+
+
+class NotDone(GatepostError):
+    """The gateway said no, in its own words. `kind` is the kind of error that it was there."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, path: Path, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+class Control:
+    """One gateway, by its control socket. Every call is a connection of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def get(self, path: str, timeout: float = TIMEOUT_S) -> dict[str, Any]:
+        return self._call("GET", path, None, timeout)
+
+    def post(self, path: str, body: dict[str, Any] | None = None, timeout: float = TIMEOUT_S) -> dict[str, Any]:
+        """The answer's whole object; NotDone if the gateway refuses, Unavailable if nobody answers."""
+        return self._call("POST", path, body or {}, timeout)
+
+    def stream(self, path: str) -> Iterator[dict[str, Any]]:
+        """The objects of a stream, until the gateway ends it."""
+        connection, response = self._ask("GET", path, None, TIMEOUT_S)
+        try:
+            if response.status != 200:
+                _read(response.read())
+            while line := response.readline():
+                yield json.loads(line)
+        except (OSError, http.client.HTTPException):
+            raise Unavailable("the gateway", "it went away") from None
+        finally:
+            connection.close()
+
+    def _call(self, method: str, path: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
+        connection, response = self._ask(method, path, body, timeout)
+        try:
+            raw = response.read()
+        except (OSError, http.client.HTTPException):
+            raise Unavailable("the gateway", "it went away before it answered", uncertain=True) from None
+        finally:
+            connection.close()
+        return _read(raw)
+
+    def _ask(
+        self, method: str, path: str, body: dict[str, Any] | None, timeout: float
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        connection = _Connection(self.path, timeout)
+        try:
+            connection.connect()
+        except OSError as error:
+            connection.close()
+            raise Unavailable("the gateway", _why(error, self.path)) from None
+        try:
+            headers = {"content-type": "application/json"} if body is not None else {}
+            connection.request(method, path, None if body is None else json.dumps(body).encode(), headers)
+            return connection, connection.getresponse()
+        except (OSError, http.client.HTTPException):
+            connection.close()
+            raise Unavailable("the gateway", "it went away before it answered", uncertain=True) from None
+
+
+def _why(error: OSError, path: Path) -> str:
+    if isinstance(error, PermissionError):
+        return f"{path} belongs to another user"
+    if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
+        return "it is not running; start it with `gatepost up`"
+    return f"{path}: {error}"
+
+
+def _read(raw: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(raw)
+    except ValueError:
+        raise Unavailable("the gateway", "what answers on its socket does not speak its language") from None
+    if not isinstance(answer, dict):
+        raise Unavailable("the gateway", "what answers on its socket does not speak its language")
+    if answer.get("ok") is False:
+        error = answer.get("error") or {}
+        raise NotDone(str(error.get("kind", "error")), str(error.get("text", "the gateway refused")))
+    return answer

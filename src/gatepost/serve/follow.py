@@ -1,0 +1,242 @@
+"""What a person sees of a room, read from the ledger, and how to follow it without missing anything.
+
+A message becomes visible later than it gets its id (a reply waits for its delivery), and its state changes afterwards.
+So the cursor is not the last id shown but the id below which nothing can change any more; what lies above it is looked
+at again, and shown again only if it changed. Whoever resumes at a cursor may see a message twice and must go by its id.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from gatepost.channels.hub import Hub
+from gatepost.store import inbox, messages, outbox, rooms
+from gatepost.store.messages import Message
+from gatepost.store.port import Db, Store
+
+WINDOW = 200  # messages of a room that are looked at again; an older one that still waits holds nobody up
+QUICKEST_S, SLOWEST_S = 0.02, 2.0  # between looks while something is under way
+BEAT_S = 15.0  # between looks when nothing is: also how soon a dead reader is noticed
+SHOWN = ("sending", "sent", "uncertain")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenFile:
+    name: str
+    mime: str
+    size: int
+    path: str  # the host's copy; never shown to anybody
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One event of a room: a message, or a change of the message `target_id`."""
+
+    id: int
+    address: str
+    thread: str
+    direction: str
+    verb: str
+    sender: str
+    sender_name: str
+    text: str
+    state: str
+    reason: str
+    at: int
+    platform_id: str
+    folder: str = ""
+    seq: int = 0
+    reply_to: str = ""
+    target_id: int | None = None
+    reaction: str = ""
+    files: tuple[SeenFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One look at one room: what is visible, and the cursor below which nothing changes any more."""
+
+    seen: tuple[Seen, ...]
+    cursor: int
+    open: bool  # something in it is still under way
+    more: bool  # there is a further page to look at
+
+
+def look(db: Db, instance: str, address: str, after: int) -> View:
+    """What a room shows after a cursor, in the order in which it was accepted, at most a page of it."""
+    page = messages.in_room(db, instance, address, after, WINDOW)
+    more = len(page) == WINDOW
+    return _view(db, page, after, more, ignored=WINDOW // 2 if more else 0)
+
+
+def newest(db: Db, instance: str, address: str) -> View:
+    """What a room shows now, for somebody who begins to follow it here."""
+    return _view(db, messages.latest_in_room(db, instance, address, None, WINDOW), 0, False, ignored=0)
+
+
+def _view(db: Db, page: list[Message], after: int, more: bool, ignored: int) -> View:
+    """The first `ignored` of a page do not hold its cursor: what waits long must not keep the rest from being seen."""
+    seen: list[Seen] = []
+    oldest_open = None
+    for place, message in enumerate(page):
+        shown, settled = see(db, message)
+        if shown is not None:
+            seen.append(shown)
+        if not settled and oldest_open is None and place >= ignored:
+            oldest_open = message.id
+    last = page[-1].id if page else after
+    return View(tuple(seen), last if oldest_open is None else oldest_open - 1, oldest_open is not None, more)
+
+
+def history(db: Db, instance: str, address: str, before: int | None, limit: int) -> list[Seen]:
+    """An older page of a room, oldest first."""
+    page = messages.latest_in_room(db, instance, address, before, limit)
+    return [shown for shown, _ in (see(db, message) for message in page) if shown is not None]
+
+
+def see(db: Db, message: Message) -> tuple[Seen | None, bool]:
+    """A message as people see it (None: not for people, or not yet), and whether that can still change."""
+    if message.direction == "in":
+        entries = inbox.of_message(db, message.id)
+        state, reason = state_of(entries)
+        settled = bool(entries) and all(entry.state in inbox.END for entry in entries)
+        seq = entries[0].seq if entries else 0
+        return (None if message.kind == "system" else _seen(message, state, reason, seq)), settled
+    effects = outbox.of_message(db, message.id)
+    if not effects:
+        return None, True
+    effect = effects[-1]
+    settled = effect.state in outbox.END
+    if effect.state not in SHOWN:
+        return None, settled
+    return _seen(message, "sent" if effect.state == "sending" else effect.state, effect.reason, effect.seq), settled
+
+
+def state_of(entries: list[inbox.Entry]) -> tuple[str, str]:
+    """One word for a message that may have several targets: what is still open, else the best that was reached."""
+    states = {entry.state: entry.reason for entry in reversed(entries)}
+    for state in ("working", "retry", "held", "queued", "answered", "silent", "failed", "refused", "cancelled"):
+        if state in states:
+            return state, states[state]
+    return ("observed", "") if entries else ("accepted", "")
+
+
+def _seen(message: Message, state: str, reason: str, seq: int) -> Seen:
+    content = message.content
+    target = content.get("target_id")
+    return Seen(
+        id=message.id,
+        address=message.address,
+        thread=message.thread,
+        direction=message.direction,
+        verb=message.verb,
+        sender=message.sender,
+        sender_name=message.sender_name,
+        text=message.text,
+        state=state,
+        reason=reason,
+        at=message.at,
+        platform_id=message.platform_id or "",
+        folder=message.folder,
+        seq=seq,
+        reply_to=message.reply_to,
+        target_id=target if isinstance(target, int) else None,
+        reaction=str(content.get("reaction") or ""),
+        files=files_of(content),
+    )
+
+
+def files_of(content: dict[str, Any]) -> tuple[SeenFile, ...]:
+    """Files of either direction: `attachments` came in, `files` go out."""
+    listed = content.get("attachments") or content.get("files") or []
+    return tuple(
+        SeenFile(
+            name=str(one.get("name") or "file"),
+            mime=str(one.get("mimeType") or one.get("mime") or "application/octet-stream"),
+            size=int(one.get("size") or 0),
+            path=str(one.get("path") or one.get("localPath") or ""),
+        )
+        for one in listed
+        if isinstance(one, dict)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Typing:
+    """Somebody began, or ceased, to be at work."""
+
+    address: str
+    thread: str
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What changed since the last look."""
+
+    seen: tuple[Seen, ...]
+    typing: tuple[Typing, ...]
+    cursor: int
+
+
+class Follower:
+    """What one reader was told, as far as it can still change, and where it stands in each room."""
+
+    def __init__(self, hub: Hub, address: str | None, after: int) -> None:
+        self._hub, self._address, self._after = hub, address, after
+        self._cursors: dict[str, int] = {}
+        self._seen: dict[int, Seen] = {}
+        self._typing: frozenset[tuple[str, str]] = frozenset()
+
+    def read(self, db: Db) -> dict[str, View]:
+        """One snapshot of every room, so that the cursor of one never passes over a message of another."""
+        places = (self._address,) if self._address else rooms_of(db, self._hub.instance, self._hub.main_room)
+        return {at: look(db, self._hub.instance, at, self._cursors.get(at, self._after)) for at in places}
+
+    def news(self, views: dict[str, View]) -> News:
+        self._cursors = {room: view.cursor for room, view in views.items()}
+        visible = sorted((one for view in views.values() for one in view.seen), key=lambda one: one.id)
+        changed = tuple(one for one in visible if self._seen.get(one.id) != one)
+        self._seen = {one.id: one for one in visible if one.id > self._cursors[one.address]}
+        typing = self._hub.typing_in(self._address)
+        turned = tuple(Typing(room, thread, (room, thread) in typing) for room, thread in sorted(typing ^ self._typing))
+        self._typing = typing
+        return News(changed, turned, common_cursor(views.values(), self._after))
+
+
+def common_cursor(views: Iterable[View], after: int) -> int:
+    """The cursor for several rooms read in one snapshot: ids are given across rooms, in the order of commits."""
+    held = [view.cursor for view in views if view.open or view.more]
+    return min(held) if held else max((after, *(view.cursor for view in views)))
+
+
+async def follow(
+    store: Store, hub: Hub, address: str | None, after: int, stopping: asyncio.Event
+) -> AsyncIterator[News]:
+    """What happens in a room (None: in every room of this channel) from a cursor on, until the gateway stops.
+
+    News without content comes now and then: it tells a reader that we are there, and us that the reader is.
+    """
+    follower, wait = Follower(hub, address, after), QUICKEST_S
+    with hub.watch(address) as watch:
+        while not stopping.is_set():
+            views = await store.read(follower.read)
+            news = follower.news(views)
+            yield news
+            if any(view.more for view in views.values()):
+                continue
+            rung = await watch.wait(wait if any(view.open for view in views.values()) else BEAT_S, stopping)
+            wait = QUICKEST_S if rung or news.seen else min(wait * 2, SLOWEST_S)
+
+
+def begin(db: Db, hub: Hub, address: str | None) -> int:
+    """The cursor for somebody who begins now: what is under way will be told, what is over will not."""
+    places = (address,) if address else rooms_of(db, hub.instance, hub.main_room)
+    return common_cursor([newest(db, hub.instance, place) for place in places], 0)
+
+
+def rooms_of(db: Db, instance: str, main_room: str) -> tuple[str, ...]:
+    """Every room of a channel that anybody has been in, the main one first."""
+    known = [room.address for room in rooms.every(db) if room.instance == instance and room.address != main_room]
+    return (main_room, *known)

@@ -1,0 +1,209 @@
+"""A gateway's worth of ledger rows without sandboxes: `answerer` accepts what a hub is given and answers it."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.channels.contract import Surroundings
+from gatepost.channels.hub import Hub
+from gatepost.channels.terminal import Terminal
+from gatepost.channels.web import Web
+from gatepost.core.clock import Clock, SystemClock
+from gatepost.core.home import Home
+from gatepost.core.settings import Config
+from gatepost.messages.inbound import Inbound, Receipt
+from gatepost.messages.outbound import Op, Outbound
+from gatepost.store import groups, inbox, messages, outbox, rooms, sessions, turns
+from gatepost.store.messages import NewMessage
+from gatepost.store.outbox import NewEffect
+from gatepost.store.port import Db
+from gatepost.store.writer import SqliteStore
+
+FOLDER = "home"
+SOON = 10_000_000
+
+
+def echo(text: str) -> str | None:
+    return f"You said: {text}"
+
+
+@dataclass
+class Answerer:
+    """Real rows in the real store: accept, queue, claim, begin, answer, finish, deliver."""
+
+    store: SqliteStore
+    hub: Hub
+    clock: Clock
+    media: Path
+    answers: Callable[[str], str | None] = echo
+    by_itself: bool = True  # answers what it accepts; else when told to
+    accepted: list[int] = field(default_factory=list)
+    files: tuple[dict[str, Any], ...] = ()
+
+    async def receive(self, inbound: Inbound) -> Receipt:
+        receipt = await self.store.write(self._accept, inbound)
+        if receipt.new:
+            self._keep_files(receipt.message_id, inbound)
+            self.accepted.append(receipt.message_id)
+            if self.by_itself:
+                await self.answer(receipt.message_id)
+        return receipt
+
+    def _accept(self, db: Db, inbound: Inbound) -> Receipt:
+        now = self.clock.now()
+        groups.add(db, FOLDER, "Home", "demo", now)
+        rooms.add(db, self.hub.instance, inbound.address, "", True, "strict", now)
+        attachments = [
+            {
+                "name": one.name,
+                "mimeType": one.mime,
+                "size": len(one.data),
+                "path": f"in/{inbound.platform_id}/{number}",
+            }
+            for number, one in enumerate(inbound.attachments)
+        ]
+        new = NewMessage(
+            instance=self.hub.instance,
+            address=inbound.address,
+            thread=inbound.thread,
+            direction="in",
+            kind="chat",
+            verb=inbound.verb,
+            sender=inbound.sender,
+            text=inbound.text,
+            content=json.dumps({"text": inbound.text, "attachments": attachments}),
+            reply_to=inbound.reply_to.platform_id if inbound.reply_to else "",
+            at=now,
+            platform_id=inbound.platform_id,
+            event=inbound.event,
+        )
+        message_id = messages.accept(db, new, now)
+        if message_id is None:
+            known = messages.find(db, self.hub.instance, inbound.address, "in", inbound.platform_id)
+            assert known is not None
+            return Receipt(message_id=known.id, new=False, state=inbox.of_message(db, known.id)[0].state)
+        if inbound.text == "refuse me":
+            inbox.refuse(db, message_id, FOLDER, "guest", "nobody is wired to this room", now)
+            return Receipt(message_id=message_id, new=True, state="refused", reason="nobody is wired to this room")
+        session = sessions.resolve(db, "per-thread", FOLDER, self.hub.instance, inbound.address, inbound.thread, now)
+        inbox.enqueue(db, message_id, session.id, FOLDER, "owner", now)
+        return Receipt(message_id=message_id, new=True, state="queued")
+
+    def _keep_files(self, message_id: int, inbound: Inbound) -> None:
+        for number, one in enumerate(inbound.attachments):
+            path = self.media / "in" / inbound.platform_id / str(number)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(one.data)
+
+    async def begin(self, message_id: int) -> str | None:
+        """The turn of a message, so that it shows as being worked on."""
+        return await self.store.write(self._begin, message_id)
+
+    def _begin(self, db: Db, message_id: int) -> str | None:
+        entry = inbox.of_message(db, message_id)[0]
+        if entry.session_id is None:
+            return None
+        claim = turns.claim(db, entry.session_id, "demo", "test", self.clock.now(), SOON, 10)
+        assert claim is not None
+        turns.begin(db, claim.turn.id, claim.turn.epoch, claim.rows, self.clock.now())
+        return claim.turn.id
+
+    async def answer(self, message_id: int) -> None:
+        turn_id = await self.begin(message_id)
+        if turn_id is None:
+            return
+        message = await self.store.read(messages.get, message_id)
+        assert message is not None
+        text = self.answers(message.text)
+        if text is not None:
+            await self.say(message.address, message.thread, text, turn_id=turn_id, key=f"{turn_id}/1/1")
+        await self.store.write(lambda db: turns.finish(db, turn_id, 1, "{}", self.clock.now()))
+        self.hub.ring(message.address)
+
+    async def fail(self, message_id: int, reason: str) -> None:
+        turn_id = await self.begin(message_id)
+        assert turn_id is not None
+        policy = turns.Policy()
+        await self.store.write(lambda db: turns.break_off(db, turn_id, 1, reason, policy, self.clock.now(), final=True))
+
+    async def say(
+        self,
+        address: str,
+        thread: str,
+        text: str,
+        *,
+        key: str,
+        turn_id: str | None = None,
+        op: Op = Op.SEND,
+        target_id: int | None = None,
+        reaction: str = "",
+        delivered: bool = True,
+    ) -> int:
+        """Put something on its way and, as the pump would, deliver it."""
+        payload = {"text": text, "reaction": reaction, "files": list(self.files)}
+        new = NewEffect(
+            key=key,
+            op=op,
+            origin="result",
+            instance=self.hub.instance,
+            address=address,
+            thread=thread,
+            text=text,
+            payload=payload,
+            folder=FOLDER,
+            turn_id=turn_id,
+            target_id=target_id,
+        )
+        effect = await self.store.write(lambda db: outbox.add(db, new, self.clock.now()))
+        if delivered:
+            await self.deliver(address, key)
+        return effect.message_id
+
+    async def deliver(self, address: str, key: str) -> None:
+        platform_id = await self.hub.send(address, Outbound(key=key))
+        effect = await self.store.read(outbox.by_key, key)
+        assert effect is not None
+        await self.store.write(lambda db: outbox.settle(db, effect.id, "sent", "", self.clock.now(), platform_id))
+        self.hub.ring(address)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    made = Home(tmp_path / "home")
+    made.prepare()
+    return made
+
+
+def around(instance: str) -> Surroundings:
+    return Surroundings(instance=instance, config=Config(), clock=SystemClock())
+
+
+@contextlib.asynccontextmanager
+async def listening(store: SqliteStore, hub: Hub, home: Home) -> AsyncIterator[Answerer]:
+    answerer = Answerer(store, hub, SystemClock(), home.media)
+    listening = asyncio.create_task(hub.listen(answerer.receive))
+    await asyncio.sleep(0)  # let it take `receive`
+    try:
+        yield answerer
+    finally:
+        listening.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await listening
+
+
+@pytest.fixture
+async def web(store: SqliteStore, home: Home) -> AsyncIterator[Answerer]:
+    async with listening(store, Web(around("web")), home) as answerer:
+        yield answerer
+
+
+@pytest.fixture
+async def terminal(store: SqliteStore, home: Home) -> AsyncIterator[Answerer]:
+    async with listening(store, Terminal(around("terminal")), home) as answerer:
+        yield answerer
