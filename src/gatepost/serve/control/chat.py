@@ -54,8 +54,10 @@ def read_room(name: str, hub: Hub) -> str:
     """`main`, or `terminal:main`: both are the room of that name."""
     if not name:
         return hub.main_room
-    prefix = f"{hub.platform}:"
-    return str(parse(name if name.startswith(prefix) else prefix + name, "room"))
+    bare = name.removeprefix(f"{hub.platform}:")
+    if ":" in bare:
+        raise Invalid("room", f"{name!r} is not a room of the {hub.platform}")
+    return str(parse(f"{hub.platform}:{bare}", "room"))
 
 
 def read_sender(name: str, hub: Hub) -> str:

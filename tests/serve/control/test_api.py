@@ -1,0 +1,197 @@
+"""The control API over its real socket, by its own client."""
+
+import asyncio
+import http.client
+import json
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.core.bells import Bells
+from gatepost.core.clock import SystemClock
+from gatepost.core.errors import Refused, Unavailable
+from gatepost.core.home import Home
+from gatepost.core.listen import Listen
+from gatepost.core.registry import Registry
+from gatepost.core.settings import Config
+from gatepost.serve.control.api import LARGEST_BODY, ApiParts, make_api
+from gatepost.serve.control.client import Control, NotDone
+from gatepost.serve.control.contract import Args, Office, Operation, operation
+from gatepost.serve.http import Server, bind
+from gatepost.store.writer import SqliteStore
+
+OPERATIONS: Registry[Operation] = Registry("operation")
+
+
+class Greeting(Args):
+    name: str
+
+
+@operation("greet", Greeting, registry=OPERATIONS)
+async def greet(office: Office, args: Greeting) -> dict[str, str]:
+    return {"said": f"hello {args.name}"}
+
+
+@operation("forbid", Args, registry=OPERATIONS)
+async def forbid(office: Office, args: Args) -> None:
+    raise Refused("terminal:eve", "do that")
+
+
+@operation("break", Args, registry=OPERATIONS)
+async def break_down(office: Office, args: Args) -> None:
+    raise RuntimeError("secret detail")
+
+
+class Running:
+    def __init__(self, path: Path, terminal: Any) -> None:
+        self.control, self.path, self.terminal = Control(path), path, terminal
+        self.stopping = asyncio.Event()
+        self.was_told_to_stop = False
+
+    def shutdown(self) -> None:
+        self.was_told_to_stop = True
+
+    async def ask(self, method: str, *args: Any) -> Any:
+        return await asyncio.to_thread(getattr(self.control, method), *args)
+
+
+@pytest.fixture
+async def api(store: SqliteStore, home: Home, terminal: Any) -> AsyncIterator[Running]:
+    running = Running(home.control, terminal)
+
+    async def new_login() -> str:
+        return "http://127.0.0.1:1/#token=x"
+
+    office = Office(home=home, store=store, clock=SystemClock(), config=Config(), bells=Bells())
+    parts = ApiParts(
+        office=office,
+        terminal=terminal.hub,
+        status=lambda: {"state": "up"},
+        shutdown=running.shutdown,
+        new_login=new_login,
+        stopping=running.stopping,
+        operations=OPERATIONS,
+    )
+    server = Server(make_api(parts), bind(Listen("unix", path=home.control)))
+    task = asyncio.create_task(server.run())
+    yield running
+    running.stopping.set()
+    server.stop()
+    await asyncio.wait_for(task, 10)
+
+
+async def test_health_status_login_and_shutdown(api: Running) -> None:
+    assert (await api.ask("get", "/v1/health"))["status"] == "ok"
+    assert (await api.ask("get", "/v1/status"))["result"] == {"state": "up"}
+    assert (await api.ask("post", "/v1/login"))["result"]["url"].startswith("http://")
+    await api.ask("post", "/v1/shutdown")
+    assert api.was_told_to_stop
+
+
+async def test_an_operation_is_run_by_its_name(api: Running) -> None:
+    assert (await api.ask("post", "/v1/ops/greet", {"name": "Ann"}))["result"] == {"said": "hello Ann"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kind"),
+    [
+        ("/v1/ops/greet", {}, "invalid"),
+        ("/v1/ops/nothing", {}, "not_found"),
+        ("/v1/ops/forbid", {}, "refused"),
+        ("/v1/nowhere", {}, "not_found"),
+        ("/v1/health", {}, "not_found"),
+        ("/v1/chat", {"text": "x", "extra": 1}, "invalid"),
+        ("/v1/chat", {"text": "x", "as": "telegram:user/1"}, "invalid"),
+    ],
+)
+async def test_a_refusal_names_its_kind(api: Running, path: str, body: dict[str, Any], kind: str) -> None:
+    with pytest.raises(NotDone) as caught:
+        await api.ask("post", path, body)
+    assert caught.value.kind == kind
+
+
+async def test_a_breakdown_shows_no_inner_detail(api: Running) -> None:
+    with pytest.raises(NotDone) as caught:
+        await api.ask("post", "/v1/ops/break", {})
+    assert caught.value.kind == "internal"
+    assert "secret" not in str(caught.value)
+
+
+def post_raw(path: Path, body: bytes, kind: str = "application/json") -> tuple[int, dict[str, Any]]:
+    connection = http.client.HTTPConnection("localhost", timeout=30)
+    connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.sock.settimeout(30)
+    connection.sock.connect(str(path))
+    connection.request("POST", "/v1/ops/greet", body, {"content-type": kind})
+    response = connection.getresponse()
+    answer = response.status, json.loads(response.read())
+    connection.close()
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        (b"{bad", "application/json", 400),
+        (b"[1]", "application/json", 400),
+        (b'{"name": "x"}', "text/plain", 400),
+        (b"[" * 100_000, "application/json", 400),
+        (b'{"name": "' + b"x" * LARGEST_BODY + b'"}', "application/json", 413),
+        (b'{"name": "' + b"x" * 1_000_000 + b'"}', "application/json", 200),
+    ],
+)
+async def test_only_json_objects_within_the_limit_are_taken(api: Running, body: bytes, kind: str, status: int) -> None:
+    got, answer = await asyncio.to_thread(post_raw, api.path, body, kind)
+    assert got == status
+    assert answer["ok"] is (status == 200)
+
+
+async def test_a_message_is_accepted_once_under_its_id_and_answered(api: Running) -> None:
+    first = (await api.ask("post", "/v1/chat", {"text": "hello", "id": "k1"}))["result"]
+    again = (await api.ask("post", "/v1/chat", {"text": "hello", "id": "k1"}))["result"]
+    answer = (await api.ask("get", f"/v1/chat/wait?message={first['message_id']}&timeout=30"))["result"]
+
+    assert (first["new"], again["new"]) == (True, False)
+    assert first["message_id"] == again["message_id"]
+    assert answer["done"]
+    assert [reply["text"] for reply in answer["replies"]] == ["You said: hello"]
+
+
+async def test_a_stream_tells_replies_and_resumes_at_its_cursor(api: Running) -> None:
+    def until(stream: Any, wanted: str) -> int:
+        cursor = -1
+        found = False
+        for event in stream:
+            if event["type"] == "message" and event["text"] == wanted:
+                found = True
+            if event["type"] == "cursor":
+                cursor = event["cursor"]
+                if found:
+                    return cursor
+        raise AssertionError("the stream ended")
+
+    await api.ask("post", "/v1/chat", {"text": "one"})
+    first = api.control.stream("/v1/chat/stream?after=0")
+    cursor = await asyncio.to_thread(until, first, "You said: one")
+    first.close()
+    await api.ask("post", "/v1/chat", {"text": "two"})
+    second = api.control.stream(f"/v1/chat/stream?after={cursor}")
+
+    await asyncio.to_thread(until, second, "You said: two")
+    second.close()
+
+
+async def test_an_open_stream_ends_when_the_gateway_stops(api: Running) -> None:
+    reading = asyncio.create_task(asyncio.to_thread(list, api.control.stream("/v1/chat/stream")))
+    await api.ask("post", "/v1/chat", {"text": "one"})
+    api.stopping.set()
+
+    assert await asyncio.wait_for(reading, 10)
+
+
+def test_a_gateway_that_is_not_running_is_said_to_be_so(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="not running; start it with `gatepost up`"):
+        Control(tmp_path / "control.sock").get("/v1/health")
