@@ -121,3 +121,8 @@ def set_conversation(db: Db, session_id: str, provider: str, conversation_id: st
         " updated_at = excluded.updated_at",
         (session_id, provider, conversation_id, now),
     )
+
+
+def forget_conversations(db: Db, session_id: str) -> None:
+    """Whatever provider comes next starts anew."""
+    db.run("DELETE FROM conversations WHERE session_id = ?", (session_id,))

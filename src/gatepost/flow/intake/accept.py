@@ -1,0 +1,330 @@
+"""The one transaction in which an arrived event becomes a fact and finds its targets.
+
+Invariants: an accepted message has at least one inbox row, whatever became of it; what is refused leaves nothing but
+its record (no user, no room, no session); told before means nothing done.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gatepost.access import senders
+from gatepost.access.senders import Rights
+from gatepost.core.clock import DAY
+from gatepost.flow.delivery.outgoing import Reach, Say, say
+from gatepost.flow.intake import commands, routing, verbs
+from gatepost.flow.intake.attachments import Kept
+from gatepost.flow.intake.commands import Act, Command
+from gatepost.flow.intake.routing import Chosen
+from gatepost.messages.address import Address
+from gatepost.messages.inbound import Inbound, Receipt, Verb
+from gatepost.store import destinations, groups, inbox, messages, rooms, routes, sessions, users
+from gatepost.store.messages import Message, NewMessage
+from gatepost.store.port import Db
+from gatepost.store.rooms import Room
+from gatepost.store.sessions import Session
+
+NO_ROUTE = "No agent is set up for this chat. Whoever runs this gateway can add one with `gatepost route add`."
+CLEARED = "Cleared. The next message starts a new conversation."
+NOT_RUNNING = "Nothing is running here."
+STALE = (
+    "Some messages from here reached me only long after they were written, so I left them unanswered."
+    " Please send again what still matters."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A cleaned event, with what was found out about it before the transaction."""
+
+    instance: str
+    address: Address
+    inbound: Inbound
+    at: int
+    kept: tuple[Kept, ...] = ()
+    command: Command | None = None
+    fault: str = ""  # why it cannot be taken, as a reason for the ledger …
+    complaint: str = ""  # … and as words for the sender
+    stale: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """What became of it, and what is to be done once it is committed."""
+
+    receipt: Receipt
+    delivered: bool = False  # some session has it
+    wake: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()
+    clear: tuple[str, ...] = ()
+    told: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One accepted message on its way to its targets."""
+
+    db: Db
+    reach: Reach
+    arrival: Arrival
+    id: int
+    thread: str
+    now: int
+
+    def end(self, state: str, reason: str, rights: Rights, folder: str = "", *, told: bool = False) -> Accepted:
+        inbox.refuse(self.db, self.id, folder, rights, reason, self.now, state)
+        return Accepted(receipt=Receipt(message_id=self.id, new=True, state=state, reason=reason), told=told)
+
+    def tell(self, text: str, key: str = "") -> None:
+        told = Say(
+            key=key or f"notice:{self.id}",
+            origin="notice",
+            instance=self.arrival.instance,
+            address=self.arrival.inbound.address,
+            thread=self.thread,
+            text=text,
+            reply_to_id=None if key else self.id,
+        )
+        say(self.db, self.reach, told, self.now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    chosen: Chosen
+    rights: Rights
+    reason: str = ""  # '' if the sender may speak there
+
+    @property
+    def folder(self) -> str:
+        return self.chosen.folder
+
+
+@dataclass(slots=True)
+class _Sorted:
+    admitted: list[_Target] = field(default_factory=list)
+    rejected: list[_Target] = field(default_factory=list)
+
+
+def accept(db: Db, reach: Reach, arrival: Arrival, now: int) -> Accepted:
+    """Deduplicate, judge, route and queue one event."""
+    inbound, address = arrival.inbound, str(arrival.address)
+    parent = _parent(db, arrival)
+    thread = verbs.thread_of(inbound, parent)
+    verb = verbs.promote(verbs.done(inbound), parent)
+    message_id = messages.accept(db, _message(arrival, thread, verb), now)
+    if message_id is None:
+        return _seen_before(db, arrival)
+    case = _Case(db, reach, arrival, message_id, thread, now)
+    room = rooms.get(db, arrival.instance, address)
+    standing = users.standing(db, inbound.sender)
+    facts = routing.facts_of(
+        arrival.instance, arrival.address, sender=inbound.sender, verb=verb, text=inbound.text, thread=thread
+    )
+    decision = routing.decide(routes.in_order(db), facts, lambda folder: groups.get(db, folder) is not None)
+    policy = room.policy if room else "strict"
+    if not decision.chosen:
+        rights = senders.rights_of(standing, "")
+        return _unrouted(case, decision, rights, senders.may_speak(policy, rights), verb)
+    found = _Sorted()
+    for chosen in decision.chosen:
+        rights = senders.rights_of(standing, chosen.folder)
+        verdict = senders.may_speak(policy, rights, chosen.folder)
+        (found.admitted if verdict.allowed else found.rejected).append(_Target(chosen, rights, verdict.reason))
+    return _judged(case, found, room)
+
+
+def _judged(case: _Case, found: _Sorted, room: Room | None) -> Accepted:
+    for target in found.rejected:
+        inbox.refuse(case.db, case.id, target.folder, target.rights, target.reason, case.now)
+    if not found.admitted:
+        first = found.rejected[0]
+        return Accepted(receipt=Receipt(message_id=case.id, new=True, state="refused", reason=first.reason))
+    first, arrival = found.admitted[0], case.arrival
+    if arrival.fault:
+        case.tell(arrival.complaint)
+        return case.end("refused", arrival.fault, first.rights, first.folder, told=True)
+    if arrival.stale:
+        case.tell(STALE, key=f"notice:stale:{arrival.instance}:{arrival.address}:{case.now // DAY}")
+        return case.end("failed", "stale", first.rights, first.folder, told=True)
+    if arrival.command is not None:
+        spoken_to = [target for target in found.admitted if not target.chosen.observe]
+        done = _command(case, arrival.command, spoken_to) if spoken_to else None
+        if done is not None:
+            return done
+    return _deliver(case, found.admitted, room)
+
+
+def _parent(db: Db, arrival: Arrival) -> Message | None:
+    """The message that this one is about: the agent's if there is one of that id, else somebody's."""
+    wanted, address = verbs.parent_of(arrival.inbound), str(arrival.address)
+    if not wanted:
+        return None
+    ours = messages.find(db, arrival.instance, address, "out", wanted)
+    return ours or messages.find(db, arrival.instance, address, "in", wanted)
+
+
+def _message(arrival: Arrival, thread: str, verb: Verb) -> NewMessage:
+    inbound = arrival.inbound
+    return NewMessage(
+        instance=arrival.instance,
+        address=inbound.address,
+        direction="in",
+        kind=inbound.kind,
+        sender=inbound.sender,
+        text=inbound.text,
+        at=arrival.at,
+        platform_id=inbound.platform_id,
+        event=inbound.event,
+        verb=verb,
+        thread=thread,
+        sender_name=inbound.sender_name,
+        content=_content(arrival, verb),
+        reply_to=verbs.parent_of(inbound),
+    )
+
+
+def _content(arrival: Arrival, verb: Verb) -> str:
+    """The message as the agent gets it. A reaction stays what it was: that it is a mention matters to routes alone."""
+    inbound = arrival.inbound
+    emoji = verbs.reaction_of(inbound.event)
+    content: dict[str, Any] = {
+        **inbound.extra,
+        "text": inbound.text,
+        "sender": inbound.sender_name or inbound.sender,
+        "senderId": inbound.sender,
+        "senderName": inbound.sender_name,
+        "verb": verbs.done(inbound) if emoji else verb,
+    }
+    if emoji:
+        content["reaction"] = emoji
+    if arrival.command is not None and arrival.command.act is Act.PASS:
+        content["text"], content["command"] = arrival.command.text, arrival.command.head
+    if arrival.kept:
+        content["attachments"] = [
+            {"type": each.kind, "name": each.name, "mimeType": each.mime, "size": each.size, "path": each.path}
+            for each in arrival.kept
+        ]
+    if (quote := inbound.reply_to) is not None:
+        content["replyTo"] = {"id": quote.platform_id, "text": quote.text, "sender": quote.sender}
+    return json.dumps(content, ensure_ascii=False)
+
+
+def _seen_before(db: Db, arrival: Arrival) -> Accepted:
+    inbound = arrival.inbound
+    known = messages.find(db, arrival.instance, inbound.address, "in", inbound.platform_id, inbound.event)
+    assert known is not None  # the unique index has just found it
+    entries = inbox.of_message(db, known.id)
+    state, reason = (entries[0].state, entries[0].reason) if entries else ("", "")
+    return Accepted(receipt=Receipt(message_id=known.id, new=False, state=state, reason=reason))
+
+
+def _unrouted(
+    case: _Case, decision: routing.Decision, rights: Rights, verdict: senders.Verdict, verb: Verb
+) -> Accepted:
+    """Nobody gets it. Those who belong here are told, if they spoke to us."""
+    if decision.dropped_by is not None:
+        return case.end("refused", f"dropped_by_route {decision.dropped_by.id}", rights)
+    if not verdict.allowed:
+        return case.end("refused", verdict.reason, rights)
+    command = case.arrival.command
+    if command is not None and command.act is Act.TELL:
+        return _tell(case, command, rights, "")
+    if rights != "guest" and (case.arrival.inbound.direct or verb is Verb.MENTION):
+        case.tell(NO_ROUTE)
+        return case.end("refused", "no_route", rights, told=True)
+    return case.end("refused", "no_route", rights)
+
+
+def _command(case: _Case, command: Command, targets: Sequence[_Target]) -> Accepted | None:
+    """Carry out what the gateway does by itself; None if the message goes to the agent."""
+    first = targets[0]
+    if command.act is Act.DROP:
+        return case.end("cancelled", "dropped command", first.rights, first.folder)
+    allowed = [target for target in targets if commands.may_give(command, target.rights)]
+    if not allowed:
+        case.tell(f"Only an owner or an admin of this agent may use {command.head}.")
+        return case.end("refused", "command_denied", first.rights, first.folder, told=True)
+    first = allowed[0]
+    if command.act is Act.TELL:
+        return _tell(case, command, first.rights, first.folder)
+    if command.act is Act.PASS:
+        return None
+    concerned = tuple(session.id for target in allowed if (session := _live(case, target.chosen)) is not None)
+    done = f"command {command.head}"
+    if command.act is Act.CLEAR:
+        for session_id in concerned:
+            sessions.forget_conversations(case.db, session_id)
+        case.tell(CLEARED)
+        return replace(case.end("answered", done, first.rights, first.folder, told=True), clear=concerned)
+    if not concerned:
+        case.tell(NOT_RUNNING)
+    return replace(case.end("answered", done, first.rights, first.folder, told=not concerned), stop=concerned)
+
+
+def _tell(case: _Case, command: Command, rights: Rights, folder: str) -> Accepted:
+    if command.head == "/chatid":
+        case.tell(f"{case.arrival.address} (channel {case.arrival.instance})")
+    else:
+        case.tell(f"pong: this chat goes to {folder}" if folder else "pong: no agent is set up for this chat")
+    return case.end("answered", f"command {command.head}", rights, folder, told=True)
+
+
+def _live(case: _Case, chosen: Chosen) -> Session | None:
+    """The session that a message here would go to, if there is one. Never made for a command."""
+    key = sessions.key_of(chosen.mode, chosen.folder, case.arrival.instance, *_place(case, chosen))
+    return next((session for session in sessions.live(case.db, chosen.folder) if session.key == key), None)
+
+
+def _place(case: _Case, chosen: Chosen) -> tuple[str, str]:
+    return str(case.arrival.address), case.thread if chosen.topic is None else chosen.topic
+
+
+def _deliver(case: _Case, targets: Sequence[_Target], room: Room | None) -> Accepted:
+    """One inbox row per session; of two routes to the same one, that which wakes it counts."""
+    arrival, db = case.arrival, case.db
+    if room is None:
+        name, direct = arrival.inbound.room_name, arrival.inbound.direct
+        rooms.add(db, arrival.instance, str(arrival.address), name, direct, "strict", case.now)
+    queued: dict[str, bool] = {}
+    for target in sorted(targets, key=lambda each: each.chosen.observe):
+        chosen = target.chosen
+        session = sessions.resolve(db, chosen.mode, chosen.folder, arrival.instance, *_place(case, chosen), case.now)
+        if session.id in queued:
+            continue
+        queued[session.id] = not chosen.observe
+        if session.created_at == case.now or chosen.mode == "agent-shared":
+            _meet(case, chosen)
+        record = inbox.observe if chosen.observe else inbox.enqueue
+        record(db, case.id, session.id, chosen.folder, target.rights, case.now)
+    wake = tuple(session_id for session_id, triggers in queued.items() if triggers)
+    state = "queued" if wake else "observed"
+    return Accepted(receipt=Receipt(message_id=case.id, new=True, state=state), delivered=True, wake=wake)
+
+
+def _meet(case: _Case, chosen: Chosen) -> None:
+    """Give the room a name that the group can send to. A session that spans rooms answers in a room's last thread."""
+    arrival, thread = case.arrival, case.thread if chosen.mode == "agent-shared" else ""
+    address = str(arrival.address)
+    taken = set()
+    for each in destinations.of(case.db, chosen.folder):
+        if (each.instance, each.address) == (arrival.instance, address):
+            if each.thread != thread and chosen.mode == "agent-shared":
+                destinations.add_room(case.db, chosen.folder, each.name, arrival.instance, address, thread, case.now)
+            return
+        taken.add(each.name)
+    name = room_name(arrival.inbound.room_name, arrival.address, taken)
+    destinations.add_room(case.db, chosen.folder, name, arrival.instance, address, thread, case.now)
+
+
+def room_name(given: str, address: Address, taken: set[str]) -> str:
+    """A readable name for a room that is not taken yet: its own, else the end of its address."""
+    for source in (given, address.segments[-1], address.platform):
+        slug = re.sub(r"[^a-z0-9]+", "-", source.lower()).strip("-")[:40].strip("-")
+        if slug:
+            break
+    name, number = slug, 2
+    while name in taken:
+        name, number = f"{slug}-{number}", number + 1
+    return name

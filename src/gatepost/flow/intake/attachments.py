@@ -1,0 +1,99 @@
+"""Files that came with a message: kept on the host under safe names, on the disk before their message is committed."""
+
+import mimetypes
+import os
+import shutil
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatepost.core import ids
+from gatepost.core.errors import Unavailable
+from gatepost.messages.inbound import Attachment
+from gatepost.messages.text import clean
+
+LONGEST_NAME = 200  # bytes; file systems take 255
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One file; `path` is relative to the home's media folder."""
+
+    name: str
+    mime: str
+    kind: str
+    size: int
+    path: str
+
+
+def safe_name(given: str, mime: str = "", kind: str = "file") -> str:
+    """The base name without anything that a path, a shell or a screen would read as more than a name."""
+    base = unicodedata.normalize("NFC", clean(given)).replace("\\", "/").rpartition("/")[2]
+    base = "".join(char for char in base if unicodedata.category(char)[0] != "C").lstrip(". ").rstrip()
+    if not base:
+        base = kind + (mimetypes.guess_extension(mime) or "")
+    return _shorten(base, "")
+
+
+def _shorten(name: str, mark: str) -> str:
+    """The name with a mark before its ending, cut so that it fits."""
+    stem, ending = os.path.splitext(name)
+    if len(ending.encode()) > 20:
+        stem, ending = name, ""
+    room = LONGEST_NAME - len((mark + ending).encode())
+    return stem.encode()[:room].decode(errors="ignore") + mark + ending
+
+
+def names(attachments: Sequence[Attachment]) -> list[str]:
+    """A safe name for each, no two alike even where upper and lower case are the same."""
+    taken: set[str] = set()
+    chosen: list[str] = []
+    for each in attachments:
+        wanted = name = safe_name(each.name, each.mime, each.kind)
+        number = 2
+        while name.casefold() in taken:
+            name = _shorten(wanted, f"-{number}")
+            number += 1
+        taken.add(name.casefold())
+        chosen.append(name)
+    return chosen
+
+
+def keep(media: Path, attachments: Sequence[Attachment]) -> tuple[Kept, ...]:
+    """Write them under a folder of their own; on the disk when this returns. All or none."""
+    folder = f"in/{ids.new('f')}"
+    kept: list[Kept] = []
+    try:
+        (media / folder).mkdir(mode=0o700, parents=True)
+        for name, each in zip(names(attachments), attachments, strict=True):
+            _write(media / folder / name, each.data)
+            kept.append(Kept(name, each.mime, each.kind, len(each.data), f"{folder}/{name}"))
+        for path in (media / folder, media / "in"):
+            _flush(path)
+    except OSError as error:
+        shutil.rmtree(media / folder, ignore_errors=True)
+        raise Unavailable("the disk", f"the attachment could not be stored: {error.strerror}") from None
+    return tuple(kept)
+
+
+def remove(media: Path, kept: Sequence[Kept]) -> None:
+    for folder in {each.path.rpartition("/")[0] for each in kept}:
+        shutil.rmtree(media / folder, ignore_errors=True)
+
+
+def _write(path: Path, data: bytes) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(handle)
+
+
+def _flush(folder: Path) -> None:
+    """A new name is safe only once its folder is on the disk."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,59 @@
+"""Slash commands: reading them, and who may give them. Decided on the host, before any session is made or woken.
+
+Only what people write is read here; what an agent or the gateway says never commands.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gatepost.access.senders import COMMANDING, Rights
+
+
+class Act(StrEnum):
+    """What a command leads to."""
+
+    STOP = "stop"  # now, before any queue
+    CLEAR = "clear"
+    TELL = "tell"  # the gateway answers by itself
+    PASS = "pass"  # goes to the agent as it is
+    DROP = "drop"
+
+
+_ACTS: dict[str, tuple[Act, bool]] = {  # the act, and whether it takes an owner or admin of the group
+    "/stop": (Act.STOP, True),
+    "/clear": (Act.CLEAR, True),
+    "/ping": (Act.TELL, False),
+    "/chatid": (Act.TELL, False),
+    **dict.fromkeys(("/compact", "/context", "/cost", "/files", "/remote-control"), (Act.PASS, True)),
+    **dict.fromkeys(("/help", "/login", "/logout", "/doctor", "/config"), (Act.DROP, False)),
+}
+
+_LEAD = re.compile(r"\s*(?:\[[^\]\n]{1,64}\]\s*)?(?:(?:@[^\s/]+|<@[^>\s]+>)[:,]?\s+)?")
+_HEAD = re.compile(r"([/\\])([A-Za-z][A-Za-z0-9_-]{0,31})(?:@\S*)?(?=\s|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    head: str  # /stop
+    text: str  # the command and what follows it, without the mention before it
+    act: Act
+    for_admins: bool
+
+
+def read(text: str) -> Command | None:
+    """The command that a message is, None if it is none. A backslash counts where a platform eats slashes."""
+    lead = _LEAD.match(text)
+    found = _HEAD.match(text, lead.end() if lead else 0)
+    if found is None:
+        return None
+    slash, name = found.groups()
+    head = f"/{name.lower()}"
+    if slash == "\\" and head not in _ACTS:  # \alpha may well be meant as it stands
+        return None
+    act, for_admins = _ACTS.get(head, (Act.PASS, False))
+    return Command(head, (head + text[found.end() :]).rstrip(), act, for_admins)
+
+
+def may_give(command: Command, rights: Rights) -> bool:
+    return not command.for_admins or rights in COMMANDING

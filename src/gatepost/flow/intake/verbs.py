@@ -1,0 +1,42 @@
+"""Verbs: what a person did, as routes ask for it. Answering or reacting to the agent's own words is a `mention`."""
+
+from gatepost.messages.inbound import Inbound, Verb
+from gatepost.store.messages import Message
+
+NEGATIVE = frozenset(("👎", "💩", "😡", "🤬", "💔", "🤮", "😢", "-1", "thumbsdown"))
+_PROMOTED = frozenset((Verb.MESSAGE, Verb.REPLY, Verb.COMMENT, Verb.LIKE, Verb.DISLIKE))
+_SHADES = dict.fromkeys((0xFE0F, *range(0x1F3FB, 0x1F400)))  # presentation and skin tone: the same emoji
+
+
+def reaction_of(event: str) -> str:
+    """The emoji of `reaction:<emoji>:<sender>`, '' for another event. A name may stand between colons of its own."""
+    kind, _, rest = event.partition(":")
+    if kind != "reaction":
+        return ""
+    return rest.lstrip(":").partition(":")[0]
+
+
+def parent_of(inbound: Inbound) -> str:
+    """The platform's id of the message that this one answers or reacts to, '' if it stands alone."""
+    if inbound.reply_to is not None:
+        return inbound.reply_to.platform_id
+    return inbound.platform_id if reaction_of(inbound.event) else ""
+
+
+def done(inbound: Inbound) -> Verb:
+    """What the person did, whoever wrote the message it is about."""
+    emoji = reaction_of(inbound.event)
+    if not emoji:
+        return inbound.verb
+    return Verb.DISLIKE if emoji.translate(_SHADES) in NEGATIVE else Verb.LIKE
+
+
+def promote(verb: Verb, parent: Message | None) -> Verb:
+    """The verb that routes see."""
+    agents_own = parent is not None and parent.direction == "out" and parent.sender != "gatepost:system"
+    return Verb.MENTION if agents_own and verb in _PROMOTED else verb
+
+
+def thread_of(inbound: Inbound, parent: Message | None) -> str:
+    """Its own thread, else that of the message it is about."""
+    return inbound.thread or (parent.thread if parent is not None else "")
