@@ -1,0 +1,270 @@
+"""The one gate. For every call, in this order: visible → granted for its scope → structural → held? → run → audit.
+
+Unknown and forbidden tools look alike to the caller; the audit knows the difference. A call that writes has its audit
+row in its own transaction; reads and denials are written behind, at most 10 ms later.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from gatepost.access import grants
+from gatepost.access.grants import Rule
+from gatepost.access.tiers import Tier, covers
+from gatepost.core import log
+from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
+from gatepost.core.registry import Registry
+from gatepost.store import audit, destinations, sessions, turns
+from gatepost.store.port import Db
+from gatepost.tools.contract import Around, Call, Caller, Place, Progress, Scope, Tool
+
+__all__ = ["INVALID_PARAMS", "Around", "Dispatch", "ToolAnswer"]
+
+INVALID_PARAMS = -32602
+BATCH_S = 0.01  # how long an audit row of a read may wait for others
+AGAIN_S = 1.0  # until the next try, when the store cannot be written
+MOST_WAITING = 2000  # audit rows; who makes more than can be written behind waits for them
+LONGEST_ARGUMENT = 200  # characters of an argument that the audit keeps as it is
+
+_encode = msgspec.json.Encoder().encode
+_log = log.get("gate")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """What a call came to. `code`: it is no call at all, a JSON-RPC error with this number."""
+
+    text: str
+    structured: bytes | None = None  # JSON
+    failed: bool = False
+    code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Visible:
+    """What callers of one tier with the same rules see."""
+
+    tools: dict[str, Tool]
+    listed: bytes  # the JSON array of tools/list
+
+
+def _no_rules(folder: str) -> tuple[Rule, ...]:
+    return ()
+
+
+class Dispatch:
+    def __init__(
+        self,
+        tools: Registry[Tool],
+        around: Around,
+        rules: Callable[[str], tuple[Rule, ...]] = _no_rules,
+    ) -> None:
+        self._tools, self._around, self._rules = tools, around, rules
+        self._visible: dict[tuple[Tier, tuple[Rule, ...]], _Visible] = {}
+        self._waiting: list[audit.Record] = []
+        self._wanted = asyncio.Event()
+        around.bells.on_tools(lambda folder: self._visible.clear())
+
+    def visible_to(self, caller: Caller) -> tuple[Tool, ...]:
+        return tuple(self._seen_by(caller).tools.values())
+
+    def listed_for(self, caller: Caller) -> bytes:
+        """The tools of `tools/list`, as JSON. Made once for all callers that see the same."""
+        return self._seen_by(caller).listed
+
+    async def call(
+        self, caller: Caller, name: str, raw: bytes, call_id: str, progress: Progress = lambda done, total, text: None
+    ) -> ToolAnswer:
+        """Let one call through, or not. Never raises but when it is cancelled."""
+        if len(self._waiting) >= MOST_WAITING:
+            try:
+                await self._flush()
+            except Unavailable as error:  # what cannot be written down does not happen
+                return ToolAnswer(str(error), failed=True)
+        now = self._around.clock.now()
+        tool = self._seen_by(caller).tools.get(name)
+        if tool is None:
+            known = name in self._tools
+            self._note(now, caller, name[:LONGEST_ARGUMENT], "refused" if known else "unknown", {"call": call_id})
+            return ToolAnswer(f"Unknown tool: {name[:LONGEST_ARGUMENT]}", code=INVALID_PARAMS)
+        try:
+            arguments = tool.read(raw)
+        except (ValueError, RecursionError) as error:  # msgspec's own errors are ValueErrors, as is bad UTF-8
+            self._note(now, caller, name, "invalid", {"call": call_id, "error": str(error)[:LONGEST_ARGUMENT]})
+            return ToolAnswer(f"Invalid arguments for {name}: {error}", code=INVALID_PARAMS)
+        return await self._run(caller, tool, msgspec.structs.asdict(arguments), call_id, progress, now)
+
+    async def run(self) -> None:
+        """Write behind what was noted, until cancelled; then what is left."""
+        try:
+            while True:
+                await self._wanted.wait()
+                await asyncio.sleep(BATCH_S)
+                try:
+                    await self._flush()
+                except Unavailable as error:
+                    _log.error("the audit cannot be written", why=str(error), waiting=len(self._waiting))
+                    await asyncio.sleep(AGAIN_S)
+        finally:
+            with suppress(Unavailable):
+                await self._flush()
+
+    async def _run(
+        self, caller: Caller, tool: Tool, arguments: dict[str, Any], call_id: str, progress: Progress, now: int
+    ) -> ToolAnswer:
+        store, session_id = self._around.store, caller.session_id
+        turn = await store.read(turns.open_of, session_id) if session_id is not None else None
+        details = {
+            "turn": turn.id if turn else None,
+            "session": session_id,
+            "call": call_id,
+            **_kept(tool, arguments),
+        }
+        call = Call(
+            around=self._around,
+            tool=tool.name,
+            caller=caller,
+            turn=turn,
+            key=f"{turn.id if turn else session_id or caller.folder}/{call_id}",
+            now=now,
+            record=audit.Record(now, f"agent:{caller.folder}", tool.name, "allowed", details),
+            progress=progress,
+        )
+        try:
+            await self._admit(tool, call, arguments)
+            result = await tool.run(call, **arguments)
+            answer = _answer(tool, result)
+            verdict = "allowed"
+        except GatepostError as error:
+            answer, verdict = ToolAnswer(str(error), failed=True), _verdict(error)
+            details["error"] = str(error)[:LONGEST_ARGUMENT]
+        except Exception:  # noqa: BLE001  the dispatching loop: one broken tool must not end an agent's connection
+            _log.exception("a tool broke", tool=tool.name, folder=caller.folder, call=call_id)
+            answer, verdict = (
+                ToolAnswer(f"{tool.name}: internal error; the operator's log has it", failed=True),
+                "broken",
+            )
+        except asyncio.CancelledError:
+            if not call.recorded:
+                self._note(now, caller, tool.name, "cancelled", details)
+            raise
+        if not call.recorded or verdict != "allowed":
+            self._note(now, caller, tool.name, verdict, details)
+        return answer
+
+    async def _admit(self, tool: Tool, call: Call, arguments: Mapping[str, Any]) -> None:
+        """Granted for this scope, and within reach: raise Refused otherwise, in the same words whatever is there."""
+        caller, params = call.caller, _params(arguments)
+        if tool.scope is Scope.ROOM and tool.scoped_by is not None:
+            call.to = await self._place(call, tool, arguments.get(tool.scoped_by))
+            params["jid"] = params[tool.scoped_by] = call.to.address
+        elif tool.scope is Scope.GROUP and tool.scoped_by is not None:
+            target = arguments.get(tool.scoped_by) or caller.folder
+            if not covers(caller.folder, target):
+                raise Refused(caller.folder, tool.name, target, "it is not in this group's part of the tree")
+        if not grants.granted(tool.name, tool.tier, caller.tier, params, self._rules(caller.folder)):
+            raise Refused(caller.folder, tool.name, params.get("jid", ""), "a rule of this gateway forbids it")
+        if tool.held:
+            raise Refused(caller.folder, tool.name, why="it needs a person's approval, and nobody can be asked yet")
+
+    async def _place(self, call: Call, tool: Tool, given: str | None) -> Place:
+        """The room that is meant, if this group may reach it."""
+        turn, caller = call.turn, call.caller
+        if turn is not None and (not given or given == turn.address):
+            return Place(turn.instance, turn.address, turn.thread)
+        if not given:
+            session = await call.read(sessions.get, caller.session_id) if caller.session_id else None
+            if session is None or session.mode == "agent-shared" or not session.address:
+                raise Invalid(tool.scoped_by or "chatJid", "no turn is running that would tell the room; name one")
+            return Place(session.instance, session.address, session.thread)
+        place = await call.read(_reachable, caller.folder, given)
+        if place is None:
+            raise Refused(caller.folder, tool.name, given, "it is no room of this group")
+        return place
+
+    def _seen_by(self, caller: Caller) -> _Visible:
+        rules = self._rules(caller.folder)
+        key = (caller.tier, rules)
+        found = self._visible.get(key)
+        if found is None:
+            tools = {
+                name: tool for name, tool in self._tools.items() if grants.visible(name, tool.tier, caller.tier, rules)
+            }
+            listed = _encode([_listed(tool, rules) for tool in tools.values()])
+            found = self._visible[key] = _Visible(tools, listed)
+        return found
+
+    def _note(self, now: int, caller: Caller, action: str, verdict: str, details: dict[str, Any]) -> None:
+        self._waiting.append(audit.Record(now, f"agent:{caller.folder}", action, verdict, details))
+        self._wanted.set()
+
+    async def _flush(self) -> None:
+        records, self._waiting = self._waiting, []
+        self._wanted.clear()
+        if not records:
+            return
+        try:
+            await self._around.store.write(audit.append, *records, durable=False)
+        except Unavailable:
+            self._waiting = records + self._waiting
+            self._wanted.set()
+            raise
+
+
+def _listed(tool: Tool, rules: tuple[Rule, ...]) -> dict[str, Any]:
+    spoken = grants.matching(rules, tool.name)
+    if not spoken:
+        return tool.listed
+    lines = "\n".join(rule.text for rule in spoken)
+    return {
+        **tool.listed,
+        "description": f"{tool.description}\n\nRules of this gateway (the last that fits wins):\n{lines}",
+    }
+
+
+def _reachable(db: Db, folder: str, given: str) -> Place | None:
+    """A destination of this group, by name or address, or a room where it has a live session."""
+    for each in destinations.of(db, folder):
+        if each.kind == "room" and given in (each.name, each.address):
+            return Place(each.instance, each.address, each.thread)
+    for session in sessions.live(db, folder):
+        if session.address == given:
+            return Place(session.instance, session.address)
+    return None
+
+
+def _params(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """What rules may speak of: plain values that were given."""
+    return {name: str(value) for name, value in arguments.items() if isinstance(value, str | int | float)}
+
+
+def _kept(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments as the audit keeps them: a hash of all, and each one unless people's words are in it."""
+    kept: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if value is None:
+            continue
+        if name in tool.bodies or (isinstance(value, str) and len(value) > LONGEST_ARGUMENT):
+            text = str(value)
+            kept[name] = {"sha256": hashlib.sha256(text.encode()).hexdigest(), "length": len(text)}
+        else:
+            kept[name] = value
+    return {"args_hash": hashlib.sha256(_encode(arguments)).hexdigest(), "args": kept}
+
+
+def _answer(tool: Tool, result: object) -> ToolAnswer:
+    if not tool.structured:
+        return ToolAnswer(str(result))
+    structured = _encode(result)
+    return ToolAnswer(structured.decode(), structured)
+
+
+def _verdict(error: GatepostError) -> str:
+    if isinstance(error, Invalid):
+        return "invalid"
+    return "refused" if isinstance(error, Refused) else "failed"

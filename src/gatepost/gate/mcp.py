@@ -1,0 +1,382 @@
+"""MCP on one connection: lines in, lines out. It speaks both wires, the 2025 handshake and the 2026-07-28 envelope, and
+the first request that fits one of them chooses which.
+
+It knows no transport: `send` takes a whole message without its newline. It decides nothing: calls go to the gate. Each
+call is a task of its own, so a slow one holds nobody up; one that was cancelled is never answered.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from gatepost import __version__
+from gatepost.core import ids, log
+from gatepost.core.errors import GatepostError
+from gatepost.gate.caller import Caller
+from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
+
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+ENVELOPE_VERSION = "2026-07-28"
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR = -32700, -32600, -32601, -32603
+UNSUPPORTED_VERSION, REVOKED, TOO_MANY = -32022, -32001, -32002
+MOST_IN_FLIGHT = 256  # calls of one connection
+
+_META = "io.modelcontextprotocol/"
+_VERSION, _CAPABILITIES = _META + "protocolVersion", _META + "clientCapabilities"
+_SUBSCRIPTION = _META + "subscriptionId"
+_SERVER = {"name": "gatepost", "version": __version__}
+_OFFERED = {"tools": {"listChanged": True}}
+
+RequestId = int | str
+SubmitTurn = Callable[[str, dict[str, object]], Awaitable[dict[str, object]]]
+
+_encode = msgspec.json.Encoder().encode
+_STAMP = _encode({_META + "serverInfo": _SERVER})
+_FRESH = b'"ttlMs":0,"cacheScope":"private","resultType":"complete","_meta":' + _STAMP
+_DISCOVERED = b'{"supportedVersions":%b,"capabilities":%b,%b}' % (
+    _encode([ENVELOPE_VERSION]),
+    _encode(_OFFERED),
+    _FRESH,
+)
+_REVOKED = "the tools of this session are withdrawn: it is being ended"
+
+_log = log.get("gate")
+
+
+class _Message(msgspec.Struct):
+    jsonrpc: str = ""
+    method: str | None = None
+    id: RequestId | msgspec.UnsetType | None = msgspec.UNSET
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Params(msgspec.Struct):
+    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+
+
+class _CallParams(_Params, kw_only=True):
+    name: str
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _InitializeParams(_Params, kw_only=True):
+    protocolVersion: str
+
+
+class _Notifications(msgspec.Struct):
+    toolsListChanged: bool | None = None
+
+
+class _ListenParams(_Params):
+    notifications: _Notifications = msgspec.field(default_factory=_Notifications)
+
+
+class _CancelledParams(msgspec.Struct):
+    requestId: RequestId
+
+
+class _TurnParams(msgspec.Struct):
+    turn_id: str
+
+
+class _Content(msgspec.Struct):
+    text: str
+    type: str = "text"
+
+
+class _CallResult(msgspec.Struct, omit_defaults=True):
+    content: list[_Content]
+    structuredContent: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    isError: bool | msgspec.UnsetType = msgspec.UNSET
+    resultType: str | msgspec.UnsetType = msgspec.UNSET
+    meta: msgspec.Raw | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="_meta")
+
+
+_read_message = msgspec.json.Decoder(_Message).decode
+_read_params = msgspec.json.Decoder(_Params | None).decode
+_read_call = msgspec.json.Decoder(_CallParams).decode
+_read_initialize = msgspec.json.Decoder(_InitializeParams).decode
+_read_listen = msgspec.json.Decoder(_ListenParams).decode
+_read_cancelled = msgspec.json.Decoder(_CancelledParams).decode
+_read_turn = msgspec.json.Decoder(_TurnParams).decode
+_read_object = msgspec.json.Decoder(dict[str, object]).decode
+
+
+class _Rejected(Exception):
+    """This request gets an error."""
+
+    def __init__(self, code: int, text: str, data: object = None) -> None:
+        super().__init__(text)
+        self.code, self.text, self.data = code, text, data
+
+
+@dataclass(slots=True)
+class _InFlight:
+    """The calls of a connection that are not answered yet."""
+
+    tasks: dict[RequestId, asyncio.Task[None]] = field(default_factory=dict)
+    listening: dict[RequestId, bool] = field(default_factory=dict)  # 2026: is it told of changes of the tools?
+
+    def __contains__(self, request: RequestId) -> bool:
+        return request in self.tasks or request in self.listening
+
+
+class Conversation:
+    """The protocol's state for one connection. `quiet` is called whenever the last call in flight has ended."""
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        caller: Caller,
+        send: Callable[[bytes], None],
+        submit_turn: SubmitTurn | None = None,
+        quiet: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._dispatch, self._caller, self._send = dispatch, caller, send
+        self._submit_turn, self._quiet = submit_turn, quiet
+        self._name = ids.new("c")
+        self._calls = 0
+        self._modern: bool | None = None  # None: nobody has said which wire yet
+        self._open = _InFlight()
+        self._revoked = False
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._open.tasks)
+
+    def receive(self, line: bytes) -> None:
+        """One line. Whatever it is, the connection lives."""
+        try:
+            message = _read_message(line)
+        except msgspec.ValidationError as error:
+            batch = line.lstrip()[:1] == b"["
+            return self._fail(
+                None, INVALID_REQUEST, "batches are not accepted" if batch else f"Invalid request: {error}"
+            )
+        except (ValueError, RecursionError) as error:
+            return self._fail(None, PARSE_ERROR, f"Parse error: {error}")
+        request, method = message.id, message.method
+        if method is None:
+            if message.result is msgspec.UNSET and message.error is msgspec.UNSET:
+                known = request if isinstance(request, int | str) else None
+                self._fail(known, INVALID_REQUEST, "Invalid request: there is no method")
+            return None  # an answer: this side asks nothing
+        if request is msgspec.UNSET:
+            return self._hear(method, message.params)
+        if request is None or message.jsonrpc != "2.0":
+            return self._fail(request, INVALID_REQUEST, 'Invalid request: `jsonrpc` must be "2.0" and `id` not null')
+        try:
+            self._request(request, method, bytes(message.params))
+        except _Rejected as rejected:
+            self._fail(request, rejected.code, rejected.text, rejected.data)
+        except (ValueError, RecursionError) as error:
+            self._fail(request, INVALID_PARAMS, f"Invalid params: {error}")
+        return None
+
+    def tools_changed(self) -> None:
+        """What this caller may call is different now."""
+        if self._modern is False:
+            self._send(b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
+        for request, told in self._open.listening.items():
+            if told:
+                self._notify("notifications/tools/list_changed", {"_meta": {_SUBSCRIPTION: request}})
+
+    def revoke(self) -> None:
+        """Refuse everything from now on; what is in flight ends with an error."""
+        self._revoked = True
+        tasks, self._open.tasks = self._open.tasks, {}
+        for request, task in tasks.items():
+            task.cancel()
+            self._fail(request, REVOKED, _REVOKED)
+
+    def finish(self) -> None:
+        """Take leave: subscriptions end in good order."""
+        listening, self._open.listening = self._open.listening, {}
+        for request in listening:
+            meta = {_SUBSCRIPTION: request, _META + "serverInfo": _SERVER}
+            self._answer(request, _encode({"resultType": "complete", "_meta": meta}))
+
+    def abandon(self) -> None:
+        """Nobody listens any more: what is in flight is cancelled."""
+        tasks, self._open.tasks = self._open.tasks, {}
+        self._open.listening.clear()
+        for task in tasks.values():
+            task.cancel()
+
+    # Requests.
+
+    def _request(self, request: RequestId, method: str, params: bytes) -> None:
+        if self._revoked:
+            raise _Rejected(REVOKED, _REVOKED)
+        if request in self._open:
+            raise _Rejected(INVALID_REQUEST, f"the request id {request!r} is already in use")
+        if method == "tools/call":
+            self._call(request, params)
+        elif method == "tools/list":
+            modern = self._wire(_read_params(params))
+            tools = self._dispatch.listed_for(self._caller)
+            self._answer(request, b'{"tools":%b,%b}' % (tools, _FRESH) if modern else b'{"tools":%b}' % tools)
+        elif method == "submit_turn":
+            self._submit(request, params)
+        elif method == "initialize":
+            self._initialize(request, params)
+        elif method == "ping" and not self._modern:
+            self._answer(request, b"{}")
+        elif method in ("server/discover", "subscriptions/listen"):
+            self._modern_only(request, method, params)
+        else:
+            raise _Rejected(METHOD_NOT_FOUND, "Method not found", method)
+
+    def _wire(self, params: _Params | None) -> bool:
+        """True: this is the 2026 wire, False: the 2025 one. The first request that is right on one of them decides."""
+        meta = params.meta if params is not None else None
+        if meta is None or _VERSION not in meta:
+            if self._modern is None:
+                raise _Rejected(INVALID_PARAMS, f"not initialized: send initialize, or the {ENVELOPE_VERSION} envelope")
+            if self._modern:
+                raise _Rejected(INVALID_PARAMS, f"params._meta is missing {_VERSION} and {_CAPABILITIES}")
+            return False
+        if self._modern is False:
+            raise _Rejected(
+                INVALID_REQUEST, f"this connection was initialized; the {ENVELOPE_VERSION} envelope is too late"
+            )
+        version = meta[_VERSION]
+        if not isinstance(version, str) or not isinstance(meta.get(_CAPABILITIES), dict):
+            raise _Rejected(INVALID_PARAMS, f"params._meta needs {_VERSION} (text) and {_CAPABILITIES} (object)")
+        if version != ENVELOPE_VERSION:
+            raise _unsupported(version)
+        self._modern = True
+        return True
+
+    def _initialize(self, request: RequestId, params: bytes) -> None:
+        wanted = _read_initialize(params).protocolVersion
+        if self._modern:
+            raise _unsupported(wanted)
+        self._modern = False
+        version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        self._answer(request, _encode({"protocolVersion": version, "capabilities": _OFFERED, "serverInfo": _SERVER}))
+
+    def _modern_only(self, request: RequestId, method: str, params: bytes) -> None:
+        if self._modern is False:
+            raise _Rejected(METHOD_NOT_FOUND, "Method not found", method)
+        if method == "server/discover":
+            self._wire(_read_params(params))
+            return self._answer(request, _DISCOVERED)
+        wanted = _read_listen(params)
+        self._wire(wanted)
+        told = bool(wanted.notifications.toolsListChanged)
+        self._open.listening[request] = told
+        honoured = {"toolsListChanged": True} if told else {}
+        return self._notify(
+            "notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": {_SUBSCRIPTION: request}}
+        )
+
+    def _call(self, request: RequestId, params: bytes) -> None:
+        wanted = _read_call(params)
+        modern = self._wire(wanted)
+        if len(self._open.tasks) >= MOST_IN_FLIGHT:
+            raise _Rejected(TOO_MANY, f"{MOST_IN_FLIGHT} calls are in flight; wait for an answer")
+        self._start(request, self._run(request, wanted, modern))
+
+    def _submit(self, request: RequestId, params: bytes) -> None:
+        """Hidden: for agent loops that tell themselves when their turn ends. Needs no handshake."""
+        if self._submit_turn is None or self._caller.session_id is None:
+            raise _Rejected(METHOD_NOT_FOUND, "Method not found", "submit_turn")
+        if not _read_turn(params).turn_id:
+            raise _Rejected(INVALID_PARAMS, "Invalid params: turn_id is empty")
+        ending = self._submit_turn(self._caller.session_id, _read_object(params))
+        self._start(request, self._end_turn(request, ending))
+
+    def _start(self, request: RequestId, work: Any) -> None:
+        self._open.tasks[request] = asyncio.get_running_loop().create_task(work)
+
+    async def _run(self, request: RequestId, wanted: _CallParams, modern: bool) -> None:
+        self._calls += 1
+        token = wanted.meta.get("progressToken") if wanted.meta else None
+
+        def progress(done: float, total: float | None, text: str) -> None:
+            if isinstance(token, int | str) and request in self._open.tasks:
+                told = {"progressToken": token, "progress": done, "total": total, "message": text or None}
+                self._notify("notifications/progress", {key: value for key, value in told.items() if value is not None})
+
+        raw = bytes(wanted.arguments)
+        answer = await self._dispatch.call(
+            self._caller, wanted.name, b"{}" if raw == b"null" else raw, f"{self._name}.{self._calls}", progress
+        )
+        if self._ended(request):
+            if answer.code:
+                self._fail(request, answer.code, answer.text)
+            else:
+                self._answer(request, _encode(_result(answer, modern)))
+            self._rest()
+
+    async def _end_turn(self, request: RequestId, ending: Awaitable[dict[str, object]]) -> None:
+        code, text, result = 0, "", b""
+        try:
+            result = _encode(await ending)
+        except GatepostError as error:
+            code, text = INTERNAL_ERROR, str(error)
+        except Exception:  # noqa: BLE001  the dispatching loop: the connection outlives it
+            _log.exception("submit_turn broke", folder=self._caller.folder)
+            code, text = INTERNAL_ERROR, "submit_turn: internal error; the operator's log has it"
+        if self._ended(request):
+            self._fail(request, code, text) if code else self._answer(request, result)
+            self._rest()
+
+    def _ended(self, request: RequestId) -> bool:
+        """False if it was cancelled meanwhile, and must not be answered."""
+        return self._open.tasks.pop(request, None) is asyncio.current_task()
+
+    def _rest(self) -> None:
+        if not self._open.tasks:
+            self._quiet()
+
+    # Notifications.
+
+    def _hear(self, method: str, params: msgspec.Raw) -> None:
+        if method != "notifications/cancelled":
+            return
+        try:
+            request = _read_cancelled(params).requestId
+        except (ValueError, RecursionError):
+            return  # a notification is never answered, not even a bad one
+        self._open.listening.pop(request, None)
+        task = self._open.tasks.pop(request, None)
+        if task is not None:
+            task.cancel()
+            self._rest()
+
+    # Answers.
+
+    def _answer(self, request: RequestId, result: bytes) -> None:
+        self._send(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(request), result))
+
+    def _fail(self, request: RequestId | None, code: int, text: str, data: object = None) -> None:
+        error = {"code": code, "message": text} if data is None else {"code": code, "message": text, "data": data}
+        self._send(_encode({"jsonrpc": "2.0", "id": request, "error": error}))
+
+    def _notify(self, method: str, params: dict[str, object]) -> None:
+        self._send(_encode({"jsonrpc": "2.0", "method": method, "params": params}))
+
+
+def _unsupported(version: str) -> _Rejected:
+    supported = [ENVELOPE_VERSION]
+    return _Rejected(
+        UNSUPPORTED_VERSION,
+        f"unsupported protocol version {version[:40]!r}",
+        {"supported": supported, "requested": version[:40]},
+    )
+
+
+def _result(answer: ToolAnswer, modern: bool) -> _CallResult:
+    result = _CallResult([_Content(answer.text)], isError=answer.failed)
+    if answer.structured is not None:
+        result.structuredContent = msgspec.Raw(answer.structured)
+    if modern:
+        result.resultType, result.meta = "complete", msgspec.Raw(_STAMP)
+    return result

@@ -1,0 +1,275 @@
+"""`router.sock`: one per session, newline-delimited JSON-RPC. Whoever may connect is the session's caller.
+
+A peer that is not of this sandbox, and a ninth connection, are closed without a byte. A client that does not read is
+not read. A message beyond the limit is answered and skipped; the connection lives.
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from gatepost.core import log
+from gatepost.core.errors import SetupError
+from gatepost.core.home import LONGEST_SOCKET_PATH
+from gatepost.gate.caller import Caller, peer_pid
+from gatepost.gate.dispatch import Dispatch
+from gatepost.gate.mcp import INVALID_REQUEST, Conversation, SubmitTurn
+
+LARGEST_MESSAGE = 10 * 1024 * 1024
+MOST_CONNECTIONS = 8
+BACKLOG = 128
+
+_KEPT = 64 * 1024  # of a connection's buffer, between messages
+_HIGH = 1024 * 1024  # unread answers beyond which a client is not read
+_JOINED = 64 * 1024  # above that, a newline of its own is cheaper than a copy
+_TOO_LARGE = b'{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":"a message may have at most %d bytes"}}' % (
+    INVALID_REQUEST,
+    LARGEST_MESSAGE,
+)
+
+_log = log.get("gate")
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One client. Bytes are received into a kept buffer; each line becomes a message."""
+
+    def __init__(self, tools: "ToolSocket") -> None:
+        self._tools = tools
+        self._buffer = bytearray(_KEPT)
+        self._start = self._seen = self._end = 0  # the unfinished line, how far it was searched, what is filled
+        self._skipping = False  # the rest of a message that was too large
+        self._full = False  # the client does not read
+        self._over = False  # the client has said all that it will
+        self._transport: asyncio.Transport | None = None
+        self.conversation: Conversation | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvloop's has no such base
+        self._transport = transport
+        if not self._tools.admit(self, peer_pid(transport.get_extra_info("socket"))):
+            transport.abort()
+            return
+        transport.set_write_buffer_limits(high=_HIGH)
+        self.conversation = self._tools.converse(self._send, self._rested)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._tools.leave(self)
+        if self.conversation is not None:
+            self.conversation.abandon()
+
+    def close(self) -> None:
+        """What was sent still arrives."""
+        if self.conversation is not None:
+            self.conversation.finish()
+            self.conversation.abandon()
+        if self._transport is not None:
+            self._transport.close()
+
+    # Reading.
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._end == len(self._buffer):
+            kept = self._end - self._start
+            larger = self._buffer if self._start else bytearray(min(2 * len(self._buffer), LARGEST_MESSAGE + _KEPT))
+            larger[:kept] = self._buffer[self._start : self._end]
+            self._buffer = larger
+            self._seen, self._start, self._end = self._seen - self._start, 0, kept
+        return memoryview(self._buffer)[self._end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._end += nbytes
+        self._take_lines()
+
+    def eof_received(self) -> bool:
+        """The client may have closed its half only: what it asked for is still answered."""
+        self._over = True
+        self._take_lines()
+        self._rested()
+        return True
+
+    def _take_lines(self) -> None:
+        while not self._full:
+            at = self._buffer.find(b"\n", self._seen, self._end)
+            if at < 0:
+                break
+            self._take(at)
+            self._start = self._seen = at + 1
+            self._skipping = False
+        else:
+            return  # the rest waits in the buffer until the client reads
+        self._seen = self._end
+        if self._over or self._end - self._start > LARGEST_MESSAGE:
+            self._take(self._end)
+            self._skipping = not self._over
+        if self._skipping or self._start == self._end:
+            self._forget()
+
+    def _take(self, end: int) -> None:
+        """The line from `_start` to `end`, if there is anything in it and it is not the tail of a skipped one."""
+        if self._skipping or self.conversation is None:
+            return
+        if end - self._start > LARGEST_MESSAGE:
+            self._send(_TOO_LARGE)
+            return
+        line = bytes(memoryview(self._buffer)[self._start : end])
+        if line and not line.isspace():
+            self.conversation.receive(line)
+
+    def _forget(self) -> None:
+        self._start = self._seen = self._end = 0
+        if len(self._buffer) > _KEPT:
+            self._buffer = bytearray(_KEPT)
+
+    # Writing.
+
+    def pause_writing(self) -> None:
+        self._full = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self._take_lines()
+        if not self._full and self._transport is not None and not self._over:
+            self._transport.resume_reading()
+        self._rested()
+
+    def _send(self, message: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        if len(message) < _JOINED:
+            self._transport.write(message + b"\n")
+        else:
+            self._transport.write(message)
+            self._transport.write(b"\n")
+
+    def _rested(self) -> None:
+        busy = self.conversation is not None and self.conversation.busy
+        if self._over and not busy and not self._full and self._transport is not None:
+            self._transport.close()
+
+
+class ToolSocket:
+    """The tools of one caller. Open it before its sandbox starts, close it after the sandbox has ended."""
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        caller: Caller,
+        owns: Callable[[int], bool],
+        on_submit_turn: SubmitTurn | None = None,
+    ) -> None:
+        self._dispatch, self._caller, self._owns, self._submit = dispatch, caller, owns, on_submit_turn
+        self._connections: set[Connection] = set()
+        self._server: asyncio.Server | None = None
+        self._path: Path | None = None
+        self._inode = (0, 0)
+        self._revoked = False
+
+    async def open(self, path: Path, mode: int = 0o600, uid: int | None = None) -> None:
+        """Listen at `path`, with its mode and owner from the first moment."""
+        listener = _bind(path, mode, uid)
+        self._path, found = path, os.stat(path)
+        self._inode = (found.st_dev, found.st_ino)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(lambda: Connection(self), sock=listener, backlog=BACKLOG)
+
+    async def close(self) -> None:
+        """Nobody new comes in, everybody leaves, and the file goes if it is still ours."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for connection in tuple(self._connections):
+            connection.close()
+        if self._path is not None:
+            with suppress(OSError):
+                found = os.lstat(self._path)
+                if (found.st_dev, found.st_ino) == self._inode:
+                    os.unlink(self._path)
+            self._path = None
+
+    def tools_changed(self) -> None:
+        for conversation in self._conversations():
+            conversation.tools_changed()
+
+    def revoke(self) -> None:
+        """Every further call is refused, and those in flight end with an error."""
+        self._revoked = True
+        for conversation in self._conversations():
+            conversation.revoke()
+
+    def admit(self, connection: Connection, pid: int) -> bool:
+        if self._server is None or len(self._connections) >= MOST_CONNECTIONS:
+            _log.warning("a connection too many was closed", folder=self._caller.folder, most=MOST_CONNECTIONS)
+            return False
+        if pid <= 0 or not self._owns(pid):
+            _log.warning("a foreign process was turned away", folder=self._caller.folder, pid=pid)
+            return False
+        self._connections.add(connection)
+        return True
+
+    def leave(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+
+    def converse(self, send: Callable[[bytes], None], quiet: Callable[[], None]) -> Conversation:
+        conversation = Conversation(self._dispatch, self._caller, send, self._submit, quiet)
+        if self._revoked:
+            conversation.revoke()
+        return conversation
+
+    def _conversations(self) -> list[Conversation]:
+        found = (connection.conversation for connection in self._connections)
+        return [conversation for conversation in found if conversation is not None]
+
+
+def _bind(path: Path, mode: int, uid: int | None) -> socket.socket:
+    """A listening socket under a name that nobody knows, made ready there, and only then given its own."""
+    if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
+        raise SetupError(f"{path} is too long for a socket ({LONGEST_SOCKET_PATH} bytes); choose a shorter home")
+    _make_way(path)
+    hidden = path.with_name(f".{secrets.token_hex(3)}")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    before = os.umask(0o777 & ~0o600)
+    try:
+        listener.bind(os.fspath(hidden))
+    except OSError as error:
+        listener.close()
+        raise SetupError(f"{path} cannot be bound: {error.strerror}") from None
+    finally:
+        os.umask(before)
+    try:
+        os.chmod(hidden, mode)
+        if uid is not None:
+            os.chown(hidden, uid, -1)
+        listener.listen(BACKLOG)
+        os.rename(hidden, path)
+    except OSError as error:
+        listener.close()
+        os.unlink(hidden)
+        raise SetupError(f"{path} cannot be made ready: {error.strerror}") from None
+    return listener
+
+
+def _make_way(path: Path) -> None:
+    """What is in the way goes only if it is a socket and nobody answers on it."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise SetupError(f"{path} is in the way and is no socket; move it aside")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(os.fspath(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            return
+        except OSError as error:
+            raise SetupError(f"{path} is in the way: {error.strerror}") from None
+    raise SetupError(f"{path} is in use by another process")

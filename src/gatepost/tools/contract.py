@@ -1,0 +1,258 @@
+"""A tool: a plain async function that says above it who gets it. Its schema, visibility and page come from there.
+
+The function's first parameter is the call; the others are the tool's arguments, described by `Annotated[…, Meta(…)]`.
+It decides nothing about permission: the gate has done that before, and has put the room that the call may reach into
+`call.place`. A write goes through `call.write`, with the call's audit row in the same transaction.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, is_dataclass
+from enum import Enum
+from typing import Annotated, Any, Protocol, TypeVar, TypeVarTuple, get_args, get_origin
+
+import msgspec
+
+from gatepost.access.tiers import Tier, tier_of
+from gatepost.core.bells import Bells
+from gatepost.core.clock import Clock
+from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.home import Home
+from gatepost.core.registry import Registry
+from gatepost.core.settings import Config
+from gatepost.messages.outbound import Feature
+from gatepost.store import audit
+from gatepost.store.port import Db, Store
+from gatepost.store.turns import Turn
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+BODY = "gatepost:body"
+Body = Annotated[str, msgspec.Meta(extra={BODY: True})]  # what people wrote: the audit keeps its hash and length only
+
+Progress = Callable[[float, float | None, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls: known by the socket it came through, never by what it says."""
+
+    folder: str
+    session_id: str | None = None
+    provider: str = ""
+
+    @property
+    def tier(self) -> Tier:
+        return tier_of(self.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A room that a call may reach, and the thread in it."""
+
+    instance: str
+    address: str
+    thread: str = ""
+
+
+class Reaches(Protocol):
+    """What the channels of this gateway can do."""
+
+    def features(self, instance: str) -> frozenset[Feature]: ...
+
+    def max_text(self, instance: str) -> int: ...
+
+    def platform(self, instance: str) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What tools work with: given once by the app."""
+
+    store: Store
+    clock: Clock
+    config: Config
+    home: Home
+    bells: Bells
+    reach: Reaches
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One use of a tool, as the gate let it through."""
+
+    around: Around
+    tool: str
+    caller: Caller
+    turn: Turn | None
+    key: str  # the identity of what this call brings about
+    now: int
+    record: audit.Record
+    progress: Progress
+    to: Place | None = None
+    recorded: bool = field(default=False, init=False)
+
+    @property
+    def place(self) -> Place:
+        """The room of the call; only a tool that is scoped by a room has one."""
+        if self.to is None:
+            raise Invalid("chatJid", "no room is known for this call; name one")
+        return self.to
+
+    async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        """Run `fn` in a durable transaction; the first one also holds the call's audit row."""
+        if self.recorded:
+            return await self.around.store.write(fn, *args)
+
+        def recorded(db: Db) -> T:
+            answer = fn(db, *args)
+            audit.append(db, self.record)
+            return answer
+
+        answer = await self.around.store.write(recorded)
+        self.recorded = True
+        return answer
+
+    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        return await self.around.store.read(fn, *args)
+
+
+class Scope(Enum):
+    """What the parameter of `scoped_by` names."""
+
+    ROOM = "room"
+    GROUP = "group"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A registered tool, with everything that a call needs made beforehand."""
+
+    name: str
+    tier: Tier  # the deepest that has it
+    group: str
+    description: str
+    run: Callable[..., Awaitable[object]]
+    arguments: type[msgspec.Struct]
+    read: Callable[[bytes], Any]  # arguments from JSON
+    bodies: frozenset[str]
+    structured: bool  # False: the result is a text
+    listed: dict[str, Any]  # as in tools/list
+    scoped_by: str | None = None
+    scope: Scope | None = None
+    held: bool = False
+
+
+TOOLS: Registry[Tool] = Registry("tool")
+
+Function = TypeVar("Function", bound=Callable[..., Awaitable[object]])
+
+
+def tool(
+    *,
+    tier: Tier,
+    group: str,
+    scoped_by: str | None = None,
+    held: bool = False,
+    read_only: bool = False,
+    destructive: bool = False,
+    idempotent: bool = False,
+    registry: Registry[Tool] = TOOLS,
+) -> Callable[[Function], Function]:
+    """Register a function as the tool of its name. `held`: a person must agree to every call."""
+    hints = {"readOnlyHint": read_only, "destructiveHint": destructive, "idempotentHint": idempotent}
+
+    def register(function: Function) -> Function:
+        made = _make(function, tier, group, scoped_by, held, hints)
+        registry.add(made.name, made, origin=function.__module__)
+        return function
+
+    return register
+
+
+def _make(
+    function: Callable[..., Awaitable[object]],
+    tier: Tier,
+    group: str,
+    scoped_by: str | None,
+    held: bool,
+    hints: dict[str, bool],
+) -> Tool:
+    name, description = function.__name__, inspect.getdoc(function) or ""
+    signature = inspect.signature(function, eval_str=True)
+    parameters = list(signature.parameters.values())[1:]
+    if not description:
+        raise SetupError(f"tool {name} has no docstring; a model reads it to know when to use the tool")
+    if scoped_by is not None and scoped_by not in signature.parameters:
+        raise SetupError(f"tool {name} is scoped by {scoped_by!r}, which is not one of its parameters")
+    arguments = _arguments(name, parameters)
+    structured = signature.return_annotation is not str
+    if structured and not _is_structure(signature.return_annotation):
+        raise SetupError(f"tool {name} must return a dataclass, a msgspec.Struct or str")
+    listed: dict[str, Any] = {
+        "name": name,
+        "description": description,
+        "inputSchema": _schema(arguments),
+        "annotations": hints,
+    }
+    if structured:
+        listed["outputSchema"] = _schema(signature.return_annotation)
+    return Tool(
+        name=name,
+        tier=tier,
+        group=group,
+        description=description,
+        run=function,
+        arguments=arguments,
+        read=msgspec.json.Decoder(arguments).decode,
+        bodies=frozenset(each.name for each in parameters if _is_body(each.annotation)),
+        structured=structured,
+        listed=listed,
+        scoped_by=scoped_by,
+        scope=_scope(scoped_by),
+        held=held,
+    )
+
+
+def _scope(scoped_by: str | None) -> Scope | None:
+    """A parameter that is named like an address (chatJid, targetJid, chat_jid) names a room, another a group."""
+    if scoped_by is None:
+        return None
+    return Scope.ROOM if scoped_by.lower().endswith("jid") else Scope.GROUP
+
+
+def _arguments(name: str, parameters: list[inspect.Parameter]) -> type[msgspec.Struct]:
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    for each in parameters:
+        if each.annotation is inspect.Parameter.empty:
+            raise SetupError(f"tool {name}: parameter {each.name} has no type")
+        if each.default is inspect.Parameter.empty:
+            fields.append((each.name, each.annotation))
+        else:
+            fields.append((each.name, each.annotation, each.default))
+    return msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def _is_structure(kind: Any) -> bool:
+    return isinstance(kind, type) and (is_dataclass(kind) or issubclass(kind, msgspec.Struct))
+
+
+def _is_body(annotation: Any) -> bool:
+    if get_origin(annotation) is Annotated:
+        kind, *marks = get_args(annotation)
+        extras = [mark.extra for mark in marks if isinstance(mark, msgspec.Meta)]
+        return any(extra and BODY in extra for extra in extras) or _is_body(kind)
+    return any(_is_body(kind) for kind in get_args(annotation))
+
+
+def _schema(kind: type) -> dict[str, Any]:
+    """JSON schema with the object itself at the top: older clients do not follow a reference there."""
+    whole = msgspec.json.schema(kind)
+    definitions = dict(whole.get("$defs", {}))
+    top = definitions.pop(whole["$ref"].rsplit("/", 1)[-1]) if "$ref" in whole else whole
+    schema = {key: value for key, value in top.items() if key not in ("title", "description")}
+    schema.setdefault("properties", {})
+    if definitions:
+        schema["$defs"] = definitions
+    return schema
