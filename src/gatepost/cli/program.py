@@ -61,7 +61,8 @@ def _first_line(name: str) -> str:
     doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     line = doc.partition("\n")[0]
     _, colon, rest = line.partition(": ")
-    return rest if colon and line.startswith("`gatepost") else line
+    told = rest if colon and line.startswith("`gatepost") else line
+    return told[:1].upper() + told[1:]
 
 
 def _take_home(command: click.Command) -> None:

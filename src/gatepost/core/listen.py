@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from gatepost.core import settings
+from gatepost.core import lock, settings
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
@@ -85,10 +85,18 @@ def _port(digits: str, text: str) -> int:
 
 def control_path(home: Home, config: Config) -> Path:
     """The control socket of this home."""
-    chosen = config[CONTROL_SOCKET].removeprefix("unix://").removeprefix("unix:")
-    return Path(chosen).expanduser().absolute() if chosen else home.control
+    return _socket(config[CONTROL_SOCKET]) if config[CONTROL_SOCKET] else home.control
 
 
 def find_control(home: Home) -> Path:
-    """The same for a command that has not loaded every plug-in, and so cannot judge the rest of the file."""
-    return control_path(home, settings.peek(home.path, CONTROL_SOCKET))
+    """The same for a command, which has not loaded every plug-in and so cannot judge the rest of the file.
+
+    Where nothing is set, a running daemon may have been told otherwise, and says so in its information.
+    """
+    config = settings.peek(home.path, CONTROL_SOCKET)
+    told = lock.read(home) if not config[CONTROL_SOCKET] else None
+    return _socket(told.control) if told is not None and told.control else control_path(home, config)
+
+
+def _socket(text: str) -> Path:
+    return Path(text.removeprefix("unix://").removeprefix("unix:")).expanduser().absolute()

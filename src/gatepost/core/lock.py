@@ -43,6 +43,19 @@ class Info:
         return self.hostname == socket.gethostname() and self.boot_id == _boot_id()
 
 
+class Taken(SetupError):
+    """Another process has this home."""
+
+    def __init__(self, home: Home, info: Info) -> None:
+        who = f"pid {info.pid}" if info.pid else "a process that this one cannot see"
+        since = f", since {info.started_at}" if info.started_at else ""
+        super().__init__(
+            f"gatepost is already running in {home.path} ({who}{since});"
+            " `gatepost down` ends it, `--home` chooses another home"
+        )
+        self.info = info
+
+
 class Lock:
     """A home that is ours until `release`, or until this process ends in whatever way."""
 
@@ -77,7 +90,7 @@ def take(home: Home, *, patience: float = PATIENCE_S) -> Lock:
         if time.monotonic() >= deadline:
             info = _who(home, handle)
             os.close(handle)
-            raise SetupError(_already(home, info))
+            raise Taken(home, info)
         time.sleep(0.02)
     info = Info(
         pid=os.getpid(),
@@ -153,15 +166,6 @@ def _pid_by_kernel(lock: os.stat_result) -> int:
             if len(fields) >= 6 and fields[1] == "FLOCK" and fields[5] == wanted and int(fields[4]) > 0:
                 return int(fields[4])
     return 0
-
-
-def _already(home: Home, info: Info) -> str:
-    who = f"pid {info.pid}" if info.pid else "a process that this one cannot see"
-    since = f", since {info.started_at}" if info.started_at else ""
-    return (
-        f"gatepost is already running in {home.path} ({who}{since});"
-        " `gatepost down` ends it, `--home` chooses another home"
-    )
 
 
 def _boot_id() -> str:

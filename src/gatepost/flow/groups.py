@@ -5,6 +5,8 @@ A group's folder belongs to its agent: it is touched through `core/untrusted.py`
 ever overwritten.
 """
 
+import os
+
 from gatepost.core.clock import Clock
 from gatepost.core.home import Home
 from gatepost.core.untrusted import open_root
@@ -45,22 +47,23 @@ Nothing is open.
 
 def make_folder(home: Home, folder: str, uid: int | None = None, *, name: str = "") -> None:
     """Give a group what a new agent needs; what exists stays as it is."""
+    passable = 0o711 if os.geteuid() == 0 else 0o700  # sandboxes of groups below it must get through, as their own uid
     with open_root(home.groups) as root:
         place = ""
         for segment in folder.split("/"):
             place = f"{place}/{segment}" if place else segment
             if not root.exists(place):
-                root.make_dir(place, 0o700, uid=uid)
+                root.make_dir(place, passable, uid=uid)
         # Everything by its way from the top: a parent's agent could have put a link where its child's folder should be.
         if not root.exists(f"{folder}/AGENTS.md"):
             text = AGENTS.format(name=name or folder, folder=folder)
-            root.write_bytes(f"{folder}/AGENTS.md", text.encode(), uid=uid)
+            root.write_bytes(f"{folder}/AGENTS.md", text.encode(), mode=0o600, uid=uid)
         if not root.exists(f"{folder}/CLAUDE.md"):
             root.make_link(f"{folder}/CLAUDE.md", "AGENTS.md")
         if not root.exists(f"{folder}/work.md"):
-            root.write_bytes(f"{folder}/work.md", WORK.encode(), uid=uid)
+            root.write_bytes(f"{folder}/work.md", WORK.encode(), mode=0o600, uid=uid)
         if not root.exists(f"{folder}/skills"):
-            root.make_dir(f"{folder}/skills", 0o755, uid=uid)
+            root.make_dir(f"{folder}/skills", 0o700, uid=uid)
 
 
 def add_defaults(db: Db, now: int) -> bool:

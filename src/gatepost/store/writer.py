@@ -6,6 +6,7 @@ given only after COMMIT.
 """
 
 import asyncio
+import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -57,6 +58,10 @@ class Sqlite:
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     try:
+        if not readonly and not path.exists():
+            # The owner's alone from its first moment; journals take the mode of the file. Never opened by us once it
+            # is there: closing such a handle would drop the locks that SQLite holds in this process.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         connection = apsw.Connection(str(path), flags=flags | apsw.SQLITE_OPEN_NOMUTEX, statementcachesize=400)
         connection.set_busy_timeout(BUSY_MS)
         connection.execute("PRAGMA foreign_keys=ON")
@@ -64,7 +69,7 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
         if not readonly:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA journal_size_limit=67108864")
-    except apsw.Error as error:
+    except (apsw.Error, OSError) as error:
         raise SetupError(
             f"the store {path} cannot be opened: {error}; restore a backup or move the file aside"
         ) from None

@@ -1,0 +1,49 @@
+"""`gatepost down`: end the running gateway and wait until it is gone."""
+
+import os
+import signal
+import time
+
+import click
+
+from gatepost.cli.operate import control_of, home_of
+from gatepost.core import lock
+from gatepost.core.errors import GatepostError, SetupError, Unavailable
+from gatepost.core.home import Home
+from gatepost.core.lock import Info
+
+
+@click.command()
+@click.option("--timeout", type=float, default=15.0, show_default=True, help="Seconds to wait for it to be gone.")
+@click.pass_obj
+def command(home: str | None, timeout: float) -> int:
+    """End the running gateway and wait until it is gone. Exit 0 also if none was running."""
+    place = home_of(home)
+    holder = lock.holder(place)
+    if holder is None:
+        print(f"gatepost is not running in {place.path}")
+        return 0
+    _ask(place, holder)
+    deadline = time.monotonic() + timeout
+    while lock.holder(place) is not None:
+        if time.monotonic() > deadline:
+            raise Unavailable(f"the end of pid {holder.pid}", f"it still runs after {timeout:g} s; `kill -9` ends it")
+        time.sleep(0.05)
+    print(f"gatepost (pid {holder.pid}) is down" if holder.pid else "gatepost is down")
+    return 0
+
+
+def _ask(home: Home, holder: Info) -> None:
+    """Over its socket; by a signal to whoever holds the lock if it does not answer there."""
+    try:
+        control_of(home).post("/v1/shutdown", timeout=5)
+        return
+    except GatepostError as error:
+        if not holder.pid:
+            raise SetupError(f"the gateway in {home.path} does not answer, and its pid is not known: {error}") from None
+    try:
+        os.kill(holder.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return  # gone meanwhile
+    except PermissionError:
+        raise SetupError(f"pid {holder.pid} belongs to another user; run this as that user") from None

@@ -1,0 +1,65 @@
+"""`gatepost ledger`: is every message accounted for, and what became of each."""
+
+from dataclasses import asdict
+from functools import partial
+
+import click
+
+from gatepost.cli import show
+from gatepost.cli.operate import home_of, reading
+from gatepost.core.clock import SystemClock, iso
+from gatepost.core.errors import Invalid
+from gatepost.store import inbox, ledger, outbox
+
+STATES = (*dict.fromkeys(("queued", "working", "held", "retry", *inbox.END, "pending", "sending", *outbox.END)),)
+
+
+@click.group()
+def command() -> None:
+    """Is every message accounted for, and what became of each. Works with the gateway up or down."""
+
+
+@command.command()
+@click.option("--json", "as_json", is_flag=True, help="Print unaccounted, in_flight, overdue, oldest_s as JSON.")
+@click.pass_obj
+def check(home: str | None, as_json: bool) -> int:
+    """Count what is not accounted for. Exit 1 unless that is 0."""
+    account = reading(home_of(home), ledger.check, SystemClock().now())
+    if as_json:
+        show.as_json(asdict(account))
+    else:
+        verdict = "ok" if account.unaccounted == 0 else "fail"
+        print(show.colored(f"{account.unaccounted} unaccounted", verdict))
+        print(f"{account.in_flight} in flight, {account.overdue} overdue, oldest {show.span(account.oldest_s)}")
+    return 0 if account.unaccounted == 0 else 1
+
+
+@command.command("list")
+@click.option("--state", help=f"Only rows in this state: {', '.join(STATES)}.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="The newest N rows.")
+@click.option("--json", "as_json", is_flag=True, help="A list of objects with all fields, times as RFC 3339.")
+@click.pass_obj
+def list_rows(home: str | None, state: str | None, limit: int, as_json: bool) -> None:
+    """The newest rows, oldest first: direction, room, state, reason, text."""
+    if state is not None and state not in STATES:
+        raise Invalid("state", f"{state!r} is none of {', '.join(STATES)}")
+    lines = reading(home_of(home), partial(ledger.lines, state=state, limit=limit))
+    if as_json:
+        show.as_json([{**asdict(line), "at": iso(line.at)} for line in lines])
+        return
+    show.table(
+        ("id", "at", "", "room", "state", "reason", "text"),
+        [
+            (
+                line.id,
+                show.clock(line.at),
+                "→" if line.direction == "in" else "←",
+                f"{line.address}#{line.thread}" if line.thread else line.address,
+                line.state,
+                line.reason,
+                line.text,
+            )
+            for line in lines
+        ],
+        empty="the ledger holds no such rows",
+    )

@@ -1,0 +1,20 @@
+"""`gatepost up`: start the gateway and serve until a signal ends it."""
+
+import click
+
+from gatepost.cli.operate import home_of
+
+
+@click.command()
+@click.option("--listen", metavar="ADDRESS", help="The web address: host:port, :port, port, [::1]:port, unix:PATH.")
+@click.option("--log-format", type=click.Choice(["auto", "json", "pretty"]), help="How stderr is written.")
+@click.pass_obj
+def command(home: str | None, listen: str | None, log_format: str | None) -> int:
+    """Start the gateway and serve until a signal ends it.
+
+    The first SIGINT or SIGTERM stops it in order, within 10 seconds; a second one stops it now.
+    """
+    from gatepost import app
+
+    chosen = {"listen": listen, "log.format": log_format}
+    return app.run(home_of(home), {name: value for name, value in chosen.items() if value is not None})

@@ -1,0 +1,81 @@
+"""How a command acts on a home: through the daemon if one runs, else itself, under the same lock and with the same
+function. What only reads looks at the store directly."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar, TypeVarTuple
+
+from gatepost.core import home as homes
+from gatepost.core import listen, lock
+from gatepost.core.errors import Unavailable
+from gatepost.core.home import Home
+from gatepost.serve.control.client import Control
+from gatepost.store.look import look
+from gatepost.store.port import Db
+
+PATIENCE_S = 5.0  # a daemon that starts holds the lock before it answers
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+def home_of(given: str | None) -> Home:
+    """`--home`, GATEPOST_HOME or the default one."""
+    return homes.find(given)
+
+
+def control_of(home: Home) -> Control:
+    return Control(listen.find_control(home))
+
+
+def reading(home: Home, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+    return look(home.store, fn, *args)
+
+
+def operate(home: Home, name: str, args: dict[str, Any]) -> Any:
+    """Run an operation and return its answer; what it refuses is raised here."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        if lock.holder(home) is None:
+            try:
+                return _alone(home, name, args)
+            except lock.Taken:
+                continue  # somebody was faster
+        try:
+            return control_of(home).post(f"/v1/ops/{name}", args)["result"]
+        except Unavailable as error:
+            if error.uncertain or time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
+
+
+def _alone(home: Home, name: str, args: dict[str, Any]) -> Any:
+    from gatepost.core.clock import SystemClock
+    from gatepost.core.registry import load_folder, load_package
+    from gatepost.serve.control.contract import OPERATIONS
+    from gatepost.store.migrate import migrate
+
+    home.prepare()
+    load_package("gatepost.serve.control.operations")
+    load_package("gatepost.sandboxes")
+    with lock.take(home, patience=0):
+        load_folder(home.plugins / "sandboxes", "sandboxes")
+        migrate(home.store, SystemClock())
+        return asyncio.run(_run(home, OPERATIONS[name], args))
+
+
+async def _run(home: Home, run: Callable[..., Any], args: dict[str, Any]) -> Any:
+    from gatepost.core import settings
+    from gatepost.core.bells import Bells
+    from gatepost.core.clock import SystemClock
+    from gatepost.flow.groups import ensure_defaults
+    from gatepost.serve.control.contract import Office
+    from gatepost.store.writer import SqliteStore
+
+    store, clock = SqliteStore(home.store, readers=1), SystemClock()
+    try:
+        await ensure_defaults(store, home, clock)
+        office = Office(home=home, store=store, clock=clock, config=settings.peek(home.path), bells=Bells())
+        return await run(office, args)
+    finally:
+        store.close()
