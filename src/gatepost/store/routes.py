@@ -1,6 +1,7 @@
 """Routes: which group gets a message. Ordered rows; what a match means is decided in `flow/intake/routing.py`."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from gatepost.store.port import Db, quick
@@ -24,6 +25,7 @@ class Route:
     created_at: int
 
 
+@lru_cache(maxsize=4096)  # read with every message that comes in, changed rarely
 def _route(row: tuple[Any, ...]) -> Route:
     return Route(*(*row[:6], bool(row[6]), *row[7:]))
 

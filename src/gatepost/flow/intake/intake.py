@@ -8,6 +8,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from gatepost.access import senders
@@ -100,8 +101,8 @@ def _say_nothing_ran(db: Db, reach: Reach, arrival: Arrival, accepted: Accepted,
 
 def read_arrival(instance: str, inbound: Inbound, config: Config, now: int) -> Arrival:
     """Clean and measure an event. Pure."""
-    address = addresses.parse(inbound.address)
-    addresses.parse(inbound.sender, "sender")
+    address = _parse(inbound.address, "address")
+    _parse(inbound.sender, "sender")
     for field, value in (("platform_id", inbound.platform_id), ("event", inbound.event)):
         if not value or len(value) > LONGEST_ID:
             raise Invalid(
@@ -125,7 +126,21 @@ def read_arrival(instance: str, inbound: Inbound, config: Config, now: int) -> A
     )
 
 
+_parse = lru_cache(maxsize=4096)(addresses.parse)  # the same rooms and people again and again
+
+
+def _is_plain(inbound: Inbound) -> bool:
+    """Whether there is nothing to clean: the usual case, and it should cost nothing."""
+    if inbound.reply_to or inbound.attachments or inbound.extra:
+        return False
+    names = inbound.sender_name + inbound.thread + inbound.room_name
+    everything = names + inbound.platform_id + inbound.event + inbound.text + inbound.sender
+    return len(names) <= LONGEST_NAME and clean(everything) == everything
+
+
 def _cleaned(inbound: Inbound) -> Inbound:
+    if _is_plain(inbound):
+        return inbound
     quote = inbound.reply_to
     if quote is not None:
         quote = replace(

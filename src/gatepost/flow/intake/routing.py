@@ -65,10 +65,6 @@ class Token:
     negated: bool
     fits: Callable[[str], bool]
 
-    def holds(self, facts: Facts) -> bool:
-        value: str = getattr(facts, self.key)
-        return self.fits(value) is not self.negated
-
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -137,6 +133,13 @@ def _readable(match: str) -> tuple[Token, ...] | str:
         return str(fault)
 
 
+def _first_miss(tokens: tuple[Token, ...], facts: Facts) -> Token | None:
+    for token in tokens:
+        if token.fits(getattr(facts, token.key)) is token.negated:
+            return token
+    return None
+
+
 def check(match: str, target: str, mode: str, folders: Collection[str]) -> str | None:
     """Refuse a route that is malformed or leads nowhere. Returns its group's folder; None for drop and {sender}."""
     parse_match(match)
@@ -154,7 +157,7 @@ def decide(routes: Iterable[Route], facts: Facts, exists: Callable[[str], bool] 
     chosen: list[Chosen] = []
     for route in in_order(routes):
         tokens = _readable(route.match)
-        if isinstance(tokens, str) or not all(token.holds(facts) for token in tokens):
+        if isinstance(tokens, str) or _first_miss(tokens, facts) is not None:
             continue
         landing, why = _land(route, facts, exists)
         if why:
@@ -210,11 +213,11 @@ def _miss(route: Route, facts: Facts) -> str:
     tokens = _readable(route.match)
     if isinstance(tokens, str):
         return f"it cannot be read: {tokens}"
-    for token in tokens:
-        if not token.holds(facts):
-            value: str = getattr(facts, token.key)
-            return f"{token.written} does not hold for {value[:80]!r}"
-    return ""
+    missed = _first_miss(tokens, facts)
+    if missed is None:
+        return ""
+    value: str = getattr(facts, missed.key)
+    return f"{missed.written} does not hold for {value[:80]!r}"
 
 
 def _hit(route: Route) -> str:
