@@ -188,6 +188,16 @@ def take(db: Db, instance: str, address: str, owner: str, now: int, lease: int, 
     return first
 
 
+def waiting_since(db: Db, instance: str, address: str, before: int) -> list[Effect]:
+    """The lane's rows that were made before this moment and are not being sent."""
+    rows = db.rows(
+        f"SELECT {COLUMNS} FROM outbox WHERE instance = ? AND address = ? AND state IN ('pending', 'sending')"
+        " AND state = 'pending' AND created_at < ? ORDER BY id",
+        (instance, address, before),
+    )
+    return [_effect(row) for row in rows]
+
+
 def looked_at(db: Db, now: int, before: int) -> int:
     """Rows that wait behind others of their room: still due, and somebody takes care of them."""
     return db.run("UPDATE outbox SET next_at = ? WHERE state IN ('pending', 'sending') AND next_at < ?", (now, before))

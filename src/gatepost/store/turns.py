@@ -173,7 +173,6 @@ def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int) -> 
 
 def _note_continuation(db: Db, turn: Turn, now: int) -> None:
     """Listed now and not when the turn broke: until here the old attempt's unacknowledged results were still taken."""
-    done = [effect for effect in outbox.of_turn(db, turn.id) if effect.state not in ("superseded", "cancelled")]
     content = {
         "event": "continued",
         "reason": turn.error,
@@ -185,7 +184,7 @@ def _note_continuation(db: Db, turn: Turn, now: int) -> None:
                 "inReplyTo": effect.payload.get("in_reply_to"),
                 "state": effect.state,
             }
-            for effect in done
+            for effect in outbox.done_in_turn(db, turn.id)
         ],
     }
     message_id = messages.accept(
@@ -285,7 +284,7 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
     turn = get(db, turn_id)
     if turn is None or turn.epoch != epoch or turn.ended_at is not None:
         return False
-    spoke = any(effect.state not in ("superseded", "cancelled") for effect in outbox.of_turn(db, turn_id))
+    spoke = bool(outbox.done_in_turn(db, turn_id))
     for entry, _ in inbox.of_turn(db, turn_id):
         if entry.state != "working":
             continue

@@ -35,11 +35,17 @@ def get(db: Db, user_id: str) -> User | None:
 
 @quick
 def standing(db: Db, user_id: str) -> Standing:
-    if get(db, user_id) is None:
+    """In one question, because it is asked with every message that comes in."""
+    rows = db.rows(
+        "SELECT 'user', '' FROM users WHERE id = ?"
+        " UNION ALL SELECT role, folder FROM user_roles WHERE user_id = ?"
+        " UNION ALL SELECT 'member', folder FROM group_members WHERE user_id = ?",
+        (user_id, user_id, user_id),
+    )
+    if not rows:
         return Standing(known=False)
-    roles = db.rows("SELECT role, folder FROM user_roles WHERE user_id = ?", (user_id,))
-    folders = db.rows("SELECT folder FROM group_members WHERE user_id = ?", (user_id,))
-    return Standing(True, tuple((role, folder) for role, folder in roles), tuple(row[0] for row in folders))
+    roles = tuple((what, where) for what, where in rows if what not in ("user", "member"))
+    return Standing(True, roles, tuple(where for what, where in rows if what == "member"))
 
 
 def give_role(db: Db, user_id: str, role: str, folder: str, by: str, now: int) -> bool:

@@ -1,0 +1,54 @@
+"""The measuring end: one blocking client of a line protocol, over a Unix socket or through a command's stdin and stdout.
+
+Standard library only, a process of its own, so that what is measured is the other side. Prints one JSON object.
+"""
+
+import json
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+
+def connect(target):
+    """A way to send a line and read one: the same for a socket and for a bridge."""
+    if target[0] == "socket":
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(target[1])
+        return sock.makefile("rwb", buffering=65536)
+    child = subprocess.Popen(target[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    class Pipes:
+        write = staticmethod(child.stdin.write)
+        flush = staticmethod(child.stdin.flush)
+        readline = staticmethod(child.stdout.readline)
+
+    return Pipes
+
+
+def main():
+    order = json.loads(sys.argv[1])
+    begun = time.perf_counter()
+    line = connect(order["target"])
+
+    def ask(message):
+        line.write(message)
+        line.flush()
+        return line.readline()
+
+    for message in order["before"]:
+        ask(message.encode() + b"\n")
+    ready_ms = (time.perf_counter() - begun) * 1000
+    times = []
+    for number in range(order["calls"]):
+        message = order["message"].replace("@ID@", str(number + 100)).encode() + b"\n"
+        start = time.perf_counter_ns()
+        answer = ask(message)
+        times.append(time.perf_counter_ns() - start)
+        if not answer or b'"error"' in answer or b'"isError":true' in answer:
+            sys.exit(f"a call failed: {answer[:300]!r}")
+    print(json.dumps({"ready_ms": ready_ms, "median_us": statistics.median(times) / 1000}))
+
+
+main()

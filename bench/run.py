@@ -1,0 +1,267 @@
+"""`make bench`: every figure beside its bare limit, measured in the same run. Prints a table, writes results.json.
+
+Ratios are to be trusted before absolute times: the machine is shared, its limits are measured with the same load.
+"""
+
+import asyncio
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import limits
+import uvloop
+from measure import HERE, Figure, at_least, at_most, client, within
+
+from gatepost.access.senders import PUBLIC
+from gatepost.app import Gateway
+from gatepost.gate.caller import Caller
+from gatepost.gate.socket import ToolSocket
+from gatepost.messages.inbound import Inbound
+from gatepost.messages.outbound import Outbound
+from gatepost.store import groups, rooms
+from gatepost.store.outbox import NewEffect, add
+from gatepost.store.port import Db
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.daemon import Daemon
+from gatepost.testing.gateway import running_gateway
+
+INITIALIZE = json.dumps(
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "bench", "version": "1"},
+        },
+    }
+)
+
+
+def call(name: str, arguments: dict[str, str]) -> str:
+    """A tools/call line whose id the client fills in."""
+    line = {"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+    return json.dumps(line).replace('"id": 0', '"id": @ID@')
+
+
+class Instant(FakeChannel):
+    """A platform that answers at once and remembers only when."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: dict[str, asyncio.Future[float]] = {}
+        self.count = 0
+
+    async def send(self, address: str, message: Outbound) -> str:
+        self.count += 1
+        future = self.waiting.pop(message.text, None)
+        if future is not None and not future.done():
+            future.set_result(time.perf_counter())
+        return message.key
+
+    def expect(self, text: str) -> "asyncio.Future[float]":
+        future = self.waiting[text] = asyncio.get_running_loop().create_future()
+        return future
+
+
+async def opened(gateway: Gateway, *addresses: str) -> None:
+    """Rooms that anybody may write in."""
+
+    def make(db: Db) -> None:
+        for address in addresses:
+            rooms.add(db, "fake", address, address, False, PUBLIC, gateway.clock.now())
+
+    await gateway.store.write(make)
+
+
+async def heard(gateway: Gateway, text: str, address: str = "fake:room/1", number: int = 0) -> None:
+    inbound = Inbound(
+        address=address, platform_id=f"{text}-{number}", sender="fake:user/1", sender_name="someone", text=text
+    )
+    await gateway.intake.receive("fake", inbound)
+
+
+async def replies(sandbox: str) -> dict[str, float]:
+    """Latencies of a scripted echo, as somebody on the platform sees them."""
+    channel, found = Instant(), {}
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o711)
+        given = {"sandbox__kind": sandbox, "sessions__most_awake": 20}
+        async with running_gateway(Path(folder) / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
+            await opened(gateway, *(f"fake:room/{number}" for number in range(40)))
+            found["cold"] = statistics.median([await _cold(gateway, channel, number) for number in range(30, 35)])
+            found["warm"] = statistics.median(
+                [await _reply(gateway, channel, f"warm {n}", "fake:room/30") for n in range(200)]
+            )
+            found["burst50"] = await _burst(gateway, channel)
+            found["wake20"] = await _wake_twenty(gateway, channel)
+            pids = [live._sandbox.pid for live in gateway.sessions.awake if live._sandbox is not None]
+            found["session_rss"] = statistics.mean(limits.tree_rss_mb(pid) for pid in pids)
+    return found
+
+
+async def _reply(gateway: Gateway, channel: Instant, text: str, address: str) -> float:
+    answered = channel.expect(f"echo: {text}")
+    start = time.perf_counter()
+    await heard(gateway, text, address)
+    return (await asyncio.wait_for(answered, 30) - start) * 1000
+
+
+async def _cold(gateway: Gateway, channel: Instant, number: int) -> float:
+    return await _reply(gateway, channel, f"cold {number}", f"fake:room/{number}")
+
+
+async def _burst(gateway: Gateway, channel: Instant) -> float:
+    """Fifty messages at once to one awake session, until the last is answered."""
+    answers = [channel.expect(f"echo: burst {number}") for number in range(50)]
+    start = time.perf_counter()
+    await asyncio.gather(*(heard(gateway, f"burst {number}", "fake:room/30") for number in range(50)))
+    times = [await asyncio.wait_for(answer, 30) for answer in answers]
+    return max(times) - start
+
+
+async def _wake_twenty(gateway: Gateway, channel: Instant) -> float:
+    """Twenty sleeping sessions at once, until each has given its first reply."""
+    answers = [channel.expect(f"echo: wake {number}") for number in range(20)]
+    start = time.perf_counter()
+    await asyncio.gather(*(heard(gateway, f"wake {number}", f"fake:room/{number}") for number in range(20)))
+    times = [await asyncio.wait_for(answer, 60) for answer in answers]
+    return max(times) - start
+
+
+async def ingest_per_s(count: int = 6000, callers: int = 64) -> float:
+    """Durable acceptance, routed and queued; nobody answers."""
+    channel = Instant()
+    with tempfile.TemporaryDirectory() as folder:
+        given = {"sessions__most_awake": 0}
+        async with running_gateway(Path(folder) / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
+            await opened(gateway, *(f"fake:room/{number}" for number in range(50)))
+            await heard(gateway, "first")
+
+            async def caller(first: int) -> None:
+                for number in range(first, count, callers):
+                    await heard(gateway, "a short message", f"fake:room/{number % 50}", number)
+
+            start = time.perf_counter()
+            await asyncio.gather(*(caller(number) for number in range(callers)))
+            return count / (time.perf_counter() - start)
+
+
+async def deliver_per_s(count: int = 6000, lanes: int = 50) -> float:
+    """From committed rows to an instant channel, every state durable."""
+    channel = Instant()
+    with tempfile.TemporaryDirectory() as folder:
+        async with running_gateway(Path(folder) / "h", {"fake": (channel.kind, channel)}) as gateway:
+
+            def fill(db: Db) -> None:
+                for number in range(count):
+                    new = NewEffect(
+                        key=f"bench/{number}",
+                        op="send",
+                        origin="notice",
+                        instance="fake",
+                        address=f"fake:room/{number % lanes}",
+                        text="a short message",
+                        payload={"text": "a short message"},
+                    )
+                    add(db, new, gateway.clock.now())
+
+            await gateway.store.write(fill)
+            start = time.perf_counter()
+            for number in range(lanes):
+                gateway.bells.room("fake", f"fake:room/{number}")
+            while channel.count < count:
+                await asyncio.sleep(0.002)
+            return count / (time.perf_counter() - start)
+
+
+async def tools(calls: int) -> dict[str, float]:
+    """Round trips through the socket and the gate, and through the bridge."""
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        async with running_gateway(Path(folder) / "h") as gateway:
+            assert await gateway.store.read(groups.get, "home") is not None
+            path = Path(folder) / "t.sock"
+            caller = Caller(folder="home", session_id=None, provider="scripted")
+            socket = ToolSocket(gateway.dispatch, caller, lambda pid: True, None)
+            await socket.open(path)
+            read, effect = call("get_work", {}), call("set_work", {"content": "bench"})
+            direct = await client(["socket", str(path)], [INITIALIZE], read, calls)
+            found["read"] = direct["median_us"]
+            found["effect"] = (await client(["socket", str(path)], [INITIALIZE], effect, calls // 4))["median_us"]
+            bridge = [sys.executable, "-I", "-S", str(_bridge()), "--socket", str(path)]
+            through = [await client(["pipe", *bridge], [INITIALIZE], read, calls // 4) for _ in range(5)]
+            found["bridge"] = statistics.median(each["median_us"] for each in through)
+            found["bridge_ready"] = statistics.median(each["ready_ms"] for each in through)
+            await socket.close()
+    return found
+
+
+def _bridge() -> Path:
+    return HERE.parent / "src" / "gatepost" / "inside" / "bridge.py"
+
+
+async def idle_rss_mb() -> float:
+    """The daemon, with its web page, after one answered message, at rest."""
+    with tempfile.TemporaryDirectory() as folder:
+        loop = asyncio.get_running_loop()
+        daemon = Daemon(Path(folder) / "h", sandbox_kind="process")
+        await loop.run_in_executor(None, daemon.start)
+        try:
+            await asyncio.sleep(1)
+            return limits.rss_mb(daemon.pid)
+        finally:
+            await loop.run_in_executor(None, daemon.stop)
+
+
+async def figures() -> list[Figure]:
+    echo = await limits.raw_echo_us(4000)
+    commit, rows = limits.commit_us(), limits.rows_per_s()
+    bwrap, python, loaded = limits.bwrap_ms(), limits.python_ms(), limits.loaded_python_ms()
+    bare_rss = limits.python_rss_mb()
+    sandbox = "bubblewrap" if bwrap is not None else "process"
+    reply = await replies(sandbox)
+    tool = await tools(4000)
+    bare_way = (3 * commit + 2 * echo) / 1000
+    version = limits.command_ms([sys.executable, "-m", "gatepost", "--version"])
+    return [
+        at_most("warm_reply_ms", reply["warm"], "ms", bare_way, 5),
+        at_most("cold_reply_ms", reply["cold"], "ms", (bwrap or 0) + loaded, 300),
+        at_most("burst50_s", reply["burst50"], "s", 50 * commit / 1e6, 1),
+        at_most("wake20_s", reply["wake20"], "s", 20 * ((bwrap or 0) + loaded) / 2000, 5),
+        at_least("ingest_per_s", await ingest_per_s(), "/s", rows, 2000),
+        at_least("deliver_per_s", await deliver_per_s(), "/s", rows, 5000),
+        within("tool_call_us", tool["read"], "µs", echo, 4),
+        within("tool_effect_us", tool["effect"], "µs", echo, 15),
+        within("bridge_call_us", tool["bridge"], "µs", echo, 6),
+        at_most("bridge_ready_ms", tool["bridge_ready"], "ms", python, 40),
+        at_most("idle_rss_mb", await idle_rss_mb(), "MB", bare_rss, 90),
+        at_most("session_rss_mb", reply["session_rss"], "MB", bare_rss, 60),
+        at_most("version_ms", version, "ms", python, 150),
+    ]
+
+
+def table(found: list[Figure]) -> str:
+    head = f"{'figure':<18}{'value':>12} {'unit':<4}{'bare limit':>12}{'ratio':>9}   goal"
+    lines = [head, "-" * len(head)]
+    for each in found:
+        mark = "✓" if each.reached else "✗ not reached"
+        lines.append(
+            f"{each.name:<18}{each.value:>12,.2f} {each.unit:<4}{each.limit:>12,.2f}{each.ratio:>9.2f}   {each.goal} {mark}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    found = uvloop.run(figures())
+    print(table(found))
+    (HERE / "results.json").write_text(
+        json.dumps([each.as_json() for each in found], indent=2, ensure_ascii=False) + "\n"
+    )
+
+
+main()

@@ -1,0 +1,274 @@
+"""The app: opens the store, finds the plug-ins, starts the flows, waits, stops. Wiring only.
+
+`Gateway` is everything but the doors (lock, sockets, signals): tests run it on a temporary home. `run` is the daemon.
+"""
+
+import asyncio
+import hashlib
+import os
+import signal
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvloop
+from starlette.applications import Starlette
+
+from gatepost import __version__
+from gatepost.channels.contract import CHANNELS, Channel, ChannelKind, Surroundings
+from gatepost.channels.hub import Hub
+from gatepost.core import ids, lock, log, registry, settings
+from gatepost.core.bells import Bells
+from gatepost.core.clock import Clock, SystemClock, iso
+from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
+from gatepost.core.listen import LISTEN, Listen, control_path, parse
+from gatepost.core.settings import Config, setting
+from gatepost.flow.delivery.outgoing import Reach
+from gatepost.flow.delivery.pump import Pump
+from gatepost.flow.delivery.typing import Typing
+from gatepost.flow.groups import ensure_defaults
+from gatepost.flow.intake.intake import Intake
+from gatepost.flow.listening import listen
+from gatepost.flow.sessions.parts import Parts
+from gatepost.flow.sessions.plan import describe_sandbox, sandbox_uid
+from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
+from gatepost.flow.sessions.wake import Sessions
+from gatepost.gate.dispatch import Around, Dispatch
+from gatepost.sandboxes.contract import SANDBOXES
+from gatepost.serve.control.api import ApiParts, make_api
+from gatepost.serve.control.contract import Office
+from gatepost.serve.http import Server, bind, bound
+from gatepost.serve.web.login import new_address
+from gatepost.serve.web.site import SiteParts, make_site
+from gatepost.store.migrate import migrate
+from gatepost.store.writer import SqliteStore
+from gatepost.tools.contract import TOOLS
+
+CHANNELS_ON = setting(
+    "channels.on", (), help="Channels to run besides web and terminal: a name, or instance=name for a second one."
+)
+STOP_S = 10.0
+
+_log = log.get("app")
+
+
+def load_plugins(home: Home) -> None:
+    """The package's own, then the home's. A second thing of the same name stops the start."""
+    for kind in ("channels", "tools", "sandboxes"):
+        registry.load_package(f"gatepost.{kind}")
+        registry.load_folder(home.plugins / kind, kind)
+
+
+def sandbox_prefix(home: Home) -> str:
+    """What this home's sandboxes are named by, so that two gateways on one machine never end each other's."""
+    return "gatepost-" + hashlib.sha256(str(home.path).encode()).hexdigest()[:8]
+
+
+class Gateway:
+    """Channels in, agents in the middle, channels out. `running()` is its whole life."""
+
+    def __init__(
+        self,
+        home: Home,
+        config: Config,
+        clock: Clock,
+        extra: Mapping[str, tuple[ChannelKind, Channel]] | None = None,
+    ) -> None:
+        self.home, self.config, self.clock = home, config, clock
+        self.owner = ids.new("run")
+        self.bells = Bells()
+        migrate(home.store, clock)
+        self.store = SqliteStore(home.store)
+        self.kinds: dict[str, ChannelKind] = {}
+        self.channels: dict[str, Channel] = {}
+        for instance, kind in _instances(config):
+            self.kinds[instance] = kind
+            self.channels[instance] = kind.make(Surroundings(instance=instance, config=config, clock=clock))
+        for instance, (kind, channel) in (extra or {}).items():
+            self.kinds[instance], self.channels[instance] = kind, channel
+        self.reach = Reach(self.kinds)
+        self.dispatch = Dispatch(
+            TOOLS,
+            Around(store=self.store, clock=clock, config=config, home=home, bells=self.bells, reach=self.reach),
+        )
+        self.typing = Typing(self.channels, self.reach)
+        self.pump = Pump(self.store, clock, config, self.channels, self.reach, self.bells, self.owner)
+        self.files = ThreadPoolExecutor(4, thread_name_prefix="mailbox")
+        self.sessions = Sessions(
+            Parts(
+                home=home,
+                config=config,
+                store=self.store,
+                clock=clock,
+                bells=self.bells,
+                dispatch=self.dispatch,
+                reach=self.reach,
+                typing=self.typing,
+                owner=self.owner,
+                files=self.files,
+            )
+        )
+        self.pump.on_sent(self.typing.delivered)
+        self.intake = Intake(self.store, clock, config, self.bells, self.reach, home, self.sessions.stop)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Gateway"]:
+        """Settle what the last run left, then run every flow until the block is left."""
+        await ensure_defaults(self.store, self.home, self.clock, sandbox_uid(self.config))
+        sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], sandbox_prefix(self.home))
+        await continue_turns(self.store, self.clock, self.sessions.parts.policy)
+        self.flows = asyncio.create_task(self._flows())
+        try:
+            yield self
+        finally:
+            await self._stop()
+
+    async def _flows(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for flow in (self.dispatch.run(), self.pump.run(), self.typing.run(), self.sessions.run()):
+                tasks.create_task(flow)
+            for instance, channel in self.channels.items():
+                tasks.create_task(listen(instance, channel, self.intake))
+
+    async def _stop(self) -> None:
+        await self.sessions.stop_all("the gateway was stopped")
+        self.flows.cancel()
+        await asyncio.wait({self.flows}, timeout=STOP_S / 2)
+        self.files.shutdown(wait=False)
+        self.store.close()
+        if self.flows.done() and not self.flows.cancelled() and (error := self.flows.exception()) is not None:
+            raise error
+
+
+def _instances(config: Config) -> list[tuple[str, ChannelKind]]:
+    chosen = [(name, kind) for name, kind in CHANNELS.items() if kind.always]
+    for entry in config[CHANNELS_ON]:
+        instance, _, name = entry.rpartition("=")
+        kind = CHANNELS.get(name)
+        if kind is None:
+            raise SetupError(f"channels.on: there is no channel {name!r}; there are: {', '.join(CHANNELS)}")
+        chosen.append((instance or name, kind))
+    return chosen
+
+
+class Daemon:
+    """The doors of a gateway: its lock, its sockets, its signals."""
+
+    def __init__(self, home: Home, config: Config, held: lock.Lock) -> None:
+        self.home, self.config, self.lock = home, config, held
+        self.clock = SystemClock()
+        self.started_at = self.clock.now()
+        self.stopping = asyncio.Event()
+        self._signals = 0
+
+    async def serve(self) -> None:
+        """Bind, run every flow, say that we are ready, wait for the word, stop in good order."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._signalled)
+        wished = parse(self.config[LISTEN])
+        control = control_path(self.home, self.config)
+        web_socket = bind(wished)
+        self.listen = bound(wished, web_socket)
+        control_socket = bind(Listen(kind="unix", path=control))
+        self.gateway = Gateway(self.home, self.config, self.clock)
+        async with self.gateway.running():
+            servers = [Server(self._api(), control_socket), Server(self._site(), web_socket)]
+            tasks = [asyncio.create_task(server.run()) for server in servers]
+            self.lock.publish(listen=str(self.listen), control=str(control))
+            print(f"gatepost is ready at {await self.new_login()}", flush=True)  # noqa: T201  the one line of `up`
+            await self._until_stopped(tasks)
+            for server in servers:
+                server.stop()
+            await asyncio.wait(tasks, timeout=STOP_S / 4)
+
+    async def _until_stopped(self, tasks: list[asyncio.Task[None]]) -> None:
+        """A word from outside, or a flow that broke: `running` raises what it was."""
+        waiting = asyncio.create_task(self.stopping.wait())
+        await asyncio.wait({waiting, self.gateway.flows, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        self.stopping.set()
+
+    def _signalled(self) -> None:
+        self._signals += 1
+        if self._signals > 1:
+            os._exit(1)  # the kernel lets go of the lock, and sandboxes end with us
+        self.stopping.set()
+
+    def _api(self) -> Starlette:
+        gateway = self.gateway
+        office = Office(
+            home=self.home,
+            store=gateway.store,
+            clock=self.clock,
+            config=self.config,
+            bells=gateway.bells,
+            dispatch=gateway.dispatch,
+            stop_session=gateway.sessions.stop,
+        )
+        return make_api(
+            ApiParts(
+                office=office,
+                terminal=_hub(gateway, "terminal"),
+                status=self.status,
+                shutdown=self.stopping.set,
+                new_login=self.new_login,
+                stopping=self.stopping,
+            )
+        )
+
+    def _site(self) -> Starlette:
+        gateway = self.gateway
+        return make_site(
+            SiteParts(
+                store=gateway.store,
+                clock=self.clock,
+                config=self.config,
+                home=self.home,
+                channel=_hub(gateway, "web"),
+                stopping=self.stopping,
+                listen=self.listen,
+            )
+        )
+
+    async def new_login(self) -> str:
+        """A one-time address that signs its opener in as the owner."""
+        return await new_address(self.gateway.store, self.clock, _hub(self.gateway, "web"), self.listen.url)
+
+    def status(self) -> dict[str, Any]:
+        gateway = self.gateway
+        name, why = describe_sandbox(self.config)
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "started_at": iso(self.started_at),
+            "listen": str(self.listen),
+            "home": str(self.home.path),
+            "sandbox": name,
+            "sandbox_note": why,
+            "channels": sorted(gateway.channels),
+            "sessions_awake": len(gateway.sessions.awake),
+            "sessions_waiting": gateway.sessions.waiting,
+        }
+
+
+def _hub(gateway: Gateway, name: str) -> Hub:
+    channel = gateway.channels[name]
+    assert isinstance(channel, Hub)
+    return channel
+
+
+def run(home: Home, given: Mapping[str, Any]) -> int:
+    """`gatepost up`."""
+    home.prepare()
+    with lock.take(home) as held:
+        load_plugins(home)
+        config = settings.load(home, given=given)
+        log.configure(home, config)
+        try:
+            uvloop.run(Daemon(home, config, held).serve())
+        finally:
+            log.close()
+    return 0

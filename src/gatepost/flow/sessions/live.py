@@ -1,0 +1,220 @@
+"""One awake session: its sockets, its sandbox, its mailbox, and the end of it.
+
+When the sandbox ends, for whatever reason, the ledger decides what becomes of its turn.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar, TypeVarTuple
+
+from gatepost.core import log
+from gatepost.core.errors import GatepostError
+from gatepost.core.home import Home
+from gatepost.core.untrusted import open_root
+from gatepost.flow.sessions import plan, projection, settle
+from gatepost.flow.sessions.line import Line, bind_private
+from gatepost.flow.sessions.parts import WINDOW, Parts
+from gatepost.flow.sessions.talk import Talk
+from gatepost.flow.sessions.watch import Facts
+from gatepost.gate.caller import Caller
+from gatepost.gate.socket import ToolSocket
+from gatepost.mailbox import wire
+from gatepost.mailbox.inbound import Locked
+from gatepost.sandboxes.contract import Sandbox
+from gatepost.store import destinations, inbox, turns
+from gatepost.store.groups import Group
+from gatepost.store.sessions import Session
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+GRACE_S = 2.0  # between a friendly word and the end
+
+_log = log.get("sessions")
+
+
+class Live:
+    def __init__(self, parts: Parts, session: Session, group: Group, provider: str) -> None:
+        self.parts, self.session, self.group, self.provider = parts, session, group, provider
+        self.talk = Talk(parts, session, group, provider, self._say, self._project)
+        self._started_at = self.talk.heard_at
+        self._line: Line | None = None
+        self._tools: ToolSocket | None = None
+        self._sandbox: Sandbox | None = None
+        self._unseen = asyncio.Event()
+        self._opened = asyncio.Event()
+        self._projecting = asyncio.Lock()
+        self.ending = ""  # why we asked it to end; '' means: it was not asked
+        self._stopped = False  # a person ended it: nothing is tried again
+        self._blameless = False  # the gateway goes down: nothing is counted against its messages
+
+    # What the supervisor asks.
+
+    @property
+    def busy(self) -> bool:
+        return self.talk.turn is not None
+
+    @property
+    def idle_since(self) -> int:
+        return self.talk.active_at
+
+    def facts(self, now: int, wanted: bool) -> Facts:
+        turn = self.talk.turn
+        return Facts(
+            now=now,
+            started_at=self._started_at,
+            heard_at=self.talk.heard_at,
+            active_at=self.talk.active_at,
+            turn_since=turn.started_at if turn else None,
+            tool_timeout=self.talk.tool_timeout,
+            wanted=wanted,
+        )
+
+    def ring(self) -> None:
+        """Something is queued for this session."""
+        self._unseen.set()
+
+    def tools_changed(self) -> None:
+        if self._tools is not None:
+            self._tools.tools_changed()
+
+    async def rest(self, reason: str) -> None:
+        """End it in good order: the runner is asked, then its sandbox is ended."""
+        self._begin_ending(reason)
+        self._say(wire.Close(reason=reason))
+        await asyncio.sleep(GRACE_S)
+        self.kill(reason)
+
+    def kill(self, reason: str, *, stopped: bool = False, blameless: bool = False) -> None:
+        """End it now: no further call is answered, and whatever runs inside is gone."""
+        self._begin_ending(reason)
+        self._stopped = self._stopped or stopped
+        self._blameless = self._blameless or blameless
+        if self._tools is not None:
+            self._tools.revoke()
+        if self._sandbox is not None:
+            self._sandbox.kill()
+
+    def _begin_ending(self, reason: str) -> None:
+        self.ending = self.ending or reason
+        self.talk.open = False
+
+    # Its life.
+
+    async def run(self) -> None:
+        """From the first socket to the last row. Raises Unavailable if no sandbox could be started."""
+        parts, session = self.parts, self.session
+        name, kind = plan.choose_sandbox(parts.config, self.group, self.provider)
+        await self._off_loop(plan.prepare_folders, parts.home, parts.config, self.group, session.id)
+        await self._project()
+        layout = plan.plan_for(parts.home, parts.config, self.group, session.id, provider=self.provider)
+        folder = parts.home.sockets_of(session.id)
+        tools = ToolSocket(
+            parts.dispatch,
+            Caller(folder=session.folder, session_id=session.id, provider=self.provider),
+            self._owns,
+            self.talk.submit_turn,
+        )
+        try:
+            await tools.open(folder / "router.sock", 0o600, layout.uid)
+            listener = bind_private(folder / "runner.sock", layout.uid)
+            self._tools = tools
+            self._sandbox = await kind.start(layout)
+            # Served only now: who connects is held against the sandbox that was started.
+            server = await asyncio.get_running_loop().create_unix_server(lambda: Line(self._admit), sock=listener)
+            _log.info("awake", session=session.id, folder=session.folder, provider=self.provider, sandbox=name)
+            if self.ending:  # asked to end while it was starting
+                self._sandbox.kill()
+            await self._serve(self._sandbox)
+            server.close()
+        finally:
+            if self._sandbox is not None:
+                self._sandbox.kill()
+            await tools.close()
+            await self._off_loop(_remove_sockets, parts.home, session.id)
+
+    async def _serve(self, sandbox: Sandbox) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            listening = tasks.create_task(self._listen())
+            looking = tasks.create_task(self._look())
+            code = await sandbox.wait()
+            if self._line is not None:
+                await asyncio.wait({listening}, timeout=GRACE_S)  # what it said with its last breath
+            listening.cancel()
+            looking.cancel()
+        await self._ended(code)
+
+    def _admit(self, line: Line, pid: int) -> bool:
+        """One connection, of a process that lives in this sandbox."""
+        if self._line is not None or not self._owns(pid):
+            return False
+        self._line = line
+        self._opened.set()
+        return True
+
+    def _owns(self, pid: int) -> bool:
+        return self._sandbox is not None and self._sandbox.owns(pid)
+
+    async def _listen(self) -> None:
+        await self._opened.wait()
+        assert self._line is not None
+        while frames := await self._line.frames():
+            await self.talk.hear(frames)
+        if self._line.fault:
+            _log.warning("the runner said what it may not", session=self.session.id, fault=self._line.fault)
+        if not self.ending and self._sandbox is not None:
+            self._sandbox.kill()  # a runner that has left its line is of no use; the ledger settles what it had
+
+    async def _look(self) -> None:
+        """Project what is queued and ring; also without a bell every now and then."""
+        while True:
+            await self._unseen.wait()
+            self._unseen.clear()
+            await self._project()
+            self._say(wire.Bell())
+
+    async def _project(self) -> None:
+        try:
+            async with self._projecting:
+                pairs = await self.parts.store.read(inbox.to_project, self.session.id, self.parts.config[WINDOW])
+                known = await self.parts.store.read(destinations.of, self.session.folder)
+                rebuilt = await self._off_loop(projection.project, self.parts.home, self.session, pairs, known)
+        except Locked:
+            _log.warning("inbound.db is kept locked from inside; ended", session=self.session.id)
+            return self.kill("the sandbox kept its mailbox locked")
+        if rebuilt:
+            _log.warning("inbound.db was corrupt and was made again", session=self.session.id)
+        return None
+
+    async def _off_loop(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self.parts.files, fn, *args)
+
+    def _say(self, frame: wire.Frame) -> None:
+        if self._line is not None:
+            self._line.send(frame)
+
+    # Its end.
+
+    async def _ended(self, code: int) -> None:
+        """The sandbox is gone: settle what it left. Asked to end or not, an open turn did not end by itself."""
+        turn = await self.parts.store.read(turns.open_of, self.session.id)
+        reason = self.ending or _how(code)
+        _log.info("asleep", session=self.session.id, reason=reason, code=code)
+        if turn is not None and turn.state in ("claimed", "begun"):
+            if not self._stopped:
+                await settle.break_off(self.parts, self.session, turn, reason, blame=not self._blameless)
+        elif not self.ending and not self.talk.claimed:
+            await settle.not_woken(self.parts, self.session, reason)
+        self.talk.turn_over()
+
+
+def _how(code: int) -> str:
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+    return f"the agent's sandbox {how}"
+
+
+def _remove_sockets(home: Home, session_id: str) -> None:
+    folder = home.sockets_of(session_id)
+    with suppress(FileNotFoundError, GatepostError), open_root(folder.parent) as root:
+        root.remove_tree(folder.name)

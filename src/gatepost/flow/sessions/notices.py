@@ -1,0 +1,22 @@
+"""What people are told when a message could not be answered. Plain words, no internals, always a way on."""
+
+_BY_CLASS = {
+    "auth": "the agent's account was not accepted. Whoever runs this gateway needs to renew its key.",
+    "quota": "the agent's account has no quota left. Whoever runs this gateway can raise it; some come back alone.",
+}
+
+
+def failed(reason: str, error_class: str, count: int) -> str:
+    """One notice for a turn, however many messages were in it."""
+    what = "your message" if count <= 1 else f"{count} messages"
+    why = _BY_CLASS.get(error_class, _plain(reason))
+    again = "" if error_class in _BY_CLASS else " You can send it again."
+    return f"Sorry, I could not answer {what}: {why}{again}"
+
+
+def _plain(reason: str) -> str:
+    sentence = reason.strip().splitlines()[0][:300] if reason.strip() else "the agent did not finish"
+    return sentence if sentence.endswith((".", "!", "?")) else sentence + "."
+
+
+STOPPED = "Stopped."

@@ -1,0 +1,59 @@
+"""What the flow of sessions works with: given once by the app, shared by every awake session."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from gatepost.core.bells import Bells
+from gatepost.core.clock import Clock, seconds
+from gatepost.core.home import Home
+from gatepost.core.registry import Registry
+from gatepost.core.settings import Config, setting
+from gatepost.flow.delivery.outgoing import Reach
+from gatepost.flow.delivery.typing import Typing
+from gatepost.flow.sessions.watch import Patience
+from gatepost.gate.dispatch import Dispatch
+from gatepost.sandboxes.contract import SANDBOXES, SandboxKind
+from gatepost.store.port import Store
+from gatepost.store.turns import Policy
+
+PROVIDER = setting("sessions.provider", "demo", help="The provider of groups that name none.")
+MOST_AWAKE = setting("sessions.most_awake", 8, help="How many sandboxes may be awake at once.")
+IDLE_S = setting("sessions.idle_s", 300.0, help="A sandbox with nothing to do is stopped after this many seconds.")
+SILENCE_S = setting("sessions.silence_s", 60.0, help="A runner with work that is silent for this long is ended.")
+TURN_S = setting("sessions.turn_s", 3600.0, help="The longest that one turn may take, in seconds.")
+BATCH = setting("sessions.batch", 20, help="How many waiting messages go into one turn at most.")
+TRIES = setting("sessions.tries", 5, help="How often a turn is tried again that broke before the provider had it.")
+RETRY_S = setting("sessions.retry_s", 5.0, help="The first wait before a broken turn is tried again; then it doubles.")
+LOOK_S = setting("sessions.look_s", 2.0, help="How often to look for work that no bell was heard for.")
+WINDOW = setting("sessions.window", 10, help="How many observed messages a turn is shown at most.")
+MOST_RESULTS = setting("sessions.most_results", 500, help="A turn that says more than this many messages is ended.")
+
+LEASE = 60_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    home: Home
+    config: Config
+    store: Store
+    clock: Clock
+    bells: Bells
+    dispatch: Dispatch
+    reach: Reach
+    typing: Typing
+    owner: str  # this run of the daemon
+    files: ThreadPoolExecutor  # mailbox files are never touched on the loop or on the store's writer thread
+    sandboxes: Registry[Callable[[Config], SandboxKind]] = field(default_factory=lambda: SANDBOXES)
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(most_tries=self.config[TRIES], base=seconds(self.config[RETRY_S]))
+
+    @property
+    def patience(self) -> Patience:
+        return Patience(
+            silence=seconds(self.config[SILENCE_S]),
+            idle=seconds(self.config[IDLE_S]),
+            turn=seconds(self.config[TURN_S]),
+        )

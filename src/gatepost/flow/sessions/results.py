@@ -1,0 +1,110 @@
+"""From what a runner hands over to rows of the ledger: one function on a transaction, judged by the ledger alone."""
+
+from dataclasses import dataclass
+
+from gatepost.flow.delivery.outgoing import Reach, Say, say
+from gatepost.mailbox import wire
+from gatepost.messages.outbound import File
+from gatepost.store import destinations, outbox, turns
+from gatepost.store.outbox import Effect, NewEffect
+from gatepost.store.port import Db
+from gatepost.store.turns import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of the results: an answer for each, and the rooms to ring."""
+
+    answers: tuple[wire.Done, ...]
+    rooms: tuple[tuple[str, str], ...]
+
+
+def take_results(
+    db: Db, reach: Reach, session_id: str, results: list[tuple[wire.Result, tuple[File, ...]]], most: int, now: int
+) -> Taken:
+    """Put results on their way. Idempotent: the key is (turn, attempt, part). What an old epoch or another session
+    says is not believed; what is over the limit is not taken."""
+    answers: list[wire.Done] = []
+    rooms: set[tuple[str, str]] = set()
+    for frame, files in results:
+        turn = turns.get(db, frame.turn)
+        if turn is None or turn.session_id != session_id or turn.epoch != frame.epoch:
+            answers.append(wire.Done(id=frame.id, ok=False, error="this turn is not yours"))
+        elif turn.ended_at is not None and outbox.by_key(db, _key(frame)) is None:
+            answers.append(wire.Done(id=frame.id, ok=False, error="this turn has ended"))
+        elif frame.part >= most:
+            answers.append(wire.Done(id=frame.id, ok=False, error=f"a turn may say {most} messages at most"))
+        else:
+            answer, effects = _take(db, reach, turn, frame, files, now)
+            answers.append(answer)
+            rooms.update((effect.instance, effect.address) for effect in effects)
+    return Taken(tuple(answers), tuple(rooms))
+
+
+def _key(frame: wire.Result) -> str:
+    return f"{frame.turn}/{frame.attempt}/{frame.part}"
+
+
+def _take(
+    db: Db, reach: Reach, turn: Turn, frame: wire.Result, files: tuple[File, ...], now: int
+) -> tuple[wire.Done, list[Effect]]:
+    where = (turn.instance, turn.address, turn.thread)
+    if frame.to:
+        found = destinations.get(db, turn.folder, frame.to)
+        if found is None or found.kind != "room":
+            known = ", ".join(each.name for each in destinations.of(db, turn.folder) if each.kind == "room")
+            hint = f"no destination is named {frame.to!r}; there are: {known or 'none'}"
+            return wire.Done(id=frame.id, error=hint), []
+        where = (found.instance, found.address, found.thread)
+    effects = say(
+        db,
+        reach,
+        Say(
+            key=_key(frame),
+            origin="result",
+            instance=where[0],
+            address=where[1],
+            thread=where[2],
+            text=frame.text,
+            folder=turn.folder,
+            session_id=turn.session_id,
+            turn_id=turn.id,
+            attempt=frame.attempt,
+            reply_to_id=None,
+            in_reply_to=frame.in_reply_to,
+            files=files,
+        ),
+        now,
+    )
+    return wire.Done(id=frame.id, seq=effects[0].seq if effects else 0), effects
+
+
+def show_status(db: Db, turn_id: str, epoch: int, text: str, number: int, now: int) -> tuple[str, str] | None:
+    """An interim line: the first is a message, later ones edit it in place, and one that was not shown yet gives way to
+    the newer. The room to ring, None if the turn is over."""
+    turn = turns.get(db, turn_id)
+    if turn is None or turn.epoch != epoch or turn.ended_at is not None:
+        return None
+    first = outbox.by_key(db, f"{turn_id}/status")
+    if first is not None:
+        outbox.give_way(db, turn_id, "status", now)
+    outbox.add(
+        db,
+        NewEffect(
+            key=f"{turn_id}/status" if first is None else f"{turn_id}/status/{number}",
+            op="send" if first is None else "edit",
+            origin="status",
+            instance=turn.instance,
+            address=turn.address,
+            thread=turn.thread,
+            text=text,
+            payload={"text": text},
+            folder=turn.folder,
+            session_id=turn.session_id,
+            turn_id=turn_id,
+            attempt=turn.attempt,
+            target_id=None if first is None else first.message_id,
+        ),
+        now,
+    )
+    return turn.instance, turn.address

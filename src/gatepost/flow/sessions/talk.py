@@ -1,0 +1,240 @@
+"""What a runner says on its line, and what it is answered.
+
+The runner is not believed: each claim, result and end of a turn is a question to the ledger, which answers by session,
+turn and epoch.
+"""
+
+import asyncio
+import json
+import mimetypes
+from collections.abc import Awaitable, Callable
+
+from gatepost.core import log
+from gatepost.core.clock import seconds
+from gatepost.core.untrusted import open_root
+from gatepost.flow.sessions import plan, results, settle
+from gatepost.flow.sessions.parts import BATCH, LEASE, MOST_RESULTS, Parts
+from gatepost.mailbox import wire
+from gatepost.messages.outbound import Feature, File
+from gatepost.store import sessions, turns
+from gatepost.store.groups import Group
+from gatepost.store.sessions import Session
+from gatepost.store.turns import Claim, Turn
+
+LARGEST_FILE = 100 * 1024 * 1024
+
+_log = log.get("sessions")
+
+
+class Talk:
+    """The conversation with one runner. `say` puts a frame on its line; `project` brings its inbound.db up to date."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        session: Session,
+        group: Group,
+        provider: str,
+        say: Callable[[wire.Frame], None],
+        project: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.parts, self.session, self.group, self.provider = parts, session, group, provider
+        self._say, self._project = say, project
+        self.heard_at = self.active_at = self._renewed_at = parts.clock.now()
+        self.turn: Turn | None = None
+        self.tool_timeout = 0
+        self.claimed = False  # it has come as far as to ask for work and get some
+        self.open = True  # False: it is being ended, and gets nothing new
+        self._statuses = 0
+
+    async def hear(self, frames: list[wire.FromRunner]) -> None:
+        self.heard_at = self.parts.clock.now()
+        said: list[wire.Result] = []
+        for frame in frames:
+            if isinstance(frame, wire.Result):
+                said.append(frame)
+                continue
+            if said:
+                await self._take_results(said)
+                said = []
+            await self._answer(frame)
+        if said:
+            await self._take_results(said)
+
+    async def _answer(self, frame: wire.FromRunner) -> None:
+        match frame:
+            case wire.Hello():
+                await self._welcome()
+            case wire.Claim():
+                await self._claim(frame)
+            case wire.Begun():
+                ok = self._is_own(frame.turn) and await self.parts.store.write(
+                    turns.begin, frame.turn, frame.epoch, tuple(frame.rows), self.parts.clock.now()
+                )
+                self._say(wire.Done(id=frame.id, ok=ok))
+            case wire.Started():
+                if self._is_own(frame.turn):
+                    await self.parts.store.write(
+                        turns.name_conversation, frame.turn, frame.epoch, frame.conversation, self.parts.clock.now()
+                    )
+            case wire.Status():
+                await self._show_status(frame)
+            case wire.Submit():
+                self._say(await self._submit(frame))
+            case wire.Ping():
+                await self._pinged(frame)
+            case wire.Trouble():
+                _log.warning("trouble inside", session=self.session.id, what=frame.what, why=frame.why[:500])
+                if frame.what == "inbound":
+                    await self._project()
+                    self._say(wire.Bell())
+            case _:
+                pass  # events of the timeline: information only
+
+    def _is_own(self, turn_id: str) -> bool:
+        return self.turn is not None and self.turn.id == turn_id
+
+    async def _welcome(self) -> None:
+        session, config = self.session, self.parts.config
+        conversation = await self.parts.store.read(sessions.conversation, session.id, self.provider)
+        self._say(
+            wire.Welcome(
+                session=session.id,
+                folder=session.folder,
+                name=self.group.name,
+                provider=self.provider,
+                model=self.group.model,
+                conversation=conversation,
+                timezone=config[plan.TIMEZONE],
+                batch=config[BATCH],
+                spans_rooms=session.mode == "agent-shared",
+                options=self.group.options,
+            )
+        )
+        self._say(wire.Bell())
+
+    async def _claim(self, frame: wire.Claim) -> None:
+        now, most = self.parts.clock.now(), self.parts.config[BATCH]
+        claim: Claim | None = None
+        if not self.open:
+            pass
+        elif frame.turn and self._is_own(frame.turn):
+            claim = await self.parts.store.write(
+                turns.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False
+            )
+        elif not frame.turn:
+            claim = await self.parts.store.write(
+                turns.claim, self.session.id, self.provider, self.parts.owner, now, LEASE, most, durable=False
+            )
+        if claim is None:
+            return self._say(wire.Claimed(id=frame.id))
+        if not set(claim.rows) <= set(frame.rows):
+            await self._project()
+        self.turn, self.claimed, self.active_at = claim.turn, True, now
+        self.parts.typing.start(claim.turn.instance, claim.turn.address, claim.turn.thread)
+        conversation = claim.turn.conversation or await self.parts.store.read(
+            sessions.conversation, self.session.id, self.provider
+        )
+        return self._say(
+            wire.Claimed(
+                id=frame.id,
+                rows=list(claim.rows),
+                turn=claim.turn.id,
+                epoch=claim.turn.epoch,
+                attempt=claim.turn.attempt,
+                conversation=conversation,
+                continued=claim.continued,
+            )
+        )
+
+    async def _take_results(self, frames: list[wire.Result]) -> None:
+        now = self.parts.clock.now()
+        self.active_at = now
+        given = [(frame, await self._files(frame)) for frame in frames]
+        most = self.parts.config[MOST_RESULTS]
+        taken = await self.parts.store.write(results.take_results, self.parts.reach, self.session.id, given, most, now)
+        for instance, address in taken.rooms:
+            self.parts.bells.room(instance, address)
+        for answer in taken.answers:
+            self._say(answer)
+
+    async def _files(self, frame: wire.Result) -> tuple[File, ...]:
+        if not frame.files:
+            return ()
+        key = f"{frame.turn}-{frame.attempt}-{frame.part}"
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.parts.files, _copy_files, self.parts, self.session.id, key, frame.files)
+
+    async def _show_status(self, frame: wire.Status) -> None:
+        if self.turn is None or Feature.EDIT not in self.parts.reach.features(self.turn.instance):
+            return
+        self._statuses += 1
+        room = await self.parts.store.write(
+            results.show_status, frame.turn, frame.epoch, frame.text, self._statuses, self.parts.clock.now()
+        )
+        if room is not None:
+            self.parts.bells.room(*room)
+
+    async def _pinged(self, frame: wire.Ping) -> None:
+        now = self.heard_at
+        self.tool_timeout = seconds(min(frame.tool_timeout, 3600.0)) if frame.tool else 0
+        if self.turn is not None and now - self._renewed_at > LEASE // 3:
+            self._renewed_at = now
+            await self.parts.store.write(turns.renew, self.turn.id, self.turn.epoch, now, LEASE, durable=False)
+
+    async def submit_turn(self, session_id: str, params: dict[str, object]) -> dict[str, object]:
+        """The same by JSON-RPC on router.sock, for other agent loops."""
+        frame = wire.Submit(
+            id=0,
+            turn=str(params.get("turn_id", "")),
+            epoch=self.turn.epoch if self.turn else 0,
+            status=str(params.get("status", "success")),
+            error=str(params.get("error", "")),
+            conversation=str(params.get("session_id", "")),
+        )
+        text = str(params.get("result") or "")
+        if text and self._is_own(frame.turn) and self.turn is not None:
+            await self._take_results(
+                [wire.Result(id=0, turn=frame.turn, epoch=frame.epoch, attempt=self.turn.attempt, part=0, text=text)]
+            )
+        done = await self._submit(frame)
+        return {"ok": done.ok}
+
+    async def _submit(self, frame: wire.Submit) -> wire.Done:
+        """The turn's end. Said twice, it is done once."""
+        if not self._is_own(frame.turn) or self.turn is None:
+            ended = await self.parts.store.read(turns.get, frame.turn)
+            known = ended is not None and ended.session_id == self.session.id and ended.ended_at is not None
+            return wire.Done(id=frame.id, ok=known)
+        now, turn = self.parts.clock.now(), self.turn
+        if frame.conversation and frame.conversation != turn.conversation:
+            await self.parts.store.write(turns.name_conversation, turn.id, turn.epoch, frame.conversation, now)
+        if frame.status == "success":
+            usage = json.dumps(frame.usage)[:10_000]
+            await self.parts.store.write(turns.finish, turn.id, turn.epoch, usage, now)
+        else:
+            wait = seconds(frame.retry_after) if frame.retry_after is not None else None
+            reason = frame.error or "the agent failed"
+            await settle.break_off(self.parts, self.session, turn, reason, error_class=frame.error_class, wait=wait)
+        self.turn_over()
+        return wire.Done(id=frame.id)
+
+    def turn_over(self) -> None:
+        if self.turn is not None:
+            self.parts.typing.stop(self.turn.instance, self.turn.address, self.turn.thread)
+        self.turn, self.tool_timeout, self._statuses = None, 0, 0
+        self.active_at = self.parts.clock.now()
+
+
+def _copy_files(parts: Parts, session_id: str, key: str, names: list[str]) -> tuple[File, ...]:
+    """The delivery's own copies: what the sandbox does to its files afterwards does not matter."""
+    target = parts.home.media / "out" / key
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    copied = []
+    with open_root(parts.home.session(session_id)) as root:
+        for number, name in enumerate(names):
+            plain = name.rsplit("/", 1)[-1]
+            size = root.copy_out(f"out/files/{key}/{plain}", target / str(number), LARGEST_FILE)
+            mime = mimetypes.guess_type(plain)[0] or "application/octet-stream"
+            copied.append(File(name=plain, mime=mime, path=str(target / str(number)), size=size))
+    return tuple(copied)

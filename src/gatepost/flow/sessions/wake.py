@@ -1,0 +1,205 @@
+"""Sessions: wakes those that have work, within the places there are, watches them, and lets them rest.
+
+A bell wakes at once; a look every few seconds finds what no bell was heard for, retries that are due, and turns to be
+continued. Rows that wait here are looked at, so they are never overdue.
+"""
+
+import asyncio
+
+from gatepost.core import log
+from gatepost.core.clock import SECOND
+from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.flow.sessions import settle
+from gatepost.flow.sessions.live import Live
+from gatepost.flow.sessions.parts import LOOK_S, MOST_AWAKE, PROVIDER, Parts
+from gatepost.flow.sessions.slots import Slots
+from gatepost.flow.sessions.watch import Verdict, judge
+from gatepost.store import groups, inbox, sessions
+from gatepost.store.port import Db
+
+LOOKED_AT = 30 * SECOND
+
+_log = log.get("sessions")
+
+
+class Sessions:
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self._slots = Slots(parts.config[MOST_AWAKE])
+        self._live: dict[str, Live] = {}
+        self._folders: dict[str, str] = {}
+        self._wanted: set[str] = set()
+        self._bell = asyncio.Event()
+        self._tasks: asyncio.TaskGroup | None = None
+        parts.bells.on_session(self.want)
+        parts.bells.on_tools(self._tools_changed)
+
+    @property
+    def awake(self) -> list[Live]:
+        return list(self._live.values())
+
+    @property
+    def waiting(self) -> int:
+        return self._slots.waiting
+
+    def want(self, session_id: str) -> None:
+        """A session has work."""
+        live = self._live.get(session_id)
+        if live is not None and not live.ending:
+            live.ring()
+            return
+        self._wanted.add(session_id)
+        self._bell.set()
+
+    async def run(self) -> None:
+        """Until cancelled; then every sandbox is ended and its turn settled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                tasks.create_task(self._watch())
+                tasks.create_task(self._look())
+                while True:
+                    await self._bell.wait()
+                    self._bell.clear()
+                    await self._admit()
+        finally:
+            self._tasks = None
+
+    async def stop_all(self, reason: str) -> None:
+        """The gateway goes down: sandboxes end now, their turns are continued by the next one."""
+        for live in self.awake:
+            live.kill(reason, blameless=True)
+        for _ in range(100):
+            if not self._live:
+                return
+            await asyncio.sleep(0.05)
+
+    async def stop(self, session_id: str, by: str) -> bool:
+        """A person ends the running turn now, and what waits behind it. True if there was anything."""
+        if (live := self._live.get(session_id)) is not None:
+            live.kill(f"stopped by {by}", stopped=True)
+        room = await self.parts.store.write(settle.stop, self.parts, session_id, by)
+        if room is None:
+            return False
+        self.parts.bells.room(*room)
+        return True
+
+    # Waking.
+
+    async def _admit(self) -> None:
+        wanted, self._wanted = self._wanted, set()
+        for session_id in wanted:
+            session = await self.parts.store.read(sessions.get, session_id)
+            if session is None or session.closed_at is not None:
+                continue
+            live = self._live.get(session_id)
+            if live is not None:
+                if live.ending:
+                    self._wanted.add(session_id)  # again, when it is gone
+                else:
+                    live.ring()
+                continue
+            self._slots.want(session_id, session.folder)
+        self._make_room()
+        while (session_id := self._slots.take()) is not None:
+            assert self._tasks is not None
+            self._tasks.create_task(self._wake(session_id))
+
+    def _make_room(self) -> None:
+        """More want to wake than there are places: those that rest longest make way."""
+        needed = self._slots.waiting - (self._slots.most - self._slots.awake)
+        resting = sorted(
+            (live for live in self.awake if not live.busy and not live.ending), key=lambda each: each.idle_since
+        )
+        for live in resting[: max(0, needed)]:
+            live.kill("made way for another session")
+
+    async def _wake(self, session_id: str) -> None:
+        try:
+            await self._live_through(session_id)
+        except* GatepostError as trouble:
+            await self._not_woken(session_id, trouble)
+        finally:
+            self._live.pop(session_id, None)
+            self._slots.release(session_id)
+            self._bell.set()
+        if await self._has_work(session_id):
+            self.want(session_id)
+
+    async def _live_through(self, session_id: str) -> None:
+        session = await self.parts.store.read(sessions.get, session_id)
+        group = await self.parts.store.read(groups.get, session.folder) if session else None
+        if session is None or group is None:
+            return
+        provider = session.provider or group.provider or self.parts.config[PROVIDER]
+        live = self._live[session_id] = Live(self.parts, session, group, provider)
+        await live.run()
+
+    async def _not_woken(self, session_id: str, trouble: "ExceptionGroup[GatepostError]") -> None:
+        error = _first(trouble)
+        _log.error("a session cannot be woken", session=session_id, reason=str(error))
+        session = await self.parts.store.read(sessions.get, session_id)
+        if session is None:
+            return
+        await settle.not_woken(self.parts, session, str(error), final=not isinstance(error, Unavailable))
+
+    async def _has_work(self, session_id: str) -> bool:
+        now = self.parts.clock.now()
+        due = await self.parts.store.read(inbox.sessions_with_work, now)
+        return any(each == session_id for each, _, _ in due)
+
+    # Watching.
+
+    async def _look(self) -> None:
+        """The poll behind the bell."""
+        while True:
+            now = self.parts.clock.now()
+            due = await self.parts.store.read(inbox.sessions_with_work, now)
+            for session_id, _, _ in due:
+                self.want(session_id)
+            if due:
+                await self.parts.store.write(_look_at, [each for each, _, _ in due], now + LOOKED_AT, durable=False)
+            await asyncio.sleep(await self._until_next(now))
+
+    async def _until_next(self, now: int) -> float:
+        """Not longer than until the next row is due: a retry starts on time."""
+        longest = self.parts.config[LOOK_S]
+        due = await self.parts.store.read(inbox.next_due)
+        if due is None or due <= now:
+            return longest
+        return min(longest, (due - now) / SECOND + 0.001)
+
+    async def _watch(self) -> None:
+        patience = self.parts.patience
+        while True:
+            await asyncio.sleep(0.5)
+            now = self.parts.clock.now()
+            for session_id, live in list(self._live.items()):
+                if live.ending:
+                    continue
+                verdict = judge(live.facts(now, session_id in self._wanted), patience)
+                if verdict is Verdict.REST:
+                    assert self._tasks is not None
+                    self._tasks.create_task(live.rest("idle"))
+                elif verdict is Verdict.LOST:
+                    live.kill("the agent went silent")
+                elif verdict is Verdict.OVERTIME:
+                    live.kill("the agent took too long")
+
+    def _tools_changed(self, folder: str | None) -> None:
+        for live in self.awake:
+            if folder is None or live.session.folder == folder:
+                live.tools_changed()
+
+
+def _first(group: "ExceptionGroup[GatepostError]") -> GatepostError:
+    for error in group.exceptions:
+        if isinstance(error, ExceptionGroup):
+            return _first(error)
+        return error
+    raise AssertionError("an exception group is never empty")
+
+
+def _look_at(db: Db, session_ids: list[str], until: int) -> None:
+    for session_id in session_ids:
+        inbox.looked_at(db, session_id, until)

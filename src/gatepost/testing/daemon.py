@@ -1,0 +1,94 @@
+"""A real daemon as a child process, on a home of its own: for what only a process can show (kill -9, locks, signals).
+
+with Daemon(tmp_path / "home", provider="scripted") as daemon:
+    daemon.gatepost("chat", "-m", "hello", "--wait")
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+READY = "gatepost is ready at "
+PATIENCE_S = 30.0
+
+
+class Daemon:
+    def __init__(self, home: Path, **env: str) -> None:
+        """`env`: settings by their variable without the prefix, `sessions_retry_s="0.1"`."""
+        self.home = home
+        self.env = {
+            **{key: value for key, value in os.environ.items() if not key.startswith("GATEPOST_")},
+            "GATEPOST_HOME": str(home),
+            "GATEPOST_LISTEN": "127.0.0.1:0",
+            **{f"GATEPOST_{name.upper()}": value for name, value in env.items()},
+        }
+        self.address = ""
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> "Daemon":
+        """Start it and wait for its ready line."""
+        self.home.parent.mkdir(parents=True, exist_ok=True)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "gatepost", "up"],
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=(self.home.parent / f"{self.home.name}.stderr").open("ab"),
+            text=True,
+        )
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith(READY):
+                self.address = line.removeprefix(READY).strip()
+                return self
+        raise AssertionError(f"the daemon did not start: {self.stderr()[-2000:]}")
+
+    def stderr(self) -> str:
+        return (self.home.parent / f"{self.home.name}.stderr").read_text(errors="replace")
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal and wait for the end; its exit code."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+        code = self._process.wait(PATIENCE_S)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        return code
+
+    def kill(self) -> None:
+        """kill -9: nothing of it gets to say a word."""
+        self.stop(signal.SIGKILL)
+
+    def __enter__(self) -> "Daemon":
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def gatepost(self, *args: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command of the command line against this home."""
+        return subprocess.run(
+            [sys.executable, "-m", "gatepost", *args],
+            env={**self.env, **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S * 2,
+            check=False,
+        )
+
+    def json(self, *args: str) -> Any:
+        """Run a command with --json and read what it prints."""
+        done = self.gatepost(*args, "--json")
+        if not done.stdout.strip():
+            raise AssertionError(f"gatepost {' '.join(args)} printed nothing: {done.stderr}")
+        return json.loads(done.stdout)

@@ -1,0 +1,50 @@
+"""A whole gateway on a temporary home: real store, real mailboxes, real sandboxes, fake platforms.
+
+    async with running_gateway(tmp_path, channel) as gateway:
+        await channel.say("hello")
+        await channel.wait_for(1)
+
+Nothing of it is a stand-in but the channel; it has no lock, no web address and no signals.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from gatepost.app import Gateway, load_plugins
+from gatepost.channels.contract import Channel, ChannelKind
+from gatepost.core import settings
+from gatepost.core.clock import Clock, SystemClock
+from gatepost.core.home import Home
+
+QUICK: Mapping[str, Any] = {
+    "sandbox.kind": "process",
+    "sessions.provider": "scripted",
+    "sessions.retry_s": 0.05,
+    "sessions.look_s": 0.2,
+    "delivery.retry_base_s": 0.05,
+}
+
+
+@asynccontextmanager
+async def running_gateway(
+    path: Path,
+    extra: Mapping[str, tuple[ChannelKind, Channel]] | None = None,
+    *,
+    clock: Clock | None = None,
+    **given: Any,
+) -> AsyncIterator[Gateway]:
+    """A gateway that runs for the length of the block. Settings are given with `__` for the dots."""
+    home = Home(path)
+    home.prepare()
+    _load_once(home)
+    values = {**QUICK, **{name.replace("__", "."): value for name, value in given.items()}}
+    config = settings.load(home, environ={}, given=values)
+    async with Gateway(home, config, clock or SystemClock(), extra).running() as gateway:
+        yield gateway
+
+
+def _load_once(home: Home) -> None:
+    """Registries are filled on import, which happens once in a process however many gateways it runs."""
+    load_plugins(home)

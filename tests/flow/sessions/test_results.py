@@ -1,0 +1,92 @@
+"""What a runner hands over becomes rows of the ledger: once, in the right room, and only if it is its own turn's."""
+
+import pytest
+
+from gatepost.flow.delivery.outgoing import Reach
+from gatepost.flow.sessions.results import show_status, take_results
+from gatepost.mailbox import wire
+from gatepost.store import destinations, groups, inbox, messages, outbox, sessions, turns
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db
+from gatepost.store.turns import Claim
+
+NOON = 1_800_000_000_000_000
+REACH = Reach({})
+
+
+@pytest.fixture
+def claim(db: Db) -> Claim:
+    groups.add(db, "acme", "Acme", "scripted", NOON)
+    session = sessions.resolve(db, "per-thread", "acme", "fake", "fake:room/1", "", NOON)
+    new = NewMessage(
+        instance="fake", address="fake:room/1", direction="in", kind="chat", sender="fake:user/1", text="hi", at=NOON,
+        platform_id="1",
+    )  # fmt: skip
+    message_id = messages.accept(db, new, NOON)
+    assert message_id is not None
+    inbox.enqueue(db, message_id, session.id, "acme", "member", NOON)
+    found = turns.claim(db, session.id, "scripted", "run-1", NOON, 60_000_000, 10)
+    assert found is not None
+    return found
+
+
+def result(claim: Claim, part: int = 0, text: str = "hello", **more: object) -> wire.Result:
+    given = {"epoch": claim.turn.epoch, **more}
+    return wire.Result(id=part + 1, turn=claim.turn.id, attempt=1, part=part, text=text, **given)  # type: ignore[arg-type]
+
+
+def take(db: Db, claim: Claim, *frames: wire.Result, session: str = "") -> list[wire.Done]:
+    given = [(frame, ()) for frame in frames]
+    return list(take_results(db, REACH, session or claim.turn.session_id, given, 100, NOON).answers)
+
+
+def test_a_result_handed_over_twice_is_said_once(db: Db, claim: Claim) -> None:
+    first, again = take(db, claim, result(claim))[0], take(db, claim, result(claim))[0]
+    assert first.ok and again.ok and first.seq == again.seq
+    assert [effect.payload["text"] for effect in outbox.of_turn(db, claim.turn.id)] == ["hello"]
+
+
+def test_a_result_goes_to_the_room_and_thread_of_its_turn(db: Db, claim: Claim) -> None:
+    take(db, claim, result(claim))
+    (effect,) = outbox.of_turn(db, claim.turn.id)
+    assert (effect.instance, effect.address, effect.thread) == ("fake", "fake:room/1", "")
+
+
+def test_what_another_session_or_an_old_epoch_says_is_not_believed(db: Db, claim: Claim) -> None:
+    assert not take(db, claim, result(claim), session="s-other")[0].ok
+    assert not take(db, claim, result(claim, epoch=7))[0].ok
+    assert outbox.of_turn(db, claim.turn.id) == []
+
+
+def test_a_named_block_goes_to_its_destination_and_an_unknown_name_to_nobody(db: Db, claim: Claim) -> None:
+    destinations.add_room(db, "acme", "ops", "fake", "fake:room/2", "t", NOON)
+    known, unknown = take(db, claim, result(claim, to="ops"), result(claim, part=1, to="opps"))
+    assert known.ok and known.seq and not known.error
+    assert unknown.ok and "opps" in unknown.error and "ops" in unknown.error
+    assert [(effect.address, effect.thread) for effect in outbox.of_turn(db, claim.turn.id)] == [("fake:room/2", "t")]
+
+
+def test_equal_answers_to_different_messages_are_all_said(db: Db, claim: Claim) -> None:
+    take(db, claim, result(claim, in_reply_to=1), result(claim, part=1, in_reply_to=2))
+    assert len(outbox.of_turn(db, claim.turn.id)) == 2
+
+
+def test_a_turn_that_says_too_much_is_cut_off(db: Db, claim: Claim) -> None:
+    assert not take(db, claim, result(claim, part=100))[0].ok
+
+
+def test_after_the_end_nothing_new_is_taken_but_what_was_taken_is_confirmed(db: Db, claim: Claim) -> None:
+    take(db, claim, result(claim))
+    turns.begin(db, claim.turn.id, claim.turn.epoch, claim.rows, NOON)
+    turns.finish(db, claim.turn.id, claim.turn.epoch, "{}", NOON)
+    confirmed, refused = take(db, claim, result(claim), result(claim, part=1))
+    assert confirmed.ok and not refused.ok
+
+
+def test_interim_lines_edit_the_first_in_place_and_give_way_to_newer_ones(db: Db, claim: Claim) -> None:
+    for number, text in enumerate(("reading", "thinking", "writing"), start=1):
+        assert show_status(db, claim.turn.id, claim.turn.epoch, text, number, NOON) == ("fake", "fake:room/1")
+    first, second, third = outbox.of_turn(db, claim.turn.id)
+    assert (first.op, first.state) == ("send", "pending")
+    assert (second.op, second.state, second.target_id) == ("edit", "superseded", first.message_id)
+    assert (third.op, third.state, third.payload["text"]) == ("edit", "pending", "writing")
