@@ -236,7 +236,8 @@ def said_in_turn(db: Db, turn_id: str, instance: str, address: str) -> list[str]
     """Texts that this turn has already put on their way to that room."""
     rows = db.rows(
         "SELECT m.text FROM outbox o JOIN messages m ON m.id = o.message_id WHERE o.turn_id = ? AND o.instance = ?"
-        " AND o.address = ? AND o.op = 'send' AND o.origin != 'status' AND o.state NOT IN ('superseded', 'cancelled', 'failed')",
+        " AND o.address = ? AND o.op = 'send' AND o.origin != 'status'"
+        " AND o.state NOT IN ('superseded', 'cancelled', 'failed')",
         (turn_id, instance, address),
     )
     return [row[0] for row in rows]

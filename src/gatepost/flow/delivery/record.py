@@ -21,6 +21,8 @@ from gatepost.store.port import Db
 
 AGENTS_OWN = ("result", "tool")  # origins whose failure somebody waits to hear of
 STALE = "stale"
+NOTICE = "stale:"  # how the keys of notices begin
+NOTICE_TEXT = "Some messages for you could not be delivered in time and were left out."
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +58,11 @@ def advance(
     """
     if outcome is not None:
         settle(db, outcome, now)
-    left_out: list[Effect] = []
     oldest = retry.oldest(now, terms.policy)
-    while True:
-        effect = outbox.take(db, lane.instance, lane.address, terms.owner, now, terms.lease, oldest)
-        if effect is None or effect.state == "sending" or effect.created_at >= oldest:
-            break
-        if effect.origin == "notice":  # it tells of an outage and must outlive it
-            effect = outbox.take(db, lane.instance, lane.address, terms.owner, now, terms.lease)
-            break
-        outbox.settle(db, effect.id, "failed", STALE, now)
-        left_out.append(effect)
-    if left_out:
-        _tell_of_stale(db, terms.reach, lane, left_out, now)
-        if effect is None:  # the notice is now the first
-            effect = outbox.take(db, lane.instance, lane.address, terms.owner, now, terms.lease)
+    effect = outbox.take(db, lane.instance, lane.address, terms.owner, now, terms.lease, oldest)
+    if effect is not None and effect.state == "pending" and effect.created_at < oldest:
+        _leave_out_stale(db, terms.reach, lane, oldest, now)
+        effect = outbox.take(db, lane.instance, lane.address, terms.owner, now, terms.lease)
     return _next(db, effect, look_up_at, now)
 
 
@@ -117,34 +109,27 @@ def _tell_agent(db: Db, effect: Effect, event: str, reason: str, now: int, count
         inbox.observe(db, message_id, session.id, session.folder, "guest", now)
 
 
-def _tell_of_stale(db: Db, reach: Reach, lane: Lane, left_out: list[Effect], now: int) -> None:
-    """One row of context for each session, and one notice for the room, unless one is still on its way."""
-    own = [effect for effect in left_out if effect.origin in AGENTS_OWN]
-    by_session: dict[str | None, list[Effect]] = {}
-    for effect in own:
-        by_session.setdefault(effect.session_id, []).append(effect)
-    for effects in by_session.values():
+def _leave_out_stale(db: Db, reach: Reach, lane: Lane, oldest: int, now: int) -> None:
+    """End every stale row of the lane at once. For each session one row of context, for the room one notice, which
+    outlives the outage that it tells of; while it is on its way it speaks for what becomes stale meanwhile."""
+    own: dict[str | None, list[Effect]] = {}
+    for effect in outbox.waiting_since(db, lane.instance, lane.address, oldest):
+        if effect.key.startswith(NOTICE):
+            continue
+        outbox.settle(db, effect.id, "failed", STALE, now)
+        if effect.origin in AGENTS_OWN:
+            own.setdefault(effect.session_id, []).append(effect)
+    for effects in own.values():
         _tell_agent(db, effects[-1], "delivery_failed", STALE, now, len(effects))
-    if not own:
-        return
+    if own:
+        _notice(db, reach, lane, now)
+
+
+def _notice(db: Db, reach: Reach, lane: Lane, now: int) -> None:
     number = 1
-    while (earlier := outbox.by_key(db, _notice_key(lane, number))) is not None:
+    while (earlier := outbox.by_key(db, key := f"{NOTICE}{lane.instance}:{lane.address}:{number}")) is not None:
         if earlier.state not in outbox.END:
             return
         number += 1
-    what = "A message" if len(own) == 1 else f"{len(own)} messages"
-    text = f"{what} for you could not be delivered in time and {'was' if len(own) == 1 else 'were'} left out."
-    new = Say(
-        key=_notice_key(lane, number),
-        origin="notice",
-        instance=lane.instance,
-        address=lane.address,
-        thread=own[-1].thread,
-        text=text,
-    )
+    new = Say(key=key, origin="notice", instance=lane.instance, address=lane.address, text=NOTICE_TEXT)
     say(db, reach, new, now)
-
-
-def _notice_key(lane: Lane, number: int) -> str:
-    # Not a `/` before the number: that is how the parts of one text are told apart.
-    return f"stale:{lane.instance}:{lane.address}:{number}"

@@ -1,0 +1,223 @@
+"""A channel that behaves as badly as a test wants. Registered nowhere: a test makes one and gives it to what it tests.
+
+channel = FakeChannel()
+channel.script(Fault.LOSE, Fault.TIMEOUT_AFTER, Fault.NONE)     # one fault per send, then none
+await channel.say("hello")                                      # somebody writes
+(sent,) = await channel.wait_for(1)                             # what people can see
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import count
+
+from gatepost.channels.contract import Channel, ChannelKind, Receive, Surroundings
+from gatepost.core.errors import GatepostError, Refused, Unavailable, Unsupported
+from gatepost.messages.inbound import Attachment, Inbound, Quote, Receipt, Verb
+from gatepost.messages.outbound import Feature, Op, Outbound
+
+EVERYTHING = frozenset(Feature) - {Feature.CARDS, Feature.KEYED}
+_VERBS = {
+    Op.EDIT: Feature.EDIT,
+    Op.DELETE: Feature.DELETE,
+    Op.REACT: Feature.REACT,
+    Op.PIN: Feature.PIN,
+    Op.UNPIN: Feature.PIN,
+}
+
+
+class Fault(StrEnum):
+    """What goes wrong with one send."""
+
+    NONE = "none"
+    LOSE = "lose"  # says that it was sent, and nobody ever sees it
+    DELAY = "delay"  # waits for `release`
+    REFUSE = "refuse"  # no, and never
+    UNAVAILABLE = "unavailable"  # not now, and it did not happen
+    UNCERTAIN = "uncertain"  # not known: it did happen
+    UNCERTAIN_LOST = "uncertain-lost"  # not known: it did not happen
+    TIMEOUT_AFTER = "timeout-after"  # it happens, and no answer ever comes
+    BREAK = "break"  # a mistake in the adapter
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An effect that people on the platform can see."""
+
+    address: str
+    message: Outbound
+    platform_id: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """What goes wrong, in order, and for how long the platform asks us to wait."""
+
+    faults: deque[Fault] = field(default_factory=deque)
+    always: Fault = Fault.NONE
+    retry_after: float | None = None
+
+
+class FakeChannel:
+    """Sees everything, forgets nothing, and fails on request."""
+
+    def __init__(
+        self,
+        around: Surroundings | None = None,
+        *,
+        features: frozenset[Feature] = EVERYTHING,
+        platform: str = "fake",
+        max_text: int = 0,
+    ) -> None:
+        self.instance = around.instance if around else platform
+        self.platform, self.features, self.max_text = platform, features, max_text
+        self.sent: list[Sent] = []
+        self.tried: list[tuple[str, Outbound]] = []  # every call of `send`, whatever came of it
+        self.looked_up: list[str] = []
+        self.typed: list[tuple[str, str, bool]] = []
+        self.receipts: list[Receipt] = []
+        self._plan = Plan()
+        self._by_key: dict[tuple[str, str], str] = {}
+        self._ids = count(1)
+        self._receive: Receive | None = None
+        self._listening = asyncio.Event()
+        self._released = asyncio.Event()
+        self._changed = asyncio.Condition()
+
+    @property
+    def kind(self) -> ChannelKind:
+        """As if it were registered: for `Reach`, or for a registry of a test's own."""
+
+        def make(around: Surroundings) -> Channel:
+            self.instance = around.instance
+            return self
+
+        return ChannelKind(name=self.platform, make=make, features=self.features, max_text=self.max_text)
+
+    # What goes wrong.
+
+    def script(self, *faults: Fault, then: Fault = Fault.NONE, retry_after: float | None = None) -> None:
+        """One fault for each of the next sends, and `then` for all that follow."""
+        self._plan = Plan(deque(faults), then, retry_after)
+
+    def release(self) -> None:
+        """Let go of what `Fault.DELAY` holds, now and from here on."""
+        self._released.set()
+
+    # What people do.
+
+    async def say(
+        self,
+        text: str,
+        *,
+        address: str = "",
+        sender: str = "",
+        platform_id: str = "",
+        thread: str = "",
+        verb: Verb = Verb.MESSAGE,
+        event: str = "message",
+        direct: bool = False,
+        reply_to: Quote | None = None,
+        attachments: tuple[Attachment, ...] = (),
+        times: int = 1,
+    ) -> Receipt:
+        """Somebody writes; returns when it is durable. `times=2`: the platform delivers it twice."""
+        await asyncio.wait_for(self._listening.wait(), 10)
+        assert self._receive is not None
+        inbound = Inbound(
+            address=address or f"{self.platform}:room/1",
+            platform_id=platform_id or f"in-{next(self._ids)}",
+            sender=sender or f"{self.platform}:user/1",
+            sender_name=(sender or "someone").rpartition("/")[2],
+            text=text,
+            thread=thread,
+            verb=verb,
+            event=event,
+            direct=direct,
+            reply_to=reply_to,
+            attachments=attachments,
+        )
+        got = [await self._receive(inbound) for _ in range(max(times, 1))]
+        self.receipts += got
+        return got[0]
+
+    async def wait_for(self, wanted: int | Callable[[list[Sent]], bool], timeout: float = 10.0) -> list[Sent]:
+        """Everything sent, once there are so many of them or the predicate holds of them."""
+
+        def there() -> bool:
+            return len(self.sent) >= wanted if isinstance(wanted, int) else wanted(self.sent)
+
+        try:
+            async with asyncio.timeout(timeout), self._changed:
+                await self._changed.wait_for(there)
+        except TimeoutError:
+            texts = [sent.message.text for sent in self.sent]
+            raise AssertionError(f"waited {timeout:g} s in vain; sent so far: {texts}") from None
+        return list(self.sent)
+
+    def texts(self, address: str = "") -> list[str]:
+        """What can be read in a room ('' for all), in order; edits not applied."""
+        return [sent.message.text for sent in self.sent if address in ("", sent.address)]
+
+    # The channel.
+
+    async def listen(self, receive: Receive) -> None:
+        self._receive = receive
+        self._listening.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._listening.clear()
+            self._receive = None
+
+    async def send(self, address: str, message: Outbound) -> str:
+        self.tried.append((address, message))
+        await self._notify()
+        needed = _VERBS.get(message.op)
+        if needed is not None and needed not in self.features:
+            raise Unsupported(message.op, self.platform, "use send")
+        fault = self._plan.faults.popleft() if self._plan.faults else self._plan.always
+        if fault is Fault.DELAY:
+            await self._released.wait()
+        elif fault in (Fault.REFUSE, Fault.UNAVAILABLE, Fault.UNCERTAIN_LOST):
+            raise self._error(fault)
+        elif fault is Fault.BREAK:
+            raise RuntimeError("a mistake in the adapter")
+        elif fault is Fault.LOSE:
+            return f"lost-{next(self._ids)}"
+        platform_id = await self._happen(address, message)
+        if fault is Fault.UNCERTAIN:
+            raise self._error(fault)
+        if fault is Fault.TIMEOUT_AFTER:
+            await asyncio.Event().wait()
+        return platform_id
+
+    async def look_up(self, address: str, key: str) -> str | None:
+        self.looked_up.append(key)
+        return self._by_key.get((address, key))
+
+    async def typing(self, address: str, thread: str, on: bool) -> None:
+        self.typed.append((address, thread, on))
+        await self._notify()
+
+    def _error(self, fault: Fault) -> GatepostError:
+        if fault is Fault.REFUSE:
+            return Refused(self.platform, "write", "this room")
+        uncertain = fault is not Fault.UNAVAILABLE
+        return Unavailable(self.platform, "as scripted", retry_after=self._plan.retry_after, uncertain=uncertain)
+
+    async def _happen(self, address: str, message: Outbound) -> str:
+        known = self._by_key.get((address, message.key))
+        if known is not None and Feature.KEYED in self.features:
+            return known
+        platform_id = f"out-{next(self._ids)}"
+        self._by_key[(address, message.key)] = platform_id
+        self.sent.append(Sent(address, message, platform_id))
+        await self._notify()
+        return platform_id
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
