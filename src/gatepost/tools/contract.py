@@ -117,6 +117,12 @@ class Call:
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         return await self.around.store.read(fn, *args)
 
+    async def note(self) -> None:
+        """For an effect outside the store: it is written down, durably, before it happens."""
+        if not self.recorded:
+            await self.around.store.write(audit.append, self.record)
+            self.recorded = True
+
 
 class Scope(Enum):
     """What the parameter of `scoped_by` names."""

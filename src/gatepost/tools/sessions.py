@@ -1,0 +1,123 @@
+"""What an agent knows of itself: its work in hand (work.md) and the facts of its session."""
+
+import asyncio
+import os
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
+
+from gatepost.access.tiers import Tier
+from gatepost.core.clock import iso
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.home import Home
+from gatepost.core.untrusted import open_root
+from gatepost.messages.text import clean
+from gatepost.store import rooms, sessions
+from gatepost.tools.contract import Body, Call, tool
+
+WORK = "work.md"
+LARGEST_WORK = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    content: str
+    exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    session_id: str
+    folder: str
+    tier: int
+    provider: str
+    title: str
+    state: str
+    mode: str  # per-thread, shared or agent-shared
+    seq: int  # the newest number of this session
+    turn: str | None
+    attempt: int
+    room: str  # its name; its address if the session spans rooms
+    thread: str
+    created: str
+    active: str
+
+
+@tool(tier=Tier.WORKER, group="sessions", read_only=True, idempotent=True)
+async def get_work(call: Call) -> Work:
+    """Read your work.md: what is in hand, what blocks it, what comes next. Look here first when you pick up old work.
+
+    Empty if there is none. To change it use set_work.
+    """
+    return await asyncio.to_thread(_read_work, call.around.home, call.caller.folder)
+
+
+@tool(tier=Tier.AGENT, group="sessions", destructive=True, idempotent=True)
+async def set_work(
+    call: Call, content: Annotated[Body, Meta(description="The whole new text; it replaces the old one.")]
+) -> Done:
+    """Replace your work.md: at the end of a turn, note what is in hand, what blocks it and what comes next.
+
+    It replaces everything: read it with get_work first if something must stay.
+    """
+    data = clean(content).encode()
+    if len(data) > LARGEST_WORK:
+        raise Invalid("content", f"has {len(data)} bytes, more than {LARGEST_WORK}; keep details in files of their own")
+    await call.note()
+    await asyncio.to_thread(_write_work, call.around.home, call.caller.folder, data)
+    return Done(ok=True)
+
+
+@tool(tier=Tier.WORKER, group="sessions", read_only=True, idempotent=True)
+async def inspect_session(call: Call) -> Facts:
+    """Look at your own session: which conversation this is, its state, the newest message number, the running turn.
+
+    Use it when you doubt what context you are in. It tells nothing about other sessions.
+    """
+    caller, turn = call.caller, call.turn
+    session = await call.read(sessions.get, caller.session_id) if caller.session_id is not None else None
+    if session is None:
+        raise NotFound("session", caller.session_id or "", "this caller has none")
+    instance, address = (turn.instance, turn.address) if turn else (session.instance, session.address)
+    if session.mode == "agent-shared":
+        room = address
+    else:
+        found = await call.read(rooms.get, instance, address)
+        room = found.name if found else ""
+    return Facts(
+        session_id=session.id,
+        folder=session.folder,
+        tier=int(caller.tier),
+        provider=caller.provider or session.provider,
+        title=session.title,
+        state=session.state,
+        mode=session.mode,
+        seq=session.next_seq - 1,
+        turn=turn.id if turn else None,
+        attempt=turn.attempt if turn else 0,
+        room=room,
+        thread=turn.thread if turn else session.thread,
+        created=iso(session.created_at) or "",
+        active=iso(session.active_at) or "",
+    )
+
+
+def _read_work(home: Home, folder: str) -> Work:
+    try:
+        with open_root(home.group(folder)) as root:
+            return Work(root.read_bytes(WORK, LARGEST_WORK).decode("utf-8", "replace"), True)
+    except NotFound:
+        return Work("", False)
+
+
+def _write_work(home: Home, folder: str, data: bytes) -> None:
+    place = home.group(folder)
+    with open_root(place) as root:
+        # The folder's owner is who runs inside: the file must stay theirs to write.
+        root.write_bytes(WORK, data, uid=os.lstat(place).st_uid if os.geteuid() == 0 else None)
