@@ -4,11 +4,12 @@ Invariants: an accepted message has at least one inbox row, whatever became of i
 its record (no user, no room, no session); told before means nothing done.
 """
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
 
 from gatepost.access import senders
 from gatepost.access.senders import Rights
@@ -109,7 +110,7 @@ class _Sorted:
 
 def accept(db: Db, reach: Reach, arrival: Arrival, now: int) -> Accepted:
     """Deduplicate, judge, route and queue one event."""
-    inbound, address = arrival.inbound, str(arrival.address)
+    inbound, address = arrival.inbound, arrival.inbound.address
     parent = _parent(db, arrival)
     thread = verbs.thread_of(inbound, parent)
     verb = verbs.promote(verbs.done(inbound), parent)
@@ -158,7 +159,7 @@ def _judged(case: _Case, found: _Sorted, room: Room | None) -> Accepted:
 
 def _parent(db: Db, arrival: Arrival) -> Message | None:
     """The message that this one is about: the agent's if there is one of that id, else somebody's."""
-    wanted, address = verbs.parent_of(arrival.inbound), str(arrival.address)
+    wanted, address = verbs.parent_of(arrival.inbound), arrival.inbound.address
     if not wanted:
         return None
     ours = messages.find(db, arrival.instance, address, "out", wanted)
@@ -208,7 +209,7 @@ def _content(arrival: Arrival, verb: Verb) -> str:
         ]
     if (quote := inbound.reply_to) is not None:
         content["replyTo"] = {"id": quote.platform_id, "text": quote.text, "sender": quote.sender}
-    return json.dumps(content, ensure_ascii=False)
+    return msgspec.json.encode(content).decode()
 
 
 def _seen_before(db: Db, arrival: Arrival) -> Accepted:
@@ -278,7 +279,7 @@ def _live(case: _Case, chosen: Chosen) -> Session | None:
 
 
 def _place(case: _Case, chosen: Chosen) -> tuple[str, str]:
-    return str(case.arrival.address), case.thread if chosen.topic is None else chosen.topic
+    return case.arrival.inbound.address, case.thread if chosen.topic is None else chosen.topic
 
 
 def _deliver(case: _Case, targets: Sequence[_Target], room: Room | None) -> Accepted:
@@ -286,7 +287,7 @@ def _deliver(case: _Case, targets: Sequence[_Target], room: Room | None) -> Acce
     arrival, db = case.arrival, case.db
     if room is None:
         name, direct = arrival.inbound.room_name, arrival.inbound.direct
-        rooms.add(db, arrival.instance, str(arrival.address), name, direct, "strict", case.now)
+        rooms.add(db, arrival.instance, arrival.inbound.address, name, direct, "strict", case.now)
     queued: dict[str, bool] = {}
     for target in sorted(targets, key=lambda each: each.chosen.observe):
         chosen = target.chosen
@@ -306,7 +307,7 @@ def _deliver(case: _Case, targets: Sequence[_Target], room: Room | None) -> Acce
 def _meet(case: _Case, chosen: Chosen) -> None:
     """Give the room a name that the group can send to. A session that spans rooms answers in a room's last thread."""
     arrival, thread = case.arrival, case.thread if chosen.mode == "agent-shared" else ""
-    address = str(arrival.address)
+    address = arrival.inbound.address
     taken = set()
     for each in destinations.of(case.db, chosen.folder):
         if (each.instance, each.address) == (arrival.instance, address):
