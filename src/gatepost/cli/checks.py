@@ -1,0 +1,223 @@
+"""The doctor's checks: each looks at one thing and says whether it is well and, if not, the way out."""
+
+import ast
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from gatepost import declared
+from gatepost.core import listen, lock, settings
+from gatepost.core.clock import SystemClock
+from gatepost.core.errors import GatepostError
+from gatepost.core.home import LONGEST_SOCKET_PATH, Home
+from gatepost.core.settings import SETTINGS, Config
+from gatepost.sandboxes.contract import SANDBOXES
+from gatepost.serve.control.client import Control
+from gatepost.store import ledger
+from gatepost.store.look import damage, expired_leases, look, newest, version, waiting_instances
+from gatepost.store.port import Db
+
+PYTHON = (3, 11)
+LITTLE_SPACE, NO_SPACE = 1024**3, 100 * 1024**2  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    level: Literal["ok", "warn", "fail"]
+    subject: str
+    text: str
+    way_out: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A sandbox kind on this machine."""
+
+    name: str
+    isolated: bool
+    trouble: str | None
+
+
+def examine(home: Home) -> list[Finding]:
+    """Everything, in the order in which one would look."""
+    findings = [*_python(), *_folder(home), *_space(home), *_lock(home)]
+    try:
+        declared.load_all(home)
+        config = settings.load(home.path)
+    except GatepostError as error:
+        findings.append(Finding("fail", "settings", str(error), "mend or remove what it names"))
+        config = settings.peek(home.path)
+    else:
+        findings.append(Finding("ok", "settings", f"{len(SETTINGS)} settings, every plug-in loads"))
+    return [*findings, *_providers(home), *_control(home), *_sandboxes(config), *_store(home, config)]
+
+
+def _python() -> Iterator[Finding]:
+    found = ".".join(str(part) for part in sys.version_info[:3])
+    if sys.version_info < PYTHON:
+        yield Finding("fail", "python", f"{found} is too old", "install Python 3.11 or newer")
+    else:
+        yield Finding("ok", "python", found)
+
+
+def _folder(home: Home) -> Iterator[Finding]:
+    if not home.path.is_dir():
+        yield Finding("warn", "home", f"{home.path} does not exist yet", "`gatepost up` makes it")
+        return
+    if not os.access(home.path, os.W_OK | os.X_OK):
+        yield Finding("fail", "home", f"{home.path} cannot be written by this user", "run as its owner, or use --home")
+        return
+    wide = [path for path in (home.path, *_private(home)) if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o66]
+    for path in wide:
+        yield Finding("warn", "home", f"{path} may be read or written by others", f"chmod go-rw {path}")
+    if not wide:
+        yield Finding("ok", "home", f"{home.path}, closed to others")
+
+
+def _private(home: Home) -> tuple[Path, ...]:
+    return (home.store, home.lock, home.pid_file, home.logs, home.media, home.path / "gatepost.toml")
+
+
+def _space(home: Home) -> Iterator[Finding]:
+    place = next(path for path in (home.path, *home.path.parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    text = f"{free / 1024**3:.1f} GB free"
+    if free < NO_SPACE:
+        yield Finding("fail", "disk", text, f"free some space below {place}")
+    elif free < LITTLE_SPACE:
+        yield Finding("warn", "disk", text, f"free some space below {place}")
+    else:
+        yield Finding("ok", "disk", text)
+
+
+def _lock(home: Home) -> Iterator[Finding]:
+    holder, told = lock.holder(home), lock.read(home)
+    if holder is None:
+        yield Finding("ok", "daemon", "is down")
+        if home.pid_file.exists():
+            yield Finding(
+                "warn", "daemon", f"{home.pid_file.name} is left of one that was killed", "the next start replaces it"
+            )
+    elif told is None or told.pid != holder.pid:
+        yield Finding(
+            "warn", "daemon", f"runs as pid {holder.pid}, but {home.pid_file.name} does not say so", "restart it"
+        )
+    else:
+        yield Finding("ok", "daemon", f"runs as pid {holder.pid} since {holder.started_at}")
+
+
+def _providers(home: Home) -> Iterator[Finding]:
+    """A provider runs inside a sandbox alone, so its file is read here and not run."""
+    folder = home.plugins / "providers"
+    for path in sorted(folder.glob("*.py")) if folder.is_dir() else ():
+        try:
+            ast.parse(path.read_bytes())
+        except (OSError, SyntaxError, ValueError) as error:
+            yield Finding("fail", "plug-ins", f"{path} does not load: {error}", "mend or remove it")
+
+
+def _control(home: Home) -> Iterator[Finding]:
+    path = listen.find_control(home)
+    if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
+        yield Finding(
+            "fail", "control", f"{path} is too long for a socket", "set GATEPOST_CONTROL_SOCK to a shorter path"
+        )
+        return
+    if lock.holder(home) is None:
+        if path.exists() and not stat.S_ISSOCK(path.stat().st_mode):
+            yield Finding("fail", "control", f"{path} is no socket", "move it away; it will not be removed for you")
+        return
+    try:
+        Control(path).get("/v1/health", timeout=5)
+        yield Finding("ok", "control", f"{path} answers")
+    except GatepostError as error:
+        yield Finding("fail", "control", str(error), "`gatepost logs` may say why; `gatepost down` ends it")
+
+
+def sandboxes(config: Config) -> list[Seen]:
+    """Every kind with its exact trouble. They must be loaded before."""
+    seen = []
+    for name, make in SANDBOXES.items():
+        kind = make(config)
+        seen.append(Seen(name, kind.isolated, kind.trouble()))
+    return seen
+
+
+def chosen_sandbox(config: Config, seen: list[Seen]) -> Seen | None:
+    """The one that agents get: as set, else the first with walls that works; None if there is none."""
+    declared_kind = SETTINGS.get("sandbox.kind")
+    wanted = config[declared_kind] if declared_kind is not None else "auto"
+    if wanted != "auto":
+        return next((each for each in seen if each.name == wanted), None)
+    return next((each for each in seen if each.isolated and each.trouble is None), None)
+
+
+def _sandboxes(config: Config) -> Iterator[Finding]:
+    seen = sandboxes(config)
+    chosen = chosen_sandbox(config, seen)
+    for each in seen:
+        if each.trouble is None:
+            yield Finding("ok", "sandbox", f"{each.name} works" + ("" if each.isolated else " (it has no walls)"))
+        else:
+            level: Literal["warn", "fail"] = "fail" if each == chosen else "warn"
+            yield Finding(level, "sandbox", f"{each.name} does not work: {each.trouble}")
+    if chosen is None:
+        yield Finding("fail", "sandbox", "agents cannot run: no sandbox works", "mend one, or choose with sandbox.kind")
+    elif not chosen.isolated:
+        yield Finding(
+            "warn", "sandbox", f"agents run in {chosen.name!r}, without any walls", "set sandbox.kind to bubblewrap"
+        )
+
+
+def _store(home: Home, config: Config) -> Iterator[Finding]:
+    if not home.store.is_file():
+        yield Finding("ok", "store", "none yet; `gatepost up` makes it")
+        return
+    try:
+        yield from look(home.store, _inspect, _instances(config))
+    except GatepostError as error:
+        yield Finding("fail", "store", str(error))
+
+
+def _inspect(db: Db, instances: set[str]) -> list[Finding]:
+    now = SystemClock().now()
+    found: list[Finding] = []
+    broken = damage(db)
+    if broken:
+        found.append(Finding("fail", "store", f"is damaged: {broken}", "restore a backup"))
+    else:
+        found.append(Finding("ok", "store", f"schema {version(db)} of {newest()}, whole"))
+    account = ledger.check(db, now)
+    if account.unaccounted:
+        text = f"{account.unaccounted} rows are unaccounted for"
+        found.append(
+            Finding("fail", "ledger", text, "start the gateway; if they stay, `gatepost ledger list` shows them")
+        )
+    else:
+        found.append(Finding("ok", "ledger", f"0 unaccounted, {account.in_flight} in flight"))
+    stuck = expired_leases(db, now)
+    if stuck:
+        found.append(
+            Finding("warn", "turns", f"{stuck} are held by nobody", "a running gateway takes them up by itself")
+        )
+    for instance, count in waiting_instances(db):
+        if instance not in instances:
+            text = f"{count} messages wait for the channel {instance!r}, which does not run"
+            found.append(Finding("fail", "channels", text, "switch it on again in channels.on"))
+    return found
+
+
+def _instances(config: Config) -> set[str]:
+    """The channel instances that a start would run."""
+    from gatepost.channels.contract import CHANNELS
+
+    switched_on = SETTINGS.get("channels.on")
+    names: Any = config[switched_on] if switched_on is not None else ()
+    return {name for name, kind in CHANNELS.items() if kind.always} | {
+        entry.rpartition("=")[0] or entry.rpartition("=")[2] for entry in names
+    }

@@ -1,0 +1,140 @@
+"""`gatepost status`: whether the gateway runs, and what it does."""
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from gatepost import __version__
+from gatepost.cli import show
+from gatepost.cli.operate import control_of, home_of, reading
+from gatepost.core import lock, settings
+from gatepost.core.clock import SystemClock
+from gatepost.core.errors import GatepostError
+from gatepost.core.home import Home
+from gatepost.core.registry import load_package
+from gatepost.store import groups, ledger, sessions
+from gatepost.store.port import Db
+
+
+@click.command()
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print running, answers, pid, since, home, version, listen, control, sandbox, awake, channels, store as JSON.",
+)
+@click.pass_obj
+def command(home: str | None, as_json: bool) -> int:
+    """Whether the gateway runs, and what it does. Exit 0 if it runs and answers, else 1."""
+    status = gather(home_of(home))
+    if as_json:
+        show.as_json(status)
+    else:
+        print("\n".join(lines(status)))
+    return 0 if status["answers"] else 1
+
+
+def gather(home: Home) -> dict[str, Any]:
+    """What the lock, the daemon itself and the store say. The daemon's own word wins."""
+    holder = lock.holder(home)
+    status: dict[str, Any] = {
+        "running": holder is not None,
+        "answers": False,
+        "home": str(home.path),
+        "version": __version__,
+        "pid": holder.pid if holder else None,
+        "since": holder.started_at if holder else None,
+        "listen": holder.listen if holder else None,
+        "control": holder.control if holder else None,
+        "sandbox": None,
+        "awake": 0,
+        "channels": [],
+        "store": _store(home),
+    }
+    if holder is not None:
+        try:
+            status |= control_of(home).get("/v1/status", timeout=5)["result"]
+            status["answers"] = True
+        except GatepostError as error:
+            status["trouble"] = str(error)
+    if status["sandbox"] is None:
+        status["sandbox"] = _sandbox(home)
+    return status
+
+
+def _store(home: Home) -> dict[str, Any] | None:
+    if not home.store.is_file():
+        return None
+    try:
+        return reading(home, _numbers)
+    except GatepostError as error:
+        return {"trouble": str(error)}
+
+
+def _numbers(db: Db) -> dict[str, Any]:
+    return {
+        "groups": len(groups.every(db)),
+        "sessions": len(sessions.live(db)),
+        "ledger": asdict(ledger.check(db, SystemClock().now())),
+    }
+
+
+def _sandbox(home: Home) -> dict[str, Any]:
+    """What agents would get, asked of this machine."""
+    from gatepost.cli.checks import chosen_sandbox, sandboxes
+
+    load_package("gatepost.sandboxes")
+    config = settings.peek(home.path)
+    seen = sandboxes(config)
+    chosen = chosen_sandbox(config, seen)
+    if chosen is None:
+        why = "; ".join(f"{each.name}: {each.trouble}" for each in seen if each.trouble)
+        return {"kind": None, "isolated": False, "trouble": why or "no sandbox with walls is installed"}
+    return {"kind": chosen.name, "isolated": chosen.isolated, "trouble": chosen.trouble}
+
+
+def lines(status: dict[str, Any]) -> list[str]:
+    if not status["running"]:
+        out = [show.colored("gatepost is down", "warn") + f"  ({status['home']})"]
+    elif not status["answers"]:
+        out = [show.colored(f"gatepost runs as pid {status['pid']} but does not answer", "fail")]
+        out.append(f"  {status.get('trouble', '')}; it may be starting, `gatepost logs` tells")
+    else:
+        out = [show.colored("gatepost is up", "ok") + f"  pid {status['pid']} since {status['since']}"]
+        out.append(f"  {'web':<10} {status['listen']}")
+        out.append(f"  {'control':<10} {status['control']}")
+        out.append(f"  {'channels':<10} {', '.join(_channel(each) for each in status['channels']) or 'none'}")
+        out.append(f"  {'awake':<10} {_awake(status['awake'])}")
+    out.append(f"  {'sandbox':<10} {_walls(status['sandbox'])}")
+    out += _store_lines(status["store"])
+    return out
+
+
+def _channel(each: Any) -> str:
+    return str(each.get("instance", each)) if isinstance(each, dict) else str(each)
+
+
+def _awake(value: Any) -> str:
+    return str(len(value)) if isinstance(value, list) else str(value)
+
+
+def _walls(sandbox: dict[str, Any]) -> str:
+    if sandbox["kind"] is None:
+        return show.colored(f"none: agents other than the demo do not run; {sandbox['trouble']}", "fail")
+    if sandbox["trouble"]:
+        return show.colored(f"{sandbox['kind']}, which does not work: {sandbox['trouble']}", "fail")
+    return str(sandbox["kind"]) if sandbox["isolated"] else show.colored(f"{sandbox['kind']}: NO ISOLATION", "warn")
+
+
+def _store_lines(store: dict[str, Any] | None) -> list[str]:
+    if store is None:
+        return [f"  {'store':<10} none yet; `gatepost up` makes it"]
+    if "trouble" in store:
+        return [f"  {'store':<10} {show.colored(store['trouble'], 'fail')}"]
+    account = store["ledger"]
+    return [
+        f"  {'groups':<10} {store['groups']}, with {store['sessions']} live sessions",
+        f"  {'ledger':<10} {account['unaccounted']} unaccounted, {account['in_flight']} in flight,"
+        f" {account['overdue']} overdue",
+    ]
