@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from typing import IO, Any
 
+from gatepost.core.clock import iso
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
@@ -137,7 +138,6 @@ def _formatter(renderer: Any) -> logging.Formatter:
             _take_facts,
         ],
         processors=[
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             _redact_all,
@@ -147,7 +147,9 @@ def _formatter(renderer: Any) -> logging.Formatter:
 
 
 def _take_facts(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    facts: dict[str, Any] = getattr(event.get("_record"), "facts", {})
+    record: logging.LogRecord = event["_record"]
+    event["timestamp"] = iso(int(record.created * 1_000_000))
+    facts: dict[str, Any] = getattr(record, "facts", {})
     for name, value in facts.items():
         event.setdefault(name, value)
     return event

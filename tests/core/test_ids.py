@@ -1,0 +1,15 @@
+from gatepost.core import ids
+
+
+def test_ids_tell_their_kind_sort_by_age_and_do_not_repeat() -> None:
+    made = [ids.new("s") for _ in range(1000)]
+
+    assert len(set(made)) == 1000
+    assert all(each.startswith("s-") and len(each) == 20 for each in made)
+    assert [each[2:11] for each in made] == sorted(each[2:11] for each in made)
+
+
+def test_a_token_may_stand_in_a_url() -> None:
+    token = ids.token()
+
+    assert len(token) >= 43 and token.replace("-", "").replace("_", "").isalnum()

@@ -1,0 +1,145 @@
+import io
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gatepost.core import log
+from gatepost.core.home import Home
+from gatepost.core.settings import Config
+
+
+class Screen(io.StringIO):
+    """A stream that is, or is not, a terminal."""
+
+    def __init__(self, terminal: bool = False) -> None:
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path)
+    yield home
+    log.close()
+
+
+def written(home: Home) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (home.logs / "gatepost.log").read_text().splitlines()]
+
+
+def test_a_line_is_json_in_the_file_and_on_a_stream_that_is_no_terminal(home: Home) -> None:
+    screen = Screen()
+    log.configure(home, Config(), screen)
+
+    log.get("gatepost.flow.intake").info("accepted", message=7, room="web:home")
+
+    [line] = written(home)
+    assert json.loads(screen.getvalue()) == line
+    assert {
+        "event": "accepted",
+        "level": "info",
+        "logger": "flow.intake",
+        "message": 7,
+        "room": "web:home",
+    }.items() <= (line.items())
+
+
+def test_a_terminal_gets_lines_for_people(home: Home) -> None:
+    screen = Screen(terminal=True)
+    log.configure(home, Config(), screen)
+
+    log.get("app").warning("slow", seconds=3)
+
+    assert "slow" in screen.getvalue() and not screen.getvalue().startswith("{")
+
+
+def test_the_format_can_be_forced(home: Home) -> None:
+    screen = Screen(terminal=True)
+    log.configure(home, Config({"log.format": "json"}), screen)
+
+    log.get("app").error("bad")
+
+    assert json.loads(screen.getvalue())["event"] == "bad"
+
+
+def test_below_the_level_nothing_is_written(home: Home) -> None:
+    log.configure(home, Config({"log.level": "warning"}), Screen())
+
+    log.get("app").info("quiet")
+
+    assert written(home) == []
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"token": "hunter2hunter2"},
+        {"deep": {"list": [{"Authorization": "hunter2hunter2"}]}},
+        {"slack_api_key": "hunter2hunter2"},
+        {"session_cookie": "hunter2hunter2"},
+        {"text": "the key is sk-ant-hunter2hunter2, keep it"},
+        {"header": "Authorization: Bearer hunter2hunter2"},
+        {"bot": "xoxb-123456-hunter2hunter2"},
+        {"url": "http://127.0.0.1/#login=hunter2hunter2"},
+        {"url": "https://x.example/?token=hunter2hunter2&x=1"},
+        {"bytes_of": b"hunter2hunter2"},
+    ],
+)
+def test_a_secret_is_redacted_wherever_it_lies(home: Home, facts: dict[str, object]) -> None:
+    screen = Screen()
+    log.configure(home, Config(), screen)
+
+    log.get("app").info("call", **facts)
+
+    assert "hunter2" not in screen.getvalue() + (home.logs / "gatepost.log").read_text()
+
+
+def test_a_secret_in_a_traceback_is_redacted(home: Home) -> None:
+    log.configure(home, Config(), Screen())
+    try:
+        raise ValueError("refused for sk-ant-hunter2hunter2")
+    except ValueError:
+        log.get("app").exception("broke")
+
+    [line] = written(home)
+    assert "ValueError" in str(line["exception"]) and "hunter2" not in str(line)
+
+
+def test_a_number_of_tokens_is_no_secret() -> None:
+    assert log.redact({"tokens": 12, "max_token": None}) == {"tokens": 12, "max_token": None}
+
+
+def test_libraries_go_the_same_way(home: Home) -> None:
+    log.configure(home, Config(), Screen())
+
+    logging.getLogger("uvicorn.error").warning("told %s", "sk-ant-hunter2hunter2")
+
+    [line] = written(home)
+    assert line["event"] == f"told {log.HIDDEN}" and line["logger"] == "uvicorn.error"
+
+
+def test_the_file_is_its_owners_and_is_rotated(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "FILE_BYTES", 2000)
+    log.configure(home, Config(), Screen())
+
+    for number in range(200):
+        log.get("app").info("line", number=number)
+
+    files = sorted(path.name for path in home.logs.iterdir())
+    assert files == ["gatepost.log", "gatepost.log.1", "gatepost.log.2", "gatepost.log.3"]
+    assert {path.stat().st_mode & 0o777 for path in home.logs.iterdir()} == {0o600}
+
+
+def test_setting_it_up_twice_writes_each_line_once(home: Home) -> None:
+    log.configure(home, Config(), Screen())
+    log.configure(home, Config(), Screen())
+
+    log.get("app").info("once")
+
+    assert len(written(home)) == 1
