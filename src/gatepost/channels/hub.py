@@ -1,17 +1,21 @@
 """The base of channels whose platform is the gateway itself (web, terminal).
 
 The ledger is their record: what a room shows is read from the store, so `send` delivers by ringing whoever watches the
-room, and an effect sent twice under one key is one thing. A ring carries no content and is never queued.
+room, and an effect sent twice under one key is one thing. A ring carries no content and is never queued. Only files
+are kept here, because a delivery's own copies go when it is done.
 """
 
 import asyncio
+import hashlib
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from gatepost.channels.contract import Receive, Surroundings
 from gatepost.core.errors import Unavailable
 from gatepost.messages.inbound import Inbound, Receipt
-from gatepost.messages.outbound import Outbound
+from gatepost.messages.outbound import File, Outbound
 
 
 class Watch:
@@ -48,6 +52,7 @@ class Hub:
         self._receive: Receive | None = None
         self._watches: dict[Watch, str | None] = {}
         self._typing: set[tuple[str, str]] = set()
+        self._shelf: Path | None = None
 
     async def listen(self, receive: Receive) -> None:
         self._receive = receive
@@ -65,8 +70,29 @@ class Hub:
         return receipt
 
     async def send(self, address: str, message: Outbound) -> str:
+        if message.files:
+            await asyncio.to_thread(self._keep, message)
         self.ring(address)
         return message.key
+
+    def keep_files_in(self, folder: Path) -> None:
+        """Where files that were sent here stay; whoever shows the rooms says so."""
+        self._shelf = folder
+
+    def kept(self, key: str, number: int) -> Path:
+        """A file that was sent, by the effect's key and its place in it."""
+        if self._shelf is None:
+            raise Unavailable(f"the {self.platform} channel", "it has no place for files yet", retry_after=1)
+        return self._shelf / hashlib.sha256(key.encode()).hexdigest()[:32] / str(number)
+
+    def _keep(self, message: Outbound) -> None:
+        for number, file in enumerate(message.files):
+            target = self.kept(message.key, number)
+            try:
+                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                _copy(file, target)
+            except OSError as error:
+                raise Unavailable(f"the file {file.name}", error.strerror or "it cannot be kept") from None
 
     async def look_up(self, address: str, key: str) -> str | None:
         """Always there: the row that asks is what the room shows."""
@@ -99,3 +125,12 @@ class Hub:
             yield watch
         finally:
             del self._watches[watch]
+
+
+def _copy(file: File, target: Path) -> None:
+    """Whole or not at all; a second time changes nothing."""
+    if target.exists():
+        return
+    part = target.with_suffix(".part")
+    shutil.copyfile(file.path, part)
+    part.rename(target)

@@ -16,6 +16,7 @@ from gatepost.store.messages import Message
 from gatepost.store.port import Db, Store
 
 WINDOW = 200  # messages of a room that are looked at again; an older one that still waits holds nobody up
+SCANNED = 2000  # messages of a room that are gone through for one page of a thread
 QUICKEST_S, SLOWEST_S = 0.02, 2.0  # between looks while something is under way
 BEAT_S = 15.0  # between looks when nothing is: also how soon a dead reader is noticed
 SHOWN = ("sending", "sent", "uncertain")
@@ -54,6 +55,12 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class History:
+    seen: tuple[Seen, ...]
+    more: bool  # there may be older ones
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """One look at one room: what is visible, and the cursor below which nothing changes any more."""
 
@@ -89,10 +96,19 @@ def _view(db: Db, page: list[Message], after: int, more: bool, ignored: int) -> 
     return View(tuple(seen), last if oldest_open is None else oldest_open - 1, oldest_open is not None, more)
 
 
-def history(db: Db, instance: str, address: str, before: int | None, limit: int) -> list[Seen]:
-    """An older page of a room, oldest first."""
-    page = messages.latest_in_room(db, instance, address, before, limit)
-    return [shown for shown, _ in (see(db, message) for message in page) if shown is not None]
+def history(db: Db, instance: str, address: str, thread: str, before: int | None, limit: int) -> History:
+    """An older page of one thread, oldest first."""
+    found: list[Seen] = []
+    for _ in range(SCANNED // WINDOW):
+        page = messages.latest_in_room(db, instance, address, before, WINDOW)
+        shown = (see(db, message)[0] for message in reversed(page) if message.thread == thread)
+        found += [one for one in shown if one is not None]
+        if len(page) < WINDOW:
+            return History(tuple(reversed(found[:limit])), len(found) > limit)
+        before = page[0].id
+        if len(found) > limit:
+            break
+    return History(tuple(reversed(found[:limit])), True)
 
 
 def see(db: Db, message: Message) -> tuple[Seen | None, bool]:

@@ -1,0 +1,318 @@
+"""The page's rooms: what was said, what happens, what somebody says. One stream a browser carries all of it."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from gatepost.channels.hub import Hub
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.home import Home
+from gatepost.core.settings import Config, setting
+from gatepost.messages.address import LONGEST, parse
+from gatepost.messages.inbound import Attachment, Inbound, Quote, Verb
+from gatepost.messages.text import clean
+from gatepost.serve import follow
+from gatepost.serve.follow import Seen, SeenFile
+from gatepost.serve.web.markdown import render
+from gatepost.store import messages, outbox, rooms, routes, sessions
+from gatepost.store.port import Db, Store
+
+MAX_UPLOAD_MB = setting(
+    "web.max_upload_mb", 20, help="The largest message with its files on the web page, in megabytes."
+)
+MOST_FILES = 20
+PAGE = 60  # messages of one page of history
+LONGEST_TEXT = 200_000  # characters
+OVERHEAD = 64 * 1024  # bytes of a form beside its files and its text
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")  # shown in the page; SVG is a document and is not
+CHANGES = ("edit", "delete", "react")
+_KEY = re.compile(r"[A-Za-z0-9_-]{8,64}\Z")
+_PLAIN_ROOM = re.compile(r"(?:chat_jid=web:|room=)([A-Za-z0-9._/-]+)\Z")
+
+
+class TooLarge(Invalid):
+    def __init__(self, megabytes: int) -> None:
+        super().__init__("message", f"it is larger than {megabytes} MB, the limit of web.max_upload_mb")
+
+
+class Streams:
+    """At most one stream a browser: a new one ends the one before, because browsers open only six connections."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._current: dict[str, object] = {}
+
+    def claim(self, browser: str) -> object:
+        mine = object()
+        self._current[browser] = mine
+        self._hub.ring(self._hub.main_room)  # wakes the one before, which then sees that it is over
+        return mine
+
+    def is_current(self, browser: str, mine: object) -> bool:
+        return self._current.get(browser) is mine
+
+    def leave(self, browser: str, mine: object) -> None:
+        if self.is_current(browser, mine):
+            del self._current[browser]
+
+    def end(self, browser: str) -> None:
+        """The browser has signed out: it hears nothing more."""
+        if self._current.pop(browser, None):
+            self._hub.ring(self._hub.main_room)
+
+
+class Chat:
+    def __init__(self, store: Store, config: Config, home: Home, hub: Hub, stopping: asyncio.Event) -> None:
+        self._store, self._home, self._hub, self._stopping = store, home, hub, stopping
+        self._megabytes = config[MAX_UPLOAD_MB]
+        self.streams = Streams(hub)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/start", self.start, methods=["GET"]),
+            Route("/messages", self.history, methods=["GET"]),
+            Route("/messages", self.say, methods=["POST"]),
+            Route("/events", self.events, methods=["GET"]),
+            Route("/files/{message:int}/{number:int}", self.file, methods=["GET"]),
+        ]
+
+    async def start(self, request: Request) -> Response:
+        """What a page needs first. Its cursor was taken in the same snapshot: nothing falls between."""
+        places, cursor = await self._store.read(_start, self._hub)
+        return JSONResponse(
+            {
+                "room": self._hub.main_room,
+                "rooms": [{"room": at.room, "name": at.name, "threads": at.threads} for at in places],
+                "cursor": cursor,
+                "maxBytes": self._megabytes * 1024 * 1024,
+            }
+        )
+
+    async def history(self, request: Request) -> Response:
+        room = self._read_room(request.query_params.get("room", ""))
+        before = request.query_params.get("before", "")
+        page = await self._store.read(
+            follow.history,
+            self._hub.instance,
+            room,
+            request.query_params.get("thread", ""),
+            int(before) if before.isdecimal() else None,
+            PAGE,
+        )
+        return JSONResponse({"messages": [show(seen) for seen in page.seen], "more": page.more})
+
+    async def say(self, request: Request) -> Response:
+        """Accept a message with its files. Sent twice under one id, it is accepted once."""
+        form = await _read_form(request, self._megabytes)
+        try:
+            inbound = await self._read_message(form, request.state.user)
+        finally:
+            await form.close()
+        receipt = await self._hub.submit(inbound)
+        return JSONResponse(
+            {"ok": True, "id": receipt.message_id, "new": receipt.new, "state": receipt.state, "reason": receipt.reason}
+        )
+
+    async def _read_message(self, form: FormData, user: str) -> Inbound:
+        text, key = clean(_field(form, "text")), _field(form, "id")
+        uploads = [part for part in form.getlist("file") if isinstance(part, UploadFile)]
+        if not text.strip() and not uploads:
+            raise Invalid("text", "there is nothing in it")
+        if not _KEY.match(key):
+            raise Invalid("id", "8 to 64 letters, digits, - or _ are expected")
+        thread, answered = clean(_field(form, "thread")), _field(form, "reply_to")
+        if len(thread) > LONGEST or len(text) > LONGEST_TEXT:
+            raise Invalid("text", f"longer than {LONGEST_TEXT} characters")
+        return Inbound(
+            address=self._read_room(_field(form, "room")),
+            platform_id=key,
+            sender=user,
+            sender_name=user.rpartition("/")[2],
+            text=text,
+            verb=Verb.REPLY if answered else Verb.MESSAGE,
+            thread=thread,
+            direct=True,
+            reply_to=Quote(platform_id=clean(answered)) if answered else None,
+            attachments=tuple([await _read_upload(upload) for upload in uploads]),
+        )
+
+    def _read_room(self, text: str) -> str:
+        address = parse(text or self._hub.main_room, "room")
+        if address.platform != self._hub.platform:
+            raise Invalid("room", f"{text!r} is not a room of this page")
+        return str(address)
+
+    async def events(self, request: Request) -> Response:
+        """Everything that happens in every room, from a cursor on (the browser sends its last one by itself)."""
+        given = request.headers.get("last-event-id") or request.query_params.get("after", "")
+        after = int(given) if given.isdecimal() else await self._store.read(follow.begin, self._hub, None)
+        stream = self._stream(request.state.browser, after)
+        return StreamingResponse(stream, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
+    async def _stream(self, browser: str, after: int) -> AsyncIterator[bytes]:
+        mine = self.streams.claim(browser)
+        try:
+            yield b"retry: 1000\n\n"
+            async for news in follow.follow(self._store, self._hub, None, after, self._stopping):
+                if not self.streams.is_current(browser, mine):
+                    yield _event("replaced", {})
+                    return
+                for seen in news.seen:
+                    yield _event("message", show(seen))
+                for typing in news.typing:
+                    yield _event("typing", {"room": typing.address, "thread": typing.thread, "on": typing.on})
+                # Only now may the browser resume behind all of this.
+                yield _event("cursor", {"cursor": news.cursor}, news.cursor)
+        finally:
+            self.streams.leave(browser, mine)
+
+    async def file(self, request: Request) -> Response:
+        found = await self._store.read(
+            _find_file, self._hub, request.path_params["message"], request.path_params["number"]
+        )
+        if found is None:
+            raise NotFound("file", request.url.path)
+        file, kept = found
+        path = kept if kept is not None else self._home.media / file.path
+        if not await asyncio.to_thread(_is_ours, path, self._home.media):
+            raise NotFound("file", file.name, "it is no longer kept")
+        picture = file.mime in PICTURES
+        return FileResponse(
+            path,
+            media_type=file.mime if picture else "application/octet-stream",
+            filename=file.name,
+            content_disposition_type="inline" if picture else "attachment",
+            headers={"content-security-policy": "default-src 'none'; sandbox", "cache-control": "private, no-cache"},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A room with the threads in which somebody has talked."""
+
+    room: str
+    name: str
+    threads: list[dict[str, str]]
+
+
+def _start(db: Db, hub: Hub) -> tuple[list[Place], int]:
+    named = {room.address: room.name for room in rooms.every(db) if room.instance == hub.instance}
+    known = dict.fromkeys((hub.main_room, *named, *_routed(db, hub.platform)))
+    threads: dict[str, list[dict[str, str]]] = {}
+    for session in sessions.live(db):
+        if session.instance == hub.instance and session.thread:
+            threads.setdefault(session.address, []).append({"id": session.thread, "title": session.title})
+    places = [Place(room, named.get(room) or room.partition(":")[2], threads.get(room, [])) for room in known]
+    return places, follow.begin(db, hub, None)
+
+
+def _routed(db: Db, platform: str) -> list[str]:
+    """Rooms that a route names outright: they exist although nobody has said anything there yet."""
+    found: list[str] = []
+    for route in routes.in_order(db):
+        words = route.match.split()
+        named = [plain for word in words if (plain := _PLAIN_ROOM.match(word))]
+        here = f"platform={platform}" in words
+        found += [f"{platform}:{plain.group(1)}" for plain in named if here or plain.group().startswith("chat_jid=")]
+    return found
+
+
+def _find_file(db: Db, hub: Hub, message_id: int, number: int) -> tuple[SeenFile, Path | None] | None:
+    """A file of one of this channel's messages; for one that was sent, where the channel keeps it."""
+    message = messages.get(db, message_id)
+    if message is None or message.instance != hub.instance:
+        return None
+    files = follow.files_of(message.content)
+    if number >= len(files):
+        return None
+    if message.direction == "in":
+        return files[number], None
+    effects = outbox.of_message(db, message_id)
+    return (files[number], hub.kept(effects[0].key, number)) if effects else None
+
+
+def _is_ours(path: Path, media: Path) -> bool:
+    """A regular file under the media folder, by whatever path it was named."""
+    real = path.resolve()
+    return real.is_relative_to(media.resolve()) and real.is_file()
+
+
+def show(seen: Seen) -> dict[str, Any]:
+    """One event as the page gets it."""
+    return {
+        "id": seen.id,
+        "room": seen.address,
+        "thread": seen.thread,
+        "mine": seen.direction == "in",
+        "verb": seen.verb,
+        "name": seen.folder or seen.sender_name or seen.sender.rpartition(":")[2],
+        "html": render(seen.text) if seen.text else "",
+        "text": seen.text,
+        "state": seen.state,
+        "reason": seen.reason,
+        "at": seen.at // 1000,
+        "key": seen.platform_id,
+        "target": seen.target_id,
+        "replyTo": seen.reply_to,
+        "reaction": seen.reaction,
+        "files": [_show_file(seen.id, number, file) for number, file in enumerate(seen.files)],
+    }
+
+
+def _show_file(message_id: int, number: int, file: SeenFile) -> dict[str, Any]:
+    url = f"/api/files/{message_id}/{number}"
+    return {"name": file.name, "size": file.size, "url": url, "picture": file.mime in PICTURES}
+
+
+def _event(kind: str, data: dict[str, Any], cursor: int | None = None) -> bytes:
+    number = f"id: {cursor}\n" if cursor is not None else ""
+    return f"{number}event: {kind}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+
+
+async def _read_form(request: Request, megabytes: int) -> FormData:
+    """The form, within its limit. The announced length is not believed: what comes is counted."""
+    limit = megabytes * 1024 * 1024 + OVERHEAD
+
+    async def counted() -> AsyncGenerator[bytes, None]:
+        size = 0
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > limit:
+                raise TooLarge(megabytes)
+            yield chunk
+
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise Invalid("content-type", "multipart/form-data is expected")
+    parser = MultiPartParser(
+        request.headers, counted(), max_files=MOST_FILES, max_fields=20, max_part_size=4 * LONGEST_TEXT + OVERHEAD
+    )
+    try:
+        return await parser.parse()
+    except MultiPartException as error:
+        raise Invalid("form", error.message) from None
+
+
+def _field(form: FormData, name: str) -> str:
+    value = form.get(name, "")
+    return value if isinstance(value, str) else ""
+
+
+async def _read_upload(upload: UploadFile) -> Attachment:
+    mime = (upload.content_type or "application/octet-stream").partition(";")[0].strip().lower()
+    kind = mime.partition("/")[0]
+    return Attachment(
+        name=clean(upload.filename or "file"),
+        mime=mime,
+        data=await upload.read(),
+        kind=kind if kind in ("image", "audio", "video") else "file",
+    )

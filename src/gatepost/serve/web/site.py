@@ -1,0 +1,175 @@
+"""The web page: who gets in, and what is served to whom. Nobody sees anything but the sign-in page without a cookie."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gatepost.channels.hub import Hub
+from gatepost.core.clock import DAY, SECOND, Clock
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
+from gatepost.core.home import Home
+from gatepost.core.settings import Config, setting
+from gatepost.serve.web import login
+from gatepost.serve.web.chat import Chat, Streams, TooLarge
+from gatepost.serve.web.guard import Guard, port_of
+from gatepost.store import logins
+from gatepost.store.port import Store
+
+HOSTS = setting("web.hosts", (), help="Further host names under which the web page may be asked for.")
+STATIC = Path(__file__).parent / "static"
+LARGEST_LOGIN = 4096  # bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteParts:
+    """What the site is made of. `listens`: the host that it is bound to; None on a socket file."""
+
+    store: Store
+    clock: Clock
+    config: Config
+    home: Home
+    channel: Hub
+    stopping: asyncio.Event
+    listens: str | None = "127.0.0.1"
+
+
+def make_site(parts: SiteParts) -> Starlette:
+    parts.channel.keep_files_in(parts.home.media / parts.channel.platform)
+    chat = Chat(parts.store, parts.config, parts.home, parts.channel, parts.stopping)
+    door = Door(parts, chat.streams)
+    return Starlette(
+        routes=[
+            Route("/", door.page, methods=["GET"]),
+            Route("/login", door.sign_in, methods=["POST"]),
+            Route("/logout", door.sign_out, methods=["POST"]),
+            Route("/health", door.health, methods=["GET"]),
+            Mount("/static", _Assets(directory=STATIC)),
+            Mount("/api", routes=chat.routes(), middleware=[Middleware(Signed, door=door)]),
+        ],
+        middleware=[Middleware(Guard, listens=parts.listens, further=parts.config[HOSTS])],
+        exception_handlers={GatepostError: say_no, HTTPException: say_status, Exception: say_broken},
+    )
+
+
+class Door:
+    """Sign in, sign out, and who is signed in."""
+
+    def __init__(self, parts: SiteParts, streams: Streams) -> None:
+        self._parts, self._streams = parts, streams
+
+    async def user(self, request: Request) -> str | None:
+        token = request.cookies.get(_cookie(request))
+        return await self._parts.store.read(logins.browser, token, self._parts.clock.now()) if token else None
+
+    async def page(self, request: Request) -> Response:
+        return FileResponse(STATIC / ("chat.html" if await self.user(request) else "login.html"))
+
+    async def health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def sign_in(self, request: Request) -> Response:
+        """Redeem a one-time token for a cookie. Unknown, used and too old look alike."""
+        days = self._parts.config[login.BROWSER_DAYS]
+        given, now = await _read_token(request), self._parts.clock.now()
+        token = await self._parts.store.write(login.redeem, given, now, days)
+        if token is None:
+            return _no("refused", "This address was used before or is too old. `gatepost login` prints a new one.", 403)
+        answer = JSONResponse({"ok": True})
+        answer.set_cookie(
+            _cookie(request),
+            token,
+            max_age=days * DAY // SECOND,
+            httponly=True,
+            samesite="strict",
+            secure=request.headers["origin"].startswith("https://"),
+        )
+        return answer
+
+    async def sign_out(self, request: Request) -> Response:
+        token = request.cookies.get(_cookie(request))
+        if token:
+            await self._parts.store.write(logins.sign_out, token)
+            self._streams.end(token)
+        answer = JSONResponse({"ok": True})
+        answer.delete_cookie(_cookie(request), httponly=True, samesite="strict")
+        return answer
+
+
+class Signed:
+    """Lets only signed-in browsers through, and says who they are."""
+
+    def __init__(self, app: ASGIApp, door: Door) -> None:
+        self._app, self._door = app, door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        user = await self._door.user(request)
+        if user is None:
+            answer = _no("signed_out", "You are not signed in. `gatepost login` prints an address that does it.", 401)
+            await answer(scope, receive, send)
+            return
+        request.state.user, request.state.browser = user, request.cookies[_cookie(request)]
+        await self._app(scope, receive, send)
+
+
+class _Assets(StaticFiles):
+    """Ours and public: a browser may keep them, and asks whether they changed."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        answer = await super().get_response(path, scope)
+        answer.headers["cache-control"] = "no-cache"
+        return answer
+
+
+def _cookie(request: Request) -> str:
+    """Cookies know no ports: two gateways on one machine would sign each other out."""
+    return f"gatepost-{port_of(request.headers.get('host', '')) or 'web'}"
+
+
+async def _read_token(request: Request) -> str:
+    raw = bytearray()
+    async for chunk in request.stream():
+        raw += chunk
+        if len(raw) > LARGEST_LOGIN:
+            raise Invalid("body", "too large")
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise Invalid("body", "it is not JSON") from None
+    token = value.get("token") if isinstance(value, dict) else None
+    if not isinstance(token, str):
+        raise Invalid("token", "it is missing")
+    return token
+
+
+def _no(kind: str, text: str, status: int) -> Response:
+    return JSONResponse({"ok": False, "error": {"kind": kind, "text": text}}, status)
+
+
+async def say_no(request: Request, error: Exception) -> Response:
+    if isinstance(error, TooLarge):
+        return _no("too_large", str(error), 413)
+    if isinstance(error, NotFound):
+        return _no("not_found", str(error), 404)
+    if isinstance(error, Unavailable):
+        return _no("unavailable", str(error), 503)
+    return _no("invalid" if isinstance(error, Invalid) else "refused", str(error), 400)
+
+
+async def say_status(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    return PlainTextResponse("There is nothing here.\n" if status == 404 else "Not possible here.\n", status)
+
+
+async def say_broken(request: Request, error: Exception) -> Response:
+    return _no("internal", "Something went wrong inside; `gatepost logs` has it.", 500)
