@@ -19,7 +19,7 @@ MOST_REMEMBERED = 4000
 
 _ATOM = re.compile(r"\\[dDwWsSntrfv]|\\[^A-Za-z0-9]|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\()|*+?{^$]", re.DOTALL)
 _QUANTIFIER = re.compile(r"(?:([*+?])|\{(?!\})(\d*)(?:(,)(\d*))?\})\??")
-_ASSERTIONS = ("^", "$", r"\b", r"\B")
+_ASSERTIONS = ("^", "$", r"\b")
 _SIMPLE = re.compile(r"[^()*+?{\\]*\Z", re.DOTALL)
 
 Test = Callable[[str], object]
@@ -157,9 +157,7 @@ class _Around:
     def holds(self, kind: str) -> bool:
         if kind == "^":
             return self.start
-        if kind == "$":
-            return self.end
-        return self.border is (kind == r"\b")
+        return self.end if kind == "$" else self.border
 
 
 class _Automaton:

@@ -1,0 +1,58 @@
+"""Regular expressions of routes: the meaning of `re`, without its bad days."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatepost.core.errors import Invalid
+from gatepost.flow.intake.regex import LONGEST, compile_search
+
+ATOM = st.sampled_from(["a", "b", "é", ".", "[ab]", "[^a]", r"\d", r"\w", r"\s", "^", "$", r"\b", r"\.", "{"])
+QUANTIFIER = st.sampled_from(["", "", "*", "+", "?", "*?", "{2}", "{1,3}", "{,2}", "{2,}"])
+PIECE = st.tuples(ATOM, QUANTIFIER).map(lambda pair: pair[0] + (pair[1] if pair[0][-1] not in "^$b" else ""))
+EXPRESSION = st.recursive(
+    PIECE,
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map("".join),
+        st.tuples(inner, inner, QUANTIFIER).map(lambda t: f"({t[0]}|{t[1]}){t[2]}"),
+        st.tuples(inner, QUANTIFIER).map(lambda t: f"(?:{t[0]}){t[1]}"),
+    ),
+    max_leaves=5,
+)
+
+
+@given(EXPRESSION, st.text("abé1 .\n{", max_size=8), st.booleans())
+def test_it_finds_what_re_finds(pattern: str, text: str, ignore_case: bool) -> None:
+    pattern = ("(?i)" if ignore_case else "") + pattern
+    try:
+        expected = re.search(pattern, text) is not None
+    except re.error:
+        with pytest.raises(Invalid):
+            compile_search(pattern)
+        return
+    try:
+        search = compile_search(pattern)
+    except Invalid:
+        return  # too large
+    assert search(text) is expected
+
+
+def test_a_catastrophic_pattern_takes_time_by_the_length_of_the_text_only() -> None:
+    text = "a" * 5000 + "!"
+    for pattern in ("(a+)+$", "^(a|a)*$", "(a*)*b", ".*.*.*.*=", "(a?){50}a{50}b"):
+        assert compile_search(pattern)(text) is False
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(", "(?=a)", r"(a)\1", "a*+", "(?>a)", "a{1,9999}", "x" * (LONGEST + 1), "(?s)a*", r"\Ba*"]
+)
+def test_what_cannot_be_bounded_is_refused(pattern: str) -> None:
+    with pytest.raises(Invalid):
+        compile_search(pattern)
+
+
+def test_upper_and_lower_case_can_be_ignored() -> None:
+    assert compile_search("(?i)^(bug|fehler)\\b")("BUG: it broke")
+    assert not compile_search("^(bug|fehler)\\b")("BUG: it broke")

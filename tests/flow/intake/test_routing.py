@@ -1,0 +1,186 @@
+"""Routing: which group gets a message, and that it can always be said why."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatepost.core.errors import Invalid
+from gatepost.flow.intake import routing
+from gatepost.flow.intake.routing import KEYS, Facts
+from gatepost.messages import address
+from gatepost.store.routes import Route
+
+FACTS = routing.facts_of(
+    "telegram-2",
+    address.parse("telegram:group/12"),
+    sender="telegram:user/9",
+    text="bug: a/b broke",
+    thread="t1",
+)
+
+
+def route(match: str = "", target: str = "home", *, seq: int = 10, id: int = 1, also: bool = False) -> Route:
+    return Route(id, seq, match, target, None, "per-thread", also, None, None, None, "test", 0)
+
+
+def holds(match: str, facts: Facts = FACTS) -> bool:
+    return bool(routing.decide([route(match)], facts).chosen)
+
+
+def folders(*routes: Route, facts: Facts = FACTS) -> list[str]:
+    return [chosen.folder for chosen in routing.decide(routes, facts).chosen]
+
+
+def test_check_19_what_a_match_means() -> None:
+    assert holds("")
+    assert not holds("verb=")
+    assert holds("room=group/*")
+    assert not holds("room=[")  # a row that nobody could write today holds for nothing
+    assert holds("room=*")
+
+
+@pytest.mark.parametrize(
+    ("match", "held"),
+    [
+        ("platform=telegram", True),
+        ("channel=telegram-*", True),
+        ("chat_jid=telegram:*", False),
+        ("chat_jid=telegram:**", True),
+        ("chat_jid=telegram:group/12", True),
+        ("sender=telegram:user/9", True),
+        ("sender!=telegram:user/9", False),
+        ("verb=mention|message", True),
+        ("verb!=mention", True),
+        ("thread=t1 platform=slack", False),
+        ("thread=", False),
+        ("thread!=", True),
+        ("text=bug*", True),
+        ("text=/^bug/", True),
+        ("text!=/^bug/", False),
+        ('text="bug: a/b*"', True),
+        ('text="bug: x*"', False),
+        ("text=/b\\b.br/", True),
+    ],
+)
+def test_every_key_and_sign(match: str, held: bool) -> None:
+    assert holds(match) is held
+
+
+@pytest.mark.parametrize(
+    ("match", "named"),
+    [
+        ("bogus=1", "bogus"),
+        ("bogus=", "bogus"),
+        ("=x", "unknown key"),
+        ("mention", "mention"),
+        ("room=[", "'['"),
+        ("text=/(/", "regular expression"),
+        ('text="open', "quote"),
+    ],
+)
+def test_a_wrong_match_is_refused_when_written_and_the_fault_is_named(match: str, named: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        routing.check(match, "home", "per-thread", ["home"])
+    assert named in str(caught.value)
+
+
+def test_a_well_formed_route_is_given_its_folder() -> None:
+    assert routing.check("platform=telegram", "home#observe", "shared", ["home"]) == "home"
+    assert routing.check("", "drop", "per-thread", ["home"]) is None
+    with pytest.raises(Invalid, match="session mode"):
+        routing.check("", "home", "weekly", ["home"])
+
+
+def test_check_26_web_addresses_are_routed_like_any_other() -> None:
+    assert routing.check("chat_jid=web:acme/**", "acme", "per-thread", ["acme"]) == "acme"
+    facts = routing.facts_of("web", address.parse("web:acme/eng"))
+    assert folders(route("chat_jid=web:acme/**", "acme"), facts=facts) == ["acme"]
+
+
+def test_check_21_the_lowest_seq_wins_then_the_lowest_id() -> None:
+    assert folders(route(target="ten", seq=10, id=1), route(target="five", seq=5, id=2)) == ["five"]
+    assert folders(route(target="later", id=4), route(target="earlier", id=3)) == ["earlier"]
+
+
+def test_check_21_a_sender_route_is_skipped_when_there_is_no_sender() -> None:
+    both = route(target="acme/{sender}", seq=1), route(target="home", seq=2, id=2)
+    assert folders(*both) == ["acme/telegram-user-9"]
+    assert folders(*both, facts=replace(FACTS, sender="")) == ["home"]
+
+
+def test_a_sender_route_to_no_group_is_passed_over() -> None:
+    both = route(target="acme/{sender}", seq=1), route(target="home", seq=2, id=2)
+    decision = routing.decide(both, FACTS, lambda folder: False)
+    assert [chosen.folder for chosen in decision.chosen] == ["home"]
+
+
+def test_also_routes_deliver_here_and_go_on() -> None:
+    chosen = routing.decide(
+        [
+            route("text=/^bug/", "triage", seq=1, also=True),
+            route("", "log#observe", seq=2, id=2, also=True),
+            route("", "home#daily", seq=3, id=3),
+            route("", "never", seq=4, id=4),
+        ],
+        FACTS,
+    ).chosen
+    assert [(each.folder, each.observe, each.topic) for each in chosen] == [
+        ("triage", False, None),
+        ("log", True, None),
+        ("home", False, "daily"),
+    ]
+
+
+def test_a_drop_ends_the_matching_and_is_named() -> None:
+    decision = routing.decide([route("sender=telegram:**", "drop", seq=1, id=7), route("", "home", seq=2)], FACTS)
+    assert decision.chosen == ()
+    assert decision.dropped_by is not None
+    assert decision.why == "route 7 drops it"
+
+
+def test_every_route_says_why_it_did_or_did_not_hold() -> None:
+    verdicts = routing.explain(
+        [
+            route("platform=slack", seq=1, id=1),
+            route("bogus=1", seq=2, id=2),
+            route("", "log#observe", seq=3, id=3, also=True),
+            route("room=group/*", "home", seq=4, id=4),
+            route("", "late", seq=5, id=5),
+        ],
+        FACTS,
+    )
+    assert [verdict.held for verdict in verdicts] == [False, False, True, True, False]
+    assert "platform=slack does not hold for 'telegram'" in verdicts[0].why
+    assert "unknown key 'bogus'" in verdicts[1].why
+    assert "on to the next" in verdicts[2].why
+    assert "route 4 has won" in verdicts[4].why
+
+
+MATCH = st.lists(
+    st.tuples(
+        st.sampled_from(KEYS), st.sampled_from(["=", "!="]), st.sampled_from(["", "*", "a*", "**", "x|a", "[ab]"])
+    ),
+    max_size=3,
+).map(lambda tokens: " ".join("".join(token) for token in tokens))
+VALUE = st.sampled_from(["", "a", "ab", "a/b", "x"])
+ANY_FACTS = st.builds(Facts, **dict.fromkeys(KEYS, VALUE))
+
+
+@given(MATCH, ANY_FACTS)
+def test_deciding_and_explaining_agree(match: str, facts: Facts) -> None:
+    decided = bool(routing.decide([route(match)], facts).chosen)
+    assert routing.explain([route(match)], facts)[0].held is decided
+
+
+@given(MATCH, st.sampled_from(KEYS), st.sampled_from(["*", "a", "a*", "**"]), ANY_FACTS)
+def test_adding_a_negation_never_widens(match: str, key: str, pattern: str, facts: Facts) -> None:
+    if holds(f"{match} {key}!={pattern}", facts):
+        assert holds(match, facts)
+
+
+@given(st.text(max_size=40), st.text(max_size=20), ANY_FACTS)
+def test_deciding_is_total_whatever_is_stored(match: str, target: str, facts: Facts) -> None:
+    routing.decide([route(match, target)], facts)
+    routing.explain([route(match, target)], facts)
