@@ -1,0 +1,57 @@
+# Everything that a checkout can do. `make` alone starts the gateway.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+TESTS  ?= tests
+ARGS   ?=
+
+export GATEPOST_VENV := $(abspath $(VENV))
+
+.DEFAULT_GOAL := run
+.PHONY: help python setup setup-test run test test-all check format bench docs lock clean
+
+help:  ## say what there is
+	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 18
+
+setup: python  ## make .venv with the gatepost command in it
+	@$(PYTHON) scripts/bootstrap.py run
+
+setup-test: python
+	@$(PYTHON) scripts/bootstrap.py test
+	@$(BIN)/python scripts/system_packages.py
+
+python:
+	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON); install Python 3.11 or newer, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
+
+run: setup  ## start the gateway and print its address (HOME_DIR=… keeps its data elsewhere)
+	@exec $(BIN)/gatepost up $(if $(HOME_DIR),--home "$(HOME_DIR)") $(ARGS)
+
+test: setup-test  ## run the tests (TESTS=tests/store, ARGS="-k ledger")
+	@$(BIN)/python -m pytest -n auto --maxprocesses 8 -m "not slow" $(TESTS) $(ARGS)
+
+test-all: setup-test  ## and those that take long
+	@$(BIN)/python -m pytest -n auto --maxprocesses 8 $(TESTS) $(ARGS)
+
+check: setup-test  ## format, lint, types, imports
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: setup-test  ## bring the source into shape
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: setup-test  ## measure, each figure beside its limit
+	@$(BIN)/python bench/run.py $(ARGS)
+
+docs: setup-test  ## print the pages that come from code
+	@$(BIN)/python scripts/print_docs.py
+
+lock: setup-test  ## compile the locks anew
+	@$(BIN)/python -m pip install --quiet pip-tools
+	@$(BIN)/python scripts/lock.py
+
+clean:  ## remove what these commands made, never a home
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
