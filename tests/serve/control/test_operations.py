@@ -1,0 +1,227 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.core.bells import Bells
+from gatepost.core.clock import SystemClock
+from gatepost.core.errors import GatepostError, Invalid, NotFound
+from gatepost.core.home import Home
+from gatepost.core.registry import load_package
+from gatepost.core.settings import Config
+from gatepost.flow.groups import ensure_defaults
+from gatepost.serve.control.contract import OPERATIONS, Office
+from gatepost.store import audit, groups, inbox, ledger, messages, routes, sessions
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db
+from gatepost.store.writer import SqliteStore
+
+
+class Desk:
+    """An office, and what was stopped there."""
+
+    def __init__(self, office: Office, stopped: list[str]) -> None:
+        self.office, self.stopped = office, stopped
+
+    async def do(self, name: str, /, **args: Any) -> Any:
+        return await OPERATIONS[name](self.office, args)
+
+    async def recorded(self) -> list[str]:
+        rows = await self.office.store.read(audit.latest, 100)
+        return [row[3] for row in reversed(rows)]
+
+
+@pytest.fixture
+async def desk(store: SqliteStore, tmp_path: Path) -> Desk:
+    load_package("gatepost.serve.control.operations")
+    home, clock = Home(tmp_path / "home"), SystemClock()
+    home.prepare()
+    (home.plugins / "providers" / "mine.py").write_text("")
+    await ensure_defaults(store, home, clock)
+    stopped: list[str] = []
+
+    async def stop(session_id: str, reason: str) -> bool:
+        stopped.append(session_id)
+        return True
+
+    office = Office(home=home, store=store, clock=clock, config=Config(), bells=Bells(), stop_session=stop)
+    return Desk(office, stopped)
+
+
+def a_waiting_message(db: Db, folder: str) -> str:
+    """A message that is queued for a group's session."""
+    session = sessions.resolve(db, "per-thread", folder, "web", "web:home", "", 1)
+    new = NewMessage(
+        instance="web", address="web:home", direction="in", kind="chat", sender="web:user/9", text="hi", at=1,
+        platform_id="p1",
+    )  # fmt: skip
+    message_id = messages.accept(db, new, 1)
+    assert message_id is not None
+    inbox.enqueue(db, message_id, session.id, folder, "guest", 1)
+    return session.id
+
+
+async def test_a_group_is_added_with_its_folder_and_recorded(desk: Desk) -> None:
+    made = await desk.do("group.add", folder="acme/eng", name="Eng", provider="mine")
+
+    assert (made["folder"], made["tier"], made["provider"]) == ("acme/eng", 2, "mine")
+    assert (desk.office.home.group("acme/eng") / "AGENTS.md").is_file()
+    assert await desk.recorded() == ["group.add"]
+
+
+@pytest.mark.parametrize("folder", ["", "../etc", "a//b", "/abs", "root/x", "a b", "home"])
+async def test_a_group_that_cannot_be_is_refused_and_leaves_nothing(desk: Desk, folder: str) -> None:
+    with pytest.raises(Invalid):
+        await desk.do("group.add", folder=folder)
+
+    assert await desk.recorded() == []
+    assert len(await desk.do("group.list")) == 2
+
+
+async def test_an_unknown_provider_is_told_with_the_known_ones(desk: Desk) -> None:
+    with pytest.raises(Invalid, match=r"no provider 'gpt'; there are: .*mine"):
+        await desk.do("group.add", folder="acme", provider="gpt")
+
+
+async def test_arguments_that_do_not_fit_are_refused_by_name(desk: Desk) -> None:
+    with pytest.raises(Invalid, match="colour"):
+        await desk.do("group.add", folder="acme", colour="red")
+    with pytest.raises(Invalid, match="folder"):
+        await desk.do("group.add")
+
+
+async def test_a_group_is_changed_by_key_and_value(desk: Desk) -> None:
+    values = {"name": "Hall", "open": "no", "window_messages": "5", "options.temperature": "0.5", "options.x": "y"}
+
+    changed = await desk.do("group.set", folder="home", values=values)
+
+    assert (changed["name"], changed["open"], changed["window_messages"]) == ("Hall", False, 5)
+    assert changed["options"] == {"temperature": 0.5, "x": "y"}
+    changed = await desk.do("group.set", folder="home", values={"window_messages": "", "options.x": ""})
+    assert (changed["window_messages"], changed["options"]) == (None, {"temperature": 0.5})
+
+
+@pytest.mark.parametrize(
+    "values", [{"colour": "x"}, {"open": "maybe"}, {"window_chars": "-1"}, {"provider": "?"}, {"sandbox": "?"}]
+)
+async def test_a_value_that_cannot_be_is_refused(desk: Desk, values: dict[str, str]) -> None:
+    with pytest.raises(Invalid):
+        await desk.do("group.set", folder="home", values=values)
+
+
+async def test_removing_a_group_keeps_its_files_and_an_account_of_its_messages(desk: Desk) -> None:
+    await desk.do("group.add", folder="acme")
+    session_id = await desk.office.store.write(a_waiting_message, "acme")
+    await desk.do("route.add", match="platform=web", target="acme")
+
+    gone = await desk.do("group.rm", folder="acme")
+
+    assert gone == {"folder": "acme", "closed": 1, "kept": str(desk.office.home.group("acme"))}
+    assert desk.stopped == [session_id]
+    assert (desk.office.home.group("acme") / "AGENTS.md").is_file()
+    assert await desk.office.store.read(sessions.get, session_id) is None
+    assert [route.target for route in await desk.office.store.read(routes.in_order)] == ["home"]
+    assert (await desk.office.store.read(ledger.check, 10**17)).unaccounted == 0
+    [line] = await desk.office.store.read(ledger.lines, None, 10)
+    assert (line.state, line.reason) == ("cancelled", "its group was removed")
+
+
+@pytest.mark.parametrize("folder", ["root", "home"])
+async def test_the_default_groups_stay(desk: Desk, folder: str) -> None:
+    with pytest.raises(Invalid, match="stays"):
+        await desk.do("group.rm", folder=folder)
+
+
+async def test_what_is_not_there_is_told(desk: Desk) -> None:
+    for name, args in (
+        ("group.rm", {"folder": "nope"}),
+        ("group.show", {"folder": "nope"}),
+        ("group.set", {"folder": "nope", "values": {"name": "x"}}),
+        ("route.rm", {"id": 99}),
+        ("session.close", {"id": "s-nope"}),
+        ("user.show", {"id": "web:user/1"}),
+        ("room.policy", {"address": "web:nope", "policy": "public"}),
+    ):
+        with pytest.raises(NotFound):
+            await desk.do(name, **args)
+    assert await desk.recorded() == []
+
+
+async def test_a_route_is_added_in_its_place(desk: Desk) -> None:
+    made = await desk.do("route.add", match="platform=web", target="home#observe", seq=5, also=True, window="20/8000")
+
+    assert (made["folder"], made["also"], made["window_messages"], made["window_chars"]) == ("home", True, 20, 8000)
+    assert [route["seq"] for route in await desk.do("route.list")] == [5, 1000]
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        ({"match": "colour=red", "target": "home"}, "unknown key 'colour'"),
+        ({"match": "", "target": "ghost"}, "no group 'ghost'"),
+        ({"match": "", "target": "home", "session": "mine"}, "not a session mode"),
+        ({"match": "", "target": "home", "window": "many"}, "not N/C"),
+        ({"match": "", "target": "daemon:x"}, "daemon:"),
+    ],
+)
+async def test_a_route_that_cannot_work_is_refused_when_written(desk: Desk, args: dict[str, Any], why: str) -> None:
+    with pytest.raises(Invalid, match=why):
+        await desk.do("route.add", **args)
+    assert len(await desk.do("route.list")) == 1
+
+
+async def test_a_test_of_the_routes_says_who_wins_and_why(desk: Desk) -> None:
+    await desk.do("group.add", folder="acme")
+    await desk.do("route.add", match="sender=web:user/9", target="acme")
+
+    answer = await desk.do("route.test", address="web:home", sender="web:user/9")
+
+    assert [each["folder"] for each in answer["groups"]] == ["acme"]
+    assert [each["held"] for each in answer["routes"]] == [True, False]
+    assert "not asked" in answer["routes"][1]["why"]
+    answer = await desk.do("route.test", address="web:home", sender="web:user/1")
+    assert [each["folder"] for each in answer["groups"]] == ["home"]
+    assert "does not hold" in answer["routes"][0]["why"]
+
+
+async def test_people_are_made_known_and_given_a_role(desk: Desk) -> None:
+    await desk.do("user.add", id="telegram:user/9", name="Ada")
+    await desk.do("user.role", id="telegram:user/9", role="admin", folder="home")
+
+    shown = await desk.do("user.member", id="telegram:user/9", folder="root")
+
+    assert (shown["name"], shown["roles"], shown["member_of"]) == ("Ada", (("admin", "home"),), ("root",))
+    assert await desk.recorded() == ["user.add", "user.role", "user.member"]
+    with pytest.raises(Invalid):
+        await desk.do("user.role", id="telegram:user/9", role="king")
+    with pytest.raises(NotFound):
+        await desk.do("user.role", id="telegram:user/10", role="admin")
+
+
+async def test_a_room_is_opened_to_the_public(desk: Desk) -> None:
+    await desk.do("room.policy", address="web:home", policy="public")
+
+    assert {room["address"]: room["policy"] for room in await desk.do("room.list")}["web:home"] == "public"
+
+
+async def test_a_session_is_closed_and_what_waited_is_withdrawn(desk: Desk) -> None:
+    session_id = await desk.office.store.write(a_waiting_message, "home")
+    assert [each["id"] for each in await desk.do("session.list")] == [session_id]
+
+    await desk.do("session.close", id=session_id)
+
+    assert await desk.do("session.list", folder="home") == []
+    assert desk.stopped == [session_id]
+    assert (await desk.office.store.read(ledger.check, 10**17)).in_flight == 0
+
+
+async def test_a_refused_write_leaves_neither_a_row_nor_a_record(desk: Desk) -> None:
+    await desk.do("group.add", folder="acme")
+
+    with pytest.raises(GatepostError):
+        await desk.do("group.add", folder="acme", name="Again")
+
+    group = await desk.office.store.read(groups.get, "acme")
+    assert group is not None and group.name == "acme"
+    assert await desk.recorded() == ["group.add"]
+    assert (await desk.office.store.read(audit.verify))[1] is None
