@@ -64,6 +64,9 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         connection = apsw.Connection(str(path), flags=flags | apsw.SQLITE_OPEN_NOMUTEX, statementcachesize=400)
         connection.set_busy_timeout(BUSY_MS)
+        # Without it SQLite compiles a statement anew where the bound values might have led to another plan: measured,
+        # the look at a room's next message cost 43 µs instead of 7.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA temp_store=MEMORY")
         if not readonly:
