@@ -33,9 +33,7 @@ class _Renderer(RendererHTML):
     def text(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
         """A bare web address becomes a link, unless it stands in one."""
         content = tokens[place].content
-        if "://" not in content or sum(
-            int(token.nesting) for token in tokens[:place] if token.type.startswith("link_")
-        ):
+        if "://" not in content or _in_link(tokens, place):
             return escapeHtml(content)
         out, end = [], 0
         for found in _ADDRESS.finditer(content):
