@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -81,12 +81,12 @@ class Root:
         except (NotFound, Invalid):
             return False
 
-    def make_dir(self, relative: str, mode: int, uid: int | None = None) -> None:
+    def make_dir(self, relative: str, mode: int, uid: int | None = None, gid: int | None = None) -> None:
         """A folder with this mode and owner; also those above it that are missing. What is there is brought to it."""
         with _said(relative):
-            self._make_dir(_parts(relative), mode, uid)
+            self._make_dir(_parts(relative), mode, uid, uid if gid is None else gid)
 
-    def _make_dir(self, parts: list[str], mode: int, uid: int | None) -> None:
+    def _make_dir(self, parts: list[str], mode: int, uid: int | None, gid: int | None) -> None:
         fd = os.dup(self._fd)
         try:
             for number, part in enumerate(parts, 1):
@@ -98,7 +98,7 @@ class Root:
                 os.close(fd)
                 fd = below
                 if made or number == len(parts):
-                    _bring_to(fd, mode, uid)
+                    _bring_to(fd, mode, uid, gid)
         finally:
             os.close(fd)
 
@@ -262,10 +262,10 @@ def _write_all(fd: int, data: bytes) -> None:
         rest = rest[os.write(fd, rest) :]
 
 
-def _bring_to(fd: int, mode: int, uid: int | None) -> None:
+def _bring_to(fd: int, mode: int, uid: int | None, gid: int | None) -> None:
     found = os.fstat(fd)
-    if uid is not None and found.st_uid != uid:
-        os.fchown(fd, uid, uid)
+    if uid is not None and gid is not None and (found.st_uid, found.st_gid) != (uid, gid):
+        os.fchown(fd, uid, gid)
     if stat.S_IMODE(found.st_mode) != mode:
         os.fchmod(fd, mode)
 
@@ -283,9 +283,7 @@ def _remove(folder: int, name: str) -> None:
         try:
             for entry in list(os.scandir(fd)):
                 if entry.is_dir(follow_symlinks=False):
-                    moved = f".{ids.token(9)}.gone"
-                    _retry_writable(fd, lambda: os.rename(entry.name, moved, src_dir_fd=fd, dst_dir_fd=folder))  # noqa: B023  called at once
-                    waiting.append(moved)
+                    waiting.append(_move_up(fd, entry.name, folder))
                 else:
                     os.unlink(entry.name, dir_fd=fd)
         finally:
@@ -293,12 +291,14 @@ def _remove(folder: int, name: str) -> None:
         os.rmdir(current, dir_fd=folder)
 
 
-def _retry_writable(fd: int, act: Callable[[], None]) -> None:
+def _move_up(fd: int, name: str, folder: int) -> str:
+    moved = f".{ids.token(9)}.gone"
     try:
-        act()
-    except PermissionError:
-        os.fchmod(fd, 0o700)
-        act()
+        os.rename(name, moved, src_dir_fd=fd, dst_dir_fd=folder)
+    except PermissionError:  # a folder that is not writable itself cannot change its parent
+        os.close(_open_to_empty(fd, name))
+        os.rename(name, moved, src_dir_fd=fd, dst_dir_fd=folder)
+    return moved
 
 
 def _open_to_empty(folder: int, name: str) -> int:

@@ -1,0 +1,239 @@
+"""What a session's sandbox is made of: folders, mounts, variables, command, limits; and which kind of sandbox it gets.
+
+Invariants. Nothing that a sandbox can write is a way for it to what is not its own: `in/` and the sockets are read-only
+inside, the session's folder itself belongs to the host, and the group's folder, which lies in a tree that a parent
+group's agent can rearrange, is compared with the one that was meant before anything else runs inside.
+"""
+
+import hashlib
+import importlib.util
+import os
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from gatepost.core.errors import SetupError, Unavailable
+from gatepost.core.home import Home
+from gatepost.core.registry import Registry
+from gatepost.core.settings import Config, setting
+from gatepost.core.untrusted import open_root
+from gatepost.sandboxes.contract import SANDBOXES, Limits, Mount, Plan, SandboxKind
+from gatepost.store.groups import Group
+
+KIND = setting(
+    "sandbox.kind",
+    "auto",
+    help="Where agents run: auto (the first that works of the isolated ones), bubblewrap, process (no isolation) …",
+)
+UID = setting("sandbox.uid", 64123, help="When the gateway is root, sandboxes run as this unprivileged host uid.")
+MEMORY_MB = setting("sandbox.memory_mb", 2048, help="Memory of one sandbox, in MiB.")
+PROCESSES = setting("sandbox.processes", 256, help="Processes and threads of one sandbox.")
+DISK_MB = setting("sandbox.disk_mb", 2048, help="What a group's and a session's files may take on the disk, in MiB.")
+TIMEZONE = setting("timezone", "UTC", help="The zone in which agents see times, such as Europe/Berlin.")
+
+WORKSPACE, AGENT, RUN = "/workspace", "/workspace/agent", "/run/gatepost"
+PYTHON, LIBRARIES, PLUGINS = "/opt/gatepost/python", "/opt/gatepost/lib", "/opt/gatepost/plugins/providers"
+NEEDED_INSIDE = ("gatepost", "apsw", "msgspec")
+DEMO = "demo"  # the one provider that runs nobody's code, and may do so without walls
+
+# The first code that runs inside. Nothing else does until it has seen that the group's folder is the one meant.
+BOOT = """\
+import os, sys
+_, libraries, place, identity, *command = sys.argv
+found = os.stat(place)
+if f"{found.st_dev}:{found.st_ino}" != identity:
+    sys.exit(f"{place} was exchanged for something else while the sandbox started")
+if command:
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        print(f"{command[0]}: {error.strerror}", file=sys.stderr, flush=True)
+        os._exit(127)
+sys.path += libraries.split(":")
+sys.argv = ["runner"]
+from gatepost.inside.runner import main
+main()
+"""
+
+Make = Callable[[Config], SandboxKind]
+
+_kinds: WeakKeyDictionary[Config, dict[str, SandboxKind]] = WeakKeyDictionary()
+
+
+def sandbox_uid(config: Config) -> int | None:
+    """The host uid of sandboxes; None: the daemon's own, because it is not root."""
+    if os.geteuid() != 0:
+        return None
+    if config[UID] == 0:
+        raise SetupError("sandbox.uid = 0 would give agents the host's root; choose an unused uid such as 64123")
+    return config[UID]
+
+
+def name_prefix(home: Home) -> str:
+    """What the names of this home's sandboxes begin with, so that a sweep ends no other home's."""
+    return f"gatepost-{hashlib.sha256(os.fsencode(home.path)).hexdigest()[:8]}-"
+
+
+def plan_for(
+    home: Home,
+    config: Config,
+    group: Group,
+    session_id: str,
+    *,
+    provider: str,
+    command: tuple[str, ...] | None = None,
+    stdio: bool = False,
+) -> Plan:
+    """The sandbox of a session. `command` runs in the place of the runner. The folders must have been prepared."""
+    libraries = _libraries()
+    with open_root(home.group(group.folder)) as root:
+        device, inode = root.identity
+    return Plan(
+        name=name_prefix(home) + session_id,
+        mounts=(*_own_mounts(home, group, session_id), *_program_mounts(home, libraries)),
+        command=(
+            f"{PYTHON}/{_executable()}",
+            *("-I", "-S", "-B", "-X", "frozen_modules=on", "-c", BOOT),
+            ":".join(_library_targets(libraries)),
+            AGENT,
+            f"{device}:{inode}",
+            *(command or ()),
+        ),
+        env=_variables(config, provider),
+        cwd=AGENT,
+        limits=Limits(memory_mb=config[MEMORY_MB], processes=config[PROCESSES]),
+        uid=sandbox_uid(config),
+        stdio=stdio,
+        log=home.logs / f"{session_id}.log",
+    )
+
+
+def prepare_folders(home: Home, config: Config, group: Group, session_id: str) -> None:
+    """The folders of a session and of its group, each with the owner and mode that the walls rely on."""
+    uid = sandbox_uid(config)
+    mode, ours = (0o700, None) if uid is None else (0o750, 0)  # ours to write, the sandbox's to read
+    with open_root(home.sessions) as sessions:
+        for name in ("", "/in", "/in/files", "/agent"):
+            sessions.make_dir(session_id + name, mode, ours, uid)
+        for name in ("/out", "/out/files", "/state", "/state/home"):
+            sessions.make_dir(session_id + name, 0o700, uid)
+    with open_root(home.run) as run:
+        run.make_dir(str(home.sockets_of(session_id).relative_to(home.run)), mode, ours, uid)
+    with open_root(home.groups) as groups:
+        if not groups.exists(group.folder):
+            groups.make_dir(group.folder, 0o700, uid)
+        if uid is not None:
+            groups.give(group.folder, uid)
+
+
+def choose_sandbox(
+    config: Config, group: Group, provider: str, registry: Registry[Make] = SANDBOXES
+) -> tuple[str, SandboxKind]:
+    """The kind that this group's agent runs in. Without walls only by an explicit choice, or for the demo."""
+    name, kind, trouble = _choose(group.sandbox or config[KIND], config, registry)
+    if kind is not None:
+        return name, kind
+    if provider == DEMO and name == "auto":
+        return "process", _kind("process", config, registry)
+    raise Unavailable("a sandbox", f"{trouble}; until then only the provider {DEMO!r} runs")
+
+
+def describe_sandbox(config: Config, registry: Registry[Make] = SANDBOXES) -> tuple[str, str]:
+    """For status and doctor: which kind agents get, and what an operator should know about it."""
+    name, kind, trouble = _choose(config[KIND], config, registry)
+    if kind is None:
+        return "none", trouble
+    return name, "" if kind.isolated else "no isolation: agents run with all rights of the gateway's own user"
+
+
+def _choose(chosen: str, config: Config, registry: Registry[Make]) -> tuple[str, SandboxKind | None, str]:
+    """Name and kind, or why there is none and what to do."""
+    if chosen != "auto":
+        kind = _kind(chosen, config, registry)
+        trouble = kind.trouble()
+        return chosen, kind if trouble is None else None, f"{chosen}: {trouble}"
+    troubles = []
+    for name in sorted(registry, key=lambda each: (each != "bubblewrap", each)):
+        kind = _kind(name, config, registry)
+        trouble = kind.trouble() if kind.isolated else None
+        if kind.isolated and trouble is None:
+            return name, kind, ""
+        if trouble is not None:
+            troubles.append(f"{name}: {trouble}")
+    why = "; ".join(troubles) or "no isolated kind is installed"
+    return "auto", None, f'{why}. Mend that, or set sandbox.kind = "process" to run agents without any isolation'
+
+
+def _kind(name: str, config: Config, registry: Registry[Make]) -> SandboxKind:
+    """One object a kind and configuration: it remembers whether it works."""
+    known = _kinds.setdefault(config, {})
+    if name not in known:
+        known[name] = registry[name](config)
+    return known[name]
+
+
+def _own_mounts(home: Home, group: Group, session_id: str) -> list[Mount]:
+    session = home.session(session_id)
+    return [
+        Mount(source=session, target=WORKSPACE),
+        Mount(source=session / "in", target=f"{WORKSPACE}/in"),
+        Mount(source=session / "out", target=f"{WORKSPACE}/out", writable=True),
+        Mount(source=session / "state", target=f"{WORKSPACE}/state", writable=True),
+        Mount(source=home.group(group.folder), target=AGENT, writable=True),
+        # Connecting to a socket needs no writable mount, and so nobody inside can put another in its place.
+        Mount(source=home.sockets_of(session_id), target=RUN),
+    ]
+
+
+def _program_mounts(home: Home, libraries: list[Path]) -> list[Mount]:
+    mounts = [Mount(source=Path(sys.base_prefix).resolve(), target=PYTHON)]
+    for source, target in zip(libraries, _library_targets(libraries), strict=True):
+        mounts.append(Mount(source=source, target=target))
+    if (home.plugins / "providers").is_dir():
+        mounts.append(Mount(source=home.plugins / "providers", target=PLUGINS))
+    return mounts
+
+
+def _variables(config: Config, provider: str) -> dict[str, str]:
+    env = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": f"{WORKSPACE}/state/home",
+        "USER": "agent",
+        "LANG": "C.UTF-8",
+        "TZ": config[TIMEZONE],
+        "GATEPOST_RUN": RUN,
+        "GATEPOST_WORKSPACE": WORKSPACE,
+        "GATEPOST_AGENT": AGENT,
+        "GATEPOST_PROVIDER": provider,
+        "GATEPOST_PLUGINS": PLUGINS,
+    }
+    if sysconfig.get_config_var("Py_ENABLE_SHARED") and Path(sys.base_prefix).resolve() != Path("/usr"):
+        env["LD_LIBRARY_PATH"] = f"{PYTHON}/lib"  # the interpreter looks for libpython where it was built
+    return env
+
+
+def _executable() -> str:
+    """The interpreter's path below its prefix."""
+    prefix, real = Path(sys.base_prefix).resolve(), Path(sys.executable).resolve()
+    if real.is_relative_to(prefix):
+        return str(real.relative_to(prefix))
+    return f"bin/python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _libraries() -> list[Path]:
+    """The folders that hold what the runner imports."""
+    found: list[Path] = []
+    for name in NEEDED_INSIDE:
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            raise SetupError(f"the package {name!r} is not installed; `make setup` installs everything")
+        folder = Path(spec.origin).resolve().parent.parent
+        if folder not in found:
+            found.append(folder)
+    return found
+
+
+def _library_targets(libraries: list[Path]) -> list[str]:
+    return [LIBRARIES + (f"-{number}" if number else "") for number in range(len(libraries))]

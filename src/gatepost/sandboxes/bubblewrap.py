@@ -1,0 +1,338 @@
+"""bubblewrap: namespaces without a daemon or an image, in a few milliseconds. The default where it works.
+
+Never the host's uid 0: when the daemon is root, bwrap itself runs as the plan's uid. The first process inside is held
+until its limits are set. Sandboxes die with the daemon, so they are started from its main thread (the kernel ties that
+to the thread).
+"""
+
+import asyncio
+import itertools
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from gatepost.core.errors import Unavailable
+from gatepost.core.settings import Config
+from gatepost.flow.sessions.plan import sandbox_uid
+from gatepost.sandboxes import cgroups, mounts, seccomp
+from gatepost.sandboxes.child import Child
+from gatepost.sandboxes.contract import Limits, Plan, sandbox
+
+WALLS = (
+    *("--unshare-all", "--unshare-user", "--uid", str(mounts.UID), "--gid", str(mounts.GID), "--disable-userns"),
+    *("--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL", "--hostname", "gatepost"),
+)
+OLDEST = (0, 8)  # --disable-userns
+START_S = 10.0
+REMOVE_TRIES, REMOVE_S = 100, 0.02
+OUTER_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+
+_starts = itertools.count(1)
+_known_trouble: dict[int | None, str | None] = {}
+
+
+class Bubblewrapped:
+    def __init__(self, child: Child, inner_pid: int, pid_namespace: int | None, cgroup: cgroups.Cgroup | None) -> None:
+        self.pid, self.inner_pid, self.pid_namespace = child.pid, inner_pid, pid_namespace
+        self._child, self._cgroup = child, cgroup
+        self._inner = _handle(inner_pid)
+        child.then(self._clean)
+
+    @property
+    def last_words(self) -> str:
+        """The end of what was written to stderr: for a log, not to be believed."""
+        return self._child.last_words
+
+    async def wait(self) -> int:
+        return await self._child.wait()
+
+    def kill(self) -> None:
+        if self._child.ended:
+            return
+        if self._inner is not None:  # the first process of a pid namespace takes all others with it
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._inner, signal.SIGKILL)
+        if self._cgroup is not None:
+            self._cgroup.kill()
+        self._child.kill()
+
+    def owns(self, pid: int) -> bool:
+        try:
+            return os.stat(f"/proc/{pid}/ns/pid").st_ino == self.pid_namespace
+        except OSError:
+            return descends(pid, self.inner_pid)
+
+    def _clean(self, tries: int = REMOVE_TRIES) -> None:
+        if self._inner is not None:
+            os.close(self._inner)
+            self._inner = None
+        if self._cgroup is not None and not self._cgroup.remove() and tries:
+            asyncio.get_running_loop().call_later(REMOVE_S, self._clean, tries - 1)
+
+
+@sandbox("bubblewrap")
+class Bubblewrap:
+    isolated = True
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._bwrap = find_bwrap()
+        self._bases = cgroups.here()
+
+    def trouble(self) -> str | None:
+        uid = sandbox_uid(self._config)
+        if uid not in _known_trouble:
+            _known_trouble[uid] = find_trouble(self._bwrap, uid)
+        return _known_trouble[uid]
+
+    async def start(self, plan: Plan) -> Bubblewrapped:
+        if self._bwrap is None:
+            raise Unavailable("bubblewrap", _missing())
+        # A name of its own for each start: the last one's may still be on its way out.
+        cgroup = cgroups.make(f"{plan.name}.{os.getpid()}.{next(_starts)}", plan.limits, self._bases)
+        child: Child | None = None
+        with Ends() as ends:
+            try:
+                child = self._spawn(plan, ends, cgroup)
+                inner_pid, namespace = await asyncio.wait_for(_read_info(ends.info), START_S)
+                if cgroup is not None:
+                    cgroup.add(inner_pid)
+                else:
+                    _limit_processes(inner_pid, plan.limits.processes, plan.uid)
+                started = Bubblewrapped(child, inner_pid, namespace, cgroup)
+                os.write(ends.release, b"x")
+            except (TimeoutError, OSError, ValueError) as error:
+                raise Unavailable("bubblewrap", await _give_up(child, cgroup) or str(error)) from None
+        return started
+
+    def _spawn(self, plan: Plan, ends: "Ends", cgroup: cgroups.Cgroup | None) -> Child:
+        assert self._bwrap is not None
+        command, given = outer_command(self._bwrap, plan, ends, cgroup)
+        words = None if plan.stdio else os.pipe()
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=None if plan.stdio else subprocess.DEVNULL,
+                stdout=None if words is None else words[1],
+                stderr=None if words is None else words[1],
+                pass_fds=given,
+                env=OUTER_ENV,
+                cwd="/",
+                umask=0o022,
+                process_group=0,  # a Ctrl-C in the daemon's terminal is the daemon's
+            )
+        finally:
+            if words is not None:
+                os.close(words[1])
+            ends.close_theirs()
+        return Child(process, None if words is None else words[0], plan.log)
+
+    def sweep(self, prefix: str) -> int:
+        try:
+            return cgroups.sweep(prefix, Path("/proc/self/mounts").read_text())
+        except OSError:
+            return 0
+
+
+class Ends:
+    """The handles that pass between us and bwrap: theirs are closed once it has them."""
+
+    def __init__(self) -> None:
+        self.info, self._info_theirs = os.pipe()
+        self._hold_theirs, self.release = os.pipe()
+        self._theirs = [self._info_theirs, self._hold_theirs]
+
+    def __enter__(self) -> "Ends":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close_theirs()
+        os.close(self.info)
+        os.close(self.release)
+
+    def arguments(self) -> list[str]:
+        return ["--info-fd", str(self._info_theirs), "--block-fd", str(self._hold_theirs)]
+
+    def give(self, data: bytes) -> str:
+        """A handle to read these bytes from."""
+        fd = os.memfd_create("gatepost")
+        self._theirs.append(fd)
+        os.write(fd, data)
+        os.lseek(fd, 0, os.SEEK_SET)
+        return str(fd)
+
+    @property
+    def theirs(self) -> tuple[int, ...]:
+        return tuple(self._theirs)
+
+    def close_theirs(self) -> None:
+        while self._theirs:
+            os.close(self._theirs.pop())
+
+
+def outer_command(
+    bwrap: str, plan: Plan, ends: Ends, cgroup: cgroups.Cgroup | None
+) -> tuple[list[str], tuple[int, ...]]:
+    """The whole chain, each becoming the next: private mounts, limits, uid, bwrap; and the handles that it is given."""
+    moved: dict[Path, Path] = {}
+    if plan.uid is not None:
+        moved = mounts.stage(mounts.closed_roots([mount.source for mount in plan.mounts], plan.uid))
+    arguments = [*WALLS, *mounts.base_arguments()]
+    for name, text in mounts.ETC.items():
+        arguments += ["--perms", "0444", "--file", ends.give(text.encode()), f"/etc/{name}"]
+    arguments += mounts.mount_arguments(plan.mounts, moved)
+    for name, value in plan.env.items():
+        arguments += ["--setenv", name, value]
+    arguments += ["--chdir", plan.cwd, "--seccomp", ends.give(seccomp.make_filter()), *ends.arguments()]
+    arguments += ["--remount-ro", "/"]
+    packed = ends.give(b"".join(os.fsencode(each) + b"\0" for each in arguments))
+    chain = [*_rlimits(plan.limits, cgroup), *_as_uid(plan.uid), bwrap, "--args", packed, "--", *plan.command]
+    return mounts.staged_command(moved, chain), ends.theirs
+
+
+def _rlimits(limits: Limits, cgroup: cgroups.Cgroup | None) -> list[str]:
+    """Only ever lowered: raising needs a capability that even root may not have."""
+    files = limits.files
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        files = min(files, hard)
+    chain = ["prlimit", "--core=0:0", f"--nofile={files}:{files}"]
+    if cgroup is None or not cgroup.limits("memory"):
+        data = limits.memory_mb << 20  # of each process; RLIMIT_AS would end whoever reserves more than he uses
+        chain.append(f"--data={data}:{data}")
+    return chain
+
+
+def _as_uid(uid: int | None) -> list[str]:
+    return [] if uid is None else ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+
+
+def _limit_processes(inner_pid: int, most: int, uid: int | None) -> None:
+    """On the held process, after its user namespace was made: so the kernel counts what is inside, and not everything
+    that this uid runs on the host, as it would for a limit set before."""
+    try:
+        resource.prlimit(inner_pid, resource.RLIMIT_NPROC, (most, most))
+    except PermissionError:  # root without CAP_SYS_RESOURCE: only the uid itself may
+        subprocess.run(
+            [*_as_uid(uid), "prlimit", "--pid", str(inner_pid), f"--nproc={most}:{most}"], check=False, env=OUTER_ENV
+        )
+
+
+async def _read_info(fd: int) -> tuple[int, int | None]:
+    """What bwrap says about the first process inside; it is held before it runs anything."""
+    loop = asyncio.get_running_loop()
+    said: asyncio.Future[bytes] = loop.create_future()
+    buffer = bytearray()
+
+    def read() -> None:
+        part = os.read(fd, 4096)
+        buffer.extend(part)
+        if (not part or buffer.rstrip().endswith(b"}")) and not said.done():
+            said.set_result(bytes(buffer))
+
+    loop.add_reader(fd, read)
+    try:
+        info = json.loads(await said)
+    finally:
+        loop.remove_reader(fd)
+    return info["child-pid"], info.get("pid-namespace")
+
+
+async def _give_up(child: Child | None, cgroup: cgroups.Cgroup | None) -> str:
+    """End what was begun; bwrap's own words, if it had any."""
+    words = ""
+    if child is not None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(child.wait(), 1.0)  # it ends by itself if it could not start
+        child.kill()
+        words = child.last_words
+    if cgroup is not None:
+        cgroup.kill()
+        cgroup.remove()
+    return words.removeprefix("bwrap: ")
+
+
+def _handle(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def descends(pid: int, ancestor: int) -> bool:
+    """Whether a process is another, or was started below it."""
+    while pid > 1:
+        if pid == ancestor:
+            return True
+        try:
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            return False
+        pid = next((int(line.split()[1]) for line in status.splitlines() if line.startswith("PPid:")), 0)
+    return False
+
+
+def find_bwrap() -> str | None:
+    """On PATH, or where the extra `bubblewrap` puts it: beside the interpreter."""
+    return shutil.which("bwrap") or shutil.which("bwrap", path=str(Path(sys.executable).parent))
+
+
+def find_trouble(bwrap: str | None, uid: int | None) -> str | None:
+    """Try it once, whole."""
+    if sys.platform != "linux":
+        return "bubblewrap needs Linux"
+    if bwrap is None:
+        return _missing()
+    if not seccomp.supported():
+        return f"there is no system call filter for the machine type {os.uname().machine} yet"
+    wanted = ["prlimit"] if uid is None else ["prlimit", "setpriv", "unshare", "mount"]
+    missing = [name for name in wanted if shutil.which(name, path=OUTER_ENV["PATH"]) is None]
+    if missing:
+        return f"{', '.join(missing)} is missing; install the package util-linux"
+    version = subprocess.run([bwrap, "--version"], capture_output=True, text=True, check=False).stdout
+    if read_version(version) < OLDEST:
+        return f"{version.strip() or bwrap} is too old: 0.8 or later is needed (pip install 'gatepost[bubblewrap]')"
+    plan = Plan(name="gatepost-trial", mounts=(), command=("/usr/bin/true",), cwd="/", uid=uid)
+    with Ends() as ends:
+        command, given = outer_command(bwrap, plan, ends, None)
+        os.write(ends.release, b"x")
+        tried = subprocess.run(
+            command,
+            pass_fds=given,
+            env=OUTER_ENV,
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=START_S,
+            check=False,
+        )
+    return None if tried.returncode == 0 else explain(tried.stderr.strip())
+
+
+def read_version(text: str) -> tuple[int, ...]:
+    """`bubblewrap 0.8.0` → (0, 8, 0)."""
+    words = text.split()
+    parts = words[-1].split(".") if words else []
+    return tuple(int(part) for part in parts if part.isdigit())
+
+
+def explain(words: str) -> str:
+    """bwrap's complaint, with the way out where there is a known one."""
+    namespaces = ("creating new namespace", "create new namespace", "uid map", "no permissions")
+    if any(each in words.lower() for each in namespaces):
+        return (
+            f"user namespaces are refused here ({words}); allow them: sysctl kernel.unprivileged_userns_clone=1 "
+            "user.max_user_namespaces=10000, on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0; "
+            "in a container, run it with --privileged"
+        )
+    return f"a trial start failed: {words or 'it said nothing'}"
+
+
+def _missing() -> str:
+    return "bwrap is not installed; install it: apt install bubblewrap, or pip install 'gatepost[bubblewrap]'"

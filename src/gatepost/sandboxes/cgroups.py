@@ -1,0 +1,216 @@
+"""Limits for a whole sandbox by cgroup, v1 or v2, where this process may make one; None where it may not.
+
+A cgroup is made below our own, so that whatever limits the daemon limits its sandboxes, too. Nothing is moved but the
+sandbox's first process, before it runs.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatepost.sandboxes.contract import Limits
+
+WANTED = ("pids", "memory", "freezer", "cpu")  # of v1; v2 freezes and kills without a controller
+PERIOD_US = 100_000
+DAEMON = "gatepost-daemon"  # v2: the leaf that we move to, because a cgroup with children holds no processes
+
+
+@dataclass(frozen=True, slots=True)
+class Bases:
+    """Where cgroups may be made: a folder per v1 controller, or one folder of v2."""
+
+    v1: dict[str, Path]
+    v2: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroup:
+    """One sandbox's own, in one folder (v2) or one per controller (v1)."""
+
+    folders: dict[str, Path]
+    unified: bool
+
+    def limits(self, controller: str) -> bool:
+        return controller in self.folders
+
+    def add(self, pid: int) -> None:
+        for folder in self._each():
+            _write(folder / "cgroup.procs", str(pid))
+
+    def kill(self) -> None:
+        """Frozen first, so that nothing forks faster than it is killed. A frozen v1 task dies only when thawed."""
+        for folder in self._each():
+            if self.unified and _tried(folder / "cgroup.kill", "1"):
+                return
+        frozen = self.folders.get("freezer")
+        if frozen is not None:
+            _tried(frozen / "freezer.state", "FROZEN")
+        for folder in self._each():
+            _kill_all(folder)
+        if frozen is not None:
+            _tried(frozen / "freezer.state", "THAWED")
+
+    def remove(self) -> bool:
+        """True when it is gone; False while something in it is still ending."""
+        gone = True
+        for folder in self._each():
+            try:
+                folder.rmdir()
+            except FileNotFoundError:
+                continue
+            except OSError:
+                gone = False
+        return gone
+
+    def _each(self) -> set[Path]:
+        return set(self.folders.values())
+
+
+def find_bases(mounts: str, own: str) -> Bases:
+    """From the text of /proc/self/mounts and /proc/self/cgroup: our own cgroup in each hierarchy."""
+    paths: dict[str, str] = {}
+    for line in own.splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            paths[controller] = path.strip("/")
+    v1: dict[str, Path] = {}
+    v2: Path | None = None
+    for line in mounts.splitlines():
+        _, place, kind, options, *_ = line.split(" ")
+        if kind == "cgroup2" and "" in paths:
+            v2 = Path(place) / paths[""]
+        elif kind == "cgroup":
+            for controller in WANTED:
+                if controller in options.split(",") and controller in paths:
+                    v1[controller] = Path(place) / paths[controller]
+    return Bases(v1, v2)
+
+
+def here() -> Bases:
+    try:
+        return find_bases(Path("/proc/self/mounts").read_text(), Path("/proc/self/cgroup").read_text())
+    except OSError:
+        return Bases({}, None)
+
+
+def make(name: str, limits: Limits, bases: Bases) -> Cgroup | None:
+    """A cgroup with its limits set; None if neither version lets us limit processes."""
+    for attempt in (_make_v1, _make_v2):
+        made = attempt(name, limits, bases)
+        if made is not None:
+            return made
+    return None
+
+
+def _make_v1(name: str, limits: Limits, bases: Bases) -> Cgroup | None:
+    folders: dict[str, Path] = {}
+    values = {
+        "pids": [("pids.max", str(limits.processes))],
+        "memory": [("memory.limit_in_bytes", str(limits.memory_mb << 20))],
+        "freezer": [],
+        "cpu": [("cpu.cfs_quota_us", str(limits.cpu_percent * PERIOD_US // 100))],
+    }
+    for controller, base in bases.v1.items():
+        if controller == "cpu" and not limits.cpu_percent:
+            continue
+        folder = _make_folder(base / name, values[controller])
+        if folder is not None:
+            folders[controller] = folder
+    if "pids" in folders:
+        return Cgroup(folders, unified=False)
+    Cgroup(folders, unified=False).remove()
+    return None
+
+
+def _make_v2(name: str, limits: Limits, bases: Bases) -> Cgroup | None:
+    base = _delegated(bases.v2) if bases.v2 is not None else None
+    if base is None:
+        return None
+    values = [("pids.max", str(limits.processes)), ("memory.max", str(limits.memory_mb << 20))]
+    if limits.cpu_percent:
+        values.append(("cpu.max", f"{limits.cpu_percent * PERIOD_US // 100} {PERIOD_US}"))
+    folder = _make_folder(base / name, values)
+    return None if folder is None else Cgroup(dict.fromkeys(("pids", "memory", "freezer", "cpu"), folder), unified=True)
+
+
+def _delegated(base: Path) -> Path | None:
+    """Our own v2 cgroup with its controllers handed down, if it is ours to arrange."""
+    if base.name == DAEMON:
+        base = base.parent
+    try:
+        if {"pids", "memory"} <= set((base / "cgroup.subtree_control").read_text().split()):
+            return base
+        if not {"pids", "memory"} <= set((base / "cgroup.controllers").read_text().split()):
+            return None
+        if (base / "cgroup.procs").read_text().split() == [str(os.getpid())]:
+            (base / DAEMON).mkdir(exist_ok=True)
+            _write(base / DAEMON / "cgroup.procs", str(os.getpid()))
+        _write(base / "cgroup.subtree_control", "+pids +memory +cpu")
+    except OSError:
+        return None
+    return base
+
+
+def _make_folder(folder: Path, values: list[tuple[str, str]]) -> Path | None:
+    """None if it cannot be made or a limit cannot be set: half a limit is none."""
+    try:
+        folder.mkdir(exist_ok=True)
+        for name, value in values:
+            _write(folder / name, value)
+    except OSError:
+        with suppress(OSError):
+            folder.rmdir()
+        return None
+    return folder
+
+
+def sweep(prefix: str, mounts: str) -> int:
+    """End what is in leftover cgroups and remove them, wherever in the tree an earlier daemon had its own."""
+    found: dict[tuple[str, bool], dict[str, Path]] = {}
+    for controller, top, unified in _tops(mounts):
+        for place, names, _ in os.walk(top):
+            for name in names:
+                if name.startswith(prefix):
+                    found.setdefault((name, unified), {})[controller] = Path(place) / name
+    for (_, unified), folders in found.items():
+        left = Cgroup(folders, unified)
+        left.kill()
+        left.remove()
+    return len(found)
+
+
+def _tops(mounts: str) -> Iterator[tuple[str, Path, bool]]:
+    for line in mounts.splitlines():
+        _, place, kind, options, *_ = line.split(" ")
+        if kind == "cgroup2":
+            yield "pids", Path(place), True
+        elif kind == "cgroup":
+            for controller in WANTED:
+                if controller in options.split(","):
+                    yield controller, Path(place), False
+
+
+def _kill_all(folder: Path) -> None:
+    with suppress(OSError):
+        for pid in (folder / "cgroup.procs").read_text().split():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+def _write(path: Path, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY)  # never created: a file that is not there is a controller that is not there
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def _tried(path: Path, text: str) -> bool:
+    try:
+        _write(path, text)
+    except OSError:
+        return False
+    return True

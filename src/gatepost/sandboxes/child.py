@@ -1,0 +1,103 @@
+"""A process that a sandbox started: reaped on the event loop without a watcher thread, its last words kept.
+
+What it writes to stderr is somebody else's: read as it comes, so that it never blocks, and kept up to a size.
+"""
+
+import asyncio
+import os
+import subprocess
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+LARGEST_LOG = 256 * 1024
+TAIL = 4 * 1024
+
+
+class Child:
+    def __init__(self, process: subprocess.Popen[bytes], words: int | None, log: Path | None) -> None:
+        """`words` is the reading end of its stderr, which is ours from now on."""
+        self._process, self._words, self._tail = process, words, b""
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[int] = self._loop.create_future()
+        self._after: list[Callable[[], None]] = []
+        self._log_left = LARGEST_LOG
+        self._log = None if log is None else os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        if words is not None:
+            os.set_blocking(words, False)
+            self._loop.add_reader(words, self._hear)
+        self._watch()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        return self._ended.done()
+
+    @property
+    def last_words(self) -> str:
+        return self._tail.decode(errors="replace").strip()
+
+    def then(self, act: Callable[[], None]) -> None:
+        """Called on the loop once it has ended, also if nobody waits."""
+        self._after.append(act)
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._ended)
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            self._process.kill()
+
+    def _watch(self) -> None:
+        try:
+            handle = os.pidfd_open(self._process.pid)
+        except (AttributeError, OSError):  # an older Linux, or none
+            threading.Thread(target=self._wait_in_thread, daemon=True).start()
+            return
+
+        def reap() -> None:
+            self._loop.remove_reader(handle)
+            os.close(handle)
+            self._end(self._process.wait())
+
+        self._loop.add_reader(handle, reap)
+
+    def _wait_in_thread(self) -> None:
+        code = self._process.wait()
+        with suppress(RuntimeError):  # the loop is closed: nobody wants to know
+            self._loop.call_soon_threadsafe(self._end, code)
+
+    def _end(self, code: int) -> None:
+        self._hear()
+        self._close()
+        if not self._ended.done():
+            self._ended.set_result(code)
+        for act in self._after:
+            act()
+
+    def _hear(self) -> None:
+        if self._words is None:
+            return
+        try:
+            said = os.read(self._words, 65536)
+        except BlockingIOError:
+            return
+        if not said:
+            self._close()
+            return
+        self._tail = (self._tail + said)[-TAIL:]
+        if self._log is not None and self._log_left > 0:
+            self._log_left -= os.write(self._log, said[: self._log_left])
+
+    def _close(self) -> None:
+        if self._words is not None:
+            self._loop.remove_reader(self._words)
+            os.close(self._words)
+            self._words = None
+        if self._log is not None:
+            os.close(self._log)
+            self._log = None

@@ -1,0 +1,102 @@
+"""process: no sandbox at all, an ordinary child with the rights of the gateway. For machines that have nothing better
+and operators who said so; also where the demo runs when nothing else can.
+
+It has no mounts: wherever the plan names a path inside, the child is given the host's path instead.
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterable
+from contextlib import suppress
+
+from gatepost.core.errors import Unavailable
+from gatepost.core.settings import Config
+from gatepost.sandboxes.child import Child
+from gatepost.sandboxes.contract import Mount, Plan, sandbox
+
+
+class Bare:
+    pid_namespace: int | None = None
+
+    def __init__(self, child: Child) -> None:
+        self.pid = self.inner_pid = child.pid
+        self._child = child
+        child.then(self._end_group)
+
+    @property
+    def last_words(self) -> str:
+        return self._child.last_words
+
+    async def wait(self) -> int:
+        return await self._child.wait()
+
+    def kill(self) -> None:
+        if not self._child.ended:
+            self._end_group()
+
+    def owns(self, pid: int) -> bool:
+        """It leads a session: whatever it started is in it."""
+        try:
+            return os.getsid(pid) == self.pid
+        except ProcessLookupError:
+            return False
+
+    def _end_group(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+
+@sandbox("process")
+class Process:
+    isolated = False
+
+    def __init__(self, config: Config) -> None:
+        pass
+
+    def trouble(self) -> str | None:
+        return None
+
+    async def start(self, plan: Plan) -> Bare:
+        return self._spawn(plan)
+
+    def _spawn(self, plan: Plan) -> Bare:
+        words = None if plan.stdio else os.pipe()
+        env = {name: on_host(value, plan.mounts) for name, value in plan.env.items()}
+        env.pop("LD_LIBRARY_PATH", None)  # on the host the interpreter finds its own
+        try:
+            process = subprocess.Popen(
+                [on_host(each, plan.mounts) for each in plan.command],
+                stdin=None if plan.stdio else subprocess.DEVNULL,
+                stdout=None if words is None else words[1],
+                stderr=None if words is None else words[1],
+                env={**env, "PATH": os.environ.get("PATH", env.get("PATH", ""))},
+                cwd=on_host(plan.cwd, plan.mounts),
+                start_new_session=True,
+            )
+        except OSError as error:
+            if words is not None:
+                os.close(words[0])
+            raise Unavailable("a process", f"{error.filename or plan.command[0]}: {error.strerror}") from None
+        finally:
+            if words is not None:
+                os.close(words[1])
+        return Bare(Child(process, None if words is None else words[0], plan.log))
+
+    def sweep(self, prefix: str) -> int:
+        return 0  # a runner whose line is gone ends by itself, and nothing else tells them apart
+
+
+def on_host(text: str, mounts: Iterable[Mount]) -> str:
+    """A path inside (or several, with colons), where it is on the host. Anything else stays as it is."""
+    if not text.startswith("/"):
+        return text
+    longest_first = sorted(mounts, key=lambda mount: -len(mount.target))
+    return ":".join(_one_on_host(part, longest_first) for part in text.split(":"))
+
+
+def _one_on_host(path: str, mounts: Iterable[Mount]) -> str:
+    for mount in mounts:
+        if path == mount.target or path.startswith(mount.target + "/"):
+            return str(mount.source) + path[len(mount.target) :]
+    return path
