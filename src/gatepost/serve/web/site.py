@@ -18,7 +18,6 @@ from gatepost.channels.hub import Hub
 from gatepost.core.clock import DAY, SECOND, Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.home import Home
-from gatepost.core.listen import Listen
 from gatepost.core.settings import Config, setting
 from gatepost.serve.web import login
 from gatepost.serve.web.chat import Chat, Streams, TooLarge
@@ -33,7 +32,7 @@ LARGEST_LOGIN = 4096  # bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteParts:
-    """What the site is made of. `listen`: what it is bound to; on a socket file no Host is checked."""
+    """What the site is made of. `listens`: the host that it is bound to; None on a socket file."""
 
     store: Store
     clock: Clock
@@ -41,14 +40,13 @@ class SiteParts:
     home: Home
     channel: Hub
     stopping: asyncio.Event
-    listen: Listen
+    listens: str | None = "127.0.0.1"
 
 
 def make_site(parts: SiteParts) -> Starlette:
     parts.channel.keep_files_in(parts.home.media / parts.channel.platform)
     chat = Chat(parts.store, parts.config, parts.home, parts.channel, parts.stopping)
     door = Door(parts, chat.streams)
-    listens = parts.listen.host if parts.listen.kind == "tcp" else None
     return Starlette(
         routes=[
             Route("/", door.page, methods=["GET"]),
@@ -58,7 +56,7 @@ def make_site(parts: SiteParts) -> Starlette:
             Mount("/static", _Assets(directory=STATIC)),
             Mount("/api", routes=chat.routes(), middleware=[Middleware(Signed, door=door)]),
         ],
-        middleware=[Middleware(Guard, listens=listens, further=parts.config[HOSTS])],
+        middleware=[Middleware(Guard, listens=parts.listens, further=parts.config[HOSTS])],
         exception_handlers={GatepostError: say_no, HTTPException: say_status, Exception: say_broken},
     )
 
