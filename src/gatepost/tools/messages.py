@@ -29,9 +29,9 @@ from gatepost.tools.contract import Body, Call, tool
 LONGEST_TEXT = 100_000  # characters; more is a file
 LONGEST_REACTION = 64
 LARGEST_FILE = 100 * 1024 * 1024
-SECRET_NAMES = frozenset({"credentials", "id_rsa", "id_ed25519", "private_key"}) | frozenset(
-    f".{name}" for name in "ssh gnupg gpg aws azure gcloud kube docker env netrc npmrc pypirc secret".split()
-)
+SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".gpg", ".aws", ".azure", ".gcloud", ".kube", ".docker"})
+SECRET_FILES = frozenset({".env", ".netrc", ".npmrc", ".pypirc", ".secret", "credentials", "private_key"})
+SECRET_NAMES = SECRET_FOLDERS | SECRET_FILES | {"id_rsa", "id_ed25519"}
 
 Room = Annotated[str | None, Meta(description="The room. Leave it out for the room of this turn.")]
 Named = Annotated[int | str, Meta(description="The message's number as shown to you, or its platform id.")]

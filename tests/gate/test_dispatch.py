@@ -1,0 +1,272 @@
+"""The one gate: who may call what, on which room, and what is written down about it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from gatepost.access.grants import parse
+from gatepost.access.tiers import Tier
+from gatepost.core.registry import Registry, load_package
+from gatepost.gate.caller import Caller
+from gatepost.gate.dispatch import INVALID_PARAMS, MOST_WAITING, Dispatch
+from gatepost.store import audit, destinations, sessions
+from gatepost.store.port import Db
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.agent import PLATFORM, ROOM, Agent
+from gatepost.tools.contract import TOOLS, Body, Call, Tool, tool
+
+load_package("gatepost.tools")
+
+# The deepest tier that has a tool, as the design's table says. A change of permission is a change of this table.
+TABLE = {
+    Tier.WORKER: {"reply", "send_file", "like", "edit", "get_work", "inspect_session"},
+    Tier.AGENT: {"send", "set_work"},
+    Tier.WORLD: set(),
+    Tier.ROOT: set(),
+}
+FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
+
+SMALL: Registry[Tool] = Registry("tool")
+OTHER = "fake:room/2"
+
+
+@tool(tier=Tier.WORKER, group="x", registry=SMALL)
+async def echo(call: Call, text: Body, times: int = 1) -> str:
+    """Say it again."""
+    return text * times
+
+
+@tool(tier=Tier.WORLD, group="x", registry=SMALL)
+async def rule(call: Call) -> str:
+    """Rule the world."""
+    return "ruled"
+
+
+@tool(tier=Tier.WORKER, group="x", scoped_by="chatJid", registry=SMALL)
+async def where(call: Call, chatJid: str | None = None) -> str:
+    """Tell the place."""
+    place = call.place
+    return f"{place.instance} {place.address} {place.thread}"
+
+
+@tool(tier=Tier.WORKER, group="x", scoped_by="folder", registry=SMALL)
+async def visit(call: Call, folder: str | None = None) -> str:
+    """Go to a group."""
+    return folder or "here"
+
+
+@tool(tier=Tier.WORKER, group="x", held=True, registry=SMALL)
+async def launch(call: Call) -> str:
+    """Launch it."""
+    raise AssertionError("a held tool must not run")
+
+
+@tool(tier=Tier.WORKER, group="x", registry=SMALL)
+async def burst(call: Call) -> str:
+    """Break."""
+    raise RuntimeError("secret detail")
+
+
+@asynccontextmanager
+async def writing_behind(dispatch: Dispatch) -> AsyncIterator[None]:
+    task = asyncio.create_task(dispatch.run())
+    await asyncio.sleep(0)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def details(store: SqliteStore) -> list[dict[str, object]]:
+    rows = await store.read(audit.latest, 100)
+    return [json.loads(row[5]) for row in reversed(rows)]
+
+
+@pytest.mark.parametrize("tier", list(Tier))
+async def test_a_caller_of_each_tier_sees_exactly_the_tools_of_the_table(
+    tier: Tier, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, FOLDERS[tier])
+    expected = set().union(*(names for deepest, names in TABLE.items() if deepest >= tier))
+
+    assert {tool.name for tool in agent.dispatch.visible_to(agent.caller)} == expected
+    assert {each["name"] for each in json.loads(agent.dispatch.listed_for(agent.caller))} == expected
+    for name in set(TOOLS) - expected:
+        answer = await agent.call(name)
+        assert (answer.code, answer.text) == (INVALID_PARAMS, f"Unknown tool: {name}")
+
+
+async def test_unknown_and_forbidden_look_alike_to_the_caller_and_differ_in_the_audit(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme/eng", tools=SMALL)
+    async with writing_behind(agent.dispatch):
+        forbidden, unknown = await agent.call("rule"), await agent.call("nule")
+    assert forbidden.text.replace("rule", "nule") == unknown.text
+    assert forbidden.code == unknown.code == INVALID_PARAMS
+    assert await agent.audited() == [("rule", "refused"), ("nule", "unknown")]
+
+
+async def test_bad_arguments_are_named(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    async with writing_behind(agent.dispatch):
+        missing = await agent.call("echo")
+        wrong = await agent.call("echo", text=7)
+        unknown = await agent.call("echo", text="a", tex="b")
+    for answer, field in ((missing, "`text`"), (wrong, "$.text"), (unknown, "`tex`")):
+        assert answer.code == INVALID_PARAMS
+        assert field in answer.text
+    assert [verdict for _, verdict in await agent.audited()] == ["invalid"] * 3
+
+
+@pytest.mark.parametrize("raw", [b"", b"[", b"null", b'{"text":"\xff"}', b'{"text":' + b"[" * 100_000, b"1"])
+async def test_arguments_that_are_no_object_are_refused(raw: bytes, tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    answer = await agent.dispatch.call(agent.caller, "echo", raw, "1")
+    assert answer.code == INVALID_PARAMS
+
+
+async def test_the_audit_names_the_turn_and_keeps_no_words(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    async with writing_behind(agent.dispatch):
+        await agent.call("echo", call_id="c.1", text="my secret", times=2)
+    (kept,) = await details(store)
+    assert kept["session"] == agent.session.id
+    assert str(kept["turn"]).startswith("t-")
+    assert kept["call"] == "c.1"
+    assert len(str(kept["args_hash"])) == 64
+    arguments = kept["args"]
+    assert isinstance(arguments, dict)
+    assert arguments["times"] == 2
+    assert arguments["text"]["length"] == 9
+    assert "my secret" not in json.dumps(kept)
+
+
+async def test_without_a_turn_the_audit_says_so(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL, turn=False)
+    async with writing_behind(agent.dispatch):
+        await agent.call("echo", text="x")
+    (kept,) = await details(store)
+    assert kept["turn"] is None
+
+
+async def test_a_held_tool_is_refused_and_recorded(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    async with writing_behind(agent.dispatch):
+        answer = await agent.call("launch")
+    assert answer.failed
+    assert "approval" in answer.text
+    assert await agent.audited() == [("launch", "refused")]
+
+
+async def test_a_tool_that_breaks_says_nothing_about_its_inside(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    async with writing_behind(agent.dispatch):
+        answer = await agent.call("burst")
+    assert answer.failed
+    assert "internal error" in answer.text
+    assert "secret detail" not in answer.text
+    assert await agent.audited() == [("burst", "broken")]
+
+
+async def test_a_room_left_out_is_the_room_of_the_turn(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    assert (await agent.call("where")).text == f"{PLATFORM} {ROOM} "
+    assert (await agent.call("where", chatJid=ROOM)).text == f"{PLATFORM} {ROOM} "
+
+
+async def test_without_a_turn_it_is_the_room_of_the_session_unless_that_spans_rooms(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL, turn=False)
+    assert (await agent.call("where")).text == f"{PLATFORM} {ROOM} "
+    spanning = await Agent.arrive(tmp_path, store, "acme/all", tools=SMALL, turn=False, mode="agent-shared")
+    answer = await spanning.call("where")
+    assert answer.failed
+    assert "chatJid" in answer.text
+
+
+async def test_a_room_of_another_group_is_refused_as_one_that_is_not_there(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+
+    def elsewhere(db: Db) -> None:
+        sessions.resolve(db, "per-thread", "acme/ops", PLATFORM, OTHER, "", 1)
+
+    await Agent.arrive(tmp_path, store, "acme/ops", tools=SMALL)
+    await store.write(elsewhere)
+    foreign, nowhere = await agent.call("where", chatJid=OTHER), await agent.call("where", chatJid="fake:room/9")
+    assert foreign.failed and nowhere.failed
+    assert foreign.text.replace(OTHER, "fake:room/9") == nowhere.text
+
+
+async def test_a_destination_is_reached_by_name_and_by_address(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    await store.write(destinations.add_room, "acme/eng", "ops", PLATFORM, OTHER, "7", 1)
+    assert (await agent.call("where", chatJid="ops")).text == f"{PLATFORM} {OTHER} 7"
+    assert (await agent.call("where", chatJid=OTHER)).text == f"{PLATFORM} {OTHER} 7"
+
+
+async def test_a_room_with_a_live_session_of_this_group_is_reached(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+
+    def other(db: Db) -> str:
+        return sessions.resolve(db, "per-thread", "acme/eng", PLATFORM, OTHER, "", 1).id
+
+    session_id = await store.write(other)
+    assert not (await agent.call("where", chatJid=OTHER)).failed
+    await store.write(sessions.close, session_id, 2)
+    assert (await agent.call("where", chatJid=OTHER)).failed
+
+
+async def test_a_group_outside_the_callers_part_of_the_tree_is_refused(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    assert (await agent.call("visit")).text == "here"
+    assert (await agent.call("visit", folder="acme/eng/sre")).text == "acme/eng/sre"
+    assert (await agent.call("visit", folder="acme")).failed
+    assert (await agent.call("visit", folder="acme/english")).failed
+    root = await Agent.arrive(tmp_path, store, "root", tools=SMALL)
+    assert not (await root.call("visit", folder="acme")).failed
+
+
+async def test_rules_hide_show_and_scope_and_stand_in_the_description(tmp_path: Path, store: SqliteStore) -> None:
+    rules = (parse("!echo"), parse("rule"), parse("!where(jid=fake:room/1)"))
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL, rules=rules)
+    await store.write(destinations.add_room, "acme/eng", "ops", PLATFORM, OTHER, "", 1)
+    listed = {each["name"]: each["description"] for each in json.loads(agent.dispatch.listed_for(agent.caller))}
+    assert "echo" not in listed
+    assert "!where(jid=fake:room/1)" in listed["where"]
+    assert (await agent.call("rule")).text == "ruled"
+    assert (await agent.call("echo", text="x")).code == INVALID_PARAMS
+    assert (await agent.call("where")).failed
+    assert not (await agent.call("where", chatJid="ops")).failed
+
+
+async def test_what_is_visible_is_looked_up_anew_when_the_bell_rings(tmp_path: Path, store: SqliteStore) -> None:
+    known: Registry[Tool] = Registry("tool")
+    agent = await Agent.arrive(tmp_path, store, tools=known)
+    assert agent.dispatch.visible_to(agent.caller) == ()
+    known.add("echo", SMALL["echo"], "here")
+    agent.around.bells.tools(None)
+    assert [tool.name for tool in agent.dispatch.visible_to(agent.caller)] == ["echo"]
+
+
+async def test_a_flood_of_calls_waits_for_the_audit_and_loses_none_of_it(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    for number in range(MOST_WAITING + 5):
+        await agent.dispatch.call(agent.caller, "nothing", b"{}", str(number))
+    rows, broken = await store.read(audit.verify)
+    assert rows >= MOST_WAITING
+    assert broken is None
+
+
+async def test_a_caller_without_a_session_has_no_turn_and_no_room(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    operator = Caller("acme/eng")
+    assert (await agent.dispatch.call(operator, "echo", b'{"text":"x"}', "1")).text == "x"
+    assert (await agent.dispatch.call(operator, "where", b"{}", "2")).failed

@@ -1,0 +1,129 @@
+"""What is declared above a tool's function is all there is: schema, arguments, scope, result."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import pytest
+
+from gatepost.access.tiers import Tier
+from gatepost.core.errors import SetupError
+from gatepost.core.registry import Registry
+from gatepost.store import audit, sessions
+from gatepost.store.port import Db
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.agent import Agent
+from gatepost.tools.contract import Body, Call, Scope, Tool, tool
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    left: int
+    right: str = ""
+
+
+def registry() -> Registry[Tool]:
+    return Registry("tool")
+
+
+def test_the_schema_comes_from_the_signature() -> None:
+    known = registry()
+
+    @tool(tier=Tier.WORLD, group="x", scoped_by="chatJid", read_only=True, registry=known)
+    async def look(
+        call: Call,
+        chatJid: str,
+        limit: Annotated[int, msgspec.Meta(description="How many.")] = 10,
+        text: Annotated[Body | None, msgspec.Meta(description="What.")] = None,
+    ) -> Pair:
+        """Look at something."""
+        return Pair(limit)
+
+    made = known["look"]
+    assert made.listed == {
+        "name": "look",
+        "description": "Look at something.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "chatJid": {"type": "string"},
+                "limit": {"type": "integer", "description": "How many.", "default": 10},
+                "text": {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "What.", "default": None},
+            },
+            "required": ["chatJid"],
+            "additionalProperties": False,
+        },
+        "annotations": {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": False},
+        "outputSchema": {
+            "type": "object",
+            "properties": {"left": {"type": "integer"}, "right": {"type": "string", "default": ""}},
+            "required": ["left"],
+        },
+    }
+    assert (made.tier, made.scope, made.bodies) == (Tier.WORLD, Scope.ROOM, frozenset({"text"}))
+
+
+def test_a_scope_that_is_no_parameter_stops_the_start() -> None:
+    async def bad(call: Call, room: str) -> str:
+        """Bad."""
+        return room
+
+    with pytest.raises(SetupError, match="scoped by 'chatJid'"):
+        tool(tier=Tier.WORKER, group="x", scoped_by="chatJid", registry=registry())(bad)
+
+
+def test_a_tool_without_a_docstring_stops_the_start() -> None:
+    async def mute(call: Call) -> str:
+        return ""
+
+    with pytest.raises(SetupError, match="no docstring"):
+        tool(tier=Tier.WORKER, group="x", registry=registry())(mute)
+
+
+def test_a_result_that_is_neither_structure_nor_text_stops_the_start() -> None:
+    async def loose(call: Call) -> dict[str, int]:
+        """Loose."""
+        return {}
+
+    with pytest.raises(SetupError, match="dataclass"):
+        tool(tier=Tier.WORKER, group="x", registry=registry())(loose)
+
+
+def test_two_tools_of_one_name_stop_the_start() -> None:
+    known = registry()
+
+    async def twin(call: Call) -> str:
+        """One."""
+        return ""
+
+    tool(tier=Tier.WORKER, group="x", registry=known)(twin)
+    with pytest.raises(SetupError, match="two tools are named 'twin'"):
+        tool(tier=Tier.WORKER, group="x", registry=known)(twin)
+
+
+async def test_a_write_and_its_audit_row_are_one_transaction(tmp_path: Path, store: SqliteStore) -> None:
+    known = registry()
+
+    def rename(db: Db, session_id: str, title: str) -> None:
+        sessions.set_title(db, session_id, title)
+        if title == "bad":
+            raise ValueError("no such title")
+
+    @tool(tier=Tier.WORKER, group="x", registry=known)
+    async def entitle(call: Call, title: str) -> str:
+        """Name it."""
+        assert call.caller.session_id is not None
+        await call.write(rename, call.caller.session_id, title)
+        return "ok"
+
+    agent = await Agent.arrive(tmp_path, store, tools=known)
+    assert (await agent.call("entitle", title="good")).text == "ok"
+    assert await agent.audited() == [("entitle", "allowed")]
+
+    broken = await agent.call("entitle", title="bad")
+    assert broken.failed and "internal error" in broken.text and "no such title" not in broken.text
+    session = await store.read(sessions.get, agent.session.id)
+    assert session is not None and session.title == "good"
+    assert await agent.audited() == [("entitle", "allowed")]  # the failure is written behind
+    assert (await store.read(audit.verify))[1] is None

@@ -1,0 +1,95 @@
+"""work.md and the facts of the session."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gatepost.access.tiers import Tier
+from gatepost.core.registry import load_package
+from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.agent import ROOM, Agent
+from gatepost.tools.contract import TOOLS
+
+load_package("gatepost.tools")
+
+FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
+GOOD_ARGUMENTS: dict[str, dict[str, object]] = {"get_work": {}, "set_work": {"content": "x"}, "inspect_session": {}}
+
+
+@pytest.fixture
+async def agent(tmp_path: Path, store: SqliteStore) -> Agent:
+    return await Agent.arrive(tmp_path, store)
+
+
+def result(answer: ToolAnswer) -> dict[str, object]:
+    assert not answer.failed and not answer.code, answer.text
+    found = json.loads(answer.text)
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(GOOD_ARGUMENTS))
+@pytest.mark.parametrize("tier", list(Tier))
+async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
+    name: str, tier: Tier, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, FOLDERS[tier])
+    answer = await agent.call(name, **GOOD_ARGUMENTS[name])
+    if tier <= TOOLS[name].tier:
+        assert result(answer)
+    else:
+        assert (answer.code, answer.text) == (INVALID_PARAMS, f"Unknown tool: {name}")
+
+
+async def test_work_that_was_never_written_is_empty(agent: Agent) -> None:
+    assert result(await agent.call("get_work")) == {"content": "", "exists": False}
+
+
+async def test_what_is_set_is_what_is_got_and_it_is_written_down(agent: Agent) -> None:
+    assert result(await agent.call("set_work", content="# plan\nship it ✓")) == {"ok": True}
+    assert result(await agent.call("get_work")) == {"content": "# plan\nship it ✓", "exists": True}
+    assert await agent.audited() == [("set_work", "allowed")]
+    folder = agent.around.home.group("acme/eng")
+    assert [path.name for path in folder.iterdir()] == ["work.md"]
+    assert (folder / "work.md").stat().st_uid == folder.stat().st_uid
+
+
+async def test_work_that_is_a_link_is_neither_read_nor_written(agent: Agent, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("not yours")
+    (agent.around.home.group("acme/eng") / "work.md").symlink_to(secret)
+    for answer in (await agent.call("get_work"), await agent.call("set_work", content="x")):
+        assert answer.failed
+        assert "not yours" not in answer.text
+    assert secret.read_text() == "not yours"
+
+
+async def test_too_much_work_is_refused(agent: Agent) -> None:
+    answer = await agent.call("set_work", content="x" * (256 * 1024 + 1))
+    assert answer.failed
+    assert answer.text.startswith("content: ")
+    assert not (agent.around.home.group("acme/eng") / "work.md").exists()
+
+
+async def test_bad_input_is_named(agent: Agent) -> None:
+    for name, arguments, field in (("set_work", {}, "content"), ("get_work", {"x": 1}, "x")):
+        answer = await agent.call(name, **arguments)
+        assert answer.code == INVALID_PARAMS
+        assert field in answer.text
+
+
+async def test_a_session_tells_its_facts_and_no_address(agent: Agent) -> None:
+    facts = result(await agent.call("inspect_session"))
+    assert facts["session_id"] == agent.session.id
+    assert (facts["folder"], facts["tier"], facts["provider"]) == ("acme/eng", 2, "scripted")
+    assert (facts["state"], facts["seq"], facts["attempt"]) == ("running", 1, 1)
+    assert str(facts["turn"]).startswith("t-")
+    assert facts["room"] == "the room"
+    assert ROOM not in json.dumps(facts)
+
+
+async def test_a_session_that_spans_rooms_tells_the_address_of_its_turn(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme/all", mode="agent-shared")
+    assert result(await agent.call("inspect_session"))["room"] == ROOM
