@@ -1,0 +1,521 @@
+"""Intake, whole: from a channel's event to committed rows. Real SQLite, real files."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.core.bells import Bells
+from gatepost.core.clock import DAY
+from gatepost.core.errors import Invalid, Unavailable
+from gatepost.core.home import Home
+from gatepost.core.settings import Config
+from gatepost.flow.delivery.outgoing import Reach, Say, say
+from gatepost.flow.intake import routing
+from gatepost.flow.intake.intake import Intake
+from gatepost.messages.inbound import Attachment, Inbound, Quote, Receipt, Verb
+from gatepost.store import (
+    destinations,
+    groups,
+    inbox,
+    ledger,
+    messages,
+    outbox,
+    rooms,
+    routes,
+    sessions,
+    users,
+)
+from gatepost.store.inbox import Entry
+from gatepost.store.messages import Message
+from gatepost.store.port import Db
+from gatepost.store.sessions import Session
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.clock import NOON, FixedClock
+
+OWNER, ADMIN, MEMBER, STRANGER = "tg:user/1", "tg:user/2", "tg:user/3", "tg:user/666"
+ROOM = "tg:group/7"
+
+
+@dataclass
+class World:
+    """An intake with a group `home`, the people above, and ears on every bell."""
+
+    store: SqliteStore
+    home: Home
+    intake: Intake
+    clock: FixedClock
+    rung: list[str] = field(default_factory=list)
+    rooms_rung: list[str] = field(default_factory=list)
+    stopped: list[tuple[str, str]] = field(default_factory=list)
+    running: bool = True
+    number: int = 0
+
+    async def send(self, text: str = "hello", sender: str = OWNER, **given: Any) -> Receipt:
+        self.number += 1
+        defaults: dict[str, Any] = {"address": ROOM, "platform_id": f"m{self.number}", "sender": sender, "text": text}
+        return await self.intake.receive("tg", Inbound(**{**defaults, **given}))
+
+    async def route(
+        self, match: str, target: str, *, seq: int = 10, mode: str = "per-thread", also: bool = False
+    ) -> int:
+        def add(db: Db) -> int:
+            folder = routing.check(match, target, mode, [group.folder for group in groups.every(db)])
+            return routes.add(db, seq, match, target, folder, mode, also, (None, None), None, "test", NOON)
+
+        return await self.store.write(add)
+
+    async def do(self, fn: Callable[[Db], Any]) -> None:
+        await self.store.write(fn)
+
+    async def sessions(self) -> list[Session]:
+        return await self.store.read(sessions.live)
+
+    async def entries(self, receipt: Receipt) -> list[Entry]:
+        return await self.store.read(inbox.of_message, receipt.message_id)
+
+    async def message(self, receipt: Receipt) -> Message:
+        found = await self.store.read(messages.get, receipt.message_id)
+        assert found is not None
+        return found
+
+    async def notices(self) -> list[str]:
+        seen = await self.store.read(messages.in_room, "tg", ROOM, 0, 100)
+        return [each.text for each in seen if each.direction == "out"]
+
+    async def count(self, table: str) -> int:
+        def ask(db: Db) -> int:
+            row = db.row(f"SELECT COUNT(*) FROM {table}")
+            assert row is not None
+            return int(row[0])
+
+        return await self.store.read(ask)
+
+    def files(self) -> list[str]:
+        folder = self.home.media / "in"
+        return os.listdir(folder) if folder.exists() else []
+
+
+@pytest.fixture
+async def world(store: SqliteStore, tmp_path: Path) -> World:
+    def people(db: Db) -> None:
+        groups.add(db, "home", "Home", "scripted", NOON)
+        groups.add(db, "root", "Root", "scripted", NOON)
+        for user in (OWNER, ADMIN, MEMBER):
+            users.add(db, user, "", NOON)
+        users.give_role(db, OWNER, "owner", "", "test", NOON)
+        users.give_role(db, ADMIN, "admin", "home", "test", NOON)
+        users.add_member(db, MEMBER, "home", "test", NOON)
+
+    await store.write(people)
+    home = Home(tmp_path / "home")
+    home.prepare()
+    bells, clock = Bells(), FixedClock()
+
+    async def stop(session_id: str, by: str) -> bool:
+        made.stopped.append((session_id, by))
+        return made.running
+
+    made = World(store, home, Intake(store, clock, Config(), bells, Reach({}), home, stop), clock)
+    bells.on_session(made.rung.append)
+    bells.on_room(lambda instance, address: made.rooms_rung.append(address))
+    return made
+
+
+@pytest.fixture
+async def routed(world: World) -> World:
+    await world.route("", "home", seq=1000)
+    return world
+
+
+async def test_a_message_of_the_owner_makes_its_room_and_session_and_rings(routed: World) -> None:
+    receipt = await routed.send("hello", room_name="The Lab")
+
+    assert (receipt.new, receipt.state) == (True, "queued")
+    [session] = await routed.sessions()
+    assert (session.folder, session.address, session.thread) == ("home", ROOM, "")
+    assert routed.rung == [session.id]
+    [entry] = await routed.entries(receipt)
+    assert (entry.state, entry.seq, entry.rights, entry.next_at) == ("queued", 1, "owner", NOON)
+    room = await routed.store.read(rooms.get, "tg", ROOM)
+    assert room is not None
+    assert room.policy == "strict"
+    [destination] = await routed.store.read(destinations.of, "home")
+    assert (destination.name, destination.address) == ("the-lab", ROOM)
+
+
+async def test_the_content_has_the_shape_that_agents_are_given(routed: World) -> None:
+    quote = Quote(platform_id="m0", sender="Bo", text="what?")
+    receipt = await routed.send("hi", sender_name="Ada", reply_to=quote, extra={"edited": False, "bad": "a\x00"})
+
+    content = (await routed.message(receipt)).content
+    assert content == {
+        "edited": False,
+        "bad": "a",
+        "text": "hi",
+        "sender": "Ada",
+        "senderId": OWNER,
+        "senderName": "Ada",
+        "verb": "message",
+        "replyTo": {"id": "m0", "text": "what?", "sender": "Bo"},
+    }
+
+
+async def test_told_twice_accepted_once(routed: World) -> None:
+    first = await routed.send(platform_id="x")
+    again = await routed.send(platform_id="x", attachments=(Attachment(name="a", data=b"1"),))
+
+    assert (again.message_id, again.new, again.state) == (first.message_id, False, "queued")
+    assert len(await routed.entries(first)) == 1
+    assert len(routed.rung) == 1
+    assert routed.files() == []
+
+
+async def test_fifty_at_once_are_accepted_once_in_one_session(routed: World) -> None:
+    receipts = await asyncio.gather(*(routed.send(platform_id=f"x{number % 25}") for number in range(50)))
+
+    assert sum(receipt.new for receipt in receipts) == 25
+    assert len(await routed.sessions()) == 1
+    assert (await routed.store.read(ledger.check, NOON)).unaccounted == 0
+
+
+async def test_another_instance_sees_another_room(routed: World) -> None:
+    inbound = Inbound(address=ROOM, platform_id="x", sender=OWNER, text="hi")
+    first = await routed.intake.receive("tg", inbound)
+    second = await routed.intake.receive("tg-2", inbound)
+
+    assert first.new and second.new
+    assert len(await routed.sessions()) == 2
+
+
+async def test_check_1_d25_a_stranger_in_an_unknown_chat_leaves_a_record_and_nothing_else(routed: World) -> None:
+    receipt = await routed.send("hi", STRANGER)
+
+    assert (receipt.state, receipt.reason) == ("refused", "unknown_sender_strict")
+    assert await routed.store.read(users.get, STRANGER) is None
+    assert await routed.count("rooms") == 0
+    assert await routed.sessions() == []
+    assert await routed.notices() == []
+    assert routed.rung == []
+    assert (await routed.store.read(ledger.check, NOON)).unaccounted == 0
+
+
+async def test_check_9_a_strangers_attachment_does_not_stay_on_the_disk(routed: World) -> None:
+    await routed.send("first")
+    receipt = await routed.send("look", STRANGER, attachments=(Attachment(name="x.sh", data=b"boo"),))
+
+    assert receipt.reason == "unknown_sender_strict"
+    assert routed.files() == []
+    assert len(await routed.sessions()) == 1
+
+
+async def test_check_2_a_room_that_asks_for_approval_refuses_strangers_with_its_own_reason(routed: World) -> None:
+    await routed.send("first")
+    await routed.do(lambda db: rooms.set_policy(db, "tg", ROOM, "request_approval"))
+
+    receipt = await routed.send("hi", STRANGER, verb=Verb.MENTION)
+    assert (receipt.state, receipt.reason) == ("refused", "unknown_sender_request_approval")
+
+
+async def test_a_public_room_is_open_and_its_guests_stay_guests(routed: World) -> None:
+    await routed.send("first")
+    await routed.do(lambda db: rooms.set_policy(db, "tg", ROOM, "public"))
+
+    receipt = await routed.send("hi", STRANGER)
+    [entry] = await routed.entries(receipt)
+    assert (entry.state, entry.rights) == ("queued", "guest")
+    assert await routed.store.read(users.get, STRANGER) is None
+
+
+async def test_root_takes_the_owner_alone_even_in_a_public_room(world: World) -> None:
+    await world.route("", "root")
+    await world.send("first")
+    await world.do(lambda db: rooms.set_policy(db, "tg", ROOM, "public"))
+
+    assert (await world.send("hi", STRANGER)).reason == "root_is_for_owners"
+    assert (await world.send("hi", OWNER)).state == "queued"
+
+
+async def test_check_6_two_routes_give_two_sessions_with_one_row_each(world: World) -> None:
+    await world.do(lambda db: groups.add(db, "triage", "Triage", "scripted", NOON))
+    await world.route("text=/^bug/", "triage", seq=1, also=True)
+    await world.route("", "home", seq=2)
+
+    receipt = await world.send("bug x")
+    entries = await world.entries(receipt)
+    assert [entry.folder for entry in entries] == ["triage", "home"]
+    assert len({entry.session_id for entry in entries}) == 2
+    assert [entry.folder for entry in await world.entries(await world.send("fine"))] == ["home"]
+
+
+async def test_two_routes_to_one_session_are_one_row_and_waking_counts(world: World) -> None:
+    await world.route("", "home#observe", seq=1, also=True)
+    await world.route("", "home", seq=2)
+
+    [entry] = await world.entries(await world.send())
+    assert (entry.mode, entry.state) == ("trigger", "queued")
+
+
+async def test_check_7_plain_messages_are_kept_as_context_until_a_mention_wakes(world: World) -> None:
+    await world.route("verb=mention", "home", seq=1)
+    await world.route("", "home#observe", seq=2)
+
+    states = [(await world.send(f"{number}")).state for number in range(3)]
+    assert states == ["observed"] * 3
+    assert world.rung == []
+    await world.send("now", verb=Verb.MENTION)
+
+    [session] = await world.sessions()
+    assert world.rung == [session.id]
+    pairs = await world.store.read(inbox.to_project, session.id, 10)
+    assert [message.text for _, message in pairs] == ["0", "1", "2", "now"]
+
+
+async def test_check_8_d3_context_alone_never_wakes_however_much_of_it_there_is(world: World) -> None:
+    await world.route("verb=mention", "home", seq=1)
+    await world.route("", "home#observe", seq=2)
+
+    await world.send("one", thread="fresh")
+    await world.send("two", thread="fresh")
+    assert world.rung == []
+
+
+async def test_check_13_threads_are_sessions_of_their_own_unless_the_route_shares_them(world: World) -> None:
+    await world.route("platform=tg", "home", seq=1)
+    await world.send(thread="A")
+    await world.send(thread="B")
+    assert len(await world.sessions()) == 2
+
+    await world.do(lambda db: groups.add(db, "one", "One", "scripted", NOON))
+    await world.route("", "one", seq=0, mode="shared")
+    await world.send(thread="A")
+    await world.send(thread="B")
+    assert [session.folder for session in await world.sessions()].count("one") == 1
+
+
+async def test_check_14_rooms_of_an_agent_shared_session_are_names_to_send_to(world: World) -> None:
+    await world.route("", "home", mode="agent-shared")
+    await world.send(room_name="Ops")
+    await world.send(address="tg:group/8", room_name="Ops", thread="T2")
+
+    assert len(await world.sessions()) == 1
+    known = await world.store.read(destinations.of, "home")
+    assert [(each.name, each.address, each.thread) for each in known] == [
+        ("ops", ROOM, ""),
+        ("ops-2", "tg:group/8", "T2"),
+    ]
+
+
+async def test_a_topic_pins_the_session_and_leaves_the_message_where_it_was(world: World) -> None:
+    await world.route("", "home#news")
+    receipt = await world.send(thread="A")
+
+    [session] = await world.sessions()
+    assert session.thread == "news"
+    assert (await world.message(receipt)).thread == "A"
+
+
+async def test_a_dropped_message_is_recorded_with_its_route(world: World) -> None:
+    route = await world.route("text=*casino*", "drop", seq=1)
+    await world.route("", "home", seq=2)
+
+    receipt = await world.send("visit my casino")
+    assert (receipt.state, receipt.reason) == ("refused", f"dropped_by_route {route}")
+    assert await world.notices() == []
+
+
+async def test_without_a_route_those_who_belong_are_told(world: World) -> None:
+    assert (await world.send("hi", direct=True)).reason == "no_route"
+    assert len(await world.notices()) == 1
+    await world.send("chatter in a group")
+    assert len(await world.notices()) == 1
+    assert (await world.send("hi", STRANGER, direct=True)).reason == "unknown_sender_strict"
+    assert len(await world.notices()) == 1
+
+
+async def test_a_reply_or_reaction_to_the_agent_is_a_mention_in_its_thread(world: World) -> None:
+    await world.route("verb=mention", "home")
+
+    def spoken(db: Db) -> None:
+        new = Say(key="k", origin="result", instance="tg", address=ROOM, thread="T", text="well", folder="home")
+        [effect] = say(db, Reach({}), new, NOON)
+        outbox.take(db, "tg", ROOM, "me", NOON, DAY)
+        outbox.settle(db, effect.id, "sent", "", NOON, platform_id="a1")
+
+    await world.do(spoken)
+    reply = await world.send("why?", reply_to=Quote(platform_id="a1"))
+    reaction = await world.send("👎", platform_id="a1", event=f"reaction:👎:{OWNER}")
+    other = await world.send("why?", reply_to=Quote(platform_id="m1"))
+
+    assert (await world.message(reply)).verb == "mention"
+    assert (await world.message(reply)).thread == "T"
+    reacted = await world.message(reaction)
+    assert (reacted.verb, reacted.thread, reacted.reply_to) == ("mention", "T", "a1")  # D7: the platform's own id
+    assert (reacted.content["verb"], reacted.content["reaction"]) == ("dislike", "👎")
+    assert other.reason == "no_route"
+
+
+async def test_check_15_d1_d23_a_denied_command_is_answered_and_wakes_nobody(routed: World) -> None:
+    receipt = await routed.send("/cost", MEMBER)
+
+    assert (receipt.state, receipt.reason) == ("refused", "command_denied")
+    assert await routed.notices() == ["Only an owner or an admin of this agent may use /cost."]
+    assert routed.rooms_rung == [ROOM]
+    assert await routed.sessions() == []
+    assert routed.rung == []
+
+
+async def test_check_15_an_admin_command_reaches_the_agent_raw(routed: World) -> None:
+    receipt = await routed.send("@bot /Cost today", ADMIN)
+
+    content = (await routed.message(receipt)).content
+    assert (content["command"], content["text"]) == ("/cost", "/cost today")
+    assert receipt.state == "queued"
+
+
+async def test_check_15_d23_help_gives_nothing_at_all(routed: World) -> None:
+    receipt = await routed.send("/help")
+
+    assert (receipt.state, receipt.reason) == ("cancelled", "dropped command")
+    assert await routed.notices() == []
+    assert await routed.sessions() == []
+
+
+async def test_check_15_clear_by_an_admin_forgets_the_conversation_and_says_so(routed: World) -> None:
+    await routed.send("hello")
+    [session] = await routed.sessions()
+    await routed.do(lambda db: sessions.set_conversation(db, session.id, "scripted", "c-1", NOON))
+
+    receipt = await routed.send("/clear", ADMIN)
+    assert receipt.state == "answered"
+    assert await routed.store.read(sessions.conversation, session.id, "scripted") == ""
+    assert routed.stopped == [(session.id, ADMIN)]
+    assert len(await routed.notices()) == 1
+
+
+async def test_stop_acts_at_once_for_those_who_may(routed: World) -> None:
+    await routed.send("work")
+    [session] = await routed.sessions()
+    assert (await routed.send("/stop", MEMBER)).reason == "command_denied"
+    assert routed.stopped == []
+
+    assert (await routed.send("/stop", ADMIN)).state == "answered"
+    assert routed.stopped == [(session.id, ADMIN)]
+    assert len(routed.rung) == 1
+
+
+async def test_stop_says_when_nothing_runs(routed: World) -> None:
+    await routed.send("/stop")
+    assert await routed.notices() == ["Nothing is running here."]
+    assert await routed.sessions() == []
+
+    await routed.send("work")
+    routed.running = False
+    await routed.send("/stop")
+    assert await routed.notices() == ["Nothing is running here."] * 2
+
+
+async def test_ping_and_chatid_are_answered_by_the_gateway_also_without_a_route(world: World) -> None:
+    assert (await world.send("/chatid")).state == "answered"
+    assert (await world.send("/ping")).state == "answered"
+    assert (await world.send("/chatid", STRANGER)).state == "refused"
+    assert await world.notices() == [f"{ROOM} (channel tg)", "pong: no agent is set up for this chat"]
+
+
+async def test_only_people_give_commands(routed: World) -> None:
+    def known(db: Db) -> None:
+        users.add(db, "agent:home", "", NOON)
+        users.give_role(db, "agent:home", "owner", "", "test", NOON)
+
+    await routed.do(known)
+    receipt = await routed.send("/stop", "agent:home")
+    assert receipt.state == "queued"
+    assert "command" not in (await routed.message(receipt)).content
+
+
+async def test_an_edit_is_no_command(routed: World) -> None:
+    assert (await routed.send("/stop", event="edit:2", verb=Verb.EDIT)).state == "queued"
+
+
+async def test_an_overlong_text_is_refused_and_the_sender_is_told(routed: World) -> None:
+    receipt = await routed.send("ä" * 40_000)
+
+    assert (receipt.state, receipt.reason) == ("refused", "text_too_long")
+    assert len((await routed.message(receipt)).text) == 2000
+    assert "80,000 bytes" in (await routed.notices())[0]
+
+
+async def test_attachments_beyond_the_limit_are_refused_before_anything_is_written(routed: World) -> None:
+    receipt = await routed.send("look", attachments=(Attachment(name="big", data=bytes(21 * 1024 * 1024)),))
+
+    assert receipt.reason == "attachments_too_large"
+    assert routed.files() == []
+    assert "20 MB" in (await routed.notices())[0]
+
+
+async def test_attachments_are_kept_and_named_in_the_content(routed: World) -> None:
+    files = (
+        Attachment(name="../a.png", mime="image/png", data=b"png", kind="image"),
+        Attachment(name="a.png", data=b"2"),
+    )
+    receipt = await routed.send("look", attachments=files)
+
+    listed = (await routed.message(receipt)).content["attachments"]
+    assert [(each["name"], each["type"], each["size"]) for each in listed] == [
+        ("a.png", "image", 3),
+        ("a-2.png", "file", 1),
+    ]
+    assert (routed.home.media / listed[0]["path"]).read_bytes() == b"png"
+
+
+async def test_messages_from_before_an_outage_are_not_answered_and_a_room_is_told_once(routed: World) -> None:
+    late = [await routed.send(f"old {number}", at=NOON - 2 * DAY) for number in range(3)]
+
+    assert {(receipt.state, receipt.reason) for receipt in late} == {("failed", "stale")}
+    assert len(await routed.notices()) == 1
+    assert await routed.sessions() == []
+    assert (await routed.send("new", at=NOON + DAY)).state == "queued"
+
+
+async def test_text_is_cleaned_at_the_edge(routed: World) -> None:
+    receipt = await routed.send("a\x00b \ud800", sender_name="A\x00da")
+    message = await routed.message(receipt)
+    assert message.text == "ab ?"
+    assert message.sender_name == "Ada"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"address": "nowhere"},
+        {"address": "tg:"},
+        {"sender": "me"},
+        {"platform_id": ""},
+        {"event": ""},
+        {"extra": {"a": b""}},
+    ],
+)
+async def test_a_channels_own_mistake_is_refused_and_leaves_nothing(routed: World, given: dict[str, Any]) -> None:
+    with pytest.raises(Invalid):
+        await routed.send(**given)
+    assert await routed.count("messages") == 0
+
+
+async def test_a_store_that_is_away_is_said_and_nothing_stays(routed: World) -> None:
+    routed.store.close()
+    with pytest.raises(Unavailable):
+        await routed.send("hi", attachments=(Attachment(name="a", data=b"1"),))
+    assert routed.files() == []
+    assert routed.rung == []
+
+
+async def test_whatever_became_of_a_message_it_is_accounted_for(routed: World) -> None:
+    for sender in (OWNER, MEMBER, STRANGER):
+        for text in ("hi", "/stop", "/help", "/ping", "/compact", "/x", "ä" * 40_000):
+            await routed.send(text, sender)
+            await routed.send(text, sender, at=NOON - 3 * DAY)
+    assert (await routed.store.read(ledger.check, NOON)).unaccounted == 0
