@@ -1,0 +1,132 @@
+"""How content degrades, and that verbs do not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatepost.core.errors import Unsupported
+from gatepost.flow.delivery.degrade import degrade, plain, require, split
+from gatepost.messages.outbound import Feature, File, Op, Outbound
+
+NOTHING: frozenset[Feature] = frozenset()
+EVERYTHING = frozenset(Feature)
+PLAN = File(name="plan.pdf", mime="application/pdf", path="/media/out/k/plan.pdf", size=1_234_567)
+
+
+def shown(message: Outbound, features: frozenset[Feature] = NOTHING, quote: str = "") -> Outbound:
+    result = degrade(message, features, "fake", quote)
+    assert result is not None
+    return result
+
+
+def test_a_channel_that_can_do_everything_gets_the_message_as_it_is() -> None:
+    message = Outbound(key="k", text="**bold**", thread="t", reply_to="m1", files=(PLAN,))
+
+    assert degrade(message, EVERYTHING, "fake") is message
+
+
+@pytest.mark.parametrize(
+    ("markdown", "text"),
+    [
+        ("**bold** and *thin* and __bold__ and _thin_ and ~~gone~~", "bold and thin and bold and thin and gone"),
+        ("# Title\n\ntext", "Title\n\ntext"),
+        ("see [the docs](https://example.org/a_b)", "see the docs (https://example.org/a_b)"),
+        ("<https://example.org>", "<https://example.org>"),
+        ("[https://example.org](https://example.org)", "https://example.org"),
+        ("run `make *all*` now", "run make *all* now"),
+        ("```python\nx = a * b * c\n```\ndone", "x = a * b * c\ndone"),
+        ("2 * 3 * 4 and snake_case_name", "2 * 3 * 4 and snake_case_name"),
+        (r"a \*star\*", "a *star*"),
+        ("- one\n- two", "- one\n- two"),
+    ],
+)
+def test_markdown_becomes_plain_text(markdown: str, text: str) -> None:
+    assert shown(Outbound(key="k", text=markdown)).text == text
+
+
+def test_a_file_becomes_a_line_that_names_it() -> None:
+    result = shown(Outbound(key="k", op=Op.FILE, text="see", files=(PLAN,)))
+
+    assert (result.op, result.text, result.files) == (Op.SEND, "see\n[file: plan.pdf, 1.2 MB]", ())
+
+
+def test_a_reply_becomes_a_short_quote() -> None:
+    message = Outbound(key="k", text="yes", reply_to="m1")
+
+    result = shown(message, quote="shall we **go** " + "on " * 50)
+
+    assert result.reply_to == ""
+    quote, _, text = result.text.partition("\n")
+    assert quote.startswith("> shall we go on") and quote.endswith("…") and len(quote) <= 82
+    assert text == "yes"
+
+
+def test_a_reply_to_something_unknown_drops_the_reference() -> None:
+    assert shown(Outbound(key="k", text="yes", reply_to="m1")).text == "yes"
+
+
+def test_a_thread_that_a_channel_does_not_have_is_the_room() -> None:
+    assert shown(Outbound(key="k", text="x", thread="t")).thread == ""
+
+
+def test_a_status_is_a_message_then_an_edit_and_nothing_where_it_could_not_be_taken_back() -> None:
+    first, later = Outbound(key="k", op=Op.STATUS, text="…"), Outbound(key="l", op=Op.STATUS, text="…", target="m1")
+
+    assert shown(first, frozenset({Feature.EDIT})).op is Op.SEND
+    assert shown(later, frozenset({Feature.EDIT})).op is Op.EDIT
+    assert degrade(first, NOTHING, "fake") is None
+
+
+def test_a_card_becomes_its_text() -> None:
+    assert shown(Outbound(key="k", op=Op.CARD, text="yes or no?")).op is Op.SEND
+
+
+@pytest.mark.parametrize("op", [Op.EDIT, Op.DELETE, Op.REACT, Op.PIN, Op.UNPIN])
+def test_a_verb_does_not_degrade_and_the_hint_names_what_would_work(op: Op) -> None:
+    with pytest.raises(Unsupported) as caught:
+        require(op, NOTHING, "sms")
+
+    assert (caught.value.verb, caught.value.platform) == (op, "sms")
+    assert caught.value.hint
+    require(op, EVERYTHING, "sms")
+
+
+def test_a_text_is_cut_at_a_blank_line_before_a_line_before_a_space_before_anywhere() -> None:
+    assert split("one two\n\nthree\nfour", 12) == ["one two", "three\nfour"]
+    assert split("one two\nthree four", 12) == ["one two", "three four"]
+    assert split("one two three four", 10) == ["one two", "three four"]
+    assert split("abcdefghij" * 2, 8) == ["abcdefgh", "ijabcdef", "ghij"]
+
+
+def test_a_text_without_a_limit_is_one_part_and_blank_text_is_none() -> None:
+    assert split("x" * 10_000, 0) == ["x" * 10_000]
+    assert split(" \n ", 100) == []
+
+
+def test_a_code_block_that_is_cut_is_closed_and_opened_again() -> None:
+    lines = [f"line {number}" for number in range(40)]
+    text = "look:\n```python\n" + "\n".join(lines) + "\n```\nthat was it"
+
+    parts = split(text, 100)
+
+    assert all(len(part) <= 100 and part.count("```") % 2 == 0 for part in parts)
+    assert all(part.startswith("```python\n") for part in parts[1:-1])
+    assert [line for part in parts for line in part.split("\n") if line.startswith("line")] == lines
+
+
+@given(st.text(alphabet=st.sampled_from("ab \n`~"), max_size=400), st.integers(min_value=1, max_value=120))
+def test_no_part_is_over_the_limit_and_no_word_is_lost(text: str, limit: int) -> None:
+    parts = split(text, limit)
+
+    assert all(len(part) <= limit and part.strip() for part in parts)
+    letters = [char for part in parts for char in part if char in "ab"]
+    info = sum(part.count("`") + part.count("~") for part in parts)
+    if info == 0:
+        assert letters == [char for char in text if char in "ab"]
+    else:  # opening lines may be repeated, words of their own are never dropped
+        assert len(letters) >= sum(char in "ab" for char in text)
+
+
+@given(st.text(max_size=300))
+def test_plain_text_is_never_longer_and_never_fails(text: str) -> None:
+    assert len(plain(text)) <= len(text)

@@ -1,0 +1,134 @@
+"""From what is said to rows of the outbox."""
+
+from dataclasses import replace
+
+import pytest
+
+from gatepost.flow.delivery.outgoing import Reach, Say, say
+from gatepost.messages.outbound import Feature, File
+from gatepost.store import groups, inbox, messages, outbox, sessions, turns
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.clock import NOON
+
+ROOM = "fake:room/1"
+PLAN = File(name="plan.pdf", mime="application/pdf", path="/media/out/k/plan.pdf", size=5)
+
+
+@pytest.fixture
+def turn_id(db: Db) -> str:
+    """A turn that runs in the room."""
+    groups.add(db, "home", "Home", "", NOON)
+    session = sessions.resolve(db, "per-thread", "home", "fake", ROOM, "", NOON)
+    new = NewMessage(
+        instance="fake", address=ROOM, direction="in", kind="chat", sender="fake:user/1", text="hi", at=NOON
+    )
+    message_id = messages.accept(db, new, NOON)
+    assert message_id is not None
+    inbox.enqueue(db, message_id, session.id, "home", "owner", NOON)
+    claim = turns.claim(db, session.id, "scripted", "me", NOON, 60_000_000, 10)
+    assert claim is not None
+    return claim.turn.id
+
+
+def reach_of(**given: object) -> Reach:
+    return Reach({"fake": FakeChannel(**given).kind})  # type: ignore[arg-type]
+
+
+def result(key: str, text: str, turn_id: str | None = None, **more: object) -> Say:
+    base = Say(key=key, origin="result", instance="fake", address=ROOM, text=text, turn_id=turn_id)
+    return replace(base, **more)  # type: ignore[arg-type]
+
+
+def test_an_instance_that_is_not_there_can_do_nothing() -> None:
+    reach = Reach({})
+
+    assert (reach.features("gone"), reach.max_text("gone"), reach.platform("gone")) == (frozenset(), 0, "gone")
+
+
+def test_a_text_is_one_pending_row_with_what_the_channel_needs(db: Db) -> None:
+    (effect,) = say(db, reach_of(), result("k", "hello", in_reply_to=3, files=(PLAN,)), NOON)
+
+    assert (effect.key, effect.op, effect.state) == ("k", "send", "pending")
+    file = {"name": "plan.pdf", "mime": "application/pdf", "path": "/media/out/k/plan.pdf", "size": 5}
+    assert effect.payload == {"text": "hello", "in_reply_to": 3, "files": [file]}
+
+
+def test_d15_each_part_is_a_row_with_a_key_of_its_own_and_files_and_reference_go_with_the_first(db: Db) -> None:
+    (target,) = say(db, reach_of(), result("target", "what?"), NOON)
+    new = result("k", "one two\n\nthree four\n\nfive six", reply_to_id=target.message_id, files=(PLAN,))
+
+    effects = say(db, reach_of(max_text=10), new, NOON)
+
+    assert [effect.key for effect in effects] == ["k", "k/2", "k/3"]
+    assert [effect.payload["text"] for effect in effects] == ["one two", "three four", "five six"]
+    assert [len(effect.payload["files"]) for effect in effects] == [1, 0, 0]
+    assert [effect.target_id for effect in effects] == [target.message_id, None, None]
+
+
+def test_a_channel_without_files_has_room_left_for_the_lines_that_name_them(db: Db) -> None:
+    reach = reach_of(max_text=60, features=frozenset({Feature.MARKDOWN}))
+
+    first, *_ = say(db, reach, result("k", "word " * 30, files=(PLAN,)), NOON)
+
+    assert len(first.payload["text"]) + len("\n[file: plan.pdf, 5 bytes]") <= 60
+
+
+def test_a_file_alone_is_said_and_nothing_is_not(db: Db) -> None:
+    assert len(say(db, reach_of(), result("file", "", files=(PLAN,)), NOON)) == 1
+    assert say(db, reach_of(), result("nothing", " \n"), NOON) == []
+
+
+def test_what_is_handed_over_twice_is_one_thing(db: Db, turn_id: str) -> None:
+    reach = reach_of(max_text=10)
+    new = result("k", "one two\n\nthree four", turn_id)
+
+    assert say(db, reach, new, NOON) == say(db, reach, new, NOON)
+    assert len(outbox.of_turn(db, turn_id)) == 2
+
+
+def test_check_31_a_final_text_that_a_tool_already_sent_to_that_room_is_not_sent_again(db: Db, turn_id: str) -> None:
+    reach = reach_of(max_text=10)
+    by_tool = say(db, reach, result("tool", "one two\n\nthree four", turn_id, origin="tool"), NOON)
+
+    assert say(db, reach, result("k", "one two\n\nthree four", turn_id, in_reply_to=1), NOON) == by_tool
+    assert len(say(db, reach, result("l", "one two", turn_id, address="fake:room/2"), NOON)) == 1
+    assert say(db, reach, result("m", "one two\n\nfive", turn_id), NOON) != by_tool
+    assert len(outbox.of_turn(db, turn_id)) == 5
+
+
+def test_what_failed_or_was_only_a_status_was_not_said(db: Db, turn_id: str) -> None:
+    (failed,) = say(db, reach_of(), result("tool", "done", turn_id, origin="tool"), NOON)
+    outbox.settle(db, failed.id, "failed", "no", NOON)
+    say(db, reach_of(), result("status", "done", turn_id, origin="status"), NOON)
+
+    (effect,) = say(db, reach_of(), result("k", "done", turn_id), NOON)
+
+    assert effect.key == "k"
+
+
+def test_two_messages_of_a_batch_may_get_the_same_answer(db: Db, turn_id: str) -> None:
+    (first,) = say(db, reach_of(), result("a", "ok", turn_id, in_reply_to=1), NOON)
+    (second,) = say(db, reach_of(), result("b", "ok", turn_id, in_reply_to=2), NOON)
+
+    assert (first.key, second.key) == ("a", "b")
+
+
+def test_the_next_attempt_does_not_repeat_what_the_first_one_said(db: Db, turn_id: str) -> None:
+    (first,) = say(db, reach_of(), result("t/1/1", "ok", turn_id, in_reply_to=1), NOON)
+
+    assert say(db, reach_of(), result("t/2/1", "ok", turn_id, attempt=2, in_reply_to=1), NOON) == [first]
+
+
+def test_a_tool_may_say_the_same_twice(db: Db, turn_id: str) -> None:
+    say(db, reach_of(), result("a", "ping", turn_id, origin="tool"), NOON)
+    (second,) = say(db, reach_of(), result("b", "ping", turn_id, origin="tool"), NOON)
+
+    assert second.key == "b"
+
+
+def test_text_is_cleaned_of_what_a_store_cannot_hold(db: Db) -> None:
+    (effect,) = say(db, reach_of(), result("k", "a\x00b\ud800c"), NOON)
+
+    assert effect.payload["text"] == "ab?c"

@@ -1,0 +1,164 @@
+"""Edits, reactions, replies and statuses: what reaches the channel, and under which platform id."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gatepost.messages.outbound import Feature, Op
+from gatepost.store import inbox, messages
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.channel import EVERYTHING, FakeChannel, Fault
+from gatepost.testing.post import ROOM, Post
+
+
+@pytest.fixture
+def channel() -> FakeChannel:
+    return FakeChannel()
+
+
+@pytest.fixture
+async def post(store: SqliteStore, channel: FakeChannel) -> AsyncIterator[Post]:
+    post = Post(store, {"fake": channel})
+    async with post.running():
+        yield post
+
+
+def inbound(db: Db, now: int) -> int:
+    new = NewMessage(
+        instance="fake",
+        address=ROOM,
+        direction="in",
+        kind="chat",
+        sender="fake:user/1",
+        text="what now?",
+        platform_id="in-7",
+        at=now,
+    )
+    message_id = messages.accept(db, new, now)
+    assert message_id is not None
+    inbox.refuse(db, message_id, "", "guest", "a test", now)
+    return message_id
+
+
+async def test_check_33_an_edit_of_an_own_message_reaches_the_channel_with_its_platform_id(
+    post: Post, channel: FakeChannel
+) -> None:
+    channel.script(Fault.UNAVAILABLE)
+    (own,) = await post.say("own", "helo")
+    await post.do("edit", "edit", own.message_id, {"text": "hello"})  # before the message itself is out
+    await post.tried("own", 1)
+    post.later(1)
+    await post.ended("edit")
+
+    first, second = channel.sent
+    assert (second.message.op, second.message.target, second.message.text) == (Op.EDIT, first.platform_id, "hello")
+
+
+async def test_check_33_a_reaction_to_an_inbound_message_reaches_the_channel_with_its_platform_id(
+    post: Post, channel: FakeChannel
+) -> None:
+    target = await post.store.write(inbound, post.clock.now())
+    await post.do("like", "react", target, {"reaction": "👍"})
+    await post.ended("like")
+
+    message = channel.sent[0].message
+    assert (message.op, message.target, message.reaction) == (Op.REACT, "in-7", "👍")
+
+
+async def test_an_edit_of_a_message_that_never_arrived_fails_with_the_reason(post: Post, channel: FakeChannel) -> None:
+    channel.script(Fault.REFUSE)
+    (own,) = await post.say("own", "helo")
+    await post.do("edit", "edit", own.message_id, {"text": "hello"})
+
+    row = await post.ended("edit")
+
+    assert (row.state, row.reason) == ("failed", "the message to edit is not known to the platform")
+    assert len(channel.tried) == 1
+
+
+async def test_a_verb_that_the_channel_does_not_have_fails_with_a_hint(store: SqliteStore) -> None:
+    channel = FakeChannel(features=EVERYTHING - {Feature.REACT})
+    post = Post(store, {"fake": channel})
+    target = await store.write(inbound, post.clock.now())
+    async with post.running():
+        await post.do("like", "react", target, {"reaction": "👍"})
+        row = await post.ended("like")
+
+    assert (row.state, channel.tried) == ("failed", [])
+    assert row.reason.startswith("unsupported: react on fake\nhint: use reply")
+
+
+async def test_an_edit_that_may_have_happened_is_simply_made_again(store: SqliteStore) -> None:
+    channel = FakeChannel(features=EVERYTHING - {Feature.LOOKUP})
+    post = Post(store, {"fake": channel})
+    channel.script(Fault.NONE, Fault.UNCERTAIN_LOST)
+    async with post.running():
+        (own,) = await post.say("own", "helo")
+        await post.do("edit", "edit", own.message_id, {"text": "hello"})
+        await post.tried("edit", 1)
+        post.later(1)
+        row = await post.ended("edit")
+
+    assert (row.state, channel.texts()) == ("sent", ["helo", "hello"])
+
+
+async def test_a_reply_names_the_message_that_it_answers(post: Post, channel: FakeChannel) -> None:
+    target = await post.store.write(inbound, post.clock.now())
+    await post.say("k", "this", reply_to_id=target)
+    await post.ended("k")
+
+    assert channel.sent[0].message.reply_to == "in-7"
+
+
+async def test_a_reply_where_there_are_none_quotes_what_it_answers(store: SqliteStore) -> None:
+    channel = FakeChannel(features=frozenset())
+    post = Post(store, {"fake": channel})
+    target = await store.write(inbound, post.clock.now())
+    async with post.running():
+        await post.say("k", "this", reply_to_id=target)
+        await post.ended("k")
+
+    assert channel.texts() == ["> what now?\nthis"]
+
+
+async def test_a_status_is_shown_and_edited_and_not_worth_a_second_try(post: Post, channel: FakeChannel) -> None:
+    (status,) = await post.say("s", "thinking", origin="status")
+    await post.do("s/2", "edit", status.message_id, {"text": "still thinking"}, origin="status")
+    await post.ended("s/2")
+    channel.script(Fault.UNAVAILABLE)
+    await post.do("s/3", "edit", status.message_id, {"text": "hm"}, origin="status")
+
+    assert (await post.ended("s/3")).state == "failed"
+    assert [sent.message.op for sent in channel.sent] == [Op.SEND, Op.EDIT]
+
+
+async def test_a_status_is_dropped_where_it_could_not_be_taken_back(store: SqliteStore) -> None:
+    channel = FakeChannel(features=frozenset())
+    post = Post(store, {"fake": channel})
+    async with post.running():
+        await post.say("s", "thinking", origin="status")
+        row = await post.ended("s")
+
+    assert (row.state, channel.tried) == ("cancelled", [])
+
+
+async def test_a_look_up_that_fails_is_made_again_and_ends_as_uncertain(store: SqliteStore) -> None:
+    class Blind(FakeChannel):
+        async def look_up(self, address: str, key: str) -> str | None:
+            self.looked_up.append(key)
+            raise RuntimeError("no")
+
+    channel = Blind()
+    post = Post(store, {"fake": channel}, {"delivery.max_tries": 3})
+    channel.script(Fault.UNCERTAIN)
+    async with post.running():
+        await post.say("k", "once")
+        await post.tried("k", 1)
+        post.later(1)
+        await post.tried("k", 2)
+        post.later(2)
+        row = await post.ended("k")
+
+    assert (row.state, channel.texts(), len(channel.looked_up)) == ("uncertain", ["once"], 2)
