@@ -1,0 +1,233 @@
+"""The lines that the design draws, read from the source: imports point one way, nobody imports a plug-in, what runs
+inside a sandbox imports little, and a command starts with next to nothing."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src"
+
+# From the lowest to the highest; a module may import its own layer and those before it. The longest prefix decides.
+LAYERS = (
+    ("gatepost",),
+    ("gatepost.core",),
+    ("gatepost.messages",),
+    ("gatepost.mailbox", "gatepost.store"),
+    ("gatepost.inside",),
+    ("gatepost.access",),
+    ("gatepost.channels.contract", "gatepost.sandboxes.contract", "gatepost.tools.contract"),
+    ("gatepost.gate",),
+    ("gatepost.flow",),
+    ("gatepost.channels", "gatepost.sandboxes", "gatepost.tools"),
+    ("gatepost.serve",),
+    ("gatepost.declared",),
+    ("gatepost.app",),
+    ("gatepost.cli", "gatepost.__main__"),
+    ("gatepost.testing",),
+)
+RANKS = {prefix: rank for rank, layer in enumerate(LAYERS) for prefix in layer}
+REGISTERS = {"channel", "tool", "sandbox", "provider"}
+HEAVY = {"mcp", "starlette", "uvicorn", "rich", "pydantic", "httpx2", "fastapi", "prometheus_client", "jinja2"}
+
+
+@dataclass(frozen=True)
+class Module:
+    name: str
+    path: Path
+    tree: ast.Module
+
+    @property
+    def package(self) -> str:
+        return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
+
+    @property
+    def is_plugin(self) -> bool:
+        """It registers a class or function of its own."""
+        named = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        decorators = [each for node in self.tree.body if isinstance(node, named) for each in node.decorator_list]
+        calls = [each.func for each in decorators if isinstance(each, ast.Call)]
+        return any(isinstance(func, ast.Name) and func.id in REGISTERS for func in calls)
+
+    def imports(self) -> Iterator[tuple[str, int]]:
+        """(module, line), wherever in the file it stands; `from package import module` names the module."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield alias.name, node.lineno
+            elif isinstance(node, ast.ImportFrom):
+                base = node.module or ""
+                if node.level:
+                    parts = self.package.split(".")
+                    base = ".".join(parts[: len(parts) - node.level + 1] + ([base] if base else []))
+                for alias in node.names:
+                    inner = f"{base}.{alias.name}"
+                    yield (inner if inner in modules() else base), node.lineno
+
+
+@cache
+def modules() -> dict[str, Module]:
+    found = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = Module(name, path, ast.parse(path.read_text(encoding="utf-8"), str(path)))
+    return found
+
+
+def rank(name: str) -> int:
+    while name not in RANKS:
+        name = name.rpartition(".")[0]
+    return RANKS[name]
+
+
+def ours(module: Module) -> Iterator[tuple[str, int]]:
+    return ((name, line) for name, line in module.imports() if name.split(".")[0] == "gatepost")
+
+
+def test_imports_point_one_way() -> None:
+    wrong = [
+        f"{module.path.relative_to(ROOT)}:{line} imports {name}, which stands above it"
+        for module in modules().values()
+        for name, line in ours(module)
+        if rank(name) > rank(module.name)
+    ]
+    assert wrong == []
+
+
+def test_every_package_has_its_layer() -> None:
+    packages = {".".join(name.split(".")[:2]) for name in modules()}
+    assert sorted(packages - RANKS.keys()) == []
+
+
+def test_nobody_imports_a_plugin() -> None:
+    wrong = [
+        f"{module.path.relative_to(ROOT)}:{line} imports the plug-in {name}"
+        for module in modules().values()
+        if rank(module.name) != RANKS["gatepost.testing"]
+        for name, line in ours(module)
+        if name in modules() and modules()[name].is_plugin
+    ]
+    assert wrong == []
+
+
+def test_there_are_plugins_of_every_kind() -> None:
+    """Else the test above would hold for the wrong reason."""
+    kinds = {module.name.rpartition(".")[0] for module in modules().values() if module.is_plugin}
+    assert kinds >= {"gatepost.channels", "gatepost.tools", "gatepost.sandboxes", "gatepost.inside.providers"}
+
+
+def test_what_runs_inside_imports_little() -> None:
+    allowed = ("gatepost", "gatepost.inside", "gatepost.mailbox")
+    wrong = [
+        f"{module.path.relative_to(ROOT)}:{line} imports {name}"
+        for module in modules().values()
+        if module.name.startswith(("gatepost.inside", "gatepost.mailbox"))
+        for name, line in module.imports()
+        if name.split(".")[0] not in sys.stdlib_module_names | {"msgspec", "apsw"}
+        and name != "gatepost"
+        and not name.startswith(tuple(f"{each}." for each in allowed[1:]))
+        and name not in allowed
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", ["gatepost.inside.bridge", "gatepost.__init__"])
+def test_what_must_start_fast_imports_the_standard_library_alone(name: str) -> None:
+    module = modules()[name.removesuffix(".__init__")]
+    assert [each for each, _ in module.imports() if each.split(".")[0] not in sys.stdlib_module_names] == []
+
+
+def test_sqlite3_is_imported_nowhere() -> None:
+    """Two SQLite libraries in one process drop each other's locks."""
+    wrong = []
+    for folder in ("src", "tests", "bench", "scripts", "docs"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                if isinstance(node, ast.ImportFrom):
+                    names = [node.module or ""]
+                wrong += [str(path.relative_to(ROOT)) for name in names if name.split(".")[0] == "sqlite3"]
+    assert wrong == []
+
+
+def test_sql_stands_in_the_store_and_the_mailbox_alone() -> None:
+    statement = re.compile(
+        r"\s*(SELECT\s.+\sFROM\s|INSERT\s+INTO\s|UPDATE\s+\w+\s+SET\s|DELETE\s+FROM\s|CREATE\s+(UNIQUE\s+)?(TABLE|INDEX)\s"
+        r"|PRAGMA\s)",
+        re.DOTALL,
+    )
+    wrong = [
+        f"{module.path.relative_to(ROOT)}:{node.lineno}"
+        for module in modules().values()
+        if not module.name.startswith(("gatepost.store", "gatepost.mailbox", "gatepost.testing"))
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and statement.match(node.value)
+    ]
+    assert wrong == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    """An empty `__init__.py` has nothing to say."""
+    silent = [
+        str(module.path.relative_to(ROOT))
+        for module in modules().values()
+        if module.tree.body and not ast.get_docstring(module.tree)
+    ]
+    assert silent == []
+
+
+def loaded_by(*args: str, home: Path) -> set[str]:
+    """The top-level packages in memory after a command ran."""
+    code = (
+        "import sys; from gatepost.cli.main import main\n"
+        f"sys.argv = ['gatepost', *{list(args)!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "sys.stderr.write('\\nloaded ' + ' '.join(sorted({name.split('.')[0] for name in sys.modules})))"
+    )
+    env = {**os.environ, "GATEPOST_HOME": str(home)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True, timeout=60)
+    return set(done.stderr.rpartition("\nloaded ")[2].split())
+
+
+def test_telling_the_version_loads_next_to_nothing(tmp_path: Path) -> None:
+    assert loaded_by("--version", home=tmp_path) & (HEAVY | {"click", "apsw", "msgspec", "asyncio"}) == set()
+
+
+@pytest.mark.parametrize("args", [("ledger", "check"), ("ledger", "list"), ("status",), ("route", "list"), ("--help",)])
+def test_a_command_loads_neither_server_nor_protocol_libraries(args: tuple[str, ...], tmp_path: Path) -> None:
+    found = loaded_by(*args, home=tmp_path)
+    assert "click" in found
+    assert found & (HEAVY - {"rich"}) == set()
+
+
+def test_a_bridge_loads_the_standard_library_alone(tmp_path: Path) -> None:
+    found = loaded_by("bridge", "--socket", str(tmp_path / "nobody.sock"), home=tmp_path)
+    assert found & (HEAVY | {"click", "apsw", "msgspec", "structlog"}) == set()
+
+
+def tracked() -> list[Path]:
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip("this is not a git checkout")
+    return [path for name in done.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def test_no_file_names_a_place_of_one_machine_or_a_package_index() -> None:
+    machine = re.compile(rb"(?<![\w/.}\])])/(?:work|root)/\w" + rb"|pypi\." + rb"org|pythonhosted\." + rb"org")
+    wrong = []
+    for path in tracked():
+        if path.suffix in (".png", ".woff2") or path == Path(__file__):
+            continue
+        for number, line in enumerate(path.read_bytes().splitlines(), 1):
+            if machine.search(line):
+                wrong.append(f"{path.relative_to(ROOT)}:{number}: {line[:80].decode(errors='replace')}")
+    assert wrong == []
