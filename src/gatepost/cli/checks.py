@@ -16,9 +16,11 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.settings import SETTINGS, Config
+from gatepost.flow.sessions.plan import choose_sandbox
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.control.client import Control
 from gatepost.store import ledger
+from gatepost.store.groups import Group
 from gatepost.store.look import damage, expired_leases, look, newest, version, waiting_instances
 from gatepost.store.port import Db
 
@@ -148,26 +150,25 @@ def sandboxes(config: Config) -> list[Seen]:
     return seen
 
 
-def chosen_sandbox(config: Config, seen: list[Seen]) -> Seen | None:
-    """The one that agents get: as set, else the first with walls that works; None if there is none."""
-    declared_kind = SETTINGS.get("sandbox.kind")
-    wanted = config[declared_kind] if declared_kind is not None else "auto"
-    if wanted != "auto":
-        return next((each for each in seen if each.name == wanted), None)
-    return next((each for each in seen if each.isolated and each.trouble is None), None)
+def chosen_sandbox(config: Config) -> Seen:
+    """What agents get whose group says nothing else; its name is '' if none can run."""
+    anybody = Group("", "", "", "", "", {}, True, None, None, 0)
+    try:
+        name, kind = choose_sandbox(config, anybody, "")
+    except GatepostError as error:
+        return Seen("", False, str(error))
+    return Seen(name, kind.isolated, None)
 
 
 def _sandboxes(config: Config) -> Iterator[Finding]:
-    seen = sandboxes(config)
-    chosen = chosen_sandbox(config, seen)
-    for each in seen:
+    for each in sandboxes(config):
         if each.trouble is None:
             yield Finding("ok", "sandbox", f"{each.name} works" + ("" if each.isolated else " (it has no walls)"))
         else:
-            level: Literal["warn", "fail"] = "fail" if each == chosen else "warn"
-            yield Finding(level, "sandbox", f"{each.name} does not work: {each.trouble}")
-    if chosen is None:
-        yield Finding("fail", "sandbox", "agents cannot run: no sandbox works", "mend one, or choose with sandbox.kind")
+            yield Finding("warn", "sandbox", f"{each.name} does not work: {each.trouble}")
+    chosen = chosen_sandbox(config)
+    if chosen.trouble is not None:
+        yield Finding("fail", "sandbox", f"agents other than the demo cannot run: {chosen.trouble}")
     elif not chosen.isolated:
         yield Finding(
             "warn", "sandbox", f"agents run in {chosen.name!r}, without any walls", "set sandbox.kind to bubblewrap"

@@ -11,6 +11,10 @@ def main() -> int:
     if args == ["--version"]:
         print(f"gatepost {__version__}")
         return 0
+    if args[:2] == ["bridge", "--socket"] and len(args) == 3:
+        from gatepost.inside import bridge
+
+        return bridge.main(args[2:])
     from gatepost.cli import program
 
     return program.run(args)

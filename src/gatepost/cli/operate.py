@@ -69,13 +69,15 @@ async def _run(home: Home, run: Callable[..., Any], args: dict[str, Any]) -> Any
     from gatepost.core.bells import Bells
     from gatepost.core.clock import SystemClock
     from gatepost.flow.groups import ensure_defaults
+    from gatepost.flow.sessions.plan import sandbox_uid
     from gatepost.serve.control.contract import Office
     from gatepost.store.writer import SqliteStore
 
     store, clock = SqliteStore(home.store, readers=1), SystemClock()
     try:
-        await ensure_defaults(store, home, clock)
-        office = Office(home=home, store=store, clock=clock, config=settings.peek(home.path), bells=Bells())
+        config = settings.peek(home.path)
+        await ensure_defaults(store, home, clock, sandbox_uid(config))
+        office = Office(home=home, store=store, clock=clock, config=config, bells=Bells())
         return await run(office, args)
     finally:
         store.close()

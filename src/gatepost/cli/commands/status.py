@@ -12,7 +12,7 @@ from gatepost.core import lock, settings
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
-from gatepost.core.registry import load_package
+from gatepost.core.registry import load_folder, load_package
 from gatepost.store import groups, ledger, sessions
 from gatepost.store.port import Db
 
@@ -22,7 +22,7 @@ from gatepost.store.port import Db
     "--json",
     "as_json",
     is_flag=True,
-    help="Print running, answers, pid, since, home, version, listen, control, sandbox, awake, channels, store as JSON.",
+    help="running, answers, pid, since, home, version, listen, control, sandbox, awake, waiting, channels, store.",
 )
 @click.pass_obj
 def command(home: str | None, as_json: bool) -> int:
@@ -49,13 +49,20 @@ def gather(home: Home) -> dict[str, Any]:
         "control": holder.control if holder else None,
         "sandbox": None,
         "awake": 0,
+        "waiting": 0,
         "channels": [],
         "store": _store(home),
     }
     if holder is not None:
         try:
-            status |= control_of(home).get("/v1/status", timeout=5)["result"]
-            status["answers"] = True
+            told = control_of(home).get("/v1/status", timeout=5)["result"]
+            status |= {
+                "answers": True,
+                "channels": told["channels"],
+                "awake": told["sessions_awake"],
+                "waiting": told["sessions_waiting"],
+                "sandbox": _as_told(told["sandbox"], told["sandbox_note"]),
+            }
         except GatepostError as error:
             status["trouble"] = str(error)
     if status["sandbox"] is None:
@@ -80,18 +87,21 @@ def _numbers(db: Db) -> dict[str, Any]:
     }
 
 
+def _as_told(name: str, note: str) -> dict[str, Any]:
+    """The daemon's own words: a note is trouble where there is none, else it says that there are no walls."""
+    if name == "none":
+        return {"kind": None, "isolated": False, "trouble": note}
+    return {"kind": name, "isolated": not note, "trouble": None}
+
+
 def _sandbox(home: Home) -> dict[str, Any]:
     """What agents would get, asked of this machine."""
-    from gatepost.cli.checks import chosen_sandbox, sandboxes
+    from gatepost.cli.checks import chosen_sandbox
 
     load_package("gatepost.sandboxes")
-    config = settings.peek(home.path)
-    seen = sandboxes(config)
-    chosen = chosen_sandbox(config, seen)
-    if chosen is None:
-        why = "; ".join(f"{each.name}: {each.trouble}" for each in seen if each.trouble)
-        return {"kind": None, "isolated": False, "trouble": why or "no sandbox with walls is installed"}
-    return {"kind": chosen.name, "isolated": chosen.isolated, "trouble": chosen.trouble}
+    load_folder(home.plugins / "sandboxes", "sandboxes")
+    chosen = chosen_sandbox(settings.peek(home.path))
+    return {"kind": chosen.name or None, "isolated": chosen.isolated, "trouble": chosen.trouble}
 
 
 def lines(status: dict[str, Any]) -> list[str]:
@@ -104,26 +114,16 @@ def lines(status: dict[str, Any]) -> list[str]:
         out = [show.colored("gatepost is up", "ok") + f"  pid {status['pid']} since {status['since']}"]
         out.append(f"  {'web':<10} {status['listen']}")
         out.append(f"  {'control':<10} {status['control']}")
-        out.append(f"  {'channels':<10} {', '.join(_channel(each) for each in status['channels']) or 'none'}")
-        out.append(f"  {'awake':<10} {_awake(status['awake'])}")
+        out.append(f"  {'channels':<10} {', '.join(status['channels']) or 'none'}")
+        out.append(f"  {'awake':<10} {status['awake']} sandboxes, {status['waiting']} sessions wait for one")
     out.append(f"  {'sandbox':<10} {_walls(status['sandbox'])}")
     out += _store_lines(status["store"])
     return out
 
 
-def _channel(each: Any) -> str:
-    return str(each.get("instance", each)) if isinstance(each, dict) else str(each)
-
-
-def _awake(value: Any) -> str:
-    return str(len(value)) if isinstance(value, list) else str(value)
-
-
 def _walls(sandbox: dict[str, Any]) -> str:
     if sandbox["kind"] is None:
-        return show.colored(f"none: agents other than the demo do not run; {sandbox['trouble']}", "fail")
-    if sandbox["trouble"]:
-        return show.colored(f"{sandbox['kind']}, which does not work: {sandbox['trouble']}", "fail")
+        return show.colored(f"none: {sandbox['trouble']}", "fail")
     return str(sandbox["kind"]) if sandbox["isolated"] else show.colored(f"{sandbox['kind']}: NO ISOLATION", "warn")
 
 

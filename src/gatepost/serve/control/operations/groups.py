@@ -9,6 +9,7 @@ from gatepost.access.tiers import check_folder, tier_of
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.flow.groups import DEFAULTS, make_folder
+from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.inside import providers
 from gatepost.messages.text import clean
 from gatepost.sandboxes.contract import SANDBOXES
@@ -71,7 +72,7 @@ async def add(office: Office, args: Add) -> dict[str, Any]:
         return as_shown(made)
 
     answer = await write_down(office, "group.add", {"folder": folder, "name": name, "provider": provider}, insert)
-    make_folder(office.home, folder, name=name)
+    make_folder(office.home, folder, sandbox_uid(office.config), name=name)
     return answer
 
 

@@ -1,0 +1,124 @@
+"""What a user sees of the command itself: an answer or one line, never a traceback."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from gatepost import __version__
+from gatepost.cli import program
+from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
+
+Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
+
+
+def test_help_lists_every_command_with_a_line_and_imports_none(run: Run) -> None:
+    before = set(sys.modules)
+
+    told = run("--help")
+
+    assert told.code == 0
+    for name in ("up", "down", "status", "doctor", "logs", "ledger", "trace", "route", "group", "settings", "audit"):
+        assert f"\n  {name} " in told.out
+    assert {each for each in set(sys.modules) - before if each.startswith("gatepost.cli.commands.")} == set()
+
+
+def test_every_command_has_a_help_page_that_fits(run: Run) -> None:
+    group = program.gatepost
+    assert isinstance(group, program.Listed)
+    for name in group.list_commands(click.Context(group)):
+        told = run(name, "--help")
+        assert told.code == 0 and "--home" in told.out, name
+        assert max(len(line) for line in told.out.splitlines()) <= 100, name
+
+
+def test_a_mistyped_command_is_told_the_near_one(run: Run) -> None:
+    told = run("statsu")
+
+    assert (told.code, told.out) == (2, "")
+    assert "did you mean 'status'?" in told.err
+
+
+def test_a_wrong_option_is_a_usage_error(run: Run) -> None:
+    assert run("ledger", "check", "--colour").code == 2
+    assert run("trace").code == 2
+
+
+def test_home_may_stand_before_or_after_the_command(run: Run, tmp_path: Path) -> None:
+    for args in (
+        ("--home", str(tmp_path / "x"), "ledger", "check"),
+        ("ledger", "check", "--home", str(tmp_path / "x")),
+    ):
+        told = run(*args)
+        assert told.code == 1 and f"there is no store in {tmp_path / 'x'}" in told.err
+
+
+def test_what_is_refused_is_one_line(run: Run) -> None:
+    told = run("group", "list")
+
+    assert (told.code, told.out) == (1, "")
+    assert told.err.startswith("gatepost: there is no store in") and told.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("raised", "code"), [(KeyboardInterrupt(), 130), (SetupError("a\nb"), 1), (click.UsageError("x"), 2)]
+)
+def test_how_a_command_ends_is_told_by_its_exit_code(
+    run: Run, monkeypatch: pytest.MonkeyPatch, raised: BaseException, code: int
+) -> None:
+    def end(*_: object, **__: object) -> None:
+        raise raised
+
+    monkeypatch.setattr("gatepost.cli.commands.audit.home_of", end)
+
+    assert run("audit", "verify").code == code
+
+
+def test_the_unexpected_is_a_short_line_and_names_the_log(home: Home) -> None:
+    home.path.mkdir()
+    broken = "import gatepost.cli.commands.audit as a; a.home_of = None; from gatepost.cli import program; program.run"
+    code = f"{broken}(['audit', 'verify'])"
+
+    short = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    long = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "GATEPOST_DEBUG": "1"}
+    )
+
+    assert short.returncode == long.returncode == 1
+    assert short.stderr.count("\n") == 1 and str(home.logs) in short.stderr and "Traceback" not in short.stderr
+    assert "Traceback" in long.stderr
+
+
+def test_the_version_is_told_before_anything_is_imported() -> None:
+    code = (
+        "import sys; sys.argv = ['gatepost', '--version']; from gatepost.cli.main import main; main();"
+        " print([name for name in ('click', 'apsw', 'msgspec', 'asyncio', 'logging') if name in sys.modules])"
+    )
+
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert told.stdout.splitlines() == [f"gatepost {__version__}", "[]"]
+
+
+def test_a_reader_who_has_enough_ends_it_quietly(run: Run, home: Home) -> None:
+    assert run("group", "add", "acme").code == 0
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    told = subprocess.run(
+        [sys.executable, "-m", "gatepost", "group", "list", "--json"], stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+
+    assert told.stderr == ""
+
+
+def test_python_m_gatepost_is_the_command() -> None:
+    told = subprocess.run([sys.executable, "-m", "gatepost", "--version"], capture_output=True, text=True)
+
+    assert told.stdout == f"gatepost {__version__}\n"
