@@ -6,7 +6,7 @@ from typing import Literal
 from gatepost.store.users import Standing
 
 Rights = Literal["owner", "admin", "member", "guest"]
-POLICIES = ("strict", "request_approval", "public")
+STRICT, REQUEST_APPROVAL, PUBLIC = POLICIES = ("strict", "request_approval", "public")  # of a room
 COMMANDING: frozenset[Rights] = frozenset({"owner", "admin"})
 SYNTHETIC = ("agent", "gatepost")  # platforms of senders that are no people; nobody there gives commands
 
@@ -35,9 +35,9 @@ def may_speak(policy: str, rights: Rights, folder: str = "") -> Verdict:
     """Whether a room's policy lets this sender reach that group. `root` is for owners, whatever a room says."""
     if folder == "root" and rights != "owner":
         return Verdict(False, "root_is_for_owners")
-    if rights != "guest" or policy == "public":
+    if rights != "guest" or policy == PUBLIC:
         return Verdict(True)
-    if policy == "request_approval":
+    if policy == REQUEST_APPROVAL:
         return Verdict(False, "unknown_sender_request_approval")
     return Verdict(False, "unknown_sender_strict")
 
