@@ -30,7 +30,7 @@ WALLS = (
 )
 OLDEST = (0, 8)  # --disable-userns
 START_S = 10.0
-REMOVE_TRIES, REMOVE_S = 100, 0.02
+REMOVE_TRIES, REMOVE_S = 200, 0.005
 OUTER_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
 _starts = itertools.count(1)
@@ -42,6 +42,7 @@ class Bubblewrapped:
         self.pid, self.inner_pid, self.pid_namespace = child.pid, inner_pid, pid_namespace
         self._child, self._cgroup = child, cgroup
         self._inner = _handle(inner_pid)
+        self._cleaned = asyncio.Event()
         child.then(self._clean)
 
     @property
@@ -50,7 +51,9 @@ class Bubblewrapped:
         return self._child.last_words
 
     async def wait(self) -> int:
-        return await self._child.wait()
+        code = await self._child.wait()
+        await self._cleaned.wait()
+        return code
 
     def kill(self) -> None:
         if self._child.ended:
@@ -69,10 +72,14 @@ class Bubblewrapped:
             return descends(pid, self.inner_pid)
 
     def _clean(self, tries: int = REMOVE_TRIES) -> None:
+        """The kernel lets go of a cgroup a moment after the last process in it."""
         if self._inner is not None:
             os.close(self._inner)
             self._inner = None
-        if self._cgroup is not None and not self._cgroup.remove() and tries:
+        if self._cgroup is None or self._cgroup.remove() or not tries:
+            self._cleaned.set()
+        else:
+            self._cgroup.kill()
             asyncio.get_running_loop().call_later(REMOVE_S, self._clean, tries - 1)
 
 

@@ -23,8 +23,10 @@ class Child:
         self._ended: asyncio.Future[int] = self._loop.create_future()
         self._after: list[Callable[[], None]] = []
         self._log_left = LARGEST_LOG
-        self._log = None if log is None else os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        self._log: int | None = None
         if words is not None:
+            if log is not None:
+                self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             os.set_blocking(words, False)
             self._loop.add_reader(words, self._hear)
         self._watch()

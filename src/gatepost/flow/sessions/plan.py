@@ -5,15 +5,19 @@ inside, the session's folder itself belongs to the host, and the group's folder,
 group's agent can rearrange, is compared with the one that was meant before anything else runs inside.
 """
 
+import compileall
 import hashlib
 import importlib.util
 import os
 import sys
 import sysconfig
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
+import gatepost
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
@@ -112,6 +116,7 @@ def plan_for(
 
 def prepare_folders(home: Home, config: Config, group: Group, session_id: str) -> None:
     """The folders of a session and of its group, each with the owner and mode that the walls rely on."""
+    _compile_inside()
     uid = sandbox_uid(config)
     mode, ours = (0o700, None) if uid is None else (0o750, 0)  # ours to write, the sandbox's to read
     with open_root(home.sessions) as sessions:
@@ -233,6 +238,16 @@ def _libraries() -> list[Path]:
         if folder not in found:
             found.append(folder)
     return found
+
+
+@cache
+def _compile_inside() -> None:
+    """Bytecode for what only runs inside: there the package is read-only, so each start would compile it again."""
+    package = Path(gatepost.__file__).parent
+    with suppress(OSError):
+        compileall.compile_file(package / "__init__.py", quiet=2)
+        for name in ("inside", "mailbox"):
+            compileall.compile_dir(package / name, quiet=2)
 
 
 def _library_targets(libraries: list[Path]) -> list[str]:
