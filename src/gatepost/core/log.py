@@ -40,7 +40,7 @@ _SECRET_VALUE = re.compile(
     r"|(?<=#login=)[A-Za-z0-9_-]{6,}|(?<=[?&#]token=)[^\s&\"']+",
     re.IGNORECASE,
 )
-_NOISY = ("asyncio", "httpcore", "httpx", "httpx2", "mcp", "urllib3", "uvicorn.access", "markdown_it")
+_NOISY = ("asyncio", "httpcore", "httpx", "httpx2", "mcp", "urllib3", "uvicorn", "markdown_it")
 
 
 class Log:
