@@ -17,6 +17,9 @@ class Verdict:
     reason: str = ""
 
 
+ALLOWED = Verdict(True)
+
+
 def rights_of(standing: Standing, folder: str) -> Rights:
     """What a sender is in a group. A role on a folder holds for all below it; a membership for that group alone."""
     held = {role for role, where in standing.roles if _covers(where, folder)}
@@ -36,7 +39,7 @@ def may_speak(policy: str, rights: Rights, folder: str = "") -> Verdict:
     if folder == "root" and rights != "owner":
         return Verdict(False, "root_is_for_owners")
     if rights != "guest" or policy == PUBLIC:
-        return Verdict(True)
+        return ALLOWED
     if policy == REQUEST_APPROVAL:
         return Verdict(False, "unknown_sender_request_approval")
     return Verdict(False, "unknown_sender_strict")

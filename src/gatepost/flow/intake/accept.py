@@ -6,7 +6,7 @@ its record (no user, no room, no session); told before means nothing done.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -102,12 +102,6 @@ class _Target:
         return self.chosen.folder
 
 
-@dataclass(slots=True)
-class _Sorted:
-    admitted: list[_Target] = field(default_factory=list)
-    rejected: list[_Target] = field(default_factory=list)
-
-
 def accept(db: Db, reach: Reach, arrival: Arrival, now: int) -> Accepted:
     """Deduplicate, judge, route and queue one event."""
     inbound, address = arrival.inbound, arrival.inbound.address
@@ -128,21 +122,22 @@ def accept(db: Db, reach: Reach, arrival: Arrival, now: int) -> Accepted:
     if not decision.chosen:
         rights = senders.rights_of(standing, "")
         return _unrouted(case, decision, rights, senders.may_speak(policy, rights), verb)
-    found = _Sorted()
+    admitted: list[_Target] = []
+    rejected: list[_Target] = []
     for chosen in decision.chosen:
         rights = senders.rights_of(standing, chosen.folder)
         verdict = senders.may_speak(policy, rights, chosen.folder)
-        (found.admitted if verdict.allowed else found.rejected).append(_Target(chosen, rights, verdict.reason))
-    return _judged(case, found, room)
+        (admitted if verdict.allowed else rejected).append(_Target(chosen, rights, verdict.reason))
+    return _judged(case, admitted, rejected, room)
 
 
-def _judged(case: _Case, found: _Sorted, room: Room | None) -> Accepted:
-    for target in found.rejected:
+def _judged(case: _Case, admitted: list[_Target], rejected: list[_Target], room: Room | None) -> Accepted:
+    for target in rejected:
         inbox.refuse(case.db, case.id, target.folder, target.rights, target.reason, case.now)
-    if not found.admitted:
-        first = found.rejected[0]
+    if not admitted:
+        first = rejected[0]
         return Accepted(receipt=Receipt(message_id=case.id, new=True, state="refused", reason=first.reason))
-    first, arrival = found.admitted[0], case.arrival
+    first, arrival = admitted[0], case.arrival
     if arrival.fault:
         case.tell(arrival.complaint)
         return case.end("refused", arrival.fault, first.rights, first.folder, told=True)
@@ -150,11 +145,11 @@ def _judged(case: _Case, found: _Sorted, room: Room | None) -> Accepted:
         case.tell(STALE, key=f"notice:stale:{arrival.instance}:{arrival.address}:{case.now // DAY}")
         return case.end("failed", "stale", first.rights, first.folder, told=True)
     if arrival.command is not None:
-        spoken_to = [target for target in found.admitted if not target.chosen.observe]
+        spoken_to = [target for target in admitted if not target.chosen.observe]
         done = _command(case, arrival.command, spoken_to) if spoken_to else None
         if done is not None:
             return done
-    return _deliver(case, found.admitted, room)
+    return _deliver(case, admitted, room)
 
 
 def _parent(db: Db, arrival: Arrival) -> Message | None:

@@ -80,8 +80,14 @@ class Chosen:
 @dataclass(frozen=True, slots=True)
 class Decision:
     chosen: tuple[Chosen, ...]
-    dropped_by: Route | None
-    why: str
+    dropped_by: Route | None = None
+
+    @property
+    def why(self) -> str:
+        took = [f"route {each.route.id} → {each.route.target}" for each in self.chosen]
+        if self.dropped_by is not None:
+            took.append(f"route {self.dropped_by.id} drops it")
+        return ", ".join(took) or "no route matches"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +169,11 @@ def decide(routes: Iterable[Route], facts: Facts, exists: Callable[[str], bool] 
         if why:
             continue
         if landing is None:
-            return Decision(tuple(chosen), route, f"route {route.id} drops it")
+            return Decision(tuple(chosen), route)
         chosen.append(landing)
         if not route.also:
             break
-    if not chosen:
-        return Decision((), None, "no route matches")
-    return Decision(tuple(chosen), None, ", ".join(f"route {each.route.id} → {each.route.target}" for each in chosen))
+    return Decision(tuple(chosen))
 
 
 def in_order(routes: Iterable[Route]) -> list[Route]:
