@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import hashlib
 import os
 import signal
 from collections.abc import AsyncIterator, Mapping
@@ -21,7 +20,7 @@ from gatepost.channels.hub import Hub
 from gatepost.core import ids, lock, log, registry, settings
 from gatepost.core.bells import Bells
 from gatepost.core.clock import Clock, SystemClock, iso
-from gatepost.core.errors import SetupError
+from gatepost.core.errors import GatepostError, SetupError
 from gatepost.core.home import Home
 from gatepost.core.listen import LISTEN, Listen, control_path, parse
 from gatepost.core.settings import Config, setting
@@ -32,7 +31,7 @@ from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake.intake import Intake
 from gatepost.flow.listening import listen
 from gatepost.flow.sessions.parts import Parts
-from gatepost.flow.sessions.plan import describe_sandbox, sandbox_uid
+from gatepost.flow.sessions.plan import choose_sandbox, name_prefix, sandbox_uid
 from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.wake import Sessions
 from gatepost.gate.dispatch import Around, Dispatch
@@ -42,6 +41,7 @@ from gatepost.serve.control.contract import Office
 from gatepost.serve.http import Server, bind, bound
 from gatepost.serve.web.login import new_address
 from gatepost.serve.web.site import SiteParts, make_site
+from gatepost.store.groups import Group
 from gatepost.store.migrate import migrate
 from gatepost.store.writer import SqliteStore
 from gatepost.tools.contract import TOOLS
@@ -59,11 +59,7 @@ def load_plugins(home: Home) -> None:
     for kind in ("channels", "tools", "sandboxes"):
         registry.load_package(f"gatepost.{kind}")
         registry.load_folder(home.plugins / kind, kind)
-
-
-def sandbox_prefix(home: Home) -> str:
-    """What this home's sandboxes are named by, so that two gateways on one machine never end each other's."""
-    return "gatepost-" + hashlib.sha256(str(home.path).encode()).hexdigest()[:8]
+    registry.load_package("gatepost.serve.control.operations")
 
 
 class Gateway:
@@ -117,7 +113,7 @@ class Gateway:
     async def running(self) -> AsyncIterator["Gateway"]:
         """Settle what the last run left, then run every flow until the block is left."""
         await ensure_defaults(self.store, self.home, self.clock, sandbox_uid(self.config))
-        sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], sandbox_prefix(self.home))
+        sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))
         await continue_turns(self.store, self.clock, self.sessions.parts.policy)
         self.flows = asyncio.create_task(self._flows())
         try:
@@ -229,7 +225,7 @@ class Daemon:
                 home=self.home,
                 channel=_hub(gateway, "web"),
                 stopping=self.stopping,
-                listen=self.listen,
+                listens=self.listen.host if self.listen.kind == "tcp" else None,
             )
         )
 
@@ -239,7 +235,7 @@ class Daemon:
 
     def status(self) -> dict[str, Any]:
         gateway = self.gateway
-        name, why = describe_sandbox(self.config)
+        name, note = describe_sandbox(self.config)
         return {
             "pid": os.getpid(),
             "version": __version__,
@@ -247,7 +243,7 @@ class Daemon:
             "listen": str(self.listen),
             "home": str(self.home.path),
             "sandbox": name,
-            "sandbox_note": why,
+            "sandbox_note": note,
             "channels": sorted(gateway.channels),
             "sessions_awake": len(gateway.sessions.awake),
             "sessions_waiting": gateway.sessions.waiting,
@@ -260,12 +256,22 @@ def _hub(gateway: Gateway, name: str) -> Hub:
     return channel
 
 
+def describe_sandbox(config: Config) -> tuple[str, str]:
+    """Which kind agents get unless their group says otherwise, and what must be said about it."""
+    anybody = Group("", "", "", "", "", {}, True, None, None, 0)
+    try:
+        name, kind = choose_sandbox(config, anybody, "")
+    except GatepostError as error:
+        return "none", str(error)
+    return name, "" if kind.isolated else "no isolation: agents run as this user and see what it sees"
+
+
 def run(home: Home, given: Mapping[str, Any]) -> int:
     """`gatepost up`."""
     home.prepare()
     with lock.take(home) as held:
         load_plugins(home)
-        config = settings.load(home, given=given)
+        config = settings.load(home.path, given=given)
         log.configure(home, config)
         try:
             uvloop.run(Daemon(home, config, held).serve())

@@ -7,6 +7,7 @@
 Nothing of it is a stand-in but the channel; it has no lock, no web address and no signals.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ from gatepost.channels.contract import Channel, ChannelKind
 from gatepost.core import settings
 from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.home import Home
+from gatepost.store import ledger, rooms
+from gatepost.store.ledger import Account
 
 QUICK: Mapping[str, Any] = {
     "sandbox.kind": "process",
@@ -40,7 +43,7 @@ async def running_gateway(
     home.prepare()
     _load_once(home)
     values = {**QUICK, **{name.replace("__", "."): value for name, value in given.items()}}
-    config = settings.load(home, environ={}, given=values)
+    config = settings.load(home.path, environ={}, given=values)
     async with Gateway(home, config, clock or SystemClock(), extra).running() as gateway:
         yield gateway
 
@@ -48,3 +51,18 @@ async def running_gateway(
 def _load_once(home: Home) -> None:
     """Registries are filled on import, which happens once in a process however many gateways it runs."""
     load_plugins(home)
+
+
+async def open_room(gateway: Gateway, instance: str, address: str) -> None:
+    """A room in which anybody may speak, as an operator would have declared it."""
+    await gateway.store.write(rooms.add, instance, address, address, False, "public", gateway.clock.now())
+
+
+async def settled(gateway: Gateway, timeout: float = 20.0) -> Account:
+    """Wait until nothing is in flight; the ledger's account of it."""
+    async with asyncio.timeout(timeout):
+        while True:
+            account = await gateway.store.read(ledger.check, gateway.clock.now())
+            if not account.in_flight:
+                return account
+            await asyncio.sleep(0.02)

@@ -34,8 +34,7 @@ class Line(asyncio.Protocol):
         self.fault = ""
         self.lost = False
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvloop's has no such base
         if not self._admit(self, peer_pid(transport)):
             self.lost = True
             transport.abort()

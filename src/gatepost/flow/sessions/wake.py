@@ -101,9 +101,9 @@ class Sessions:
                 continue
             self._slots.want(session_id, session.folder)
         self._make_room()
-        while (session_id := self._slots.take()) is not None:
+        while (next_one := self._slots.take()) is not None:
             assert self._tasks is not None
-            self._tasks.create_task(self._wake(session_id))
+            self._tasks.create_task(self._wake(next_one))
 
     def _make_room(self) -> None:
         """More want to wake than there are places: those that rest longest make way."""

@@ -1,0 +1,336 @@
+"""scripted: a provider that does what a JSON file says. The test instrument of the whole project, in a real process.
+
+It answers every message of a batch separately and in order, and keeps its conversation on disk, written before it
+answers: a later process goes on exactly where this one stopped. The format is described in docs/extend/scripted.md.
+"""
+
+import asyncio
+import os
+import re
+import signal
+from collections import deque
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gatepost.inside.providers.contract import (
+    Batch,
+    Event,
+    Failed,
+    Item,
+    Permission,
+    Place,
+    Question,
+    Result,
+    Started,
+    Status,
+    Text,
+    ToolResult,
+    ToolUse,
+    Usage,
+    provider,
+)
+from gatepost.inside.scripts import Done, Spoken, Step, Turn, read_script
+from gatepost.inside.tools import Tools
+
+
+class Took(msgspec.Struct, tag=True):
+    """A message became part of the conversation."""
+
+    turn: str
+    seq: int
+    kind: str
+    sender: str
+    text: str
+
+
+class Called(msgspec.Struct, tag=True):
+    """A tool was used, with this answer."""
+
+    turn: str
+    seq: int
+    step: int
+    text: str
+
+
+class Chose(msgspec.Struct, tag=True):
+    """A turn of the script that is used once was used for this message."""
+
+    turn: str
+    seq: int
+    index: int
+
+
+_read_line = msgspec.json.Decoder(Took | Called | Chose).decode
+
+
+class Journal:
+    """A conversation, or the counters of crashes: JSON lines, appended."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def lines(self) -> list[bytes]:
+        try:
+            return [line for line in self.path.read_bytes().split(b"\n") if line]
+        except FileNotFoundError:
+            return []
+
+    def append(self, *values: object, durable: bool = False) -> None:
+        if not values:
+            return
+        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(handle, b"".join(msgspec.json.encode(value) + b"\n" for value in values))
+            if durable:
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def die() -> None:
+    """As a crash does: without a word."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    os._exit(137)  # the first process of a pid namespace does not hear its own SIGKILL
+
+
+@provider("scripted")
+class Scripted:
+    takes_pushes = True
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._script = read_script(place.options.get("script"), place.agent / "script.json")
+        self._counters = Journal(place.state / "counters.jsonl")
+        self._queue: deque[Took] = deque()
+        self._running = False
+        self._stop = asyncio.Event()
+        self._answers: dict[str, asyncio.Future[str]] = {}
+        self._tools: Tools | None = None
+        self._said = 0
+        if self._count("start", self._script.crash_on_start):
+            die()
+
+    async def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
+        name = resume or f"c-{os.urandom(6).hex()}"
+        self._conversation = Journal(self._place.state / f"{Path(name).name}.jsonl")
+        self._stop.clear()
+        self._turn, self._final = batch.turn, ""
+        self._spoken = Spoken(done_of(batch), continued=batch.continued)
+        self._queue.clear()
+        if batch.continued:
+            self._queue.extend(self._held())
+        self._running = True
+        self._take(batch)
+        yield Started(name)
+        while self._queue:
+            async for event in self._answer(self._queue.popleft()):
+                if isinstance(event, Failed):
+                    self._running = False
+                yield event
+                if isinstance(event, Failed):
+                    return
+        self._running = False
+        yield Result(self._final)
+
+    async def push(self, batch: Batch) -> None:
+        if not self._running:
+            raise NotImplementedError("no turn is running")
+        self._take(batch)
+
+    async def interrupt(self) -> None:
+        self._stop.set()
+
+    async def answer(self, request: str, verdict: str, input: dict[str, Any]) -> None:
+        future = self._answers[request]
+        if not future.done():
+            future.set_result(verdict)
+
+    async def set_mode(self, mode: str) -> None:
+        self._counters.append({"mode": mode})
+
+    async def fork(self, conversation: str) -> str:
+        name = f"c-{os.urandom(6).hex()}"
+        old = self._place.state / f"{Path(conversation).name}.jsonl"
+        (self._place.state / f"{name}.jsonl").write_bytes(old.read_bytes())
+        return name
+
+    async def close(self) -> None:
+        if self._tools is not None:
+            await self._tools.close()
+
+    # The conversation.
+
+    def _held(self) -> list[Took]:
+        """What the conversation has of this turn already."""
+        return [line for line in self._history() if isinstance(line, Took) and line.turn == self._turn]
+
+    def _history(self) -> list[Took | Called | Chose]:
+        return [_read_line(line) for line in self._conversation.lines()]
+
+    def _take(self, batch: Batch) -> None:
+        """Into the conversation first, then into the queue; what it holds already is not taken twice."""
+        known = {took.seq for took in self._held()} if batch.continued else set()
+        new = [
+            Took(turn=batch.turn, seq=item.seq, kind=item.kind, sender=item.sender, text=item.text)
+            for item in batch.items
+            if item.seq not in known and not _is_continuation(item)
+        ]
+        self._conversation.append(*new)
+        self._queue.extend(new)
+
+    # The script.
+
+    async def _answer(self, item: Took) -> AsyncIterator[Event]:
+        index, turn, groups = self._choose(item)
+        words = {"text": item.text, "seq": str(item.seq), "sender": item.sender, "turn": item.turn, **groups}
+        steps = turn.do if turn is not None else self._script.default_for(item.kind)
+        for number, step in enumerate(steps):
+            async for event in self._step(item, f"{index}.{number}:{item.seq}", number, step, words):
+                yield event
+                if isinstance(event, Failed):
+                    return
+            if self._stop.is_set():
+                yield Failed("interrupted")
+                return
+
+    def _choose(self, item: Took) -> tuple[int, Turn | None, dict[str, str]]:
+        """The script's turn for a message; in a continued one the same as before."""
+        used = self._used()
+        for line in self._history() if self._spoken.continued else []:
+            if isinstance(line, Chose) and (line.turn, line.seq) == (item.turn, item.seq):
+                used.discard(line.index)
+        index, turn, groups = self._script.choose(item.kind, item.text, used)
+        if turn is not None and turn.once:
+            self._counters.append({"count": f"once:{index}"})
+            self._conversation.append(Chose(turn=item.turn, seq=item.seq, index=index))
+        return index, turn, groups
+
+    async def _step(self, item: Took, key: str, number: int, step: Step, words: dict[str, str]) -> AsyncIterator[Event]:
+        if step.status:
+            yield Status(_fill(step.status, words))
+        if step.usage:
+            yield Usage(step.usage)
+        if step.write_file is not None:
+            self._write(step.write_file.path, _fill(step.write_file.text, words))
+        if step.wait:
+            await self._wait(step.wait)
+        if step.say is not None:
+            text = _fill(step.say, words)
+            if not self._spoken.takes(text, item.seq):
+                yield Text(text, item.seq or None)
+            self._said += 1
+            if self._said == self._script.crash_after and self._count("after", 1):
+                die()
+        if step.call:
+            async for event in self._call(item, number, step, words):
+                yield event
+        if step.ask is not None:
+            async for event in self._ask(key, step, words):
+                yield event
+        if step.final is not None:
+            self._final = _fill(step.final, words)
+        if step.crash and self._count(f"crash:{key}", step.crashes()):
+            die()
+        if step.hang:
+            await asyncio.Event().wait()
+        if step.error is not None and self._count(f"error:{key}", step.error.times):
+            yield Failed(step.error.message, step.error.kind, step.error.retry_after)
+
+    async def _call(self, item: Took, number: int, step: Step, words: dict[str, str]) -> AsyncIterator[Event]:
+        given = _fill_all(step.arguments, words)
+        key = f"{item.turn}:{item.seq}:{number}"
+        before = self._called(item, number)
+        if before is None and self._spoken.did(given):
+            before = Called(turn=item.turn, seq=item.seq, step=number, text="")
+        if before is not None:
+            words["result"] = before.text
+            return
+        yield ToolUse(key, step.call, given)
+        if self._tools is None:
+            self._tools = await Tools.connect(self._place.router)
+        answer = await self._tools.call(step.call, given, key)
+        self._conversation.append(Called(turn=item.turn, seq=item.seq, step=number, text=answer.text))
+        words["result"] = answer.text
+        yield ToolResult(key, answer.text, answer.is_error)
+
+    def _called(self, item: Took, number: int) -> Called | None:
+        if not self._spoken.continued:
+            return None
+        for line in self._history():
+            if isinstance(line, Called) and (line.turn, line.seq, line.step) == (item.turn, item.seq, number):
+                return line
+        return None
+
+    async def _ask(self, key: str, step: Step, words: dict[str, str]) -> AsyncIterator[Event]:
+        assert step.ask is not None
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._answers[key] = future
+        if step.ask.question:
+            yield Question(key, _fill(step.ask.question, words), tuple(step.ask.options))
+        else:
+            yield Permission(key, step.ask.permission, step.ask.input)
+        stopping = asyncio.create_task(self._stop.wait())
+        waiting: list[asyncio.Future[Any]] = [future, stopping]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        words["answer"] = future.result() if future.done() else ""
+        del self._answers[key]
+
+    async def _wait(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stop.wait()
+        except TimeoutError:
+            pass
+
+    def _write(self, path: str, text: str) -> None:
+        target = self._place.agent / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+    # Counters, which outlive a crash.
+
+    def _used(self) -> set[int]:
+        if not any(turn.once for turn in self._script.turns):
+            return set()
+        return {int(name[5:]) for name in self._counted() if name.startswith("once:")}
+
+    def _counted(self) -> list[str]:
+        values = (msgspec.json.decode(line) for line in self._counters.lines())
+        return [value["count"] for value in values if "count" in value]
+
+    def _count(self, name: str, most: int) -> bool:
+        """Whether this may happen once more; if so, it is on disk that it did. Negative: always."""
+        if most == 0:
+            return False
+        if 0 < most <= self._counted().count(name):
+            return False
+        self._counters.append({"count": name}, durable=True)
+        return True
+
+
+def done_of(batch: Batch) -> list[Done]:
+    """What the gateway says was said and done before the turn broke off."""
+    for item in batch.items:
+        if _is_continuation(item):
+            return msgspec.convert(item.content.get("done") or [], list[Done])
+    return []
+
+
+def _is_continuation(item: Item) -> bool:
+    return item.kind == "system" and item.content.get("event") == "continued"
+
+
+def _fill(text: str, words: dict[str, str]) -> str:
+    return re.sub(r"\{(\w+)\}", lambda found: words.get(found.group(1), found.group(0)), text)
+
+
+def _fill_all(value: Any, words: dict[str, str]) -> Any:
+    if isinstance(value, str):
+        return int(words["seq"]) if value == "{seq}" else _fill(value, words)
+    if isinstance(value, dict):
+        return {key: _fill_all(inner, words) for key, inner in value.items()}
+    return [_fill_all(inner, words) for inner in value] if isinstance(value, list) else value

@@ -1,0 +1,272 @@
+"""The runner: our process inside the sandbox. Mailbox in, provider, mailbox out.
+
+It opens `runner.sock` once, before the provider starts; when that ends, so does the runner. Authority is the host's:
+which rows, which turn, whether a result counts. Everything it needs to know is in the environment (GATEPOST_RUN,
+GATEPOST_WORKSPACE, GATEPOST_AGENT, GATEPOST_PROVIDER, GATEPOST_PLUGINS) and in the host's Welcome.
+"""
+
+import asyncio
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gatepost.inside.link import Gone, Link
+from gatepost.inside.mail import Mail
+from gatepost.inside.providers.contract import PROVIDERS, Failed, Place, Provider
+from gatepost.inside.turn import Bell, Turn, result_frame
+from gatepost.mailbox import wire
+from gatepost.mailbox.outbound import Outbound
+
+PING = 2.0
+FAREWELL = 1.0  # seconds that a provider has to close
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    run: Path
+    workspace: Path
+    agent: Path
+    plugins: Path | None
+    provider: str
+
+
+def read_setup(env: dict[str, str]) -> Setup:
+    workspace = Path(env.get("GATEPOST_WORKSPACE", "/workspace"))
+    return Setup(
+        run=Path(env.get("GATEPOST_RUN", "/run/gatepost")),
+        workspace=workspace,
+        agent=Path(env.get("GATEPOST_AGENT", str(workspace / "agent"))),
+        plugins=Path(env["GATEPOST_PLUGINS"]) if env.get("GATEPOST_PLUGINS") else None,
+        provider=env.get("GATEPOST_PROVIDER", ""),
+    )
+
+
+class NoProvider(Exception):
+    """There is no provider of that name here, or its file does not load."""
+
+
+def find_provider(name: str, plugins: Path | None) -> Callable[[Place], Provider]:
+    """Import the package's own file of that name, and every file of the plug-in folder; a second of a name raises."""
+    if name.replace("_", "").isalnum() and name != "contract" and name not in PROVIDERS:
+        module = f"gatepost.inside.providers.{name}"
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
+    if plugins is not None and plugins.is_dir():
+        for path in sorted(plugins.glob("[!._]*.py")):
+            _load_file(path)
+    if name not in PROVIDERS:
+        raise NoProvider(f"there is no provider named {name!r}")
+    return PROVIDERS[name]
+
+
+def _load_file(path: Path) -> None:
+    import importlib.util
+
+    name = f"gatepost_plugins.providers.{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if name in sys.modules or spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise NoProvider(f"the plug-in {path.name} does not load: {type(error).__name__}: {error}") from error
+
+
+class Runner:
+    def __init__(self, setup: Setup, link: Link, welcome: wire.Welcome) -> None:
+        self._setup, self._link, self._welcome = setup, link, welcome
+        self._name = welcome.provider or setup.provider
+        self._box = Outbound(setup.workspace / "out" / "outbound.db")
+        if self._box.trouble:
+            link.tell(wire.Trouble(what="outbound", why=self._box.trouble))
+        self._mail = Mail(setup.workspace / "in" / "inbound.db", self._box, link, welcome)
+        self._bell = Bell()
+        self._make = find_provider(self._name, setup.plugins)
+        self._provider: Provider | None = None
+        self._conversation = welcome.conversation
+        self._turn: Turn | None = None
+        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._errands: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Until the host hangs up or says Close. Raises what went wrong."""
+        self._bell.ring()  # somebody woke us for a reason
+        tasks = [
+            asyncio.create_task(self._link.listen(self._hear)),
+            asyncio.create_task(self._work()),
+            asyncio.create_task(self._ping()),
+        ]
+        done, _ = await asyncio.wait([*tasks, self._closed], return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            error = task.exception()
+            if error is not None and not isinstance(error, Gone):
+                raise error
+
+    async def close(self) -> None:
+        if self._provider is not None:
+            try:
+                async with asyncio.timeout(FAREWELL):
+                    await self._provider.close()
+            except TimeoutError:
+                pass
+
+    # What the host says.
+
+    def _hear(self, frame: wire.Frame) -> None:
+        match frame:
+            case wire.Bell():
+                self._bell.ring()
+            case wire.Interrupt():
+                if self._turn is not None:
+                    self._send_off(self._turn.interrupt())
+            case wire.Answer() if self._provider is not None:
+                self._send_off(self._provider.answer(frame.request, frame.verdict, frame.input))
+            case wire.SetMode() if self._provider is not None:
+                self._send_off(self._provider.set_mode(frame.mode))
+            case wire.Close():
+                if not self._closed.done():
+                    self._closed.set_result(None)
+            case _:
+                pass
+
+    def _send_off(self, errand: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(self._run_errand(errand))
+        self._errands.add(task)
+        task.add_done_callback(self._errand_done)
+
+    def _errand_done(self, task: asyncio.Task[None]) -> None:
+        self._errands.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self._closed.done():
+            self._closed.set_exception(error)
+
+    async def _run_errand(self, errand: Coroutine[Any, Any, None]) -> None:
+        try:
+            await errand
+        except (NotImplementedError, LookupError) as error:  # no such mode, no such request
+            self._link.tell(wire.Trouble(what="provider", why=f"{self._name}: {error!r}"[:2000]))
+
+    async def _ping(self) -> None:
+        while True:
+            turn = self._turn
+            if turn is None:
+                self._link.tell(wire.Ping())
+            else:
+                self._link.tell(
+                    wire.Ping(turn=turn.id, epoch=turn.epoch, tool=turn.tool, tool_timeout=turn.tool_timeout)
+                )
+            await asyncio.sleep(PING)
+
+    # The work.
+
+    async def _work(self) -> None:
+        await self._resend()
+        self._box.forget_marks("processing")
+        rang = True
+        while True:
+            waiting = self._mail.look().waiting
+            if (rang or waiting) and await self._next_turn([row.id for row in waiting]):
+                rang = False
+                continue
+            self._mail.tidy()
+            rang = await self._bell.wait()
+
+    async def _resend(self) -> None:
+        """Hand over what an earlier runner could not. What the host does not want is forgotten."""
+        rows = self._box.unacked()
+        if rows:
+            answers = [self._link.post(result_frame(self._link, row)) for row in rows]
+            await asyncio.gather(*answers)
+            self._box.acked(row.id for row in rows)
+        self._box.prune()
+
+    async def _next_turn(self, rows: list[int]) -> bool:
+        """Claim a batch and work on it. False: there was nothing for us."""
+        claimed = await self._link.claim(wire.Claim(id=self._link.number(), rows=rows))
+        if not claimed.rows:
+            return False
+        if self._provider is None:
+            self._provider = self._make(self._place())
+        turn = Turn(
+            claimed,
+            claimed.conversation or self._conversation,
+            link=self._link,
+            mail=self._mail,
+            box=self._box,
+            bell=self._bell,
+            provider=self._provider,
+        )
+        self._turn = turn
+        try:
+            batch = await self._mail.read(claimed.rows)
+            if len(batch) < len(claimed.rows):
+                await turn.submit(Failed("the messages could not be read in the sandbox", "retryable"))
+            else:
+                await turn.run(batch)
+        finally:
+            self._turn = None
+            self._conversation = turn.conversation
+        return True
+
+    def _place(self) -> Place:
+        state = self._setup.workspace / "state" / self._name
+        state.mkdir(parents=True, exist_ok=True)
+        return Place(
+            workspace=self._setup.workspace,
+            agent=self._setup.agent,
+            state=state,
+            router=self._setup.run / "router.sock",
+            folder=self._welcome.folder,
+            name=self._welcome.name,
+            model=self._welcome.model,
+            timezone=self._welcome.timezone,
+            options=self._welcome.options,
+        )
+
+
+async def _run(setup: Setup) -> int:
+    link = await Link.open(setup.run / "runner.sock")
+    link.tell(wire.Hello(protocol=wire.PROTOCOL, pid=os.getpid()))
+    try:
+        if setup.provider:
+            find_provider(setup.provider, setup.plugins)  # while the host prepares its answer
+        runner = Runner(setup, link, await link.welcome())
+        await runner.run()
+    except Gone:
+        return 0
+    except Exception as error:  # noqa: BLE001  the last thing that this process does is to say why it ends
+        traceback.print_exc()
+        link.tell(wire.Trouble(what="runner", why=f"{type(error).__name__}: {error}"[:2000], fatal=True))
+        await link.flush()
+        return 1
+    await runner.close()
+    return 0
+
+
+def main() -> None:
+    try:
+        code = asyncio.run(_leave(read_setup(dict(os.environ))))
+    except OSError as error:
+        sys.stderr.write(f"the runner cannot reach the gateway: {error}\n")
+        code = 1
+    sys.exit(code)
+
+
+async def _leave(setup: Setup) -> int:
+    code = await _run(setup)
+    sys.stderr.flush()
+    os._exit(code)  # now: a provider's threads and half-closed tasks would keep us
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,394 @@
+"""One turn inside: rows to the provider, its events to the host, follow-ups pushed meanwhile, `submit_turn` at the end.
+
+Rows count as given (Begun, answered) right before the provider has them and never after: what was given is never sent
+in again. A result is in outbound.db before it is posted. Results are posted without waiting for each answer; the turn
+is not submitted before all are answered.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Any
+
+import msgspec
+
+from gatepost.inside import output, prompt
+from gatepost.inside.link import Link
+from gatepost.inside.mail import Mail
+from gatepost.inside.providers import contract
+from gatepost.inside.providers.contract import Batch, Item, Provider
+from gatepost.mailbox import wire
+from gatepost.mailbox.inbound import InRow
+from gatepost.mailbox.outbound import Outbound, OutRow
+
+POLL = 2.0  # seconds; behind the bell
+LONGEST_STATUS = 2000
+LARGEST_EVENT = 100_000  # bytes of a tool's input or answer that go into the timeline
+
+
+class Bell:
+    """Rung by the host, or by ourselves; waiting has a poll behind it, so a lost ring costs time and no message."""
+
+    def __init__(self) -> None:
+        self._rung = asyncio.Event()
+
+    def ring(self) -> None:
+        self._rung.set()
+
+    async def wait(self, seconds: float = POLL) -> bool:
+        """Whether it was rung, rather than that we looked by ourselves."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._rung.wait()
+        except TimeoutError:
+            return False
+        self._rung.clear()
+        return True
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What the provider gets in one piece. `given`: the host knows already that it does."""
+
+    batch: Batch
+    rows: tuple[int, ...] = ()
+    observed: tuple[int, ...] = ()
+    given: bool = False
+
+
+class Turn:
+    def __init__(
+        self,
+        claimed: wire.Claimed,
+        conversation: str,
+        *,
+        link: Link,
+        mail: Mail,
+        box: Outbound,
+        bell: Bell,
+        provider: Provider,
+    ) -> None:
+        self.id, self.epoch, self.attempt = claimed.turn, claimed.epoch, claimed.attempt
+        self.continued = claimed.continued
+        self.conversation = conversation
+        self.tool, self.tool_timeout = "", 0.0
+        self._link, self._mail, self._box, self._bell, self._provider = link, mail, box, bell, provider
+        self._takes_pushes: bool = getattr(provider, "takes_pushes", False)
+        self._parts: deque[Part] = deque()
+        self._open = False  # a query runs and may take more
+        self._handing = asyncio.Lock()  # from the claim of a follow-up to its push: one thing
+        self._mine: set[int] = set()
+        self._given: list[int] = []
+        self._part = 0
+        self._said: set[output.Piece] = set()
+        self._posted: list[tuple[OutRow, asyncio.Future[wire.Done | wire.Claimed]]] = []
+        self._refused: list[str] = []
+        self._corrected = False
+        self._usage: dict[str, Any] = {}
+        self._failed: contract.Failed | None = None
+        self._stale = False
+        self._interrupting: asyncio.Task[None] | None = None
+
+    async def run(self, rows: Sequence[InRow]) -> None:
+        self._mine.update(row.id for row in rows)
+        self._box.mark(self._mine, "processing")
+        self._parts.extend(self._cut(rows))
+        while self._parts and self._failed is None and not self._stale:
+            await self._give(self._parts.popleft())
+        await self.submit(self._failed)
+
+    async def interrupt(self) -> None:
+        """End it now; the provider says how it ended, unless it has not begun or not seen all."""
+        if self._parts or not self._open:
+            self._failed = self._failed or contract.Failed("interrupted")
+        await self._provider.interrupt()
+
+    async def submit(self, failed: contract.Failed | None) -> None:
+        """The last word on this turn. Not said for one that the host does not believe any more."""
+        if self._interrupting is not None:
+            await self._interrupting
+        ended = False
+        if not self._stale:
+            frame = wire.Submit(
+                id=self._link.number(),
+                turn=self.id,
+                epoch=self.epoch,
+                status="error" if failed else "success",
+                conversation=self.conversation,
+                usage=self._usage,
+            )
+            if failed is not None:
+                frame.error, frame.error_class, frame.retry_after = (
+                    failed.message[:4000],
+                    failed.kind,
+                    failed.retry_after,
+                )
+            ended = (await self._link.ask(frame)).ok
+        if ended:
+            self._box.mark(self._given, "failed" if failed else "completed")
+        self._box.forget_marks("processing")
+        self._box.prune()
+
+    # Into the provider.
+
+    def _cut(self, rows: Sequence[InRow]) -> list[Part]:
+        """A slash command is the first and only input of a query, as it was typed; what stands around it goes apart."""
+        parts: list[Part] = []
+        plain: list[InRow] = []
+        for row in rows:
+            if command := prompt.command_of(row):
+                if plain:
+                    parts.append(self._render(plain))
+                parts.append(Part(self._batch(command, [row]), (row.id,)))
+                plain = []
+            else:
+                plain.append(row)
+        return [*parts, self._render(plain)] if plain else parts
+
+    def _render(self, rows: Sequence[InRow]) -> Part:
+        observed = [row for row in self._mail.look().observed if row.id not in self._mine]
+        self._mine.update(row.id for row in observed)
+        text = prompt.render(rows, self._mail.scene(), observed)
+        return Part(self._batch(text, rows), tuple(row.id for row in rows), tuple(row.id for row in observed))
+
+    def _batch(self, text: str, rows: Sequence[InRow]) -> Batch:
+        items = tuple(prompt.item_of(row) for row in rows)
+        return Batch(turn=self.id, prompt=text, items=items, continued=self.continued)
+
+    async def _begin(self, part: Part) -> bool:
+        """Whether the provider may have it now."""
+        if part.given or not part.rows:
+            return True
+        frame = wire.Begun(id=self._link.number(), turn=self.id, epoch=self.epoch, rows=list(part.rows))
+        if not (await self._link.ask(frame)).ok:
+            self._stale = True
+            return False
+        self._given += part.rows
+        self._box.mark(part.observed, "completed")
+        return True
+
+    async def _give(self, part: Part) -> None:
+        if not await self._begin(part) or self._failed is not None:
+            return
+        await self._query(part.batch)
+        await self._settle()
+        if (correction := self._correction()) is not None:
+            self._parts.appendleft(correction)
+
+    async def _query(self, batch: Batch) -> None:
+        self._open = True
+        # What stands behind this part comes before anything newer.
+        following = asyncio.create_task(self._follow()) if self._takes_pushes and not self._parts else None
+        ended = False
+        events = self._provider.query(batch, self.conversation)
+        try:
+            async for event in events:
+                ended = self._hear(event)
+                await self._link.flush()
+                if ended:
+                    break
+        finally:
+            self._open = False
+            await _end(events)
+            if following is not None:
+                async with self._handing:
+                    following.cancel()
+                await asyncio.wait([following])
+        if following is not None and not following.cancelled():
+            following.result()
+        if not ended:
+            self._failed = contract.Failed("the provider ended without a result")
+
+    async def _follow(self) -> None:
+        """Push what arrives while the query runs, until a command waits: that one needs a query of its own."""
+        while True:
+            rang = await self._bell.wait()
+            async with self._handing:
+                if (correction := self._correction()) is not None:
+                    await self._push(correction)
+                if not await self._take_more(rang):
+                    return
+
+    async def _take_more(self, rang: bool) -> bool:
+        """Claim follow-ups and hand them over. False: the stream of this query has ended."""
+        waiting = [row for row in self._mail.look().waiting if row.id not in self._mine]
+        free = list(takewhile(lambda row: not prompt.command_of(row), waiting))
+        if len(free) == len(waiting) and not free and not rang:
+            return True
+        if free or not waiting:
+            ids = [row.id for row in free]
+            frame = wire.Claim(id=self._link.number(), rows=ids, turn=self.id, epoch=self.epoch)
+            claimed = await self._link.claim(frame)
+            rows = await self._mail.read(claimed.rows) if claimed.rows else []
+            rows = list(takewhile(lambda row: not prompt.command_of(row), rows))
+            if rows:
+                self._mine.update(row.id for row in rows)
+                self._box.mark([row.id for row in rows], "processing")
+                await self._push(self._render(rows))
+        return len(free) == len(waiting)
+
+    async def _push(self, part: Part) -> None:
+        """Give it to the running query, or to a new one if that has just ended."""
+        if not await self._begin(part):
+            self._stop()
+            return
+        if self._open:
+            try:
+                await self._provider.push(part.batch)
+                return
+            except NotImplementedError:  # it takes none any more
+                pass
+        self._parts.append(Part(part.batch, part.rows, part.observed, given=True))
+
+    # Out of the provider.
+
+    def _hear(self, event: contract.Event) -> bool:
+        """Pass one event on. True: it was the last one."""
+        match event:
+            case contract.Started(conversation):
+                self.conversation = conversation
+                self._link.tell(wire.Started(turn=self.id, epoch=self.epoch, conversation=conversation))
+            case contract.Text(text, in_reply_to):
+                self._say(text, in_reply_to)
+            case contract.Status(text):
+                self._status(text)
+            case contract.Result(text, in_reply_to):
+                self._open = False
+                self._say(text, in_reply_to, final=True)
+                return True
+            case contract.Failed():
+                self._open = False
+                self._failed = event
+                return True
+            case _:
+                self._note(event)
+        return False
+
+    def _note(
+        self,
+        event: contract.ToolUse | contract.ToolResult | contract.Permission | contract.Question | contract.Usage,
+    ) -> None:
+        """What only the timeline wants to know, and which tool runs now."""
+        match event:
+            case contract.ToolUse(_, tool, _, timeout):
+                self.tool, self.tool_timeout = tool, timeout
+                self._box.tool(tool, timeout)
+            case contract.ToolResult():
+                self.tool, self.tool_timeout = "", 0.0
+                self._box.tool("", 0.0)
+            case contract.Usage(numbers):
+                self._usage = {**self._usage, **numbers}
+            case _:
+                pass
+        kind, data = _describe(event)
+        self._link.tell(wire.Event(turn=self.id, kind=kind, data=data))
+
+    def _status(self, text: str) -> None:
+        self._link.tell(wire.Status(turn=self.id, epoch=self.epoch, text=text[:LONGEST_STATUS]))
+
+    def _say(self, text: str, in_reply_to: int | None, *, final: bool = False) -> None:
+        out = output.read(text)
+        for status in out.statuses:
+            self._status(status)
+        for piece in out.pieces:
+            if final and piece in self._said:
+                continue  # agents like to end with what they said last
+            self._said.add(piece)
+            for chunk in output.split(piece.text):
+                self._post(chunk, piece.to, in_reply_to if not piece.to else None)
+
+    def _post(self, text: str, to: str, in_reply_to: int | None) -> None:
+        self._part += 1
+        row = OutRow(
+            turn=self.id,
+            epoch=self.epoch,
+            attempt=self.attempt,
+            part=self._part,
+            text=text,
+            to=to,
+            in_reply_to=in_reply_to,
+        )
+        self._box.add(row)
+        future = self._link.post(result_frame(self._link, row))
+        future.add_done_callback(lambda answer: self._answered(row, answer))
+        self._posted.append((row, future))
+
+    def _answered(self, row: OutRow, answer: asyncio.Future[wire.Done | wire.Claimed]) -> None:
+        if answer.cancelled() or answer.exception() is not None:
+            return
+        done = answer.result()
+        if not isinstance(done, wire.Done) or (done.ok and not done.error):
+            return
+        if row.to:  # a name that means nothing, or is not permitted; the rest of the turn is well
+            self._refused.append(row.to)
+            self._bell.ring()
+        elif not done.ok:
+            self._stop()
+
+    def _stop(self) -> None:
+        """Not believed: somebody else has this turn by now, or nobody shall."""
+        self._stale = True
+        if self._interrupting is None:
+            self._interrupting = asyncio.create_task(self.interrupt())
+
+    async def _settle(self) -> None:
+        """Wait until the host has every result."""
+        posted, self._posted = self._posted, []
+        await asyncio.gather(*(future for _, future in posted))
+        self._box.acked(row.id for row, _ in posted)
+
+    def _correction(self) -> Part | None:
+        """Once a turn: a word to the agent that a name it used is none, if it can be told."""
+        if not self._refused or self._corrected or not self._takes_pushes:
+            return None
+        self._corrected = True
+        names = ", ".join(f'"{name}"' for name in dict.fromkeys(self._refused))
+        known = ", ".join(self._mail.names()) or "no names at all"
+        text = (
+            f"Not delivered: {names} is no destination of yours. You may send to: {known}. Text outside of a message"
+            " block goes to the room of this turn."
+        )
+        item = Item(row=0, seq=0, kind="system", sender="", text=text, content={"event": "undelivered"})
+        return Part(Batch(turn=self.id, prompt=prompt.note("undelivered", text), items=(item,)))
+
+
+def result_frame(link: Link, row: OutRow) -> wire.Result:
+    return wire.Result(
+        id=link.number(),
+        turn=row.turn,
+        epoch=row.epoch,
+        attempt=row.attempt,
+        part=row.part,
+        text=row.text,
+        to=row.to,
+        in_reply_to=row.in_reply_to,
+    )
+
+
+def _describe(
+    event: contract.ToolUse | contract.ToolResult | contract.Permission | contract.Question | contract.Usage,
+) -> tuple[str, dict[str, Any]]:
+    """Kind and data of a timeline event, cut to what fits a frame."""
+    match event:
+        case contract.ToolUse(key, tool, given, timeout):
+            return "tool_use", {"id": key, "tool": tool, "input": _fitting(given), "timeout": timeout}
+        case contract.ToolResult(key, text, error):
+            return "tool_result", {"id": key, "text": text[:LARGEST_EVENT], "error": error}
+        case contract.Permission(key, tool, given):
+            return "permission", {"id": key, "tool": tool, "input": _fitting(given)}
+        case contract.Question(key, text, options):
+            return "question", {"id": key, "text": text[:LARGEST_EVENT], "options": list(options)}
+        case contract.Usage(numbers):
+            return "usage", numbers
+
+
+def _fitting(data: dict[str, Any]) -> dict[str, Any]:
+    size = len(msgspec.json.encode(data))
+    return data if size <= LARGEST_EVENT else {"cut": f"{size} bytes"}
+
+
+async def _end(events: object) -> None:
+    """Leave a generator that may still stand at its last event."""
+    close = getattr(events, "aclose", None)
+    if close is not None:
+        await close()

@@ -1,0 +1,257 @@
+"""A small host for runners: it speaks the wire on a real socket, fills a real inbound.db and starts real processes."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gatepost.mailbox import inbound, wire
+from gatepost.mailbox.inbound import Destination, InRow, Routing
+
+NOON = 1_800_000_000_000_000
+
+
+class Host:
+    """Remembers every frame, gives each row once, and continues a turn that broke off, as the gateway does."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.inbox = root / "ws" / "in" / "inbound.db"
+        for folder in ("ws/in", "ws/out", "ws/state", "ws/agent", "run"):
+            (root / folder).mkdir(parents=True)
+        self.rows: dict[int, InRow] = {}
+        self.state: dict[int, str] = {}
+        self.frames: list[wire.FromRunner] = []
+        self.results: dict[tuple[str, int, int], wire.Result] = {}
+        self.submitted: list[wire.Submit] = []
+        self.destinations = [Destination(name="ops", channel_type="slack", platform_id="slack:T1/channel/C9")]
+        self.welcome = wire.Welcome(session="s-1", folder="home", name="Home", provider="scripted")
+        self.batch = 20
+        self.gives_follow_ups = True
+        self.answer: Callable[[wire.FromRunner], Awaitable[wire.Frame | None]] | None = None
+        self.turn = ""
+        self.turns = 0
+        self.epoch = 0
+        self.attempt = 1
+        self.interrupted = False
+        self.conversation = ""
+        self.process: asyncio.subprocess.Process | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._server: asyncio.Server | None = None
+        self._changed = asyncio.Event()
+        self._connections: set[asyncio.Task[None]] = set()
+
+    # What a test does.
+
+    async def start(self, provider: str = "scripted", script: object = None, **env: str) -> None:
+        """A new runner; an earlier one must have ended."""
+        if self._server is None:
+            path = str(self.root / "run" / "runner.sock")
+            self._server = await asyncio.start_unix_server(self._serve, path, limit=wire.LARGEST + 1)
+        if script is not None:
+            (self.root / "ws" / "agent" / "script.json").write_bytes(msgspec.json.encode(script))
+        self.welcome.provider = provider
+        self.process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "gatepost.inside.runner",
+            env={
+                **os.environ,
+                "GATEPOST_RUN": str(self.root / "run"),
+                "GATEPOST_WORKSPACE": str(self.root / "ws"),
+                "GATEPOST_AGENT": str(self.root / "ws" / "agent"),
+                "GATEPOST_PROVIDER": provider,
+                **env,
+            },
+            stderr=asyncio.subprocess.PIPE,
+        )
+
+    def add(self, text: str = "", *, kind: str = "chat", ring: bool = True, trigger: int = 1, **content: Any) -> InRow:
+        seq = len(self.rows) + len(self.results) + 1
+        row = InRow(
+            id=seq + 100,
+            seq=seq,
+            kind=kind,
+            timestamp=NOON,
+            trigger=trigger,
+            content={"text": text, "senderName": "Ann", **content},
+        )
+        self.rows[row.id] = row
+        self.state[row.id] = "queued" if trigger else "observed"
+        self.project()
+        if ring:
+            self.say(wire.Bell())
+        return row
+
+    def project(self) -> None:
+        rows = [row for row in self.rows.values() if self.state[row.id] != "done"]
+        inbound.project(self.inbox, rows, Routing("web", "web:home/1"), self.destinations)
+
+    def say(self, frame: wire.Frame) -> None:
+        if self._writer is not None:
+            self._writer.write(wire.line(frame))
+
+    async def until(self, true: Callable[[], Any]) -> None:
+        """Bounded wait for something that a frame brings about."""
+        async with asyncio.timeout(30):
+            while not true():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def ended(self) -> tuple[int, str]:
+        """The runner's exit code and what it wrote to stderr."""
+        assert self.process is not None and self.process.stderr is not None
+        async with asyncio.timeout(30):
+            words = (await self.process.stderr.read()).decode()
+            code = await self.process.wait()
+            while self._connections:
+                await asyncio.wait(self._connections)
+        return code, words
+
+    async def close(self) -> tuple[int, str]:
+        self.say(wire.Close())
+        return await self.ended()
+
+    @property
+    def said(self) -> list[str]:
+        return [result.text for result in self.results.values()]
+
+    def of(self, kind: type[wire.Frame]) -> list[Any]:
+        return [frame for frame in self.frames if isinstance(frame, kind)]
+
+    def answered(self) -> bool:
+        return bool(self.rows) and all(state in ("done", "observed") for state in self.state.values())
+
+    # What a host does.
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        self._writer = writer
+        try:
+            while line := await reader.readline():
+                frame = wire.read_from_runner(line)
+                self.frames.append(frame)
+                reply = await self.answer(frame) if self.answer is not None else None
+                reply = reply or self._react(frame)
+                if reply is not None:
+                    writer.write(wire.line(reply))
+                self._changed.set()
+        except ConnectionError:
+            pass
+        finally:
+            self._writer = None
+            self._lost()
+            writer.close()
+            self._connections.discard(task)
+            self._changed.set()
+
+    def _react(self, frame: wire.FromRunner) -> wire.Frame | None:
+        match frame:
+            case wire.Hello():
+                self.welcome.conversation = self.conversation
+                return self.welcome
+            case wire.Claim():
+                return self._give(frame)
+            case wire.Begun():
+                for row_id in frame.rows:
+                    self.state[row_id] = "given"
+                return wire.Done(id=frame.id)
+            case wire.Started():
+                self.conversation = frame.conversation
+            case wire.Result():
+                return self._keep(frame)
+            case wire.Submit():
+                return self._finish(frame)
+            case _:
+                pass
+        return None
+
+    def _give(self, claim: wire.Claim) -> wire.Claimed:
+        if claim.turn:
+            ids = self._queued() if self.gives_follow_ups and claim.turn == self.turn else []
+        elif self.interrupted:
+            self.interrupted, self.attempt, self.epoch = False, self.attempt + 1, self.epoch + 1
+            ids = [row_id for row_id, state in self.state.items() if state == "working"]
+            self.project()
+            return wire.Claimed(
+                id=claim.id,
+                rows=ids,
+                turn=self.turn,
+                epoch=self.epoch,
+                attempt=self.attempt,
+                conversation=self.conversation,
+                continued=True,
+            )
+        else:
+            ids = [] if self.turn else self._queued()[: self.batch]
+            if ids:
+                self.turns += 1
+                self.turn, self.epoch, self.attempt = f"t-{self.turns}", self.epoch + 1, 1
+        for row_id in ids:
+            self.state[row_id] = "working"
+        return wire.Claimed(
+            id=claim.id, rows=ids, turn=self.turn if ids else "", epoch=self.epoch, conversation=self.conversation
+        )
+
+    def _queued(self) -> list[int]:
+        return [row_id for row_id, state in self.state.items() if state == "queued"]
+
+    def _keep(self, result: wire.Result) -> wire.Done:
+        if result.epoch != self.epoch or result.turn != self.turn or self.interrupted:
+            return wire.Done(id=result.id, ok=False, error="an old epoch")
+        if result.to and result.to not in [one.name for one in self.destinations]:
+            return wire.Done(id=result.id, ok=True, error=f"{result.to} is no destination")
+        self.results.setdefault((result.turn, result.attempt, result.part), result)
+        return wire.Done(id=result.id, seq=500 + len(self.results))
+
+    def _finish(self, submit: wire.Submit) -> wire.Done:
+        if submit.turn != self.turn or submit.epoch != self.epoch:
+            return wire.Done(id=submit.id, ok=False, error="an old epoch")
+        self.submitted.append(submit)
+        for row_id, state in self.state.items():
+            if state == "given":
+                self.state[row_id] = "done"
+            elif state == "working":
+                self.state[row_id] = "queued"
+        self.turn = ""
+        self.project()
+        return wire.Done(id=submit.id)
+
+    def _lost(self) -> None:
+        """The runner is gone: what it had not begun is queued again, else the turn is to be continued."""
+        if not self.turn:
+            return
+        begun = any(state == "given" for state in self.state.values())
+        for row_id, state in self.state.items():
+            if state == "working":
+                self.state[row_id] = "queued"
+        if not begun:
+            self.turn = ""
+            return
+        done = [
+            {"op": "send", "text": result.text, "seq": 500, "inReplyTo": result.in_reply_to}
+            for result in self.results.values()
+            if result.turn == self.turn
+        ]
+        row = self.add(kind="system", ring=False, event="continued", reason="it died", done=done)
+        self.state[row.id] = "working"
+        self.interrupted = True
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[Host]:
+    made = Host(tmp_path)
+    yield made
+    if made.process is not None and made.process.returncode is None:
+        made.process.kill()
+    if made.process is not None:
+        await made.ended()
+    if made._server is not None:
+        made._server.close()

@@ -1,0 +1,533 @@
+"""The runner as a real process, against a small host that speaks the wire."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import apsw
+import pytest
+
+from gatepost.mailbox import inbound, wire
+from gatepost.mailbox.outbound import Outbound, OutRow
+
+if TYPE_CHECKING:
+    from tests.inside.conftest import Host
+else:
+    Host = object
+
+
+async def test_a_message_is_claimed_begun_answered_and_submitted_in_that_order(host: Host) -> None:
+    host.add("hello")
+    await host.start()
+    await host.until(host.answered)
+
+    kinds = [type(frame) for frame in host.frames if not isinstance(frame, wire.Ping)]
+    assert kinds[:6] == [wire.Hello, wire.Claim, wire.Begun, wire.Started, wire.Result, wire.Submit]
+    assert host.said == ["echo: hello"]
+    [result] = host.of(wire.Result)
+    assert (result.part, result.attempt, result.in_reply_to) == (1, 1, 1)
+    assert host.submitted[0].status == "success"
+    assert await host.close() == (0, "")
+
+
+async def test_a_bell_wakes_a_waiting_runner(host: Host) -> None:
+    host.add("one")
+    await host.start()
+    await host.until(host.answered)
+    host.add("two")
+    await host.until(lambda: len(host.submitted) == 2)
+
+    assert host.said == ["echo: one", "echo: two"]
+    assert host.conversation and host.submitted[1].conversation == host.conversation
+
+
+async def test_a_lost_bell_costs_time_and_no_message(host: Host) -> None:
+    host.add("one")
+    await host.start()
+    await host.until(host.answered)
+    host.add("two", ring=False)
+    await host.until(lambda: len(host.submitted) == 2)
+
+    assert host.said == ["echo: one", "echo: two"]
+
+
+async def test_check_16_and_d2_a_burst_over_the_cap_is_answered_in_order(host: Host) -> None:
+    host.batch, host.gives_follow_ups = 20, False
+    for number in range(200):
+        host.add(f"m{number}", ring=False)
+    await host.start()
+    await host.until(host.answered)
+
+    assert host.said == [f"echo: m{number}" for number in range(200)]
+    assert len(host.submitted) == 10
+
+
+async def test_a_follow_up_is_pushed_into_the_running_turn_and_begun_before_it(host: Host) -> None:
+    host.add("ask first")
+    await host.start(script={"turns": [{"when": "ask", "do": [{"ask": {"question": "go?"}}, {"say": "got {answer}"}]}]})
+    await host.until(lambda: host.of(wire.Event))
+    host.add("more")
+    await host.until(lambda: len(host.of(wire.Begun)) == 2)
+    host.say(wire.Answer(request=host.of(wire.Event)[0].data["id"], verdict="yes"))
+    await host.until(host.answered)
+
+    assert host.said == ["got yes", "echo: more"]
+    assert len(host.submitted) == 1
+    assert [result.part for result in host.of(wire.Result)] == [1, 2]
+
+
+async def test_a_follow_up_that_is_begun_as_the_query_ends_is_still_given_to_the_provider(host: Host) -> None:
+    held: list[wire.Begun] = []
+
+    async def hold(frame: wire.FromRunner) -> wire.Frame | None:
+        if isinstance(frame, wire.Begun) and frame.rows == [102] and not held:
+            held.append(frame)
+            return wire.Answer(request=host.of(wire.Event)[0].data["id"], verdict="yes")  # and not Done yet
+        return None
+
+    host.answer = hold
+    host.add("ask first")
+    await host.start(script={"turns": [{"when": "ask", "do": [{"ask": {"question": "go?"}}, {"say": "got it"}]}]})
+    await host.until(lambda: host.of(wire.Event))
+    host.add("late")
+    await host.until(lambda: host.results)
+    host.state[102] = "given"
+    host.say(wire.Done(id=held[0].id))
+    await host.until(host.answered)
+
+    assert host.said == ["got it", "echo: late"]
+    assert len(host.submitted) == 1
+
+
+async def test_check_27_and_d8_a_follow_up_given_before_the_runner_dies_is_answered_after_restart(host: Host) -> None:
+    host.add("ask first")
+    await host.start(script={"turns": [{"when": "ask", "do": [{"ask": {"question": "go?"}}, {"say": "got it"}]}]})
+    await host.until(lambda: host.of(wire.Event))
+    host.add("more")
+    await host.until(lambda: len(host.of(wire.Begun)) == 2)
+    assert host.process is not None
+    host.process.kill()
+    await host.ended()
+    await host.start(script={})
+    await host.until(host.answered)
+
+    assert host.said == ["echo: ask first", "echo: more"]
+
+
+async def test_a_follow_up_claimed_and_not_begun_is_queued_again_when_the_runner_dies(host: Host) -> None:
+    async def die_at_begun(frame: wire.FromRunner) -> wire.Frame | None:
+        if isinstance(frame, wire.Begun) and frame.rows == [102] and host.process is not None:
+            host.process.kill()
+            host.answer = None
+            return wire.Bell()  # anything but the answer
+        return None
+
+    host.answer = die_at_begun
+    host.add("ask first")
+    await host.start(script={"turns": [{"when": "ask", "do": [{"ask": {"question": "go?"}}, {"say": "got it"}]}]})
+    await host.until(lambda: host.of(wire.Event))
+    host.add("more")
+    await host.ended()
+    assert host.state[102] == "queued"
+    await host.start(script={})
+    await host.until(host.answered)
+
+    assert sorted(host.said) == ["echo: ask first", "echo: more"]
+
+
+async def test_check_17_killed_before_the_provider_has_the_batch_it_is_answered_once_later(host: Host) -> None:
+    host.add("hello")
+    await host.start(script={"crash_on_start": 1})
+    code, _ = await host.ended()
+    assert code == -signal.SIGKILL
+    assert not host.of(wire.Begun)
+    await host.start()
+    await host.until(host.answered)
+
+    assert host.said == ["echo: hello"]
+
+
+async def test_check_18_killed_after_a_reply_it_is_continued_and_nothing_is_said_twice(host: Host) -> None:
+    for text in ("one", "two", "three"):
+        host.add(text, ring=False)
+    await host.start(script={"crash_after": 2})
+    await host.ended()
+    await host.start()
+    await host.until(host.answered)
+
+    assert host.said == ["echo: one", "echo: two", "echo: three"]
+    assert [result.attempt for result in host.results.values()][-1] == 2
+
+
+async def test_results_that_were_not_acknowledged_are_resent_by_the_next_runner(host: Host) -> None:
+    box = Outbound(host.root / "ws" / "out" / "outbound.db")
+    box.add(OutRow(turn="t-0", epoch=1, attempt=1, part=1, text="still here", in_reply_to=4))
+    box.close()
+    host.turn, host.epoch = "t-0", 1
+    await host.start()
+    await host.until(lambda: host.results)
+    host.turn = ""
+    host.add("hello")
+    await host.until(host.answered)
+    await host.close()
+
+    assert host.said == ["still here", "echo: hello"]
+    assert Outbound(host.root / "ws" / "out" / "outbound.db").unacked() == []
+
+
+async def test_a_resent_result_that_the_host_does_not_want_is_forgotten(host: Host) -> None:
+    box = Outbound(host.root / "ws" / "out" / "outbound.db")
+    box.add(OutRow(turn="t-0", epoch=1, attempt=1, part=1, text="too late"))
+    box.close()
+    host.epoch = 9
+    host.add("hello")
+    await host.start()
+    await host.until(host.answered)
+    await host.close()
+
+    assert host.said == ["echo: hello"]
+    assert Outbound(host.root / "ws" / "out" / "outbound.db").unacked() == []
+
+
+async def test_a_turn_that_is_not_believed_is_dropped_and_the_next_one_served(host: Host) -> None:
+    async def refuse(frame: wire.FromRunner) -> wire.Frame | None:
+        if isinstance(frame, wire.Result) and frame.turn == "t-1":
+            host.state[101], host.turn = "done", ""
+            return wire.Done(id=frame.id, ok=False, error="an old epoch")
+        return None
+
+    host.answer = refuse
+    host.add("hello")
+    await host.start(script={"turns": [{"when": "hello", "do": [{"say": "a"}, {"wait": 30}, {"say": "b"}]}]})
+    await host.until(lambda: host.of(wire.Result))
+    host.add("next")
+    await host.until(host.answered)
+
+    assert host.said == ["echo: next"]
+    assert [submit.turn for submit in host.submitted] == ["t-2"]
+
+
+async def test_a_begun_that_is_refused_keeps_the_batch_from_the_provider(host: Host) -> None:
+    async def refuse(frame: wire.FromRunner) -> wire.Frame | None:
+        if isinstance(frame, wire.Begun) and frame.turn == "t-1":
+            host.state[101], host.turn = "done", ""
+            return wire.Done(id=frame.id, ok=False)
+        return None
+
+    host.answer = refuse
+    host.add("hello")
+    await host.start()
+    await host.until(lambda: host.of(wire.Begun))
+    host.add("next")
+    await host.until(host.answered)
+
+    assert host.said == ["echo: next"]
+
+
+async def test_check_37_a_command_during_an_open_query_is_the_first_input_of_the_next(host: Host) -> None:
+    host.add("ask first")
+    await host.start(script={"turns": [{"when": "ask", "do": [{"ask": {"question": "go?"}}, {"say": "first"}]}]})
+    await host.until(lambda: host.of(wire.Event))
+    host.add("/compact", command="/compact", ring=False)
+    host.add("after", ring=False)
+    host.say(wire.Bell())
+    host.say(wire.Answer(request=host.of(wire.Event)[0].data["id"], verdict="yes"))
+    await host.until(host.answered)
+
+    assert host.said == ["first", "echo: /compact", "echo: after"]
+    assert [sorted(begun.rows) for begun in host.of(wire.Begun)] == [[101], [102], [103]]
+
+
+async def test_check_37_a_command_splits_the_batch_around_it(host: Host) -> None:
+    for text, command in (("one", ""), ("two", ""), ("/cost", "/cost"), ("three", "")):
+        host.add(text, ring=False, command=command)
+    await host.start()
+    await host.until(host.answered)
+
+    assert host.said == ["echo: one", "echo: two", "echo: /cost", "echo: three"]
+    assert [begun.rows for begun in host.of(wire.Begun)] == [[101, 102], [103], [104]]
+    assert len(host.submitted) == 1
+
+
+async def test_check_38_each_provider_keeps_its_own_conversation(host: Host) -> None:
+    host.add("one")
+    await host.start()
+    await host.until(host.answered)
+    await host.close()
+    scripted = host.conversation
+    host.conversation = ""  # the host stores one per provider; the other one has none here
+    host.add("help", ring=False)
+    await host.start("demo")
+    await host.until(host.answered)
+    await host.close()
+    host.conversation = scripted
+    host.add("two", ring=False)
+    await host.start()
+    await host.until(host.answered)
+
+    assert host.conversation == scripted
+    lines = (host.root / "ws" / "state" / "scripted" / f"{scripted}.jsonl").read_text().splitlines()
+    assert len(lines) == 2
+    assert (host.root / "ws" / "state" / "demo").is_dir()
+
+
+async def test_check_30_a_block_goes_to_its_name_bare_text_to_the_room_and_one_correction_follows(host: Host) -> None:
+    text = 'Bare. <message to="ops">for ops</message><message to="nowhere">lost</message>'
+    script = {
+        "turns": [
+            {"when": "go", "do": [{"say": text}]},
+            {"kind": "system", "when": "nowhere", "do": [{"say": '<message to="nope">again</message>'}]},
+        ]
+    }
+    host.add("go")
+    await host.start(script=script)
+    await host.until(host.answered)
+
+    assert [(result.to, result.text) for result in host.results.values()] == [("", "Bare."), ("ops", "for ops")]
+    assert [result.to for result in host.of(wire.Result)] == ["", "ops", "nowhere", "nope"]
+    assert len(host.submitted) == 1
+
+
+async def test_check_31_a_final_text_that_repeats_what_was_said_is_not_sent_again(host: Host) -> None:
+    host.add("go")
+    await host.start(script={"turns": [{"when": "go", "do": [{"say": "the answer"}, {"final": "the answer"}]}]})
+    await host.until(host.answered)
+
+    assert host.said == ["the answer"]
+
+
+async def test_statuses_and_tool_events_reach_the_host(host: Host) -> None:
+    steps = [{"status": "looking"}, {"say": "<status>nearly</status>done"}, {"usage": {"tokens": 3}}]
+    host.add("go")
+    await host.start(script={"turns": [{"do": steps}]})
+    await host.until(host.answered)
+
+    assert [status.text for status in host.of(wire.Status)] == ["looking", "nearly"]
+    assert host.said == ["done"]
+    assert host.submitted[0].usage == {"tokens": 3}
+
+
+async def test_a_silent_phrase_is_not_sent(host: Host) -> None:
+    host.add("go")
+    await host.start(script={"turns": [{"do": [{"say": "No response requested."}, {"say": "<think>hm"}]}]})
+    await host.until(host.answered)
+
+    assert host.said == []
+    assert host.submitted[0].status == "success"
+
+
+async def test_a_large_result_goes_in_parts_that_fit_a_frame(host: Host) -> None:
+    host.add("x" * 700_000)
+    await host.start()
+    await host.until(host.answered)
+
+    assert len(host.said) > 1
+    assert "".join(host.said) == "echo: " + "x" * 700_000
+
+
+async def test_an_error_of_the_provider_is_submitted_with_its_class(host: Host) -> None:
+    host.add("go")
+    error = {"kind": "quota", "message": "come back later", "retry_after": 7.5}
+    await host.start(script={"default": [{"error": error}]})
+    await host.until(lambda: host.submitted)
+
+    [submit] = host.submitted
+    assert (submit.status, submit.error_class, submit.error, submit.retry_after) == (
+        "error",
+        "quota",
+        "come back later",
+        7.5,
+    )
+
+
+async def test_an_interrupt_ends_the_turn(host: Host) -> None:
+    host.add("go")
+    await host.start(script={"default": [{"status": "waiting"}, {"wait": 60}, {"say": "too late"}]})
+    await host.until(lambda: host.of(wire.Status))
+    host.say(wire.Interrupt(reason="stop"))
+    await host.until(lambda: host.submitted)
+
+    assert host.submitted[0].status == "error"
+    assert host.said == []
+
+
+async def test_a_hanging_provider_does_not_keep_a_runner_that_is_told_to_close(host: Host) -> None:
+    host.add("go")
+    await host.start(script={"default": [{"status": "waiting"}, {"hang": True}]})
+    await host.until(lambda: host.of(wire.Status))
+    host.say(wire.Interrupt())
+
+    assert await host.close() == (0, "")
+
+
+async def test_a_ping_names_the_turn(host: Host) -> None:
+    host.add("go")
+    await host.start(script={"default": [{"status": "waiting"}, {"hang": True}]})
+    await host.until(lambda: any(ping.turn == "t-1" for ping in host.of(wire.Ping)))
+
+
+async def test_observed_messages_are_shown_once_with_the_next_batch(host: Host, tmp_path: Path) -> None:
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    (plugins / "parrot.py").write_text(PARROT)
+    host.add("overheard", trigger=0, ring=False)
+    host.add("first", ring=False)
+    await host.start("parrot", GATEPOST_PLUGINS=str(plugins))
+    await host.until(host.answered)
+    host.add("second")
+    await host.until(lambda: len(host.submitted) == 2)
+
+    assert "<observed>" in host.said[0] and "overheard" in host.said[0]
+    assert "overheard" not in host.said[1]
+
+
+PARROT = """
+from gatepost.inside.providers.contract import Result, Started, provider
+
+@provider("parrot")
+class Parrot:
+    def __init__(self, place):
+        pass
+
+    async def query(self, batch, resume):
+        yield Started("p")
+        yield Result(batch.prompt)
+
+    async def interrupt(self):
+        pass
+
+    async def close(self):
+        pass
+"""
+
+
+async def test_follow_ups_are_not_claimed_for_a_provider_that_takes_none(host: Host, tmp_path: Path) -> None:
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    (plugins / "parrot.py").write_text(PARROT)
+
+    async def another(frame: wire.FromRunner) -> wire.Frame | None:
+        if isinstance(frame, wire.Result) and len(host.rows) == 1:
+            host.add("second")
+        return None
+
+    host.answer = another
+    host.add("first")
+    await host.start("parrot", GATEPOST_PLUGINS=str(plugins))
+    await host.until(lambda: len(host.submitted) == 2)
+
+    assert all(not claim.turn for claim in host.of(wire.Claim))
+
+
+async def test_a_deleted_inbound_file_is_asked_for_and_the_message_answered(host: Host) -> None:
+    async def project_again(frame: wire.FromRunner) -> wire.Frame | None:
+        if isinstance(frame, wire.Claim) and not frame.rows and host._queued():
+            host.project()
+        return None
+
+    host.answer = project_again
+    host.add("hello", ring=False)
+    host.inbox.unlink()
+    await host.start()
+    await host.until(host.answered)
+
+    assert host.said == ["echo: hello"]
+
+
+async def test_a_broken_inbound_file_is_told_to_the_host_once_and_read_when_it_is_rebuilt(host: Host) -> None:
+    host.add("hello", ring=False)
+    host.inbox.write_bytes(b"rubbish" * 2000)
+    await host.start()
+    await host.until(lambda: host.of(wire.Trouble))
+    inbound.rebuild(host.inbox, list(host.rows.values()), None, [])
+    await host.until(host.answered)
+
+    [trouble] = host.of(wire.Trouble)
+    assert (trouble.what, trouble.fatal) == ("inbound", False)
+
+
+async def test_a_locked_inbound_file_is_looked_at_again(host: Host) -> None:
+    host.add("hello", ring=False)
+    holder = apsw.Connection(str(host.inbox))
+    holder.execute("BEGIN EXCLUSIVE")
+    await host.start()
+    await host.until(lambda: host.of(wire.Claim))
+    holder.close()
+    await host.until(host.answered)
+
+    assert host.said == ["echo: hello"]
+
+
+async def test_a_broken_outbound_file_is_moved_aside_and_told(host: Host) -> None:
+    (host.root / "ws" / "out" / "outbound.db").write_bytes(b"rubbish" * 2000)
+    host.add("hello")
+    await host.start()
+    await host.until(host.answered)
+
+    [trouble] = host.of(wire.Trouble)
+    assert (trouble.what, trouble.fatal) == ("outbound", False)
+    assert (host.root / "ws" / "out" / "outbound.db.broken").exists()
+
+
+@pytest.mark.parametrize(("provider", "reason"), [("nobody", "no provider named 'nobody'"), ("broken", "broken.py")])
+async def test_a_provider_that_cannot_be_had_is_fatal_and_named(
+    host: Host, tmp_path: Path, provider: str, reason: str
+) -> None:
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    if provider == "broken":
+        (plugins / "broken.py").write_text("import no_such_module")
+    await host.start(provider, GATEPOST_PLUGINS=str(plugins))
+    code, words = await host.ended()
+
+    assert code == 1
+    [trouble] = host.of(wire.Trouble)
+    assert trouble.fatal and reason in trouble.why
+    assert reason in words
+
+
+async def test_a_wrong_script_is_fatal_and_named(host: Host) -> None:
+    host.add("hello")
+    await host.start(script={"turns": [{"do": [{"sya": "typo"}]}]})
+    code, _ = await host.ended()
+
+    assert code == 1
+    assert "sya" in host.of(wire.Trouble)[0].why
+
+
+async def test_the_runner_ends_when_the_host_hangs_up(host: Host) -> None:
+    host.add("hello")
+    await host.start()
+    await host.until(host.answered)
+    assert host._writer is not None
+    host._writer.close()
+
+    assert await host.ended() == (0, "")
+
+
+async def test_without_a_host_the_runner_says_so_and_ends(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "gatepost.inside.runner",
+        env={**os.environ, "GATEPOST_RUN": str(tmp_path)},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, words = await process.communicate()
+
+    assert process.returncode == 1
+    assert b"cannot reach the gateway" in words and b"Traceback" not in words
+
+
+async def test_what_the_host_never_sends_is_fatal(host: Host) -> None:
+    await host.start()
+    await host.until(lambda: host.of(wire.Claim))
+    assert host._writer is not None
+    host._writer.write(b"rubbish\n")
+    code, _ = await host.ended()
+
+    assert code == 1
+    assert host.of(wire.Trouble)[-1].fatal
