@@ -2,8 +2,8 @@
 
     Script().turn(when="hello").say("hi").call("send", text="psst").turn(when="boom").crash().write(folder)
 
-Each message is answered by the first turn whose `when` stands in it, else by `otherwise`. The provider itself is a real
-child process; the format is described in `docs/extend/scripted.md`.
+A message is answered by the first turn whose pattern is found in it, else by `otherwise` (an echo, if that is not
+given). The provider itself is a real child process; `docs/extend/scripted.md` describes the format.
 """
 
 import json
@@ -20,24 +20,34 @@ Step = dict[str, Any]
 class Script:
     """A builder: every step is added to the turn that was begun last."""
 
-    _turns: list[dict[str, Any]] = field(default_factory=list)
-    _default: list[Step] = field(default_factory=list)
-    _at: list[Step] | None = None
-    _crash_on_start: int = 0
+    crash_on_start: int = 0  # the first so many starts end before anything is read
+    crash_after: int = 0
+    _turns: list[dict[str, Any]] = field(default_factory=list, init=False)
+    _default: list[Step] | None = field(default=None, init=False)
+    _at: list[Step] | None = field(default=None, init=False)
 
-    def turn(self, when: str = "") -> "Script":
-        """Begin a turn, for messages in which `when` stands."""
+    def turn(self, when: str = "", *, kind: str = "", once: bool = False) -> "Script":
+        """Begin a turn, for messages in which the regular expression `when` is found."""
         self._at = []
-        self._turns.append({"when": when, "do": self._at})
+        turn: dict[str, Any] = {"when": when, "do": self._at}
+        if kind:
+            turn["kind"] = kind
+        if once:
+            turn["once"] = True
+        self._turns.append(turn)
         return self
 
     def otherwise(self) -> "Script":
         """Begin what is done with every other message."""
-        self._at = self._default
+        self._at = self._default = []
         return self
 
     def say(self, text: str) -> "Script":
         return self._do({"say": text})
+
+    def final(self, text: str) -> "Script":
+        """The text that the turn ends with."""
+        return self._do({"final": text})
 
     def call(self, tool: str, **arguments: object) -> "Script":
         return self._do({"call": tool, "with": arguments})
@@ -48,37 +58,41 @@ class Script:
     def wait(self, for_s: float) -> "Script":
         return self._do({"wait": for_s})
 
-    def ask(self, question: str) -> "Script":
-        return self._do({"ask": question})
+    def ask(self, question: str, *options: str) -> "Script":
+        return self._do({"ask": {"question": question, "options": list(options)}})
 
-    def crash(self) -> "Script":
-        """End the whole process, as a kill would."""
-        return self._do({"crash": True})
+    def write_file(self, path: str, text: str) -> "Script":
+        """Into the group's folder, from inside."""
+        return self._do({"write_file": {"path": path, "text": text}})
+
+    def crash(self, times: int | str = "once") -> "Script":
+        """End the whole process as a kill would: so many times, `once` or `always`."""
+        return self._do({"crash": times})
 
     def hang(self) -> "Script":
         """Never go on."""
         return self._do({"hang": True})
 
-    def error(self, text: str) -> "Script":
-        return self._do({"error": text})
-
-    def crash_on_start(self, times: int) -> "Script":
-        """The first so many starts of the provider end before it has read anything."""
-        self._crash_on_start = times
-        return self
+    def error(
+        self, message: str, *, kind: str = "fatal", retry_after: float | None = None, times: int = -1
+    ) -> "Script":
+        """Fail as a model's endpoint would; a negative `times` means always."""
+        return self._do({"error": {"message": message, "kind": kind, "retry_after": retry_after, "times": times}})
 
     def json(self) -> str:
         whole: dict[str, Any] = {"turns": self._turns}
-        if self._default:
+        if self._default is not None:
             whole["default"] = self._default
-        if self._crash_on_start:
-            whole["crash_on_start"] = self._crash_on_start
+        if self.crash_on_start:
+            whole["crash_on_start"] = self.crash_on_start
+        if self.crash_after:
+            whole["crash_after"] = self.crash_after
         return json.dumps(whole, indent=1, ensure_ascii=False)
 
     def write(self, folder: Path) -> Path:
-        """Into a group's folder of a test's own home."""
-        path = folder / FILE
+        """Into a group's folder, in a home of the test's own."""
         folder.mkdir(parents=True, exist_ok=True)
+        path = folder / FILE
         path.write_text(self.json(), encoding="utf-8")
         return path
 

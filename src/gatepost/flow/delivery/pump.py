@@ -34,7 +34,7 @@ TIMEOUT_S = setting(
 LOOK_S = setting("delivery.look_s", 3.0, help="How often to look for messages that no bell was heard for.")
 
 LOG = log.get("delivery")
-LAST_WORDS_S = 5.0  # for a send in flight when the gateway stops
+LAST_WORDS_S = 4.0  # for a send in flight when the gateway stops, within what the gateway waits for us
 LONGEST_SLEEP_S = 30.0  # a lane that waits looks again after this, should the clock have jumped
 FAIR_SHARE = 64  # messages, before a lane makes room for one that waits
 STORE_PAUSE_S = 1.0

@@ -1,0 +1,109 @@
+"""What every channel keeps to. Runs over every registered kind that needs no account, and over the double."""
+
+import asyncio
+
+import pytest
+
+from gatepost.channels.contract import CHANNELS, Channel, ChannelKind, LooksUp, Surroundings, Types
+from gatepost.core import registry
+from gatepost.core.clock import SystemClock
+from gatepost.core.errors import GatepostError
+from gatepost.core.settings import Config
+from gatepost.flow.delivery.degrade import degrade
+from gatepost.messages import address
+from gatepost.messages.inbound import Inbound, Receipt
+from gatepost.messages.outbound import Feature, Op, Outbound
+from gatepost.testing.channel import FakeChannel
+
+registry.load_package("gatepost.channels")
+KINDS = {
+    **{kind.name: kind for _, kind in CHANNELS.items() if kind.always},
+    "fake": ChannelKind(name="fake", make=FakeChannel, features=FakeChannel().features),
+}
+
+
+@pytest.fixture(params=sorted(KINDS))
+def kind(request: pytest.FixtureRequest) -> ChannelKind:
+    return KINDS[request.param]
+
+
+@pytest.fixture
+async def channel(kind: ChannelKind) -> Channel:
+    return kind.make(Surroundings(instance=kind.name, config=Config(), clock=SystemClock()))
+
+
+def room(kind: ChannelKind) -> str:
+    return f"{kind.name}:contract"
+
+
+def message(key: str, kind: ChannelKind, **more: str) -> Outbound:
+    result = degrade(Outbound(key=key, text="**hello**", **more), kind.features, kind.name)
+    assert result is not None
+    return result
+
+
+def test_its_name_is_a_platform(kind: ChannelKind) -> None:
+    assert address.parse(room(kind)).platform == kind.name
+    assert kind.max_text >= 0
+
+
+async def test_what_it_declares_it_has_and_what_it_has_it_declares(kind: ChannelKind, channel: Channel) -> None:
+    assert isinstance(channel, Types) == (Feature.TYPING in kind.features)
+    assert isinstance(channel, LooksUp) == (Feature.LOOKUP in kind.features)
+
+
+async def test_a_message_gets_an_id_of_its_own(kind: ChannelKind, channel: Channel) -> None:
+    first = await channel.send(room(kind), message("k1", kind))
+    second = await channel.send(room(kind), message("k2", kind))
+
+    assert first and second and first != second
+
+
+async def test_one_key_sent_twice_is_one_effect_where_it_says_so(kind: ChannelKind, channel: Channel) -> None:
+    if Feature.KEYED not in kind.features:
+        pytest.skip(f"{kind.name} does not deduplicate")
+
+    first = await channel.send(room(kind), message("k", kind))
+
+    assert await channel.send(room(kind), message("k", kind)) == first
+
+
+async def test_what_was_sent_is_found_by_its_key(kind: ChannelKind, channel: Channel) -> None:
+    if not isinstance(channel, LooksUp):
+        pytest.skip(f"{kind.name} cannot be asked")
+
+    platform_id = await channel.send(room(kind), message("k", kind))
+
+    assert await channel.look_up(room(kind), "k") == platform_id
+
+
+@pytest.mark.parametrize(
+    ("op", "feature"), [(Op.EDIT, Feature.EDIT), (Op.DELETE, Feature.DELETE), (Op.REACT, Feature.REACT)]
+)
+async def test_a_verb_that_it_declares_works(kind: ChannelKind, channel: Channel, op: Op, feature: Feature) -> None:
+    if feature not in kind.features:
+        pytest.skip(f"{kind.name} has no {op}")
+    target = await channel.send(room(kind), message("k", kind))
+
+    await channel.send(room(kind), Outbound(key="k2", op=op, text="new", target=target, reaction="👍"))
+
+
+async def test_typing_in_a_room_that_nobody_watches_is_harmless(kind: ChannelKind, channel: Channel) -> None:
+    if isinstance(channel, Types):
+        await channel.typing(room(kind), "", True)
+        await channel.typing(room(kind), "", False)
+
+
+async def test_it_listens_until_it_is_cancelled_and_then_ends(kind: ChannelKind, channel: Channel) -> None:
+    async def receive(inbound: Inbound) -> Receipt:
+        raise GatepostError("nobody writes here")
+
+    task = asyncio.create_task(channel.listen(receive))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not task.done()
+
+    task.cancel()
+    async with asyncio.timeout(5):
+        await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
