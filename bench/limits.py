@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import apsw
+
 from measure import client
 
 ECHO = """

@@ -11,10 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
-import limits
 import uvloop
-from measure import HERE, Figure, at_least, at_most, client, within
 
+import limits
 from gatepost.access.senders import PUBLIC
 from gatepost.app import Gateway
 from gatepost.gate.caller import Caller
@@ -27,6 +26,7 @@ from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.daemon import Daemon
 from gatepost.testing.gateway import running_gateway
+from measure import HERE, Figure, at_least, at_most, client, within
 
 INITIALIZE = json.dumps(
     {

@@ -118,7 +118,8 @@ async def test_check_27_a_follow_up_is_answered_although_the_sandbox_died_before
         await open_room(gateway, "fake", ROOM)
         script(
             gateway,
-            '{"turns": [{"when": "slow", "do": [{"say": "slowly"}, {"wait": 0.3}, {"crash": "once"}, {"say": "done"}]}]}',
+            '{"turns": [{"when": "slow", "do": [{"say": "slowly"}, {"wait": 0.3}, {"crash": "once"},'
+            ' {"say": "done"}]}]}',
         )
         await channel.say("slow")
         await channel.wait_for(1)
