@@ -7,7 +7,7 @@ at again, and shown again only if it changed. Whoever resumes at a cursor may se
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gatepost.channels.hub import Hub
@@ -126,7 +126,8 @@ def see(db: Db, message: Message) -> tuple[Seen | None, bool]:
     settled = effect.state in outbox.END
     if effect.state not in SHOWN:
         return None, settled
-    return _seen(message, "sent" if effect.state == "sending" else effect.state, effect.reason, effect.seq), settled
+    state = "sent" if effect.state == "sending" else effect.state  # for a hub there is nothing in between
+    return replace(_seen(message, state, effect.reason, effect.seq), platform_id=effect.key), settled
 
 
 def state_of(entries: list[inbox.Entry]) -> tuple[str, str]:

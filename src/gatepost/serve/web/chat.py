@@ -208,12 +208,21 @@ class Place:
 def _start(db: Db, hub: Hub) -> tuple[list[Place], int]:
     named = {room.address: room.name for room in rooms.every(db) if room.instance == hub.instance}
     known = dict.fromkeys((hub.main_room, *named, *_routed(db, hub.platform)))
-    threads: dict[str, list[dict[str, str]]] = {}
-    for session in sessions.live(db):
-        if session.instance == hub.instance and session.thread:
-            threads.setdefault(session.address, []).append({"id": session.thread, "title": session.title})
-    places = [Place(room, named.get(room) or room.partition(":")[2], threads.get(room, [])) for room in known]
+    places = [Place(room, named.get(room) or room.partition(":")[2], _threads(db, hub, room)) for room in known]
     return places, follow.begin(db, hub, None)
+
+
+def _threads(db: Db, hub: Hub, room: str) -> list[dict[str, str]]:
+    """A room's conversations, the latest first, by their title or by what they began with as far as we look back."""
+    titles: dict[str, str] = {}
+    for message in messages.latest_in_room(db, hub.instance, room, None, follow.WINDOW):
+        if message.thread:
+            title = titles.pop(message.thread, "")
+            titles[message.thread] = title or (message.text.strip().partition("\n")[0][:60])
+    for session in sessions.live(db):
+        if (session.instance, session.address) == (hub.instance, room) and session.thread:
+            titles[session.thread] = session.title or titles.get(session.thread, "")
+    return [{"id": thread, "title": title} for thread, title in reversed(titles.items())]
 
 
 def _routed(db: Db, platform: str) -> list[str]:

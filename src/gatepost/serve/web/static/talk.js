@@ -1,0 +1,71 @@
+// What was said, by conversation (a room's thread). Every event may come twice and in pieces: ids decide.
+
+const CHANGES = new Set(["edit", "delete", "react", "pin", "unpin"]);
+
+export const nameOf = (room, thread) => `${room}\n${thread}`;
+
+class Conversation {
+  constructor(room, thread) {
+    Object.assign(this, { room, thread, title: "", loaded: false, more: false, unread: false, typing: false });
+    this.said = new Map(); // id → message
+    this.changes = new Map(); // id of the changed message → Map of id → change
+    this.sending = new Map(); // key → what the gateway has not shown yet
+  }
+
+  // True if it was not known before.
+  put(message) {
+    if (CHANGES.has(message.verb)) {
+      const changes = this.changes.get(message.target) ?? new Map();
+      const fresh = !changes.has(message.id);
+      this.changes.set(message.target, changes.set(message.id, message));
+      return fresh;
+    }
+    const fresh = !this.said.has(message.id);
+    this.said.set(message.id, message);
+    this.sending.delete(message.key);
+    if (this.thread && message.mine && message.text && (!this.title || message.id < this.titledBy)) {
+      this.title = message.text.split("\n")[0].slice(0, 60);
+      this.titledBy = message.id;
+    }
+    return fresh;
+  }
+
+  // Oldest first, with what became of each; then what is still on its way.
+  lines() {
+    const said = [...this.said.values()].sort((a, b) => a.id - b.id).map((message) => this.changed(message));
+    return [...said, ...this.sending.values()];
+  }
+
+  changed(message) {
+    const line = { ...message, reactions: [] };
+    const changes = [...(this.changes.get(message.id)?.values() ?? [])].sort((a, b) => a.id - b.id);
+    for (const change of changes) {
+      if (change.verb === "edit") Object.assign(line, { html: change.html, text: change.text, edited: true });
+      if (change.verb === "delete") line.deleted = true;
+      if (change.verb === "react" && change.reaction) line.reactions.push(change.reaction);
+    }
+    return line;
+  }
+
+  byKey(key) {
+    return [...this.said.values()].find((message) => message.key === key);
+  }
+}
+
+export class Talk {
+  constructor() {
+    this.conversations = new Map();
+    this.rooms = new Map(); // address → name, in the order of the list
+  }
+
+  at(room, thread) {
+    const name = nameOf(room, thread);
+    if (!this.conversations.has(name)) this.conversations.set(name, new Conversation(room, thread));
+    if (!this.rooms.has(room)) this.rooms.set(room, room.slice(room.indexOf(":") + 1));
+    return this.conversations.get(name);
+  }
+
+  threadsOf(room) {
+    return [...this.conversations.values()].filter((one) => one.room === room && one.thread);
+  }
+}

@@ -1,0 +1,63 @@
+"""The site on a real port, and a browser's worth of manners to ask it with."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import pytest
+
+from gatepost.core.clock import SystemClock
+from gatepost.core.home import Home
+from gatepost.core.listen import parse
+from gatepost.core.settings import Config
+from gatepost.serve.http import Server, bind, bound
+from gatepost.serve.web.login import new_address
+from gatepost.serve.web.site import SiteParts, make_site
+from gatepost.store.writer import SqliteStore
+
+
+@dataclass
+class Site:
+    base: str
+    store: SqliteStore
+    home: Home
+    answerer: Any
+
+    async def new_token(self) -> str:
+        address = await new_address(self.store, SystemClock(), self.answerer.hub, self.base)
+        return address.partition("#token=")[2]
+
+    def browser(self) -> httpx2.AsyncClient:
+        """Sends what our page sends."""
+        return httpx2.AsyncClient(base_url=self.base, headers={"origin": self.base, "x-gatepost": "1"}, timeout=30)
+
+    @asynccontextmanager
+    async def signed_in(self) -> AsyncIterator[httpx2.AsyncClient]:
+        async with self.browser() as browser:
+            answer = await browser.post("/login", json={"token": await self.new_token()})
+            assert answer.status_code == 200, answer.text
+            yield browser
+
+
+@pytest.fixture
+async def site(store: SqliteStore, home: Home, web: Any) -> AsyncIterator[Site]:
+    listen = parse("127.0.0.1:0")
+    sock = bind(listen)
+    stopping = asyncio.Event()
+    parts = SiteParts(
+        store=store,
+        clock=SystemClock(),
+        config=Config({"web.max_upload_mb": 1, "web.hosts": ("agents.example",)}),
+        home=home,
+        channel=web.hub,
+        stopping=stopping,
+    )
+    server = Server(make_site(parts), sock)
+    running = asyncio.create_task(server.run())
+    yield Site(bound(listen, sock).url, store, home, web)
+    stopping.set()
+    server.stop()
+    await asyncio.wait_for(running, 10)

@@ -1,0 +1,29 @@
+"""Under which names the page may be asked for."""
+
+import pytest
+
+from gatepost.serve.web.guard import host_allowed
+
+
+@pytest.mark.parametrize(
+    ("header", "listens", "allowed"),
+    [
+        ("127.0.0.1:8420", "127.0.0.1", True),
+        ("localhost:9000", "127.0.0.1", True),
+        ("[::1]:8420", "127.0.0.1", True),
+        ("LOCALHOST", "127.0.0.1", True),
+        ("agents.example", "127.0.0.1", True),
+        ("evil.example:8420", "127.0.0.1", False),
+        ("127.0.0.1.evil.example", "127.0.0.1", False),
+        ("192.168.1.5:8420", "127.0.0.1", False),
+        ("192.168.1.5:8420", "0.0.0.0", True),
+        ("[fe80::1]:8420", "::", True),
+        ("evil.example", "0.0.0.0", False),
+        ("box.lan", "box.lan", True),
+        ("", "127.0.0.1", False),
+        ("[::1", "127.0.0.1", False),
+        ("localhost@evil.example", "127.0.0.1", False),
+    ],
+)
+def test_a_name_must_be_ours(header: str, listens: str, allowed: bool) -> None:
+    assert host_allowed(header, listens, ("agents.example",)) is allowed
