@@ -166,4 +166,4 @@ def test_a_result_is_committed_with_full_synchronisation_and_a_note_without(path
     box.mark([1], "processing")
 
     assert seen == [("COMMIT", 2), ("COMMIT", 0)]
-    assert box._db.pragma("journal_mode") == "truncate"
+    assert box._db.pragma("journal_mode") == "persist"

@@ -61,7 +61,7 @@ class Link:
 
     async def welcome(self) -> wire.Welcome:
         """The first thing that the host says."""
-        line = await self._reader.readline()
+        line = await self._line()
         if not line:
             raise Gone
         frame = wire.read_from_host(line)
@@ -70,20 +70,22 @@ class Link:
         return frame
 
     async def listen(self, hear: Callable[[wire.Frame], None]) -> None:
-        """Until the host hangs up. `hear` gets what is not an answer."""
+        """Until the host hangs up. `hear` gets what is not an answer. What makes no sense raises ValueError."""
+        while line := await self._line():
+            frame = wire.read_from_host(line)
+            if isinstance(frame, wire.Done | wire.Claimed):
+                future = self._waiting.pop(frame.id, None)
+                if future is not None and not future.done():
+                    future.set_result(frame)
+            else:
+                hear(frame)
+        self._hang_up()
+
+    async def _line(self) -> bytes:
         try:
-            while line := await self._reader.readline():
-                frame = wire.read_from_host(line)
-                if isinstance(frame, wire.Done | wire.Claimed):
-                    future = self._waiting.pop(frame.id, None)
-                    if future is not None and not future.done():
-                        future.set_result(frame)
-                else:
-                    hear(frame)
+            return await self._reader.readline()
         except OSError:
-            pass
-        finally:
-            self._hang_up()
+            return b""
 
     async def flush(self) -> None:
         await self._writer.drain()

@@ -1,8 +1,9 @@
 """One turn inside: rows to the provider, its events to the host, follow-ups pushed meanwhile, `submit_turn` at the end.
 
-Rows count as given (Begun, answered) right before the provider has them and never after: what was given is never sent
-in again. A result is in outbound.db before it is posted. Results are posted without waiting for each answer; the turn
-is not submitted before all are answered.
+Rows count as given (Begun, answered) right before the provider has them: what was given is not sent in again. Between
+the two a runner can die, so our own file marks them `begun` before and `processing` after, and a runner that continues
+the turn shows again what stayed `begun`. A result is in outbound.db before it is posted. Results are posted without
+waiting for each answer; the turn is not submitted before all are answered.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from gatepost.inside import output, prompt
+from gatepost.inside import output, prompt, timeline
 from gatepost.inside.link import Link
 from gatepost.inside.mail import Mail
 from gatepost.inside.providers import contract
@@ -24,7 +25,6 @@ from gatepost.mailbox.outbound import Outbound, OutRow
 
 POLL = 2.0  # seconds; behind the bell
 LONGEST_STATUS = 2000
-LARGEST_EVENT = 100_000  # bytes of a tool's input or answer that go into the timeline
 
 
 class Bell:
@@ -91,6 +91,8 @@ class Turn:
 
     async def run(self, rows: Sequence[InRow]) -> None:
         self._mine.update(row.id for row in rows)
+        if self.continued:
+            rows = [*rows, *await self._left_over()]
         self._box.mark(self._mine, "processing")
         self._parts.extend(self._cut(rows))
         while self._parts and self._failed is None and not self._stale:
@@ -127,9 +129,24 @@ class Turn:
         if ended:
             self._box.mark(self._given, "failed" if failed else "completed")
         self._box.forget_marks("processing")
+        self._box.forget_marks("begun")
         self._box.prune()
 
     # Into the provider.
+
+    async def _left_over(self) -> list[InRow]:
+        """What the runner before us announced and perhaps did not hand over. The host gives back what it had not noted
+        as given; the rest is shown again, because the conversation may not hold it."""
+        marked = self._box.marked("begun") - self._mine
+        there = {row.id: row for row in self._mail.look().waiting if row.id in marked}
+        if not there:
+            return []
+        frame = wire.Claim(id=self._link.number(), rows=list(there), turn=self.id, epoch=self.epoch)
+        claimed = await self._link.claim(frame)
+        for row in await self._mail.read(claimed.rows) if claimed.rows else []:
+            there[row.id] = row
+        self._mine.update(there)
+        return sorted(there.values(), key=lambda row: row.seq)
 
     def _cut(self, rows: Sequence[InRow]) -> list[Part]:
         """A slash command is the first and only input of a query, as it was typed; what stands around it goes apart."""
@@ -159,6 +176,7 @@ class Turn:
         """Whether the provider may have it now."""
         if part.given or not part.rows:
             return True
+        self._box.mark(part.rows, "begun")
         frame = wire.Begun(id=self._link.number(), turn=self.id, epoch=self.epoch, rows=list(part.rows))
         if not (await self._link.ask(frame)).ok:
             self._stale = True
@@ -170,20 +188,23 @@ class Turn:
     async def _give(self, part: Part) -> None:
         if not await self._begin(part) or self._failed is not None:
             return
-        await self._query(part.batch)
+        await self._query(part)
         await self._settle()
         if (correction := self._correction()) is not None:
             self._parts.appendleft(correction)
 
-    async def _query(self, batch: Batch) -> None:
+    async def _query(self, part: Part) -> None:
         self._open = True
         # What stands behind this part comes before anything newer.
         following = asyncio.create_task(self._follow()) if self._takes_pushes and not self._parts else None
-        ended = False
-        events = self._provider.query(batch, self.conversation)
+        had = ended = False
+        events = self._provider.query(part.batch, self.conversation)
         try:
             async for event in events:
                 ended = self._hear(event)
+                if not had:
+                    self._box.mark(part.rows, "processing")
+                    had = True
                 await self._link.flush()
                 if ended:
                     break
@@ -235,6 +256,7 @@ class Turn:
         if self._open:
             try:
                 await self._provider.push(part.batch)
+                self._box.mark(part.rows, "processing")
                 return
             except NotImplementedError:  # it takes none any more
                 pass
@@ -266,7 +288,7 @@ class Turn:
 
     def _note(
         self,
-        event: contract.ToolUse | contract.ToolResult | contract.Permission | contract.Question | contract.Usage,
+        event: timeline.Noted,
     ) -> None:
         """What only the timeline wants to know, and which tool runs now."""
         match event:
@@ -280,7 +302,7 @@ class Turn:
                 self._usage = {**self._usage, **numbers}
             case _:
                 pass
-        kind, data = _describe(event)
+        kind, data = timeline.describe(event)
         self._link.tell(wire.Event(turn=self.id, kind=kind, data=data))
 
     def _status(self, text: str) -> None:
@@ -363,28 +385,6 @@ def result_frame(link: Link, row: OutRow) -> wire.Result:
         to=row.to,
         in_reply_to=row.in_reply_to,
     )
-
-
-def _describe(
-    event: contract.ToolUse | contract.ToolResult | contract.Permission | contract.Question | contract.Usage,
-) -> tuple[str, dict[str, Any]]:
-    """Kind and data of a timeline event, cut to what fits a frame."""
-    match event:
-        case contract.ToolUse(key, tool, given, timeout):
-            return "tool_use", {"id": key, "tool": tool, "input": _fitting(given), "timeout": timeout}
-        case contract.ToolResult(key, text, error):
-            return "tool_result", {"id": key, "text": text[:LARGEST_EVENT], "error": error}
-        case contract.Permission(key, tool, given):
-            return "permission", {"id": key, "tool": tool, "input": _fitting(given)}
-        case contract.Question(key, text, options):
-            return "question", {"id": key, "text": text[:LARGEST_EVENT], "options": list(options)}
-        case contract.Usage(numbers):
-            return "usage", numbers
-
-
-def _fitting(data: dict[str, Any]) -> dict[str, Any]:
-    size = len(msgspec.json.encode(data))
-    return data if size <= LARGEST_EVENT else {"cut": f"{size} bytes"}
 
 
 async def _end(events: object) -> None:
