@@ -3,6 +3,7 @@
 import click
 
 from gatepost.cli.operate import home_of
+from gatepost.core import lock
 
 
 @click.command()
@@ -14,7 +15,11 @@ def command(home: str | None, listen: str | None, log_format: str | None) -> int
 
     The first SIGINT or SIGTERM stops it in order, within 10 seconds; a second one stops it now.
     """
+    place = home_of(home)
+    holder = lock.holder(place)
+    if holder is not None:
+        raise lock.Taken(place, holder)  # said at once; whoever slips through meets the lock itself
     from gatepost import app
 
     chosen = {"listen": listen, "log.format": log_format}
-    return app.run(home_of(home), {name: value for name, value in chosen.items() if value is not None})
+    return app.run(place, {name: value for name, value in chosen.items() if value is not None})

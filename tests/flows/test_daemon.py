@@ -1,0 +1,356 @@
+"""The daemon as a user runs it: a real `gatepost up` in a process of its own.
+
+The first nine follow the acceptance checks 1-9 of the daemon and its lock.
+"""
+
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.core import lock
+from gatepost.core.errors import Unavailable
+from gatepost.core.home import Home
+from gatepost.serve.control.client import Control
+
+PATIENCE_S = 30.0  # generous: other tests run beside this one
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.02)
+
+
+class Up:
+    """One `gatepost up`."""
+
+    def __init__(self, home: Home, *args: str, env: dict[str, str] | None = None) -> None:
+        self.home = home
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "gatepost", "up", "--home", str(home.path), *(args or ("--listen", "127.0.0.1:0"))],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **(env or {})},
+        )
+        self.pid = self.process.pid
+
+    def ready(self) -> str:
+        """The ready line; fails if the daemon ends or says nothing."""
+        assert self.process.stdout is not None
+        readable, _, _ = select.select([self.process.stdout], [], [], PATIENCE_S)
+        line = self.process.stdout.readline().decode() if readable else ""
+        if not line.startswith("gatepost is ready at "):
+            self.process.kill()
+            pytest.fail(f"not ready: {line!r} {self.process.communicate()[1].decode()}")
+        return line
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code and what it wrote to stderr."""
+        _, said = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, said.decode()
+
+    def health(self) -> dict[str, Any]:
+        return Control(self.home.control).get("/v1/health")
+
+    def children(self) -> list[int]:
+        """Every process below it."""
+        found, ask = [], [self.pid]
+        while ask:
+            pid = ask.pop()
+            try:
+                below = [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+            except OSError:
+                below = []
+            found += below
+            ask += below
+        return found
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    """A short path: a socket's has 107 bytes."""
+    path = Path(tempfile.mkdtemp(prefix="gp-"))
+    yield Home(path / "h")
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def start(home: Home) -> Iterator[Callable[..., Up]]:
+    started: list[Up] = []
+
+    def start(*args: str, env: dict[str, str] | None = None) -> Up:
+        started.append(Up(home, *args, env=env))
+        return started[-1]
+
+    yield start
+    for up in started:
+        if up.process.poll() is None:
+            up.process.kill()
+        up.process.communicate()
+
+
+def command(home: Home, *args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gatepost", *args, "--home", str(home.path)],
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE_S,
+    )
+
+
+def assert_nothing_left(home: Home) -> None:
+    assert not home.pid_file.exists()
+    assert [path for path in home.run.rglob("*") if path.is_socket()] == []
+    assert lock.holder(home) is None
+    assert home.lock.exists()
+
+
+def test_1_a_start_in_an_empty_home_makes_it_and_serves(home: Home, start: Callable[..., Up]) -> None:
+    up = start()
+    line = up.ready()
+
+    told = json.loads(home.pid_file.read_text())
+    passable = 0o711 if os.geteuid() == 0 else 0o700
+    assert home.path.stat().st_mode & 0o777 == passable
+    assert home.control.stat().st_mode & 0o777 == home.store.stat().st_mode & 0o777 == 0o600
+    assert told["pid"] == up.pid and told["hostname"] == socket.gethostname() and told["uid"] == os.getuid()
+    assert line.startswith(f"gatepost is ready at http://{told['listen']}/") and not told["listen"].endswith(":0")
+    assert up.health()["ok"]
+
+
+def test_2_a_second_start_exits_1_and_names_the_first(home: Home, start: Callable[..., Up]) -> None:
+    first = start()
+    first.ready()
+
+    code, said = start().end()
+
+    assert code == 1 and f"pid {first.pid}" in said and said.count("\n") == 1
+    assert first.health()["ok"]
+
+
+def test_3_a_killed_daemon_is_followed_by_a_new_one(home: Home, start: Callable[..., Up]) -> None:
+    first = start()
+    first.ready()
+    first.signal(signal.SIGKILL)
+    first.end()
+    assert home.control.is_socket() and home.pid_file.exists()
+
+    second = start()
+    second.ready()
+
+    assert second.health()["ok"]
+    assert json.loads(home.pid_file.read_text())["pid"] == second.pid
+
+
+@pytest.mark.parametrize("left", ["", "{bad"])
+def test_4_a_lock_file_of_nonsense_does_not_block_a_start(home: Home, start: Callable[..., Up], left: str) -> None:
+    home.path.mkdir()
+    home.lock.write_text(left)
+    home.pid_file.write_text(left)
+
+    start().ready()
+
+
+@pytest.mark.parametrize("whose", ["a live stranger", "another host"])
+def test_5_a_lock_of_somebody_else_does_not_block_a_start(home: Home, start: Callable[..., Up], whose: str) -> None:
+    stranger = subprocess.Popen(["sleep", "300"])
+    try:
+        host = socket.gethostname() if whose == "a live stranger" else "elsewhere"
+        home.path.mkdir()
+        home.pid_file.write_text(json.dumps({"pid": stranger.pid, "hostname": host, "startedAt": "2020-01-01"}))
+
+        start().ready()
+
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_6_of_ten_simultaneous_starts_on_a_stale_lock_exactly_one_serves(home: Home, start: Callable[..., Up]) -> None:
+    home.path.mkdir()
+    home.lock.touch()
+    home.pid_file.write_text(json.dumps({"pid": 1, "hostname": "gone"}))
+    ups = [start() for _ in range(10)]
+
+    until(lambda: sum(up.process.poll() is not None for up in ups) >= 9, "nine to give up")
+
+    [winner] = [up for up in ups if up.process.poll() is None]
+    winner.ready()
+    losers = [up.end() for up in ups if up is not winner]
+    assert [code for code, _ in losers] == [1] * 9
+    assert all("already running" in said for _, said in losers)
+    assert winner.health()["ok"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_7_a_signal_ends_it_in_order_with_nothing_left(
+    home: Home, start: Callable[..., Up], number: signal.Signals
+) -> None:
+    up = start()
+    up.ready()
+    asked = command(home, "chat", "-m", "hello", "--wait", "--json")
+    assert asked.returncode == 0, asked.stderr
+    below = up.children()
+    assert below, "a sandbox should be awake"
+
+    up.signal(number)
+    code, said = up.end()
+
+    assert code == 0, said
+    assert_nothing_left(home)
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), "the sandboxes to be gone")
+
+
+def test_7_a_second_signal_ends_it_now(home: Home, start: Callable[..., Up]) -> None:
+    up = start()
+    up.ready()
+
+    for _ in range(2):
+        up.signal(signal.SIGTERM)
+    up.end()
+
+    assert lock.holder(home) is None
+    assert not home.pid_file.exists()
+
+
+def test_8_a_file_in_the_place_of_a_socket_is_refused_and_stays(home: Home, start: Callable[..., Up]) -> None:
+    home.path.mkdir()
+    precious = home.path / "precious"
+    precious.write_text("mine")
+
+    for args, env in (
+        (("--listen", f"unix:{precious}"), {}),
+        (("--listen", "127.0.0.1:0"), {"GATEPOST_CONTROL_SOCK": str(precious)}),
+    ):
+        code, said = start(*args, env=env).end()
+        assert code == 1 and str(precious) in said and said.count("\n") == 1
+        assert precious.read_text() == "mine"
+    assert_nothing_left(home)
+
+
+@pytest.mark.parametrize("form", ["unix:{}", "unix://{}", "{}"])
+def test_8_the_page_can_be_served_on_a_socket(home: Home, start: Callable[..., Up], form: str) -> None:
+    path = home.path.parent / "web.sock"
+
+    up = start("--listen", form.format(path))
+    up.ready()
+
+    assert path.is_socket()
+    up.signal(signal.SIGTERM)
+    assert up.end()[0] == 0
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("listen", ["nonsense", "127.0.0.1:99999", "unix:/" + "x" * 120])
+def test_8_an_address_that_cannot_be_is_told(home: Home, start: Callable[..., Up], listen: str) -> None:
+    code, said = start("--listen", listen).end()
+
+    assert code == 1 and said.count("\n") == 1 and said.startswith("gatepost: ")
+    assert_nothing_left(home)
+
+
+def test_8_a_taken_port_is_named_with_the_way_out(home: Home, start: Callable[..., Up]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        code, said = start("--listen", f"127.0.0.1:{port}").end()
+
+    assert code == 1 and str(port) in said and "--listen" in said and said.count("\n") == 1
+    assert_nothing_left(home)
+
+
+def test_9_an_unknown_key_stops_the_start_with_its_dotted_path(home: Home, start: Callable[..., Up]) -> None:
+    home.path.mkdir()
+    (home.path / "gatepost.toml").write_text("[sessions]\nmost_awak = 3\n")
+
+    code, said = start().end()
+
+    assert code == 1 and "'sessions.most_awak'; did you mean 'sessions.most_awake'?" in said
+    assert_nothing_left(home)
+
+
+def test_the_control_socket_can_be_moved_and_is_found_there(home: Home, start: Callable[..., Up]) -> None:
+    moved = home.path.parent / "c.sock"
+    start(env={"GATEPOST_CONTROL_SOCK": str(moved)}).ready()
+
+    assert moved.stat().st_mode & 0o777 == 0o600
+    assert json.loads(command(home, "status", "--json").stdout)["control"] == str(moved)
+    assert command(home, "group", "add", "acme").returncode == 0
+
+
+def test_what_an_operator_does_goes_through_the_running_daemon(home: Home, start: Callable[..., Up]) -> None:
+    up = start()
+    up.ready()
+
+    added = command(home, "group", "add", "acme/eng")
+    refused = command(home, "group", "add", "acme/eng")
+    status = json.loads(command(home, "status", "--json").stdout)
+
+    assert added.returncode == 0 and (home.group("acme/eng") / "AGENTS.md").exists()
+    assert refused.returncode == 1 and "already" in refused.stderr
+    assert (status["running"], status["answers"], status["pid"]) == (True, True, up.pid)
+    assert status["store"]["groups"] == 3 and status["store"]["ledger"]["unaccounted"] == 0
+    assert {"terminal", "web"} <= set(status["channels"])
+
+
+def test_down_ends_it_and_waits_until_it_is_gone(home: Home, start: Callable[..., Up]) -> None:
+    up = start()
+    up.ready()
+
+    told = command(home, "down")
+
+    assert told.returncode == 0 and f"pid {up.pid}" in told.stdout
+    assert_nothing_left(home)
+    assert up.end()[0] == 0
+
+
+def test_down_ends_one_whose_socket_is_lost(home: Home, start: Callable[..., Up]) -> None:
+    up = start()
+    up.ready()
+    home.control.unlink()
+    with pytest.raises(Unavailable):
+        up.health()
+
+    assert command(home, "down").returncode == 0
+    assert up.end()[0] == 0
+
+
+def test_logs_can_be_followed(home: Home, start: Callable[..., Up]) -> None:
+    home.prepare()
+    log = home.logs / "gatepost.log"
+    log.write_text('{"event": "old"}\n')
+    following = subprocess.Popen(
+        [sys.executable, "-m", "gatepost", "logs", "-f", "-n", "1", "--json", "--home", str(home.path)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert following.stdout is not None
+        assert following.stdout.readline() == '{"event": "old"}\n'
+        with log.open("a") as file:
+            file.write('{"event": "new"}\n')
+        assert following.stdout.readline() == '{"event": "new"}\n'
+        log.rename(home.logs / "gatepost.log.1")
+        log.write_text('{"event": "rotated"}\n')
+        assert following.stdout.readline() == '{"event": "rotated"}\n'
+    finally:
+        following.send_signal(signal.SIGINT)
+        following.communicate(timeout=PATIENCE_S)
+    assert following.returncode == 130
