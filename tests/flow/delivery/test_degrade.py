@@ -65,6 +65,14 @@ def test_a_reply_to_something_unknown_drops_the_reference() -> None:
     assert shown(Outbound(key="k", text="yes", reply_to="m1")).text == "yes"
 
 
+def test_a_quote_that_does_not_fit_is_dropped_and_an_edit_that_does_not_fit_is_cut() -> None:
+    reply = degrade(Outbound(key="k", text="x" * 95, reply_to="m1"), NOTHING, "fake", "what now?", 100)
+    edit = degrade(Outbound(key="k", op=Op.EDIT, text="x" * 200, target="m1"), EVERYTHING, "fake", "", 100)
+
+    assert reply is not None and reply.text == "x" * 95
+    assert edit is not None and edit.text == "x" * 99 + "…"
+
+
 def test_a_thread_that_a_channel_does_not_have_is_the_room() -> None:
     assert shown(Outbound(key="k", text="x", thread="t")).thread == ""
 

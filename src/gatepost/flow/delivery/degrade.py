@@ -43,8 +43,13 @@ def require(op: Op, features: frozenset[Feature], platform: str) -> None:
         raise Unsupported(op.value, platform, needed[1])
 
 
-def degrade(message: Outbound, features: frozenset[Feature], platform: str, quote: str = "") -> Outbound | None:
-    """The message as this channel can show it; None if it is better not shown at all. `quote`: the text answered."""
+def degrade(
+    message: Outbound, features: frozenset[Feature], platform: str, quote: str = "", limit: int = 0
+) -> Outbound | None:
+    """The message as this channel can show it; None if it is better not shown at all.
+
+    `quote`: the text answered. `limit`: the longest text; what is said anew was split before, an edit is cut.
+    """
     require(message.op, features, platform)
     op, text, files, reply_to = message.op, message.text, message.files, message.reply_to
     if op is Op.STATUS:
@@ -60,7 +65,10 @@ def degrade(message: Outbound, features: frozenset[Feature], platform: str, quot
     if text and Feature.MARKDOWN not in features:
         text = plain(text)
     if reply_to and Feature.REPLY not in features:
-        reply_to, text = "", quoted(quote, text)
+        with_quote = quoted(quote, text)
+        reply_to, text = "", text if 0 < limit < len(with_quote) else with_quote
+    if 0 < limit < len(text):
+        text = text[: limit - 1] + "…"
     thread = message.thread if Feature.THREADS in features else ""
     if (op, text, files, reply_to, thread) == (
         message.op,

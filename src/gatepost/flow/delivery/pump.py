@@ -202,7 +202,7 @@ class Pump:
         if outcome.state == "sent":
             for hear in self._sent:
                 hear(effect.instance, effect.address, effect.thread)
-        else:
+        elif effect.origin != "status":
             LOG.warning(
                 "not delivered", instance=effect.instance, key=effect.key, state=outcome.state, reason=outcome.reason
             )

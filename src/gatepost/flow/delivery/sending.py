@@ -64,12 +64,18 @@ class Sender:
             return self._look_later(effect, why) if job.found else self._again(effect, why, "failed")
         if job.found:
             return await self._find_out(channel, effect)
-        if effect.op in REPEATABLE and (job.target is None or not job.target.platform_id):
-            return Outcome(effect, "failed", f"the message to {effect.op} is not known to the platform")
         try:
             message = self._render(job)
-            if message is None:
-                return Outcome(effect, "cancelled", "the channel cannot show it")
+        except GatepostError as error:
+            return Outcome(effect, "failed", str(error))
+        if message is None:
+            return Outcome(effect, "cancelled", "the channel cannot show it")
+        if effect.op in REPEATABLE and (job.target is None or not job.target.platform_id):
+            return Outcome(effect, "failed", f"the message to {effect.op} is not known to the platform")
+        return await self._send(channel, effect, message)
+
+    async def _send(self, channel: Channel, effect: Effect, message: Outbound) -> Outcome:
+        try:
             async with asyncio.timeout(self._timeout):
                 return Outcome(effect, "sent", platform_id=await channel.send(effect.address, message))
         except TimeoutError:
@@ -101,8 +107,8 @@ class Sender:
         )
         # A result answers what came last, which everybody sees; only a reply that was asked for is worth a quote.
         quote = target.text if target and answers and effect.origin == "tool" else ""
-        features = self._reach.features(effect.instance)
-        return degrade(message, features, self._reach.platform(effect.instance), quote)
+        reach, instance = self._reach, effect.instance
+        return degrade(message, reach.features(instance), reach.platform(instance), quote, reach.max_text(instance))
 
     async def _find_out(self, channel: Channel, effect: Effect) -> Outcome:
         """It was being sent when somebody stopped, or the platform never answered: is it there?"""
