@@ -165,5 +165,5 @@ def test_a_result_is_committed_with_full_synchronisation_and_a_note_without(path
     box.add(a_result(1))
     box.mark([1], "processing")
 
-    assert seen == [("COMMIT", 2), ("COMMIT", 0)]
-    assert box._db.pragma("journal_mode") == "persist"
+    assert seen == [("COMMIT", 2), ("COMMIT", 1)]
+    assert box._db.pragma("journal_mode") == "wal"

@@ -86,7 +86,7 @@ class Turn:
         self._corrected = False
         self._usage: dict[str, Any] = {}
         self._failed: contract.Failed | None = None
-        self._stale = False
+        self._stale = ""  # why the host does not believe us any more
         self._interrupting: asyncio.Task[None] | None = None
 
     async def run(self, rows: Sequence[InRow]) -> None:
@@ -106,27 +106,22 @@ class Turn:
         await self._provider.interrupt()
 
     async def submit(self, failed: contract.Failed | None) -> None:
-        """The last word on this turn. Not said for one that the host does not believe any more."""
+        """The last word on this turn. For one that is not believed any more it changes nothing, or ends it."""
         if self._interrupting is not None:
             await self._interrupting
-        ended = False
-        if not self._stale:
-            frame = wire.Submit(
-                id=self._link.number(),
-                turn=self.id,
-                epoch=self.epoch,
-                status="error" if failed else "success",
-                conversation=self.conversation,
-                usage=self._usage,
-            )
-            if failed is not None:
-                frame.error, frame.error_class, frame.retry_after = (
-                    failed.message[:4000],
-                    failed.kind,
-                    failed.retry_after,
-                )
-            ended = (await self._link.ask(frame)).ok
-        if ended:
+        if self._stale:
+            failed = contract.Failed(f"stopped: {self._stale}")
+        frame = wire.Submit(
+            id=self._link.number(),
+            turn=self.id,
+            epoch=self.epoch,
+            status="error" if failed else "success",
+            conversation=self.conversation,
+            usage=self._usage,
+        )
+        if failed is not None:
+            frame.error, frame.error_class, frame.retry_after = failed.message[:4000], failed.kind, failed.retry_after
+        if (await self._link.ask(frame)).ok:
             self._box.mark(self._given, "failed" if failed else "completed")
         self._box.forget_marks("processing")
         self._box.forget_marks("begun")
@@ -178,8 +173,9 @@ class Turn:
             return True
         self._box.mark(part.rows, "begun")
         frame = wire.Begun(id=self._link.number(), turn=self.id, epoch=self.epoch, rows=list(part.rows))
-        if not (await self._link.ask(frame)).ok:
-            self._stale = True
+        done = await self._link.ask(frame)
+        if not done.ok:
+            self._stale = done.error or "not begun"
             return False
         self._given += part.rows
         self._box.mark(part.observed, "completed")
@@ -251,7 +247,7 @@ class Turn:
     async def _push(self, part: Part) -> None:
         """Give it to the running query, or to a new one if that has just ended."""
         if not await self._begin(part):
-            self._stop()
+            self._stop(self._stale)
             return
         if self._open:
             try:
@@ -345,11 +341,11 @@ class Turn:
             self._refused.append(row.to)
             self._bell.ring()
         elif not done.ok:
-            self._stop()
+            self._stop(done.error or "not taken")
 
-    def _stop(self) -> None:
+    def _stop(self, why: str) -> None:
         """Not believed: somebody else has this turn by now, or nobody shall."""
-        self._stale = True
+        self._stale = why
         if self._interrupting is None:
             self._interrupting = asyncio.create_task(self.interrupt())
 

@@ -103,7 +103,7 @@ class Outbound:
                 ),
             )
         finally:
-            self._db.execute("PRAGMA synchronous=OFF")
+            self._db.execute("PRAGMA synchronous=NORMAL")
         return int(self._rows("SELECT seq FROM messages_out WHERE id = ?", (row.id,))[0][0])
 
     def unacked(self) -> list[OutRow]:
@@ -201,9 +201,8 @@ def _open(path: Path) -> apsw.Connection:
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
     try:
         db.set_busy_timeout(BUSY_MS)
-        db.execute(
-            "PRAGMA mmap_size=0; PRAGMA journal_mode=PERSIST; PRAGMA synchronous=OFF"
-        ).fetchall()  # or it stops at a row
+        db.execute("PRAGMA mmap_size=0; PRAGMA journal_mode=WAL").fetchall()  # or it stops at the first row
+        db.execute("PRAGMA synchronous=NORMAL")
         db.execute("BEGIN IMMEDIATE")
         db.execute(SCHEMA)
         db.execute("COMMIT")
