@@ -1,11 +1,12 @@
 """Who is on the other end of a socket: its group is known by which socket it is, its sandbox by the peer's pid."""
 
+import select
 import socket
 import struct
 
 from gatepost.tools.contract import Caller
 
-__all__ = ["Caller", "peer_pid"]
+__all__ = ["Caller", "hung_up", "peer_pid"]
 
 _CREDENTIALS = struct.Struct("3i")
 _SOL_LOCAL, _LOCAL_PEERPID = 0, 2  # macOS, where Python has no names for them
@@ -20,3 +21,10 @@ def peer_pid(sock: socket.socket) -> int:
         return sock.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID)
     except OSError:
         return 0
+
+
+def hung_up(sock: socket.socket) -> bool:
+    """Whether the peer has closed both directions, not only its own."""
+    poll = select.poll()
+    poll.register(sock.fileno(), 0)
+    return bool(poll.poll(0))

@@ -16,7 +16,7 @@ from pathlib import Path
 from gatepost.core import log
 from gatepost.core.errors import SetupError
 from gatepost.core.home import LONGEST_SOCKET_PATH
-from gatepost.gate.caller import Caller, peer_pid
+from gatepost.gate.caller import Caller, hung_up, peer_pid
 from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.mcp import INVALID_REQUEST, Conversation, SubmitTurn
 
@@ -85,8 +85,10 @@ class Connection(asyncio.BufferedProtocol):
         self._take_lines()
 
     def eof_received(self) -> bool:
-        """The client may have closed its half only: what it asked for is still answered."""
+        """A client that has closed its half only is still answered; one that is gone is not worked for."""
         self._over = True
+        if self._transport is None or hung_up(self._transport.get_extra_info("socket")):
+            return False
         self._take_lines()
         self._rested()
         return True
