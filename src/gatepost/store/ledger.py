@@ -77,9 +77,9 @@ def lines(db: Db, state: str | None, limit: int) -> list[Line]:
     wanted, params = ("WHERE x.state = ?", [state]) if state else ("", [])
     rows = db.rows(
         "SELECT m.id, m.direction, m.accepted_at, m.instance, m.address, m.thread, m.sender, m.text, m.event, x.state,"
-        " x.reason, x.folder, x.session_id, x.seq, x.turn_id, x.tries, m.platform_id FROM ("
+        " x.reason, COALESCE(x.folder, m.folder), x.session_id, x.seq, x.turn_id, x.tries, m.platform_id FROM ("
         " SELECT id AS row_id, message_id, state, reason, folder, session_id, seq, turn_id, tries FROM inbox"
-        " UNION ALL SELECT id, message_id, state, reason, '', session_id, seq, turn_id, tries FROM outbox) x"
+        " UNION ALL SELECT id, message_id, state, reason, NULL, session_id, seq, turn_id, tries FROM outbox) x"
         f" JOIN messages m ON m.id = x.message_id {wanted} ORDER BY m.id DESC, x.row_id DESC LIMIT ?",
         (*params, limit),
     )
@@ -139,7 +139,7 @@ def _effect_moments(db: Db, effect: outbox.Effect, seq: int) -> list[Moment]:
 
 def find_message(db: Db, wanted: str) -> int | None:
     """A message by its ledger id or by its platform id."""
-    if wanted.isdigit():
+    if wanted.isascii() and wanted.isdigit() and len(wanted) < 19:  # what an id can be
         found = messages.get(db, int(wanted))
         if found is not None:
             return found.id

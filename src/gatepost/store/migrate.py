@@ -65,8 +65,13 @@ def _apply(connection: apsw.Connection, db: Sqlite, migration: Migration, now: i
         migration.apply(db)
         db.run("INSERT INTO schema_version VALUES (?, ?, ?)", (migration.number, migration.name, now))
         connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
+    except BaseException as error:
+        if connection.in_transaction:  # a full disk has rolled it back already
+            connection.execute("ROLLBACK")
+        if isinstance(error, apsw.Error):
+            raise SetupError(
+                f"the store cannot be brought to schema {migration.name}: {error}; nothing was changed"
+            ) from error
         raise
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from gatepost.core import ids
+from gatepost.core.errors import NotFound
 from gatepost.store.port import Db, quick
 
 COLUMNS = (
@@ -34,12 +35,12 @@ class Session:
 
 
 def key_of(mode: str, folder: str, instance: str, address: str, thread: str) -> str:
-    """Never NULL, so that the unique index settles every race."""
-    if mode == "agent-shared":
-        return f"{folder}"
-    if mode == "shared":
-        return f"{folder}|{instance}|{address}"
-    return f"{folder}|{instance}|{address}|{thread}"
+    """Never NULL, so that the unique index settles every race. A `|` of a platform's own is escaped: no room may be
+    named so that it shares another's session."""
+    parts = {"agent-shared": (folder,), "shared": (folder, instance, address)}.get(
+        mode, (folder, instance, address, thread)
+    )
+    return "|".join(part.replace("%", "%25").replace("|", "%7C") for part in parts)
 
 
 def resolve(db: Db, mode: str, folder: str, instance: str, address: str, thread: str, now: int) -> Session:
@@ -84,6 +85,8 @@ def take_seq(db: Db, session_id: str, now: int) -> int:
         "UPDATE sessions SET next_seq = next_seq + 1, active_at = ? WHERE id = ? RETURNING next_seq - 1",
         (now, session_id),
     )
+    if not rows:
+        raise NotFound("session", session_id, "its group was removed")
     return int(rows[0][0])
 
 

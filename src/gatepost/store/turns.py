@@ -13,7 +13,7 @@ from typing import Any
 
 from gatepost.core import ids
 from gatepost.store import inbox, messages, outbox, sessions, steps
-from gatepost.store.messages import NewMessage
+from gatepost.store.messages import Message, NewMessage
 from gatepost.store.port import Db, quick
 
 COLUMNS = (
@@ -194,7 +194,7 @@ def _note_continuation(db: Db, turn: Turn, now: int) -> None:
             address=turn.address,
             thread=turn.thread,
             direction="in",
-            platform_id=f"continue:{turn.id}:{turn.attempt}",
+            platform_id=f"{_continuation(turn)}{turn.epoch}",
             event="system",
             kind="system",
             sender="gatepost:system",
@@ -207,6 +207,11 @@ def _note_continuation(db: Db, turn: Turn, now: int) -> None:
     assert message_id is not None
     row_id = inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now)
     db.run("UPDATE inbox SET state = 'working', turn_id = ? WHERE id = ?", (turn.id, row_id))
+
+
+def _continuation(turn: Turn) -> str:
+    """What the platform ids of this turn's continuation rows begin with."""
+    return f"continue:{turn.id}:"
 
 
 def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int) -> Claim | None:
@@ -285,7 +290,7 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
     if turn is None or turn.epoch != epoch or turn.ended_at is not None:
         return False
     spoke = bool(outbox.done_in_turn(db, turn_id))
-    for entry, _ in inbox.of_turn(db, turn_id):
+    for entry, message in inbox.of_turn(db, turn_id):
         if entry.state != "working":
             continue
         if entry.given:
@@ -293,7 +298,7 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
                 db, entry.id, "answered" if spoke else "silent", "" if spoke else "the agent chose silence", None, now
             )
         else:  # claimed as a follow-up, and the turn ended before the provider had it
-            _give_back(db, entry.id, "the turn ended before it was its turn", now)
+            _give_back(db, turn, entry, message, "the turn ended before it was its turn", now)
     _end(db, turn, "done", "", usage, now)
     return True
 
@@ -310,7 +315,8 @@ def break_off(
     final: bool = False,
     blame: bool = True,
 ) -> Broken | None:
-    """The turn ended badly: retried if the provider never had it, else continued once, else failed.
+    """The turn ended badly: retried if the provider never had it, else continued once, else failed. A continuation
+    that the provider never had is itself retried.
 
     `final`: trying again cannot help. `wait`: how long the provider asked us to. `blame` False: the gateway itself
     went down, which is not the messages' fault and is not counted against them.
@@ -321,9 +327,11 @@ def break_off(
     entries = [pair for pair in inbox.of_turn(db, turn_id) if pair[0].state == "working"]
     if turn.begun_at is None:
         return _retry(db, turn, entries, reason, policy, now, wait, final, blame)
-    for entry, _ in entries:
+    for entry, message in entries:
         if not entry.given:
-            _give_back(db, entry.id, reason, now)
+            _give_back(db, turn, entry, message, reason, now)
+    if turn.state == "claimed":
+        return _postpone(db, turn, turn.attempt - 1, reason, policy, now, wait, final, blame)
     if final or turn.attempt >= policy.most_attempts:
         failed = [pair for pair in entries if pair[0].given]
         return _fail(db, turn, failed, reason if final else f"interrupted: {reason}", now)
@@ -349,7 +357,7 @@ def _retry(
             inbox.move(db, entry.id, "failed", reason, None, now, tries)
             failed.append(message.id)
         elif not blame:
-            _give_back(db, entry.id, reason, now)
+            _give_back(db, turn, entry, message, reason, now)
         else:
             retry_at = now + (wait if wait is not None else policy.base * 2 ** (tries - 1))
             inbox.move(db, entry.id, "retry", reason, retry_at, now, tries)
@@ -376,15 +384,44 @@ def _continue_later(db: Db, turn: Turn, reason: str, now: int, wait: int) -> Bro
     return Broken(turn=turn, retry_at=now + wait, reason=reason)
 
 
-def _give_back(db: Db, row_id: int, reason: str, now: int) -> None:
-    """To the queue, as if no turn had taken it."""
-    inbox.move(db, row_id, "queued", reason, now, now)
-    db.run("UPDATE inbox SET turn_id = NULL WHERE id = ?", (row_id,))
+def _postpone(
+    db: Db,
+    turn: Turn,
+    attempt: int,
+    reason: str,
+    policy: Policy,
+    now: int,
+    wait: int | None,
+    final: bool,
+    blame: bool,
+) -> Broken:
+    """The next attempt did not come as far as the provider: it does not count as one, and is tried again later."""
+    given = [pair for pair in inbox.of_turn(db, turn.id) if pair[0].state == "working" and pair[0].given]
+    tries = max((entry.tries for entry, _ in given), default=0) + int(blame)
+    if final or tries > policy.most_tries:
+        return _fail(db, turn, given, f"interrupted: {reason}", now)
+    if wait is None:
+        wait = policy.base * 2 ** (tries - 1) if blame else 0
+    db.run("UPDATE turns SET attempt = ? WHERE id = ?", (attempt, turn.id))
+    db.run("UPDATE inbox SET tries = ? WHERE turn_id = ? AND state = 'working'", (tries, turn.id))
+    return _continue_later(db, turn, reason, now, wait)
+
+
+def _give_back(db: Db, turn: Turn, entry: inbox.Entry, message: Message, reason: str, now: int) -> None:
+    """To the queue, as if no turn had taken it. What lists a turn's doings means nothing without that turn."""
+    if (message.platform_id or "").startswith(_continuation(turn)):
+        inbox.move(db, entry.id, "cancelled", reason, None, now)
+        return
+    inbox.move(db, entry.id, "queued", reason, now, now)
+    db.run("UPDATE inbox SET turn_id = NULL WHERE id = ?", (entry.id,))
 
 
 def not_woken(db: Db, session_id: str, reason: str, policy: Policy, now: int, *, final: bool = False) -> Broken | None:
-    """The sandbox did not come far enough to claim anything: its waiting rows are tried again later, or given up.
-    None if nothing was waiting."""
+    """The sandbox did not come far enough to claim anything: the turn to be continued, else its waiting rows, are
+    tried again later, or given up. None if nothing was waiting."""
+    unfinished = open_of(db, session_id)
+    if unfinished is not None and unfinished.state == "interrupted":
+        return _postpone(db, unfinished, unfinished.attempt, reason, policy, now, None, final, blame=True)
     waiting = [pair for pair in inbox.to_project(db, session_id, 0) if pair[0].state in ("queued", "retry")]
     if not waiting:
         return None

@@ -11,6 +11,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -107,6 +108,7 @@ class SqliteStore:
         self._opened: list[apsw.Connection] = []
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
         self._thread = threading.Thread(target=self._work, name="store-write", daemon=True)
+        self._synchronous = ""  # of the writer's connection; known once it was set
         self._closed = False
         self._thread.start()
 
@@ -119,6 +121,8 @@ class SqliteStore:
         return await future
 
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        if self._closed:
+            raise Unavailable("the store", "the gateway is stopping")
         if fn.__dict__.get("quick"):
             return fn(Sqlite(self._here), *args)
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, fn, args)
@@ -132,7 +136,8 @@ class SqliteStore:
         self._pool.shutdown()
         for connection in (*self._opened, self._here):
             connection.close()
-        self._writer.execute("PRAGMA optimize")
+        with suppress(apsw.Error):  # a full disk must not keep us from closing
+            self._writer.execute("PRAGMA optimize")
         self._writer.close()
 
     def _read(self, fn: Callable[..., T], args: tuple[Any, ...]) -> T:
@@ -148,7 +153,6 @@ class SqliteStore:
 
     def _work(self) -> None:
         db = Sqlite(self._writer)
-        synchronous = ""
         stopping = False
         while not stopping:
             first = self._queue.get()
@@ -164,16 +168,16 @@ class SqliteStore:
                     stopping = True
                     break
                 group.append(unit)
-            wanted = "FULL" if any(unit.durable for unit in group) else "NORMAL"
-            if wanted != synchronous:
-                self._writer.execute(f"PRAGMA synchronous={wanted}")
-                synchronous = wanted
             self._commit(db, group)
             _answer(group)
 
     def _commit(self, db: Sqlite, group: list[_Unit]) -> None:
         execute = self._writer.execute
+        wanted = "FULL" if any(unit.durable for unit in group) else "NORMAL"
         try:
+            if wanted != self._synchronous:
+                execute(f"PRAGMA synchronous={wanted}")
+                self._synchronous = wanted
             execute("BEGIN IMMEDIATE")
             for unit in group:
                 execute("SAVEPOINT unit")
@@ -182,7 +186,8 @@ class SqliteStore:
                 except (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError):
                     raise  # the whole group fails: SQLite may have rolled all of it back
                 except BaseException as error:  # noqa: BLE001  it is the caller's, and is raised there
-                    unit.error = error
+                    # A future takes no StopIteration, and the rest of the group must be answered.
+                    unit.error = RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
                     execute("ROLLBACK TO unit")
                 execute("RELEASE unit")
             execute("COMMIT")

@@ -121,7 +121,7 @@ TABLES = (
         begun_at {int},
         ended_at {int}
     ) {strict}""",
-    "CREATE INDEX turns_open ON turns (session_id) WHERE ended_at IS NULL",
+    "CREATE UNIQUE INDEX turns_open ON turns (session_id) WHERE ended_at IS NULL",
     """CREATE TABLE messages (
         id {id},
         instance {text} NOT NULL,

@@ -1,0 +1,114 @@
+"""A session with a clock in hand, for tests of the ledger."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from gatepost.core.clock import SECOND
+from gatepost.store import groups, inbox, messages, outbox, sessions, turns
+from gatepost.store.messages import NewMessage
+from gatepost.store.outbox import Effect, NewEffect
+from gatepost.store.port import Db
+from gatepost.store.sessions import Session
+from gatepost.store.turns import Broken, Claim, Policy, Turn
+
+NOON = 1_800_000_000_000_000
+LEASE = 30 * SECOND
+POLICY = Policy()
+ROOM = ("fake", "fake:room/1")
+
+
+@dataclass
+class Desk:
+    """One group `acme` with one session in one room; `now` is moved by the test alone."""
+
+    db: Db
+    session: Session
+    now: int = NOON
+    owner: str = "d-1"
+    _count: int = field(default=0)
+
+    def accept(self, text: str, *, thread: str = "", address: str = ROOM[1]) -> int:
+        self._count += 1
+        new = NewMessage(
+            instance=ROOM[0],
+            address=address,
+            thread=thread,
+            direction="in",
+            platform_id=f"p{self._count}",
+            kind="chat",
+            sender="fake:user/1",
+            text=text,
+            at=self.now,
+        )
+        message_id = messages.accept(self.db, new, self.now)
+        assert message_id is not None
+        return message_id
+
+    def hear(self, text: str = "hello", *, rights: str = "member", thread: str = "", address: str = ROOM[1]) -> int:
+        """A message queued for the session; its inbox row."""
+        message_id = self.accept(text, thread=thread, address=address)
+        return inbox.enqueue(self.db, message_id, self.session.id, "acme", rights, self.now)
+
+    def claim(self, most: int = 20) -> Claim | None:
+        return turns.claim(self.db, self.session.id, "scripted", self.owner, self.now, LEASE, most)
+
+    def begun(self, *texts: str) -> Turn:
+        """A turn whose provider has these messages."""
+        for text in texts or ("hello",):
+            self.hear(text)
+        claim = self.claim()
+        assert claim is not None and turns.begin(self.db, claim.turn.id, claim.turn.epoch, claim.rows, self.now)
+        return self.turn(claim.turn.id)
+
+    def turn(self, turn_id: str) -> Turn:
+        found = turns.get(self.db, turn_id)
+        assert found is not None
+        return found
+
+    def break_off(self, turn: Turn, reason: str = "it crashed", *, final: bool = False, blame: bool = True) -> Broken:
+        epoch = self.turn(turn.id).epoch
+        found = turns.break_off(self.db, turn.id, epoch, reason, POLICY, self.now, final=final, blame=blame)
+        assert found is not None
+        return found
+
+    def finish(self, turn: Turn) -> bool:
+        return turns.finish(self.db, turn.id, self.turn(turn.id).epoch, "{}", self.now)
+
+    def say(self, key: str, text: str, *, turn: Turn | None = None, origin: str = "result", op: str = "send") -> Effect:
+        new = NewEffect(
+            key=key,
+            op=op,
+            origin=origin,
+            instance=ROOM[0],
+            address=ROOM[1],
+            text=text,
+            payload={"text": text},
+            folder="acme",
+            session_id=self.session.id,
+            turn_id=turn.id if turn else None,
+        )
+        return outbox.add(self.db, new, self.now)
+
+    def states(self) -> list[str]:
+        """Of the session's rows that people sent, in order."""
+        rows = self.db.rows(
+            "SELECT i.state FROM inbox i JOIN messages m ON m.id = i.message_id WHERE m.kind = 'chat' ORDER BY i.seq"
+        )
+        return [row[0] for row in rows]
+
+    def entry(self, row_id: int) -> inbox.Entry:
+        found = inbox.get(self.db, row_id)
+        assert found is not None
+        return found
+
+    def effect(self, key: str) -> Effect:
+        found = outbox.by_key(self.db, key)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def desk(db: Db) -> Desk:
+    groups.add(db, "acme", "Acme", "", NOON)
+    return Desk(db, sessions.resolve(db, "shared", "acme", *ROOM, "", NOON))

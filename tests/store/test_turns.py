@@ -1,0 +1,341 @@
+"""Turns: batches of one room and one rights class, retried before the provider has them, continued once after."""
+
+import json
+
+import pytest
+
+from gatepost.core.clock import SECOND
+from gatepost.store import inbox, ledger, messages, outbox, sessions, turns
+
+from .conftest import LEASE, POLICY, Desk
+
+
+def content_of(desk: Desk, row_id: int) -> dict[str, object]:
+    message = messages.get(desk.db, desk.entry(row_id).message_id)
+    assert message is not None
+    return message.content
+
+
+# Claiming.
+
+
+def test_a_batch_is_the_oldest_rows_of_one_room_thread_and_rights_class(desk: Desk) -> None:
+    first, second = desk.hear("a"), desk.hear("b")
+    other_rights = desk.hear("c", rights="guest")
+    other_thread = desk.hear("d", rights="guest", thread="t1")
+    other_room = desk.hear("e", rights="guest", thread="t1", address="fake:room/2")
+    batches = []
+    while claim := desk.claim():
+        batches.append(claim.rows)
+        turns.begin(desk.db, claim.turn.id, claim.turn.epoch, claim.rows, desk.now)
+        assert desk.finish(claim.turn)
+
+    assert batches == [(first, second), (other_rights,), (other_thread,), (other_room,)]
+    assert desk.claim() is None
+
+
+def test_a_turn_remembers_where_its_results_go(desk: Desk) -> None:
+    desk.hear("hi", thread="t9", address="fake:room/7", rights="owner")
+    claim = desk.claim()
+    assert claim is not None
+    turn = claim.turn
+    assert (turn.instance, turn.address, turn.thread, turn.rights) == ("fake", "fake:room/7", "t9", "owner")
+
+
+def test_a_batch_has_a_size(desk: Desk) -> None:
+    rows = [desk.hear(str(number)) for number in range(5)]
+    claim = desk.claim(most=3)
+    assert claim is not None and claim.rows == tuple(rows[:3])
+
+
+def test_a_session_has_one_open_turn_at_most(desk: Desk) -> None:
+    desk.hear("a", rights="owner")
+    desk.hear("b", rights="guest")
+    assert desk.claim() is not None
+    assert desk.claim() is None
+    with pytest.raises(Exception, match=r"UNIQUE constraint failed: turns\.session_id"):
+        desk.db.run(
+            "INSERT INTO turns (id, session_id, folder, provider, instance, address, thread, rights, state, next_at,"
+            " owner, lease_until, started_at) SELECT 'second', session_id, folder, provider, instance, address, thread,"
+            " rights, state, next_at, owner, lease_until, started_at FROM turns"
+        )
+
+
+def test_follow_ups_join_only_their_own_room_and_rights(desk: Desk) -> None:
+    turn = desk.begun("a")
+    joining = desk.hear("b")
+    stranger = desk.hear("c", rights="guest")
+    behind = desk.hear("d")
+
+    more = turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 20)
+    assert more is not None and more.rows == (joining,)
+    assert turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 20) is None
+    assert [desk.entry(row).state for row in (stranger, behind)] == ["queued", "queued"]
+
+
+def test_a_row_that_waits_for_its_retry_holds_back_the_later_ones(desk: Desk) -> None:
+    first = desk.hear("first")
+    claim = desk.claim()
+    assert claim is not None
+    broken = desk.break_off(claim.turn)
+    second = desk.hear("second")
+
+    assert broken.retry_at == desk.now + 5 * SECOND
+    assert desk.claim() is None
+    desk.now += 5 * SECOND
+    again = desk.claim()
+    assert again is not None and again.rows == (first, second)
+
+
+# Before the provider has it.
+
+
+def test_a_failure_before_the_provider_had_the_batch_is_retried_with_growing_patience_then_failed(desk: Desk) -> None:
+    row = desk.hear("hello")
+    waits = []
+    for _ in range(5):
+        claim = desk.claim()
+        assert claim is not None and not claim.continued
+        broken = desk.break_off(claim.turn)
+        assert broken.retry_at is not None and broken.failed == ()
+        waits.append((broken.retry_at - desk.now) // SECOND)
+        assert desk.entry(row).state == "retry"
+        desk.now = broken.retry_at
+    last = desk.claim()
+    assert last is not None
+    given_up = desk.break_off(last.turn, "no such image")
+
+    assert waits == [5, 10, 20, 40, 80]
+    assert given_up.retry_at is None and given_up.failed == (desk.entry(row).message_id,)
+    assert (desk.entry(row).state, desk.entry(row).reason) == ("failed", "no such image")
+    assert ledger.check(desk.db, desk.now).in_flight == 0
+
+
+def test_a_failure_that_no_retry_can_help_is_final(desk: Desk) -> None:
+    desk.hear()
+    claim = desk.claim()
+    assert claim is not None
+    assert desk.break_off(claim.turn, "no key", final=True).retry_at is None
+    assert desk.states() == ["failed"]
+
+
+def test_a_gateway_that_went_down_is_not_counted_against_the_messages(desk: Desk) -> None:
+    row = desk.hear()
+    for _ in range(20):
+        claim = desk.claim()
+        assert claim is not None
+        desk.break_off(claim.turn, "the gateway was restarted", blame=False)
+    assert (desk.entry(row).state, desk.entry(row).tries, desk.entry(row).turn_id) == ("queued", 0, None)
+
+
+def test_a_session_that_cannot_be_woken_gives_up_after_as_many_tries(desk: Desk) -> None:
+    row = desk.hear()
+    for _ in range(5):
+        broken = turns.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+        assert broken is not None and broken.retry_at is not None
+        desk.now = broken.retry_at
+    last = turns.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+
+    assert last is not None and last.failed == (desk.entry(row).message_id,)
+    assert turns.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is None
+
+
+# After the provider has it.
+
+
+def test_a_continued_turn_lists_what_was_said_and_done_and_never_sends_the_prompt_again(desk: Desk) -> None:
+    turn = desk.begun("book a table")
+    turns.name_conversation(desk.db, turn.id, turn.epoch, "conv-1", desk.now)
+    said = desk.say("k1", "Booking …", turn=turn)
+    outbox.settle(desk.db, said.id, "sent", "", desk.now, platform_id="x1")
+    done = desk.say("k2", "👍", turn=turn, origin="tool", op="react")
+    desk.say("k3", "still at it", turn=turn, origin="status")  # an interim line is nothing said
+
+    broken = desk.break_off(turn, "the sandbox died")
+    assert broken.retry_at == desk.now and desk.states() == ["working"]
+    claim = desk.claim()
+
+    assert claim is not None and claim.continued
+    assert (claim.turn.id, claim.turn.attempt, claim.turn.epoch) == (turn.id, 2, turn.epoch + 1)
+    (note,) = claim.rows  # the conversation holds the prompt already
+    listed = content_of(desk, note)
+    assert (listed["event"], listed["reason"]) == ("continued", "the sandbox died")
+    assert listed["done"] == [
+        {"op": "send", "text": "Booking …", "seq": said.seq, "inReplyTo": None, "state": "sent"},
+        {"op": "react", "text": "👍", "seq": done.seq, "inReplyTo": None, "state": "pending"},
+    ]
+
+
+def test_without_a_conversation_that_holds_it_the_prompt_is_among_the_rows_again(desk: Desk) -> None:
+    turn = desk.begun("a", "b")
+    rows = [entry.id for entry, _ in inbox.of_turn(desk.db, turn.id)]
+    desk.break_off(turn)
+    claim = desk.claim()
+    assert claim is not None and claim.rows[:2] == tuple(rows) and len(claim.rows) == 3
+
+
+def test_what_the_old_attempt_committed_is_still_sent(desk: Desk) -> None:
+    turn = desk.begun()
+    desk.say("result", "half an answer", turn=turn)
+    desk.say("effect", "a promise", turn=turn, origin="tool")
+    desk.break_off(turn)
+    assert [desk.effect(key).state for key in ("result", "effect")] == ["pending", "pending"]
+
+
+def test_a_second_interruption_fails_the_turn_and_its_senders_are_told(desk: Desk) -> None:
+    turn = desk.begun("a", "b")
+    desk.break_off(turn)
+    claim = desk.claim()
+    assert claim is not None
+    turns.begin(desk.db, turn.id, claim.turn.epoch, claim.rows, desk.now)
+    broken = desk.break_off(turn, "it crashed again")
+
+    people = [desk.entry(row).message_id for row in claim.rows[:2]]
+    assert broken.retry_at is None
+    assert list(broken.failed) == people  # and not whoever wrote the list of what was done
+    assert desk.states() == ["failed", "failed"]
+    assert desk.entry(claim.rows[0]).reason == "interrupted: it crashed again"
+    assert desk.claim() is None
+    assert ledger.check(desk.db, desk.now).in_flight == 0
+
+
+def test_a_continuation_that_the_provider_never_had_is_tried_again_and_leaves_nothing_stray(desk: Desk) -> None:
+    turn = desk.begun()
+    turns.name_conversation(desk.db, turn.id, turn.epoch, "conv-1", desk.now)
+    desk.break_off(turn)
+    epochs = []
+    for _ in range(5):
+        claim = desk.claim()
+        assert claim is not None and claim.continued and claim.turn.attempt == 2
+        epochs.append(claim.turn.epoch)
+        broken = desk.break_off(turn, "it did not start")
+        assert broken.retry_at is not None and broken.retry_at > desk.now
+        assert desk.claim() is None
+        desk.now = broken.retry_at
+    claim = desk.claim()
+    assert claim is not None
+    turns.begin(desk.db, turn.id, claim.turn.epoch, claim.rows, desk.now)
+    desk.say("k", "done after all", turn=turn)
+    assert desk.finish(turn)
+
+    assert epochs == sorted(set(epochs))  # each can be fenced off
+    assert desk.states() == ["answered"]
+    assert ledger.check(desk.db, desk.now).unaccounted == 0
+    assert desk.claim() is None
+
+
+def test_a_continuation_that_never_comes_up_fails_in_the_end(desk: Desk) -> None:
+    turn = desk.begun()
+    desk.break_off(turn)
+    for _ in range(5):
+        broken = turns.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+        assert broken is not None and broken.retry_at is not None
+        desk.now = broken.retry_at
+    last = turns.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+
+    assert last is not None and len(last.failed) == 1
+    assert desk.states() == ["failed"] and desk.turn(turn.id).ended_at is not None
+
+
+def test_restarts_while_a_continuation_waits_cost_it_nothing(desk: Desk) -> None:
+    turn = desk.begun()
+    desk.break_off(turn, "the gateway was restarted", blame=False)
+    for _ in range(20):
+        claim = desk.claim()
+        assert claim is not None and claim.turn.attempt == 2
+        desk.break_off(turn, "the gateway was restarted", blame=False)
+    assert desk.states() == ["working"]
+
+
+def test_a_follow_up_that_was_not_given_goes_back_to_the_queue(desk: Desk) -> None:
+    turn = desk.begun("a")
+    late = desk.hear("b")
+    turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 20)
+    desk.say("k", "answer to a", turn=turn)
+    assert desk.finish(turn)
+
+    assert desk.states() == ["answered", "queued"]
+    claim = desk.claim()
+    assert claim is not None and claim.rows == (late,)
+
+
+def test_a_follow_up_that_was_not_given_survives_a_crash_behind_the_turn_it_would_have_joined(desk: Desk) -> None:
+    turn = desk.begun("a")
+    late = desk.hear("b")
+    turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 20)
+    desk.break_off(turn)
+
+    assert (desk.entry(late).state, desk.entry(late).turn_id) == ("queued", None)
+    claim = desk.claim()
+    assert claim is not None and claim.continued and late not in claim.rows
+
+
+# Ending.
+
+
+def test_a_turn_that_spoke_answers_its_messages_and_one_that_did_not_is_a_marked_silence(desk: Desk) -> None:
+    spoke = desk.begun("a")
+    desk.say("k", "hello", turn=spoke)
+    assert desk.finish(spoke)
+    silent = desk.begun("b")
+    desk.say("s", "thinking", turn=silent, origin="status")
+    assert desk.finish(silent)
+
+    assert desk.states() == ["answered", "silent"]
+    assert (turns.get(desk.db, silent.id) or silent).state == "done"
+
+
+def test_finishing_twice_is_finishing_once(desk: Desk) -> None:
+    turn = desk.begun()
+    assert desk.finish(turn) and not desk.finish(turn)
+    assert turns.break_off(desk.db, turn.id, turn.epoch, "late", POLICY, desk.now) is None
+
+
+def test_what_an_old_epoch_says_is_not_believed(desk: Desk) -> None:
+    turn = desk.begun()
+    desk.break_off(turn)
+    claim = desk.claim()
+    assert claim is not None
+
+    old = turn.epoch
+    assert not turns.begin(desk.db, turn.id, old, claim.rows, desk.now)
+    assert not turns.finish(desk.db, turn.id, old, "{}", desk.now)
+    assert not turns.renew(desk.db, turn.id, old, desk.now, LEASE)
+    assert not turns.name_conversation(desk.db, turn.id, old, "stolen", desk.now)
+    assert turns.claim_more(desk.db, turn.id, old, desk.now, LEASE, 20) is None
+    assert turns.break_off(desk.db, turn.id, old, "late", POLICY, desk.now) is None
+    assert sessions.conversation(desk.db, desk.session.id, "scripted") == ""
+
+
+def test_a_stopped_turn_is_cancelled_and_what_it_had_not_sent_is_withdrawn(desk: Desk) -> None:
+    turn = desk.begun()
+    said = desk.say("said", "first", turn=turn)
+    outbox.settle(desk.db, said.id, "sent", "", desk.now, platform_id="x1")
+    desk.say("unsaid", "second", turn=turn)
+    desk.say("promised", "by a tool", turn=turn, origin="tool")
+
+    assert turns.cancel(desk.db, turn.id, "stopped by ann", desk.now)
+    assert not turns.cancel(desk.db, turn.id, "stopped by ann", desk.now)
+    assert desk.states() == ["cancelled"]
+    assert [desk.effect(key).state for key in ("said", "unsaid", "promised")] == ["sent", "cancelled", "pending"]
+
+
+def test_renewing_a_turn_keeps_its_rows_accounted_for(desk: Desk) -> None:
+    turn = desk.begun()
+    desk.now += LEASE + 50 * SECOND
+    assert ledger.check(desk.db, desk.now).overdue == 1
+    assert turns.renew(desk.db, turn.id, turn.epoch, desk.now, LEASE)
+    assert ledger.check(desk.db, desk.now) == ledger.Account(0, 1, 0, (LEASE + 50 * SECOND) / SECOND)
+
+
+def test_a_conversation_belongs_to_its_provider(desk: Desk) -> None:
+    turn = desk.begun()
+    turns.name_conversation(desk.db, turn.id, turn.epoch, "conv-1", desk.now)
+    assert sessions.conversation(desk.db, desk.session.id, "scripted") == "conv-1"
+    assert sessions.conversation(desk.db, desk.session.id, "another") == ""
+
+
+def test_usage_is_kept_with_the_turn(desk: Desk) -> None:
+    turn = desk.begun()
+    turns.finish(desk.db, turn.id, turn.epoch, json.dumps({"tokens": 7}), desk.now)
+    assert json.loads(desk.turn(turn.id).usage) == {"tokens": 7}
