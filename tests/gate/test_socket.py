@@ -28,6 +28,7 @@ from gatepost.testing.agent import Agent
 from gatepost.tools.contract import Call, Tool, tool
 
 SMALL: Registry[Tool] = Registry("tool")
+ANYONE = 0
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 
 
@@ -92,7 +93,7 @@ async def served(tmp_path: Path, store: SqliteStore) -> AsyncIterator[Served]:
     async def submit(session_id: str, params: dict[str, object]) -> dict[str, object]:
         return {"ok": True}
 
-    tools = ToolSocket(agent.dispatch, agent.caller, lambda pid: pid in allowed, submit)
+    tools = ToolSocket(agent.dispatch, agent.caller, lambda pid: pid in allowed or ANYONE in allowed, submit)
     path = tmp_path / "router.sock"
     await tools.open(path)
     yield Served(tools, path, agent, allowed)
@@ -460,6 +461,7 @@ async def test_a_path_too_long_for_a_socket_is_said_in_words(served: Served, tmp
 
 
 async def test_socat_serves_in_place_of_the_bridge(served: Served) -> None:
+    served.allowed.add(ANYONE)
     try:
         process = await asyncio.create_subprocess_exec(
             "socat",
@@ -471,7 +473,6 @@ async def test_socat_serves_in_place_of_the_bridge(served: Served) -> None:
         )
     except FileNotFoundError:
         pytest.skip("socat is not installed")
-    served.allowed.add(process.pid)
     lines = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}},
