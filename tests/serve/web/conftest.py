@@ -25,6 +25,13 @@ class Site:
     store: SqliteStore
     home: Home
     answerer: Any
+    server: Server
+    running: asyncio.Task[None]
+    stopping: asyncio.Event
+
+    def stop(self) -> None:
+        self.stopping.set()
+        self.server.stop()
 
     async def new_token(self) -> str:
         address = await new_address(self.store, SystemClock(), self.answerer.hub, self.base)
@@ -57,7 +64,7 @@ async def site(store: SqliteStore, home: Home, web: Any) -> AsyncIterator[Site]:
     )
     server = Server(make_site(parts), sock)
     running = asyncio.create_task(server.run())
-    yield Site(bound(listen, sock).url, store, home, web)
-    stopping.set()
-    server.stop()
+    made = Site(bound(listen, sock).url, store, home, web, server, running, stopping)
+    yield made
+    made.stop()
     await asyncio.wait_for(running, 10)

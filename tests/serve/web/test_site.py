@@ -70,10 +70,19 @@ def test_a_browser_stays_signed_in_for_its_days_and_no_token_is_stored(db: Db) -
 
 
 async def test_a_browsers_token_is_no_one_time_token(site: Any) -> None:
-    async with site.signed_in() as browser:
+    async with site.signed_in() as browser, site.browser() as other:
         token = next(iter(browser.cookies.values()))
-        assert (await browser.post("/login", json={"token": token})).status_code == 403
+        assert (await other.post("/login", json={"token": token})).status_code == 403
         assert (await browser.get("/api/start")).status_code == 200
+
+
+async def test_a_browser_that_is_signed_in_uses_an_address_up_and_stays_who_it_is(site: Any) -> None:
+    async with site.signed_in() as browser, site.browser() as other:
+        before, token = dict(browser.cookies), await site.new_token()
+
+        assert (await browser.post("/login", json={"token": token})).status_code == 200
+        assert dict(browser.cookies) == before
+        assert (await other.post("/login", json={"token": token})).status_code == 403
 
 
 async def test_signing_out_ends_it(site: Any) -> None:

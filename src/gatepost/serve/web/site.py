@@ -81,6 +81,9 @@ class Door:
         """Redeem a one-time token for a cookie. Unknown, used and too old look alike."""
         days = self._parts.config[login.BROWSER_DAYS]
         given, now = await _read_token(request), self._parts.clock.now()
+        if await self.user(request):
+            await self._parts.store.write(logins.redeem, given, now)  # used up all the same, so that nobody else can
+            return JSONResponse({"ok": True})
         token = await self._parts.store.write(login.redeem, given, now, days)
         if token is None:
             return _no("refused", "This address was used before or is too old. `gatepost login` prints a new one.", 403)

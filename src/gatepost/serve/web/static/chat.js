@@ -292,7 +292,7 @@ function wire() {
 async function begin() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (token) {
-    // Signed in already: the address is used up all the same, so that nobody else can use it.
+    // Signed in already: the gateway only uses the address up, so that nobody else can.
     history.replaceState(null, "", "/");
     const headers = { "content-type": "application/json" };
     await ask("/login", { method: "POST", headers, body: JSON.stringify({ token }) }).catch(() => {});

@@ -1,0 +1,240 @@
+"""The chat page in a real browser. Pictures of it are kept in tests/artifacts/."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+
+from gatepost.messages.outbound import Op
+from gatepost.store import inbox
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+ARTIFACTS = Path(__file__).parents[2] / "artifacts"
+HOME = "web:home"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        opened = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        await opened.close()
+
+
+@pytest.fixture
+async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
+    made = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
+    made.set_default_timeout(20_000)
+    yield made
+    await made.close()
+
+
+async def enter(context: BrowserContext, site: Any) -> Page:
+    page = await context.new_page()
+    await page.add_init_script(
+        "for (const kind of ['error', 'securitypolicyviolation', 'unhandledrejection'])"
+        " addEventListener(kind, () => { window.troubles = (window.troubles ?? 0) + 1; });"
+    )
+    await page.goto(f"{site.base}/#token={await site.new_token()}")
+    await expect(page.locator(".live.on")).to_be_visible()
+    return page
+
+
+async def write(page: Page, text: str) -> None:
+    await page.get_by_label("Message", exact=True).fill(text)
+    await page.keyboard.press("Enter")
+
+
+def reply(page: Page, text: str) -> Any:
+    return page.locator(".message:not(.mine) .body", has_text=text)
+
+
+async def test_a_message_is_sent_and_its_reply_appears_without_a_reload(site: Any, context: BrowserContext) -> None:
+    page = await enter(context, site)
+    await page.evaluate("window.neverReloaded = true")
+
+    await write(page, "Hello, are you there?")
+
+    await expect(reply(page, "You said: Hello, are you there?")).to_be_visible()
+    await expect(page.locator(".message.mine")).to_have_count(1)
+    assert await page.evaluate("window.neverReloaded")
+    assert page.url == f"{site.base}/"  # the token is gone
+    assert not await page.evaluate("window.troubles")
+    ARTIFACTS.mkdir(exist_ok=True)
+    await page.screenshot(path=ARTIFACTS / "web-reply.png")
+
+
+async def test_the_one_time_address_signs_in_once(site: Any, browser: Browser) -> None:
+    token = await site.new_token()
+    first, second = await browser.new_context(), await browser.new_context()
+    page, other = await first.new_page(), await second.new_page()
+    await page.goto(f"{site.base}/#token={token}")
+    await expect(page.locator("#composer")).to_be_visible()
+
+    await other.goto(f"{site.base}/#token={token}")
+
+    await expect(other.locator("#state.bad")).to_contain_text("used before")
+    assert "token" not in other.url
+    await page.reload()
+    await expect(page.locator("#composer")).to_be_visible()
+    await first.close()
+    await second.close()
+
+
+async def test_nothing_in_a_text_or_a_file_name_runs(site: Any, context: BrowserContext) -> None:
+    attack = "<img src=x onerror='window.hurt=1'><script>window.hurt=1</script>[x](javascript:window.hurt=1)"
+    site.answerer.answers = lambda text: attack
+    page = await enter(context, site)
+    await page.set_input_files(
+        "#picker", {"name": "<img src=x onerror=window.hurt=1>.txt", "mimeType": "text/plain", "buffer": b"x"}
+    )
+
+    await write(page, attack)
+
+    await expect(reply(page, "onerror")).to_be_visible()
+    await expect(page.locator(".message.mine .attached .file[href^='/api/files/']")).to_contain_text("<img src=x")
+    assert await page.locator("#message-list script, #message-list img").count() == 0
+    assert await page.evaluate("window.hurt") is None
+
+
+async def test_a_send_that_fails_keeps_its_text_and_is_retried_once(site: Any, context: BrowserContext) -> None:
+    page = await enter(context, site)
+    await context.route("**/api/messages", lambda route: route.abort())
+    await write(page, "important")
+    await expect(page.locator(".message.broken")).to_contain_text("Not sent")
+
+    await context.unroute("**/api/messages")
+    await page.get_by_role("button", name="Try again").click()
+
+    await expect(reply(page, "You said: important")).to_be_visible()
+    await expect(page.locator(".message.mine")).to_have_count(1)
+    assert len(site.answerer.accepted) == 1
+
+
+async def test_an_answer_that_got_lost_leaves_one_message(site: Any, context: BrowserContext) -> None:
+    page = await enter(context, site)
+
+    async def lose(route: Any) -> None:
+        if route.request.method == "POST":
+            await route.fetch()  # the gateway has it, the page does not know
+            await route.abort()
+        else:
+            await route.continue_()
+
+    await context.route("**/api/messages", lose)
+    await write(page, "once")
+
+    await expect(reply(page, "You said: once")).to_be_visible()
+    await expect(page.locator(".message.mine")).to_have_count(1)
+    await expect(page.locator(".message.broken")).to_have_count(0)
+
+
+async def test_after_a_lost_connection_nothing_is_missing(site: Any, context: BrowserContext) -> None:
+    page = await enter(context, site)
+    await context.set_offline(True)
+    await context.route("**/api/events*", lambda route: route.abort())
+    await page.evaluate("window.dispatchEvent(new Event('online'))")  # makes it notice at once
+    await expect(page.locator(".live.off")).to_be_attached()
+    await site.answerer.say(HOME, "", "said while you were away", key="away")
+
+    await context.unroute("**/api/events*")
+    await context.set_offline(False)
+
+    await expect(reply(page, "said while you were away")).to_be_visible()
+    await expect(page.locator(".live.on")).to_be_visible()
+    await expect(page.locator("#banner")).to_be_hidden()
+
+
+async def test_a_second_tab_takes_over_and_the_first_can_take_it_back(site: Any, context: BrowserContext) -> None:
+    first = await enter(context, site)
+    second = await enter(context, site)
+    await expect(first.locator("#banner")).to_contain_text("another tab")
+    await site.answerer.say(HOME, "", "to whoever listens", key="k1")
+    await expect(reply(second, "to whoever listens")).to_be_visible()
+
+    await first.get_by_role("button", name="Use it here").click()
+
+    await expect(reply(first, "to whoever listens")).to_be_visible()
+    await expect(second.locator("#banner")).to_contain_text("another tab")
+
+
+async def test_a_new_conversation_is_one_of_its_own(site: Any, context: BrowserContext) -> None:
+    page = await enter(context, site)
+    await write(page, "in the main one")
+    await expect(reply(page, "in the main one")).to_be_visible()
+
+    await page.get_by_role("button", name="New conversation").first.click()
+    await expect(page.locator("#empty")).to_be_visible()
+    await write(page, "a matter of its own")
+    await expect(reply(page, "a matter of its own")).to_be_visible()
+    await expect(page.locator(".message")).to_have_count(2)
+
+    await page.locator("#rooms").get_by_role("button", name="home").click()
+    await expect(reply(page, "in the main one")).to_be_visible()
+    await expect(reply(page, "a matter of its own")).to_have_count(0)
+    await page.reload()
+    await page.locator("#rooms").get_by_role("button", name="a matter of its own").click()
+    await expect(reply(page, "a matter of its own")).to_be_visible()
+
+
+async def test_work_states_edits_and_reactions_are_shown(site: Any, context: BrowserContext) -> None:
+    site.answerer.by_itself = False
+    page = await enter(context, site)
+    await write(page, "take your time")
+    await expect(page.locator(".message.mine .state")).to_have_text("Received")
+    sent = site.answerer.accepted[0]
+    turn = await site.answerer.begin(sent)
+    await expect(page.locator("#typing")).to_be_visible()
+
+    said = await site.answerer.say(HOME, "", "a first draft", key="k1", turn_id=turn)
+    await expect(reply(page, "a first draft")).to_be_visible()
+    await site.answerer.say(HOME, "", "the final text", key="k2", op=Op.EDIT, target_id=said)
+    await site.answerer.say(HOME, "", "", key="k3", op=Op.REACT, target_id=sent, reaction="👍")
+    await expect(reply(page, "the final text")).to_be_visible()
+    await expect(page.locator(".message.mine .reactions")).to_contain_text("👍")
+    entry = (await site.store.read(inbox.of_message, sent))[0]
+    await site.store.write(lambda db: inbox.move(db, entry.id, "failed", "the provider gave up", None, 1))
+
+    await expect(page.locator(".message.mine .state")).to_have_text("Failed: the provider gave up")
+    await expect(page.locator("#typing")).to_be_hidden()
+
+
+async def test_it_works_on_a_phone(site: Any, browser: Browser) -> None:
+    phone = await browser.new_context(
+        viewport={"width": 390, "height": 780}, has_touch=True, is_mobile=True, color_scheme="dark", locale="en-GB"
+    )
+    page = await enter(phone, site)
+    await page.get_by_label("Message", exact=True).fill("from my phone")
+    await page.get_by_role("button", name="Send").click()
+    await expect(reply(page, "from my phone")).to_be_visible()
+    await expect(page.locator("#sidebar")).to_be_hidden()
+
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    ARTIFACTS.mkdir(exist_ok=True)
+    await page.screenshot(path=ARTIFACTS / "web-phone.png")
+    await page.get_by_role("button", name="Rooms and conversations").click()
+    await expect(page.locator("#sidebar")).to_be_visible()
+    await page.screenshot(path=ARTIFACTS / "web-phone-rooms.png")
+    await phone.close()
+
+
+async def test_a_stop_of_the_gateway_is_not_held_up_by_an_open_page(site: Any, context: BrowserContext) -> None:
+    page = await enter(context, site)
+    site.stop()
+    await asyncio.wait_for(site.running, 10)
+    await expect(page.locator("#banner")).to_contain_text("reconnect")
