@@ -6,6 +6,7 @@ When the sandbox ends, for whatever reason, the ledger decides what becomes of i
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
 from gatepost.core import log
@@ -95,6 +96,14 @@ class Live:
             self._tools.revoke()
         if self._sandbox is not None:
             self._sandbox.kill()
+
+    async def check_disk(self) -> None:
+        """What it writes is bounded: a session or group that takes more of the disk than it may is ended."""
+        limit = self.parts.config[plan.DISK_MB] * 1024 * 1024
+        home = self.parts.home
+        for what in (home.group(self.session.folder), home.session(self.session.id)):
+            if await self._off_loop(_is_larger, what, limit):
+                self.kill(f"the agent's files take more than {self.parts.config[plan.DISK_MB]} MB of the disk")
 
     def _begin_ending(self, reason: str) -> None:
         self.ending = self.ending or reason
@@ -212,6 +221,12 @@ class Live:
 def _how(code: int) -> str:
     how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
     return f"the agent's sandbox {how}"
+
+
+def _is_larger(folder: Path, limit: int) -> bool:
+    with suppress(FileNotFoundError, GatepostError), open_root(folder) as root:
+        return root.size(limit) > limit
+    return False
 
 
 def _remove_sockets(home: Home, session_id: str) -> None:

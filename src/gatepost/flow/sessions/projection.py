@@ -36,6 +36,7 @@ def project(home: Home, session: Session, pairs: Sequence[tuple[Entry, Message]]
         )
         for each in known
     ]
+    _sweep(home, session, {str(row.id) for row in rows})
     try:
         inbound.project(path, rows, routing, targets)
     except Corrupt:
@@ -76,9 +77,9 @@ def _stage(home: Home, session: Session, row_id: int, attachments: list[dict[str
     return staged
 
 
-def clean(home: Home, session: Session, row_ids: Sequence[int]) -> None:
+def _sweep(home: Home, session: Session, open_rows: set[str]) -> None:
     """The files of rows that have ended."""
     with open_root(home.session(session.id)) as root:
-        for row_id in row_ids:
-            if root.exists(f"in/files/{row_id}"):
-                root.remove_tree(f"in/files/{row_id}")
+        for name in root.list("in/files"):
+            if name not in open_rows:
+                root.remove_tree(f"in/files/{name}")

@@ -237,4 +237,5 @@ def _copy_files(parts: Parts, session_id: str, key: str, names: list[str]) -> tu
             size = root.copy_out(f"out/files/{key}/{plain}", target / str(number), LARGEST_FILE)
             mime = mimetypes.guess_type(plain)[0] or "application/octet-stream"
             copied.append(File(name=plain, mime=mime, path=str(target / str(number)), size=size))
+        root.remove_tree(f"out/files/{key}")
     return tuple(copied)

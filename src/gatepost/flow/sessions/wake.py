@@ -18,6 +18,7 @@ from gatepost.store import groups, inbox, sessions
 from gatepost.store.port import Db
 
 LOOKED_AT = 30 * SECOND
+DISK_S = 5.0  # between two looks at how much of the disk the awake ones take
 
 _log = log.get("sessions")
 
@@ -31,6 +32,7 @@ class Sessions:
         self._wanted: set[str] = set()
         self._bell = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
+        self._stopping = False
         parts.bells.on_session(self.want)
         parts.bells.on_tools(self._tools_changed)
 
@@ -57,6 +59,7 @@ class Sessions:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 tasks.create_task(self._watch())
+                tasks.create_task(self._watch_disk())
                 tasks.create_task(self._look())
                 while True:
                     await self._bell.wait()
@@ -67,6 +70,7 @@ class Sessions:
 
     async def stop_all(self, reason: str) -> None:
         """The gateway goes down: sandboxes end now, their turns are continued by the next one."""
+        self._stopping = True  # what ends here is not woken again, which would use up its one continuation
         for live in self.awake:
             live.kill(reason, blameless=True)
         for _ in range(100):
@@ -87,6 +91,8 @@ class Sessions:
     # Waking.
 
     async def _admit(self) -> None:
+        if self._stopping:
+            return
         wanted, self._wanted = self._wanted, set()
         for session_id in wanted:
             session = await self.parts.store.read(sessions.get, session_id)
@@ -168,6 +174,12 @@ class Sessions:
         if due is None or due <= now:
             return longest
         return min(longest, (due - now) / SECOND + 0.001)
+
+    async def _watch_disk(self) -> None:
+        while True:
+            await asyncio.sleep(DISK_S)
+            for live in self.awake:
+                await live.check_disk()
 
     async def _watch(self) -> None:
         patience = self.parts.patience
