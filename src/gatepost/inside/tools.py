@@ -97,6 +97,10 @@ class Tools:
         text = "\n".join(part.text for part in called.content if part.text)
         return Answer(text, called.structured_content, called.is_error)
 
+    @property
+    def closed(self) -> bool:
+        return self._listening.done()
+
     async def close(self) -> None:
         self._listening.cancel()
         self._writer.close()

@@ -249,7 +249,7 @@ class Scripted:
             words["result"] = before.text
             return
         yield ToolUse(key, step.call, given)
-        if self._tools is None:
+        if self._tools is None or self._tools.closed:
             self._tools = await Tools.connect(self._place.router)
         answer = await self._tools.call(step.call, given, key)
         self._conversation.append(Called(turn=item.turn, seq=item.seq, step=number, text=answer.text))
