@@ -23,6 +23,9 @@ from gatepost.core import lock
 from gatepost.core.errors import Unavailable
 from gatepost.core.home import Home
 from gatepost.serve.control.client import Control
+from gatepost.store import turns
+from gatepost.store.look import look
+from gatepost.testing.provider import Script
 
 PATIENCE_S = 30.0  # generous: other tests run beside this one
 
@@ -200,13 +203,16 @@ def test_6_of_ten_simultaneous_starts_on_a_stale_lock_exactly_one_serves(home: H
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_7_a_signal_ends_it_in_order_with_nothing_left(
+def test_7_a_signal_ends_it_in_order_with_a_turn_running_and_leaves_nothing(
     home: Home, start: Callable[..., Up], number: signal.Signals
 ) -> None:
-    up = start()
+    home.prepare()
+    Script().otherwise().hang().write(home.group("home"))
+    up = start(env={"GATEPOST_SESSIONS_PROVIDER": "scripted"})
     up.ready()
-    asked = command(home, "chat", "-m", "hello", "--wait", "--json")
+    asked = command(home, "chat", "-m", "hello")
     assert asked.returncode == 0, asked.stderr
+    until(lambda: [turn.state for turn in look(home.store, turns.open_turns)] == ["begun"], "the turn to begin")
     below = up.children()
     assert below, "a sandbox should be awake"
 
@@ -216,9 +222,11 @@ def test_7_a_signal_ends_it_in_order_with_nothing_left(
     assert code == 0, said
     assert_nothing_left(home)
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), "the sandboxes to be gone")
+    assert [turn.state for turn in look(home.store, turns.open_turns)] == ["interrupted"]
+    assert json.loads(command(home, "ledger", "check", "--json").stdout)["unaccounted"] == 0
 
 
-def test_7_a_second_signal_ends_it_now(home: Home, start: Callable[..., Up]) -> None:
+def test_7_a_second_signal_ends_it_now_and_the_next_start_is_not_hindered(home: Home, start: Callable[..., Up]) -> None:
     up = start()
     up.ready()
 
@@ -227,7 +235,7 @@ def test_7_a_second_signal_ends_it_now(home: Home, start: Callable[..., Up]) -> 
     up.end()
 
     assert lock.holder(home) is None
-    assert not home.pid_file.exists()
+    start().ready()
 
 
 def test_8_a_file_in_the_place_of_a_socket_is_refused_and_stays(home: Home, start: Callable[..., Up]) -> None:

@@ -33,7 +33,7 @@ class Office:
     config: Config
     bells: Bells
     dispatch: object | None = None  # None: the daemon is down
-    stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, reason); None: nothing is awake
+    stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, by whom); None: nothing is awake
     extra: dict[str, Any] = field(default_factory=dict)
 
 

@@ -155,7 +155,7 @@ async def remove(office: Office, args: Named) -> dict[str, Any]:
     going = await office.store.read(sessions.live, folder)
     if office.stop_session is not None:
         for session in going:
-            await office.stop_session(session.id, "its group was removed")
+            await office.stop_session(session.id, "the operator")
     now = office.clock.now()
 
     def delete(db: Db) -> dict[str, Any]:

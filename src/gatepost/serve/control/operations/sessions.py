@@ -34,7 +34,7 @@ async def every(office: Office, args: Of) -> list[dict[str, Any]]:
 async def stop(office: Office, args: Named) -> dict[str, Any]:
     """End the running turn now; the session itself goes on with the next message."""
     session = await office.store.read(_live, args.id)
-    stopped = office.stop_session is not None and await office.stop_session(session.id, "stopped by the operator")
+    stopped = office.stop_session is not None and await office.stop_session(session.id, "the operator")
     return await write_down(office, "session.stop", {"id": args.id}, lambda db: {"id": args.id, "stopped": stopped})
 
 
@@ -43,7 +43,7 @@ async def close(office: Office, args: Named) -> dict[str, Any]:
     """The next message of the same conversation starts afresh."""
     session = await office.store.read(_live, args.id)
     if office.stop_session is not None:
-        await office.stop_session(session.id, "closed by the operator")
+        await office.stop_session(session.id, "the operator")
     now = office.clock.now()
 
     def end(db: Db) -> dict[str, Any]:
