@@ -26,7 +26,6 @@ function stateOf(line) {
     case "sending": return ["Sending…", ""];
     case "unsent": return ["", `Not sent: ${line.reason}`];
     case "accepted": case "queued": return ["Received", ""];
-    case "working": return ["Working…", ""];
     case "retry": return ["Trying again soon", ""];
     case "held": return ["Waiting for approval", ""];
     case "silent": return ["Read", ""];
@@ -76,12 +75,6 @@ function drawUnder(line, act) {
     for (const reaction of line.reactions) reactions.append(make("span", "", reaction));
     under.append(reactions);
   }
-  if (!line.mine && line.key && !line.deleted) {
-    const reply = make("button", "reply", "Reply");
-    reply.type = "button";
-    reply.addEventListener("click", () => act.answer(line));
-    under.append(reply);
-  }
   return under;
 }
 
@@ -98,6 +91,12 @@ export function drawMessage(line, answered, act) {
     const time = make("time", "", clock.format(line.at));
     time.dateTime = new Date(line.at).toISOString();
     who.append(time);
+    if (!line.mine && line.key && !line.deleted) {
+      const reply = make("button", "reply", "Reply");
+      reply.type = "button";
+      reply.addEventListener("click", () => act.answer(line));
+      who.append(reply);
+    }
     item.append(who);
   }
   if (answered) item.append(make("div", "quote", brief(answered.text || "a file")));
@@ -181,7 +180,7 @@ export function drawRooms(element, talk, current, choose) {
   const list = make("ul");
   for (const [room, name] of talk.rooms) {
     const item = entry(name, talk.at(room, ""), current.room === room && !current.thread);
-    const threads = talk.threadsOf(room);
+    const threads = talk.threadsOf(room).filter((one) => one === current || one.title || one.said.size);
     const open = current.room === room || threads.some((one) => one.unread);
     if (threads.length && open) {
       const inner = make("ul");
