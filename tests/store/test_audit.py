@@ -1,0 +1,52 @@
+"""Audit: a chain in which every later change shows, and whose details can be erased all the same."""
+
+import pytest
+
+from gatepost.store import audit
+from gatepost.store.audit import Record
+from gatepost.store.port import Db
+
+NOON = 1_800_000_000_000_000
+
+
+@pytest.fixture
+def chain(db: Db) -> Db:
+    for number in range(1, 6):
+        audit.append(db, Record(NOON + number, "acme", "send", "allowed", {"call": number, "to": "fäke:room/1"}))
+    return db
+
+
+def test_a_whole_chain_holds(chain: Db) -> None:
+    assert audit.verify(chain) == (5, None)
+
+
+def test_several_records_of_one_transaction_are_chained_in_order(db: Db) -> None:
+    audit.append(db, *(Record(NOON, "acme", action, "refused", {}) for action in ("a", "b", "c")))
+    assert audit.verify(db) == (3, None)
+    assert [row[3] for row in audit.latest(db, 10)] == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize("column", ["at", "actor", "action", "verdict", "details", "details_hash", "previous", "hash"])
+def test_a_flipped_byte_is_named_by_its_row(chain: Db, column: str) -> None:
+    value = "at + 1" if column == "at" else f"'~' || substr({column}, 2)"
+    chain.run(f"UPDATE audit SET {column} = {value} WHERE seq = 3")
+    assert audit.verify(chain)[1] == 3
+
+
+def test_a_row_that_was_taken_out_shows(chain: Db) -> None:
+    chain.run("DELETE FROM audit WHERE seq = 2")
+    assert audit.verify(chain)[1] == 3
+
+
+def test_erased_details_keep_the_chain(chain: Db) -> None:
+    assert audit.erase_details(chain, 3)
+    assert audit.verify(chain) == (5, None)
+    assert audit.latest(chain, 3)[-1][5] is None
+    audit.append(chain, Record(NOON + 9, "acme", "send", "allowed", {}))
+    assert audit.verify(chain) == (6, None)
+
+
+def test_the_calls_of_a_turn_are_found_by_their_details(db: Db) -> None:
+    audit.append(db, Record(NOON, "acme", "send", "allowed", {"turn": "t-1"}))
+    audit.append(db, Record(NOON + 1, "acme", "like", "refused", {"turn": "t-2"}))
+    assert audit.of_turn(db, "t-1", NOON) == [(NOON, "acme", "send", "allowed")]

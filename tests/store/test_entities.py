@@ -1,0 +1,80 @@
+"""Groups, rooms, routes, destinations and logins: what the database itself refuses."""
+
+import pytest
+
+from gatepost.store import destinations, groups, logins, rooms, routes, users
+from gatepost.store.port import Db
+
+
+def add_route(db: Db, seq: int, folder: str | None, target: str = "acme") -> int:
+    return routes.add(db, seq, "platform=fake", target, folder, "per-thread", False, (None, None), None, "test", 1)
+
+
+def test_a_group_is_added_once_and_changed_by_name(db: Db) -> None:
+    assert groups.add(db, "acme", "Acme", "demo", 1)
+    assert not groups.add(db, "acme", "Other", "", 2)
+    assert groups.change(db, "acme", {"name": "ACME", "open": 0, "window_chars": 100, "effort": "high"})
+    group = groups.get(db, "acme")
+    assert group is not None
+    assert (group.name, group.open, group.window_chars, group.options) == ("ACME", False, 100, {"effort": "high"})
+    assert groups.change(db, "acme", {"effort": None})
+    assert (groups.get(db, "acme") or group).options == {}
+    assert not groups.change(db, "nowhere", {"name": "x"})
+
+
+def test_what_belongs_to_a_group_goes_with_it(db: Db) -> None:
+    groups.add(db, "acme", "Acme", "", 1)
+    route = add_route(db, 1, "acme")
+    destinations.add_room(db, "acme", "ops", "fake", "fake:1", "", 1)
+    assert groups.remove(db, "acme") and not groups.remove(db, "acme")
+    assert routes.get(db, route) is None and destinations.of(db, "acme") == []
+
+
+def test_a_route_to_a_ghost_is_refused(db: Db) -> None:
+    with pytest.raises(Exception, match="FOREIGN KEY"):
+        add_route(db, 1, "ghost")
+
+
+def test_routes_stand_in_the_order_of_seq_then_id(db: Db) -> None:
+    groups.add(db, "acme", "Acme", "", 1)
+    late, first, second = add_route(db, 9, "acme"), add_route(db, 1, "acme"), add_route(db, 1, None, "drop")
+    assert [route.id for route in routes.in_order(db)] == [first, second, late]
+    assert routes.remove(db, first) and not routes.remove(db, first)
+
+
+def test_two_bots_see_one_chat_as_two_rooms(db: Db) -> None:
+    one = rooms.add(db, "bot-1", "fake:1", "Ops", False, "strict", 1)
+    two = rooms.add(db, "bot-2", "fake:1", "Ops", False, "public", 1)
+    assert one.id != two.id
+    assert rooms.add(db, "bot-1", "fake:1", "Renamed", False, "public", 2) == one
+    assert rooms.instances_of(db, "fake:1") == ["bot-1", "bot-2"]
+    assert rooms.set_policy(db, "bot-1", "fake:1", "public")
+
+
+def test_a_destinations_name_leads_to_one_place(db: Db) -> None:
+    groups.add(db, "acme", "Acme", "", 1)
+    destinations.add_room(db, "acme", "ops", "fake", "fake:1", "t", 1)
+    destinations.add_group(db, "acme", "ops", "acme/eng", 2)
+    (found,) = destinations.of(db, "acme")
+    assert (found.kind, found.address, found.thread, found.target_folder) == ("group", "", "", "acme/eng")
+
+
+def test_a_one_time_address_works_once_and_not_for_long(db: Db) -> None:
+    users.add(db, "web:user/owner", "Owner", 1)
+    token = logins.issue(db, "once", "web:user/owner", 100, 1)
+    late = logins.issue(db, "once", "web:user/owner", 100, 1)
+    assert logins.redeem(db, token, 50) == "web:user/owner"
+    assert logins.redeem(db, token, 50) is None
+    assert logins.redeem(db, late, 100) is None
+    assert logins.redeem(db, "made up", 50) is None
+
+
+def test_a_browsers_token_is_no_one_time_address_and_is_kept_as_a_hash_alone(db: Db) -> None:
+    users.add(db, "web:user/owner", "Owner", 1)
+    token = logins.issue(db, "browser", "web:user/owner", 100, 1)
+    assert logins.redeem(db, token, 50) is None
+    assert logins.browser(db, token, 50) == "web:user/owner"
+    assert logins.browser(db, token, 100) is None
+    assert token not in str(db.rows("SELECT * FROM logins"))
+    logins.sign_out(db, token)
+    assert logins.browser(db, token, 50) is None

@@ -1,0 +1,77 @@
+"""Inbox: numbers, states that end, and what a mailbox must hold."""
+
+import pytest
+
+from gatepost.core.clock import SECOND
+from gatepost.core.errors import NotFound
+from gatepost.store import inbox, messages, steps
+
+from .conftest import Desk
+
+
+def test_both_directions_are_numbered_in_one_row(desk: Desk) -> None:
+    first = desk.entry(desk.hear("a"))
+    second = desk.say("k", "b")
+    third = desk.entry(desk.hear("c"))
+    assert [first.seq, second.seq, third.seq] == [1, 2, 3]
+    texts = [(messages.by_seq(desk.db, desk.session.id, seq) or pytest.fail("no such seq")).text for seq in (1, 2, 3)]
+    assert texts == ["a", "b", "c"]
+
+
+def test_an_end_state_is_the_end(desk: Desk) -> None:
+    row = desk.hear()
+    inbox.move(desk.db, row, "answered", "", None, desk.now)
+    inbox.move(desk.db, row, "failed", "too late", None, desk.now)
+    assert desk.entry(row).state == "answered"
+    assert [step.step for step in steps.of(desk.db, desk.entry(row).message_id)] == ["queued", "answered"]
+
+
+def test_a_message_reaches_a_session_once(desk: Desk) -> None:
+    message_id = desk.accept("x")
+    inbox.enqueue(desk.db, message_id, desk.session.id, "acme", "member", desk.now)
+    with pytest.raises(Exception, match="UNIQUE constraint failed"):
+        inbox.enqueue(desk.db, message_id, desk.session.id, "acme", "member", desk.now)
+
+
+def test_a_session_that_is_gone_is_named(desk: Desk) -> None:
+    message_id = desk.accept("x")
+    with pytest.raises(NotFound, match="no session named 's-gone'"):
+        inbox.enqueue(desk.db, message_id, "s-gone", "acme", "member", desk.now)
+
+
+def test_a_mailbox_holds_what_is_open_and_the_newest_context(desk: Desk) -> None:
+    ended = desk.hear("ended")
+    inbox.move(desk.db, ended, "answered", "", None, desk.now)
+    seen = [
+        inbox.observe(desk.db, desk.accept(f"context {number}"), desk.session.id, "acme", "guest", desk.now)
+        for number in range(3)
+    ]
+    open_row = desk.hear("open")
+
+    held = [entry.id for entry, _ in inbox.to_project(desk.db, desk.session.id, 2)]
+    assert held == [*seen[1:], open_row]
+    assert [entry.id for entry, _ in inbox.to_project(desk.db, desk.session.id, 0)] == [open_row]
+
+
+def test_sessions_with_work_are_those_with_a_row_that_is_due(desk: Desk) -> None:
+    row = desk.hear()
+    assert inbox.sessions_with_work(desk.db, desk.now) == [(desk.session.id, "acme", desk.now)]
+    inbox.move(desk.db, row, "retry", "", desk.now + SECOND, desk.now)
+    assert inbox.sessions_with_work(desk.db, desk.now) == []
+    assert inbox.next_due(desk.db) == desk.now + SECOND
+    inbox.move(desk.db, row, "failed", "", None, desk.now)
+    assert inbox.next_due(desk.db) is None
+
+
+def test_looking_after_a_session_never_brings_a_moment_nearer(desk: Desk) -> None:
+    soon, late = desk.hear("soon"), desk.hear("late")
+    inbox.move(desk.db, late, "queued", "", desk.now + 100 * SECOND, desk.now)
+    inbox.looked_at(desk.db, desk.session.id, desk.now + 10 * SECOND)
+    assert [desk.entry(row).next_at for row in (soon, late)] == [desk.now + 10 * SECOND, desk.now + 100 * SECOND]
+
+
+def test_withdrawing_takes_what_waits_and_leaves_what_is_worked_on(desk: Desk) -> None:
+    desk.begun("worked on")
+    desk.hear("waiting")
+    assert inbox.cancel_waiting(desk.db, desk.session.id, "stopped", desk.now) == 1
+    assert desk.states() == ["working", "cancelled"]
