@@ -225,35 +225,72 @@ def test_giving_a_tree_away_stops_at_what_is_the_others_already(root: Root, tree
     assert (tree / "late").stat().st_uid == 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_what_root_writes_into_an_agents_folder_is_the_agents(root: Root, tree: Path) -> None:
+    os.chown(tree, 64123, 64123)
+    root.write_bytes("work.md", b"")
+    root.write_bytes("other.md", b"", uid=64124)
+
+    assert ((tree / "work.md").stat().st_uid, (tree / "other.md").stat().st_uid) == (64123, 64124)
+
+
 # The rule: nobody else touches these trees.
 
 EXEMPT = ("core/untrusted.py", "core/home.py", "flow/sessions/plan.py", "mailbox/", "sandboxes/")
-TAKERS = {"open_root", "Mount", "str"}  # what a path of these trees may be given to; `str` to show it to a person
+OPENERS = {"open", "Path", "copy", "copytree", "copyfile", "move", "rmtree", "FileIO"}
+HARMLESS = {"lstat", "fspath"}  # of os
 HOSTS_OWN = "in"  # sessions/<id>/in is mounted read-only: nothing in it is a sandbox's
 
 
 def misuses(source: str) -> list[int]:
-    """Lines where a path into groups/ or sessions/ is used for anything but to be opened as a root."""
+    """Lines where a path into groups/ or sessions/ is opened, asked or joined. It may be handed on, whole, to whoever
+    opens it as a root."""
     tree = ast.parse(source)
-    allowed: set[ast.AST] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _last_name(node.func) in TAKERS:
-            allowed.update([*node.args, *(keyword.value for keyword in node.keywords)])
-        elif isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant) and node.right.value == HOSTS_OWN:
-            allowed.add(node.left)
-    found = []
-    for node in ast.walk(tree):
-        called = isinstance(node, ast.Call) and _is_tree(node.func, {"group", "session"})
-        if (called or _is_tree(node, {"groups", "sessions"})) and node not in allowed:
-            found.append(getattr(node, "lineno", 0))
-    return found
+    touched = {each for node in ast.walk(tree) for each in _touched_by(node)}
+    found = {node.lineno for node in touched if _is_tree(node)}
+    for scope in _scopes(tree):
+        kept = {name for node in ast.walk(scope) for name in _kept_by(node)}
+        names = {node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id in kept}
+        found |= {node.lineno for node in names & touched}
+    return sorted(found)
+
+
+def _touched_by(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.Attribute):
+        return [node.value]
+    if isinstance(node, ast.BinOp):
+        hosts_own = isinstance(node.right, ast.Constant) and node.right.value == HOSTS_OWN
+        return [] if hosts_own else [node.left]
+    if isinstance(node, ast.Call):
+        name, of = _last_name(node.func), _last_name(getattr(node.func, "value", node))
+        if name in OPENERS or (of in ("os", "shutil") and name not in HARMLESS):
+            return [*node.args, *(keyword.value for keyword in node.keywords)]
+    return []
+
+
+def _kept_by(node: ast.AST) -> list[str]:
+    """Names that hold a path of these trees from here on."""
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _is_tree(node.value):
+        return [node.targets[0].id]
+    if isinstance(node, ast.For) and isinstance(node.target, ast.Name) and isinstance(node.iter, ast.Tuple):
+        return [node.target.id] if any(_is_tree(each) for each in node.iter.elts) else []
+    return []
+
+
+def _scopes(tree: ast.Module) -> list[ast.AST]:
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return list(functions) or [tree]
 
 
 def _last_name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-def _is_tree(node: ast.AST, names: set[str]) -> bool:
+def _is_tree(node: ast.AST) -> bool:
+    """`home.groups`, `home.sessions`, `home.group(…)`, `home.session(…)`, whatever leads to that home."""
+    names = {"groups", "sessions"}
+    if isinstance(node, ast.Call):
+        node, names = node.func, {"group", "session"}
     return isinstance(node, ast.Attribute) and node.attr in names and _last_name(node.value).strip("_") == "home"
 
 
@@ -277,6 +314,10 @@ def test_no_other_module_touches_the_trees_that_sandboxes_write() -> None:
         "shutil.rmtree(parts.home.session(session_id))",
         "for each in office.home.sessions.iterdir(): pass",
         "os.listdir(self._home.groups)",
+        "place = home.group(folder); place.exists()",
+        "place = home.group(folder); shutil.copy(place, x)",
+        "for place in (home.group(folder), home.session(id)): os.listdir(place)",
+        "open(str(home.group(folder) / 'work.md'))",
     ],
 )
 def test_the_rule_sees_an_offender(snippet: str) -> None:
@@ -290,6 +331,9 @@ def test_the_rule_sees_an_offender(snippet: str) -> None:
         "Mount(source=home.group(folder), target='/workspace/agent')",
         "project(home.session(id) / 'in' / 'inbound.db', rows)",
         "groups.group(folder)",
+        "place = home.group(folder); open_root(place)",
+        "for place in (home.group(folder), home.session(id)): measure(place, limit)",
+        "print(f'it is in {home.group(folder)}')",
     ],
 )
 def test_the_rule_lets_the_right_way_pass(snippet: str) -> None:

@@ -53,7 +53,8 @@ class Root:
             return b"".join(_bounded(fd, relative, limit))
 
     def write_bytes(self, relative: str, data: bytes, *, mode: int = 0o644, uid: int | None = None) -> None:
-        """Replace a regular file, or make it: whoever reads sees the old or the new, never a half."""
+        """Replace a regular file, or make it: whoever reads sees the old or the new, never a half. As root, it is
+        given to `uid`, or else to whom the folder belongs."""
         with self._parent(relative) as (folder, name):
             if _kind(folder, name) not in (None, stat.S_IFREG):
                 raise Invalid(relative, "is not a regular file")
@@ -62,8 +63,7 @@ class Root:
             try:
                 try:
                     _write_all(fd, data)
-                    if uid is not None:
-                        os.fchown(fd, uid, uid)
+                    _give_to_owner(fd, folder, uid)
                     os.fchmod(fd, mode)
                 finally:
                     os.close(fd)
@@ -260,6 +260,14 @@ def _write_all(fd: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]
+
+
+def _give_to_owner(fd: int, folder: int, uid: int | None) -> None:
+    if uid is not None:
+        os.fchown(fd, uid, uid)
+    elif os.geteuid() == 0:
+        around = os.fstat(folder)
+        os.fchown(fd, around.st_uid, around.st_gid)
 
 
 def _bring_to(fd: int, mode: int, uid: int | None, gid: int | None) -> None:

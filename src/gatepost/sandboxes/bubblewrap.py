@@ -30,6 +30,7 @@ WALLS = (
 )
 OLDEST = (0, 8)  # --disable-userns
 START_S = 10.0
+OUTER_S = 0.5  # what bwrap has to notice that its inner process was killed
 REMOVE_TRIES, REMOVE_S = 200, 0.005
 OUTER_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
@@ -43,6 +44,7 @@ class Bubblewrapped:
         self._child, self._cgroup = child, cgroup
         self._inner = _handle(inner_pid)
         self._cleaned = asyncio.Event()
+        self._killed = False
         child.then(self._clean)
 
     @property
@@ -53,19 +55,24 @@ class Bubblewrapped:
     async def wait(self) -> int:
         code = await self._child.wait()
         await self._cleaned.wait()
-        return code
+        return -signal.SIGKILL if self._killed and code == 128 + signal.SIGKILL else code
 
     def kill(self) -> None:
         if self._child.ended:
             return
-        if self._inner is not None:  # the first process of a pid namespace takes all others with it
+        self._killed = True
+        if self._inner is None:
+            self._child.kill()
+        else:  # the first process of a pid namespace takes all others with it; bwrap reaps it and ends
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._inner, signal.SIGKILL)
+            self._child.kill_after(OUTER_S)
         if self._cgroup is not None:
             self._cgroup.kill()
-        self._child.kill()
 
     def owns(self, pid: int) -> bool:
+        if self._child.ended:
+            return False
         try:
             return os.stat(f"/proc/{pid}/ns/pid").st_ino == self.pid_namespace
         except OSError:
@@ -101,6 +108,9 @@ class Bubblewrap:
     async def start(self, plan: Plan) -> Bubblewrapped:
         if self._bwrap is None:
             raise Unavailable("bubblewrap", _missing())
+        for mount in plan.mounts:
+            if not mount.source.exists():  # bwrap would say so after it has started
+                raise Unavailable("bubblewrap", f"{mount.source}, to be seen at {mount.target}, is missing")
         # A name of its own for each start: the last one's may still be on its way out.
         cgroup = cgroups.make(f"{plan.name}.{os.getpid()}.{next(_starts)}", plan.limits, self._bases)
         child: Child | None = None

@@ -54,6 +54,10 @@ class Child:
         with suppress(ProcessLookupError):
             self._process.kill()
 
+    def kill_after(self, seconds: float) -> None:
+        """If it does not end by itself."""
+        self._loop.call_later(seconds, lambda: None if self.ended else self.kill())
+
     def _watch(self) -> None:
         try:
             handle = os.pidfd_open(self._process.pid)

@@ -1,0 +1,231 @@
+"""What a session's sandbox is made of, and which kind it gets."""
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gatepost.core.errors import Invalid, SetupError, Unavailable
+from gatepost.core.home import Home
+from gatepost.core.registry import Registry
+from gatepost.core.settings import Config
+from gatepost.flow.sessions import plan
+from gatepost.sandboxes.bubblewrap import Bubblewrap, find_bwrap
+from gatepost.sandboxes.contract import Plan, Sandbox
+from gatepost.sandboxes.process import Process
+from gatepost.store.groups import Group
+
+SESSION = "s-000000000000000001"
+CONFIG = Config()
+needs_bwrap = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
+
+
+def group(folder: str = "acme", sandbox: str = "") -> Group:
+    return Group(folder, folder, "", "", sandbox, {}, False, None, None, 0)
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    made = Home(Path(tempfile.mkdtemp(prefix="plan-")))
+    made.prepare()
+    yield made
+    shutil.rmtree(made.path)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the gateway as root")
+def test_as_root_the_sandboxs_uid_owns_what_it_writes_and_only_reads_the_rest(home: Home) -> None:
+    plan.prepare_folders(home, CONFIG, group("acme/eng"), SESSION)
+    session, sockets = home.session(SESSION), home.sockets_of(SESSION)
+
+    for path in (session, session / "in", session / "in/files", sockets):
+        assert (path.stat().st_uid, path.stat().st_gid, mode(path)) == (0, 64123, 0o750)
+    for path in (session / "out", session / "out/files", session / "state", home.group("acme"), home.group("acme/eng")):
+        assert (path.stat().st_uid, mode(path)) == (64123, 0o700)
+    assert {mode(path) for path in (home.path, home.groups, home.sessions, home.run)} == {0o711}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the gateway as an ordinary user")
+def test_as_an_ordinary_user_nobody_else_sees_anything(home: Home) -> None:
+    plan.prepare_folders(home, CONFIG, group(), SESSION)
+
+    for path in (home.path, home.session(SESSION), home.session(SESSION) / "in", home.group("acme")):
+        assert mode(path) == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_folder_that_the_operator_filled_becomes_the_agents(home: Home) -> None:
+    (home.group("acme") / "skills").mkdir(parents=True)
+    (home.group("acme") / "skills/a.md").touch()
+
+    plan.prepare_folders(home, CONFIG, group(), SESSION)
+
+    assert (home.group("acme") / "skills/a.md").stat().st_uid == 64123
+
+
+def test_preparing_twice_changes_nothing(home: Home) -> None:
+    plan.prepare_folders(home, CONFIG, group(), SESSION)
+    (home.session(SESSION) / "out/outbound.db").touch()
+    plan.prepare_folders(home, CONFIG, group(), SESSION)
+
+    assert (home.session(SESSION) / "out/outbound.db").exists()
+
+
+def test_the_plan_shows_the_session_and_nothing_else_of_the_home(home: Home) -> None:
+    plan.prepare_folders(home, CONFIG, group("acme/eng"), SESSION)
+    made = plan.plan_for(home, CONFIG, group("acme/eng"), SESSION, provider="scripted")
+    writable = {mount.target for mount in made.mounts if mount.writable}
+    of_home = {mount.target: mount.source for mount in made.mounts if mount.source.is_relative_to(home.path)}
+
+    assert writable == {"/workspace/out", "/workspace/state", "/workspace/agent"}
+    assert of_home == {
+        "/workspace": home.session(SESSION),
+        "/workspace/in": home.session(SESSION) / "in",
+        "/workspace/out": home.session(SESSION) / "out",
+        "/workspace/state": home.session(SESSION) / "state",
+        "/workspace/agent": home.group("acme/eng"),
+        "/run/gatepost": home.sockets_of(SESSION),
+        "/opt/gatepost/plugins/providers": home.plugins / "providers",
+    }
+    assert all(mount.target.startswith(("/workspace", "/run/gatepost", "/opt/gatepost/")) for mount in made.mounts)
+    assert made.name.startswith(plan.name_prefix(home))
+    assert made.env["GATEPOST_PROVIDER"] == "scripted"
+    assert not any(str(home.path) in word for word in (*made.command, *made.env.values()))
+
+
+def test_a_group_folder_that_is_a_link_is_refused(home: Home) -> None:
+    plan.prepare_folders(home, CONFIG, group("acme"), SESSION)
+    (home.group("acme") / "eng").symlink_to("/etc")
+
+    with pytest.raises(Invalid):
+        plan.plan_for(home, CONFIG, group("acme/eng"), SESSION, provider="scripted")
+    with pytest.raises(Invalid):
+        plan.prepare_folders(home, CONFIG, group("acme/eng"), SESSION)
+
+
+@needs_bwrap
+async def test_a_group_folder_that_is_exchanged_while_the_sandbox_starts_is_noticed_inside(home: Home) -> None:
+    plan.prepare_folders(home, CONFIG, group("acme/eng"), SESSION)
+    made = plan.plan_for(home, CONFIG, group("acme/eng"), SESSION, provider="scripted", command=("touch", "ran"))
+    (home.group("acme") / "eng").rename(home.group("acme") / "away")
+    (home.path / "victim").mkdir(mode=0o777)
+    (home.path / "victim").chmod(0o777)
+    (home.group("acme") / "eng").symlink_to(home.path / "victim")
+
+    started = await Bubblewrap(CONFIG).start(made)
+
+    assert await started.wait() == 1
+    assert "was exchanged" in started.last_words
+    assert list((home.path / "victim").iterdir()) == []
+
+
+@needs_bwrap
+@pytest.mark.parametrize("kind", [Bubblewrap, Process])
+async def test_the_runner_can_import_what_it_needs(home: Home, kind: type[Bubblewrap] | type[Process]) -> None:
+    plan.prepare_folders(home, CONFIG, group(), SESSION)
+    made = plan.plan_for(home, CONFIG, group(), SESSION, provider="demo")
+    boot = plan.BOOT.replace("main()\n", "import asyncio, apsw, msgspec, gatepost.mailbox.wire\nprint(apsw.__file__)\n")
+    words = tuple(boot if word == plan.BOOT else word for word in made.command)
+
+    started = await kind(CONFIG).start(replace(made, command=words))
+
+    assert await started.wait() == 0, started.last_words
+    assert started.last_words.startswith("/opt/gatepost/lib" if kind is Bubblewrap else "/")
+
+
+@needs_bwrap
+async def test_without_a_socket_the_runner_says_so_and_ends(home: Home) -> None:
+    plan.prepare_folders(home, CONFIG, group(), SESSION)
+
+    started = await Bubblewrap(CONFIG).start(plan.plan_for(home, CONFIG, group(), SESSION, provider="demo"))
+
+    assert await started.wait() == 1
+    assert "cannot reach the gateway" in started.last_words
+    assert "cannot reach the gateway" in (home.logs / f"{SESSION}.log").read_text()
+
+
+async def test_a_command_that_is_not_there_exits_as_a_shell_would(home: Home) -> None:
+    plan.prepare_folders(home, CONFIG, group(), SESSION)
+    made = plan.plan_for(home, CONFIG, group(), SESSION, provider="demo", command=("nosuch",))
+
+    started = await Process(CONFIG).start(made)
+
+    assert await started.wait() == 127
+    assert started.last_words == "nosuch: No such file or directory"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the gateway as root")
+def test_the_hosts_root_is_no_choice_for_agents() -> None:
+    with pytest.raises(SetupError, match=r"sandbox\.uid"):
+        plan.sandbox_uid(Config({"sandbox.uid": 0}))
+
+
+class Walled:
+    isolated = True
+    why: str | None = None
+
+    def __init__(self, config: Config) -> None:
+        pass
+
+    def trouble(self) -> str | None:
+        return self.why
+
+    async def start(self, plan: Plan) -> Sandbox:
+        raise NotImplementedError
+
+    def sweep(self, prefix: str) -> int:
+        return 0
+
+
+class Broken(Walled):
+    why = "it is out of order; buy another"
+
+
+def kinds(**given: type) -> Registry[plan.Make]:
+    registry: Registry[plan.Make] = Registry("sandbox")
+    for name, cls in given.items():
+        registry.add(name, cls, origin="test")
+    return registry
+
+
+def test_bubblewrap_comes_first_where_it_works() -> None:
+    registry = kinds(alpha=Walled, bubblewrap=Walled, process=Process)
+
+    assert plan.choose_sandbox(Config(), group(), "claude", registry)[0] == "bubblewrap"
+    assert plan.describe_sandbox(Config(), registry) == ("bubblewrap", "")
+
+
+def test_another_isolated_kind_is_taken_where_it_does_not() -> None:
+    registry = kinds(bubblewrap=Broken, podman=Walled, process=Process)
+
+    assert plan.choose_sandbox(Config(), group(), "claude", registry)[0] == "podman"
+
+
+def test_without_walls_only_the_demo_runs_until_the_operator_chooses() -> None:
+    registry = kinds(bubblewrap=Broken, process=Process)
+
+    with pytest.raises(Unavailable, match=r"out of order; buy another.*sandbox\.kind"):
+        plan.choose_sandbox(Config(), group(), "claude", registry)
+    assert plan.choose_sandbox(Config(), group(), "demo", registry)[0] == "process"
+    assert plan.describe_sandbox(Config(), registry)[0] == "none"
+
+    chosen = Config({"sandbox.kind": "process"})
+    assert plan.choose_sandbox(chosen, group(), "claude", registry)[0] == "process"
+    assert "no isolation" in plan.describe_sandbox(chosen, registry)[1]
+
+
+def test_a_group_may_have_a_kind_of_its_own_and_a_broken_choice_is_not_replaced() -> None:
+    registry = kinds(bubblewrap=Walled, podman=Broken, process=Process)
+
+    assert plan.choose_sandbox(Config(), group(sandbox="process"), "claude", registry)[0] == "process"
+    for provider in ("claude", "demo"):
+        with pytest.raises(Unavailable, match="podman"):
+            plan.choose_sandbox(Config(), group(sandbox="podman"), provider, registry)

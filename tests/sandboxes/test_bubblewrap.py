@@ -1,0 +1,207 @@
+"""bubblewrap: started, owned, limited, ended; and what it says where it does not work. The walls: tests/flows."""
+
+import asyncio
+import os
+import select
+import subprocess
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gatepost.core.errors import Unavailable
+from gatepost.core.settings import Config
+from gatepost.flow.sessions.plan import sandbox_uid
+from gatepost.sandboxes import bubblewrap, cgroups
+from gatepost.sandboxes.bubblewrap import Bubblewrap, Bubblewrapped, explain, find_trouble, read_version
+from gatepost.sandboxes.contract import Limits, Mount, Plan
+
+needs_bwrap = pytest.mark.skipif(
+    bubblewrap.find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap"
+)
+CONFIG = Config()
+
+
+def plan(script: str, *mounts: Mount, limits: Limits = Limits()) -> Plan:  # noqa: B008  frozen
+    return Plan(
+        name=f"gatepost-test-{uuid.uuid4().hex}",
+        mounts=mounts,
+        command=("/bin/sh", "-c", script),
+        env={"PATH": "/usr/bin"},
+        cwd="/",
+        limits=limits,
+        uid=sandbox_uid(CONFIG),
+    )
+
+
+async def start(script: str, *mounts: Mount, limits: Limits = Limits()) -> Bubblewrapped:  # noqa: B008  frozen
+    return await Bubblewrap(CONFIG).start(plan(script, *mounts, limits=limits))
+
+
+def shared(tmp_path: Path) -> Mount:
+    """A folder of the sandbox's own, wherever the test runs."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    uid = sandbox_uid(CONFIG)
+    if uid is not None:
+        os.chown(folder, uid, uid)
+    return Mount(source=folder, target="/shared", writable=True)
+
+
+@needs_bwrap
+def test_it_has_no_trouble_here() -> None:
+    assert Bubblewrap(CONFIG).trouble() is None
+
+
+@needs_bwrap
+async def test_its_exit_code_and_last_words_come_back() -> None:
+    started = await start("echo gone wrong >&2; exit 7")
+
+    assert await started.wait() == 7
+    assert started.last_words == "gone wrong"
+
+
+@needs_bwrap
+async def test_it_owns_what_runs_inside_and_nothing_else(tmp_path: Path) -> None:
+    mount = shared(tmp_path)
+    os.mkfifo(mount.source / "ready")
+    os.chmod(mount.source / "ready", 0o666)
+    started = await start("sleep 60 & echo up > /shared/ready; wait", mount)
+    await asyncio.to_thread((mount.source / "ready").read_text)
+    inside = children_of(started.inner_pid)
+
+    assert started.pid_namespace == os.stat(f"/proc/{started.inner_pid}/ns/pid").st_ino
+    assert inside
+    assert all(started.owns(pid) for pid in (started.inner_pid, *inside))
+    assert not started.owns(os.getpid())
+    assert not started.owns(started.pid)
+    started.kill()
+    await started.wait()
+    assert not started.owns(started.inner_pid)
+
+
+@needs_bwrap
+async def test_killing_it_ends_everything_inside_at_once(tmp_path: Path) -> None:
+    mount = shared(tmp_path)
+    os.mkfifo(mount.source / "ready")
+    os.chmod(mount.source / "ready", 0o666)
+    started = await start("trap '' TERM INT HUP; setsid sleep 60 & echo up > /shared/ready; wait", mount)
+    await asyncio.to_thread((mount.source / "ready").read_text)
+    handles = [os.pidfd_open(pid) for pid in children_of(started.inner_pid)]
+
+    started.kill()
+    started.kill()
+
+    assert await asyncio.wait_for(started.wait(), 5) == -9
+    for handle in handles:
+        assert select.select([handle], [], [], 5)[0]
+        os.close(handle)
+    started.kill()
+
+
+@needs_bwrap
+async def test_it_can_be_ended_before_it_has_begun() -> None:
+    started = await start("sleep 60")
+    started.kill()
+
+    assert await asyncio.wait_for(started.wait(), 5) != 0
+
+
+@needs_bwrap
+async def test_many_start_together() -> None:
+    started = await asyncio.gather(*(start("exit 5") for _ in range(10)))
+
+    assert await asyncio.gather(*(each.wait() for each in started)) == [5] * 10
+    assert len({each.pid_namespace for each in started}) > 1
+
+
+@needs_bwrap
+async def test_a_mount_that_is_not_there_is_named() -> None:
+    with pytest.raises(Unavailable, match="/usr/missing"):
+        await start("true", Mount(source=Path("/usr/missing"), target="/missing"))
+
+
+async def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho bwrap: out of luck >&2; exit 1\n")
+    broken.chmod(0o755)
+    tmp_path.chmod(0o755)
+    kind, given = Bubblewrap(CONFIG), replace(plan("true"), uid=None)
+    kind._bwrap = str(broken)
+
+    with pytest.raises(Unavailable, match="out of luck"):
+        await kind.start(given)
+    assert kind.sweep(given.name) == 0
+
+
+@needs_bwrap
+async def test_memory_is_limited() -> None:
+    eat = "head -c 300000000 /dev/zero | tail -c 300000000 | wc -c; exit 0"
+    started = await start(f'[ "$({eat})" = 300000000 ] && exit 9; exit 0', limits=Limits(memory_mb=64))
+
+    assert await started.wait() != 9
+
+
+@needs_bwrap
+async def test_processes_are_limited_where_there_is_no_cgroup() -> None:
+    """By rlimit, counted inside: what the same uid runs elsewhere takes nothing away."""
+    kind = Bubblewrap(CONFIG)
+    kind._bases = cgroups.Bases({}, None)
+    crowd = [await kind.start(plan("sleep 60 & sleep 60 & sleep 60 & wait")) for _ in range(4)]
+    script = "i=0; while [ $i -lt 9 ]; do sleep 60 & i=$((i+1)); done; exit 0"
+    small = await kind.start(plan(script, limits=Limits(processes=8)))
+    enough = await kind.start(plan(script, limits=Limits(processes=14)))
+
+    assert await small.wait() != 0
+    assert await enough.wait() == 0
+    for each in crowd:
+        each.kill()
+        await each.wait()
+
+
+@needs_bwrap
+async def test_a_sweep_ends_what_an_earlier_daemon_left() -> None:
+    kind = Bubblewrap(CONFIG)
+    left = plan("sleep 60")
+    started = await kind.start(left)
+
+    swept = kind.sweep(left.name)
+    if swept == 0:
+        started.kill()
+
+    assert await asyncio.wait_for(started.wait(), 5) != 0
+    assert kind.sweep(left.name) == 0
+
+
+def test_without_bwrap_it_says_how_to_install_it() -> None:
+    assert "apt install bubblewrap" in (find_trouble(None, None) or "")
+
+
+def test_an_old_bwrap_is_named_with_its_version(tmp_path: Path) -> None:
+    old = tmp_path / "bwrap"
+    old.write_text("#!/bin/sh\necho bubblewrap 0.6.2\n")
+    old.chmod(0o755)
+
+    assert "0.6.2 is too old" in (find_trouble(str(old), None) or "")
+
+
+def test_refused_user_namespaces_are_explained() -> None:
+    words = (
+        "bwrap: No permissions to create new namespace, likely because the kernel does not allow non-privileged users"
+    )
+
+    assert "kernel.unprivileged_userns_clone" in explain(words)
+    assert "container" in explain("bwrap: setting up uid map: Permission denied")
+    assert explain("bwrap: out of luck") == "a trial start failed: bwrap: out of luck"
+
+
+def test_versions_are_compared_as_numbers() -> None:
+    assert read_version("bubblewrap 0.11.0\n") > (0, 8)
+    assert read_version("") < (0, 8)
+
+
+def children_of(pid: int) -> list[int]:
+    ran = subprocess.run(["ps", "--ppid", str(pid), "-o", "pid="], capture_output=True, text=True, check=False)
+    direct = [int(word) for word in ran.stdout.split()]
+    return direct + [below for child in direct for below in children_of(child)]

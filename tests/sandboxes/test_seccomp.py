@@ -1,0 +1,92 @@
+"""The filter, run by a small interpreter of its own: so each machine's is tested on every machine."""
+
+import errno
+import struct
+
+import pytest
+
+from gatepost.sandboxes.seccomp import MACHINES, TIOCSTI, Machine, make_filter, supported
+
+ALLOW, ERRNO, KILL = 0x7FFF0000, 0x00050000, 0x80000000
+
+
+def run(program: bytes, arch: int, number: int, *args: int) -> int:
+    data = struct.pack("<iIQ6Q", number, arch, 0, *(args + (0,) * (6 - len(args))))
+    steps = list(struct.iter_unpack("<HBBI", program))
+    at, loaded = 0, 0
+    while True:
+        code, then, otherwise, value = steps[at]
+        at += 1
+        if code == 0x20:
+            (loaded,) = struct.unpack_from("<I", data, value)
+        elif code == 0x06:
+            return int(value)
+        else:
+            holds = {0x15: loaded == value, 0x35: loaded >= value, 0x45: bool(loaded & value)}[code]
+            at += then if holds else otherwise
+
+
+@pytest.fixture(params=["x86_64", "aarch64"])
+def machine(request: pytest.FixtureRequest) -> tuple[bytes, Machine]:
+    return make_filter(request.param), MACHINES[request.param]
+
+
+def test_an_ordinary_call_passes(machine: tuple[bytes, Machine]) -> None:
+    program, here = machine
+    for number in (0, 1, 60, 93, 257, 434):
+        if number not in here.refused.values():
+            assert run(program, here.audit_arch, number) == ALLOW
+
+
+def test_another_machines_calls_end_the_process(machine: tuple[bytes, Machine]) -> None:
+    program, _ = machine
+    assert run(program, 0x40000003, 1) == KILL
+
+
+def test_every_refused_call_gets_eperm(machine: tuple[bytes, Machine]) -> None:
+    program, here = machine
+    for name in ("keyctl", "bpf", "io_uring_setup", "userfaultfd", "perf_event_open", "mount", "setns"):
+        assert name in here.refused
+    for number in here.refused.values():
+        assert run(program, here.audit_arch, number) == ERRNO | errno.EPERM
+
+
+def test_clone3_is_unknown_so_that_libc_takes_clone(machine: tuple[bytes, Machine]) -> None:
+    program, here = machine
+    assert run(program, here.audit_arch, here.clone3) == ERRNO | errno.ENOSYS
+
+
+@pytest.mark.parametrize("flag", [0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000])
+def test_no_call_makes_a_namespace(machine: tuple[bytes, Machine], flag: int) -> None:
+    program, here = machine
+    for number in (here.clone, here.unshare):
+        assert run(program, here.audit_arch, number, flag | 17) == ERRNO | errno.EPERM
+        assert run(program, here.audit_arch, number, 0x00010F00) == ALLOW  # a thread
+
+
+def test_only_three_families_have_sockets(machine: tuple[bytes, Machine]) -> None:
+    program, here = machine
+    passed = [family for family in range(64) if run(program, here.audit_arch, here.socket, family) == ALLOW]
+    pairs = [family for family in range(64) if run(program, here.audit_arch, here.socketpair, family) == ALLOW]
+    assert (passed, pairs) == ([1, 2, 10], [1])
+
+
+def test_the_upper_half_of_an_argument_hides_nothing(machine: tuple[bytes, Machine]) -> None:
+    program, here = machine
+    assert run(program, here.audit_arch, here.socket, (1 << 32) | 16) == ERRNO | errno.EAFNOSUPPORT
+    assert run(program, here.audit_arch, here.ioctl, 0, (1 << 32) | TIOCSTI) == ERRNO | errno.EPERM
+
+
+def test_a_terminal_takes_no_words_from_inside(machine: tuple[bytes, Machine]) -> None:
+    program, here = machine
+    assert run(program, here.audit_arch, here.ioctl, 0, TIOCSTI) == ERRNO | errno.EPERM
+    assert run(program, here.audit_arch, here.ioctl, 0, 0x5401) == ALLOW
+
+
+def test_the_second_numbering_of_x86_is_closed() -> None:
+    program = make_filter("x86_64")
+    assert run(program, MACHINES["x86_64"].audit_arch, 0x40000000 + 41, 16) == ERRNO | errno.EPERM
+
+
+def test_a_machine_without_a_filter_is_named_as_such() -> None:
+    assert not supported("riscv64")
