@@ -1,0 +1,221 @@
+CREATE TABLE audit (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL,
+        actor TEXT NOT NULL,
+        action TEXT NOT NULL,
+        verdict TEXT NOT NULL,
+        details TEXT,                           -- JSON; NULL once erased, the chain holds all the same
+        details_hash TEXT NOT NULL,
+        previous TEXT NOT NULL,
+        hash TEXT NOT NULL
+    ) STRICT;
+CREATE TABLE conversations (
+        session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        provider TEXT NOT NULL,
+        conversation TEXT NOT NULL,
+        updated_at INTEGER NOT NULL,
+        PRIMARY KEY (session_id, provider)
+    ) STRICT;
+CREATE TABLE destinations (
+        folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        kind TEXT NOT NULL,                     -- room | group
+        instance TEXT NOT NULL DEFAULT '',
+        address TEXT NOT NULL DEFAULT '',
+        thread TEXT NOT NULL DEFAULT '',
+        target_folder TEXT NOT NULL DEFAULT '',
+        created_at INTEGER NOT NULL,
+        PRIMARY KEY (folder, name)
+    ) STRICT;
+CREATE TABLE group_members (
+        user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+        folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+        added_by TEXT NOT NULL,
+        added_at INTEGER NOT NULL,
+        PRIMARY KEY (user_id, folder)
+    ) STRICT;
+CREATE TABLE groups (
+        folder TEXT PRIMARY KEY,
+        name TEXT NOT NULL,
+        provider TEXT NOT NULL DEFAULT '',      -- '' means: the default of the gateway
+        model TEXT NOT NULL DEFAULT '',
+        sandbox TEXT NOT NULL DEFAULT '',
+        options TEXT NOT NULL DEFAULT '{}',   -- JSON: what the provider or sandbox alone understands
+        open INTEGER NOT NULL DEFAULT 1,
+        window_messages INTEGER,                    -- NULL: the gateway's default
+        window_chars INTEGER,
+        created_at INTEGER NOT NULL
+    ) STRICT;
+CREATE TABLE inbox (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
+        session_id TEXT REFERENCES sessions (id) ON DELETE SET NULL,  -- NULL: it reached none, or its group is gone
+        folder TEXT NOT NULL DEFAULT '',
+        seq INTEGER NOT NULL DEFAULT 0,
+        mode TEXT NOT NULL DEFAULT 'trigger',   -- trigger | observe
+        rights TEXT NOT NULL DEFAULT 'guest',   -- owner | admin | member | guest
+        turn_id TEXT REFERENCES turns (id) ON DELETE SET NULL,
+        given INTEGER NOT NULL DEFAULT 0,           -- 1: the provider has it
+        state TEXT NOT NULL,
+        reason TEXT NOT NULL DEFAULT '',
+        tries INTEGER NOT NULL DEFAULT 0,
+        next_at INTEGER,                            -- NULL only in an end state
+        owner TEXT NOT NULL DEFAULT '',
+        lease_until INTEGER NOT NULL DEFAULT 0,
+        epoch INTEGER NOT NULL DEFAULT 0,
+        created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL
+    ) STRICT;
+CREATE TABLE logins (
+        hash TEXT PRIMARY KEY,                  -- of a one-time token or of a browser's session
+        kind TEXT NOT NULL,                     -- once | browser
+        user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+        expires_at INTEGER NOT NULL,
+        created_at INTEGER NOT NULL
+    ) STRICT;
+CREATE TABLE messages (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        instance TEXT NOT NULL,
+        address TEXT NOT NULL,
+        thread TEXT NOT NULL DEFAULT '',
+        direction TEXT NOT NULL,                -- in | out
+        platform_id TEXT,                       -- of an outgoing one: learnt once, when it is sent
+        event TEXT NOT NULL DEFAULT 'message',
+        kind TEXT NOT NULL,
+        verb TEXT NOT NULL DEFAULT 'message',
+        sender TEXT NOT NULL,
+        sender_name TEXT NOT NULL DEFAULT '',
+        text TEXT NOT NULL,
+        content TEXT NOT NULL DEFAULT '{}',   -- JSON
+        reply_to TEXT NOT NULL DEFAULT '',
+        folder TEXT NOT NULL DEFAULT '',        -- whose agent wrote it, for an outgoing one
+        at INTEGER NOT NULL,                        -- when the platform says that it happened
+        accepted_at INTEGER NOT NULL
+    ) STRICT;
+CREATE TABLE outbox (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        key TEXT NOT NULL UNIQUE,               -- one effect: results by turn, attempt, part; tools by call
+        message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
+        session_id TEXT REFERENCES sessions (id) ON DELETE SET NULL,
+        seq INTEGER NOT NULL DEFAULT 0,
+        turn_id TEXT REFERENCES turns (id) ON DELETE SET NULL,
+        attempt INTEGER NOT NULL DEFAULT 1,
+        origin TEXT NOT NULL,                   -- result | tool | notice | status
+        op TEXT NOT NULL,
+        instance TEXT NOT NULL,
+        address TEXT NOT NULL,
+        thread TEXT NOT NULL DEFAULT '',
+        target_id INTEGER REFERENCES messages (id), -- the message edited, reacted to, replied to
+        payload TEXT NOT NULL,                  -- JSON: text, reaction, files
+        state TEXT NOT NULL,
+        reason TEXT NOT NULL DEFAULT '',
+        tries INTEGER NOT NULL DEFAULT 0,
+        next_at INTEGER,
+        owner TEXT NOT NULL DEFAULT '',
+        lease_until INTEGER NOT NULL DEFAULT 0,
+        epoch INTEGER NOT NULL DEFAULT 0,
+        created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL
+    ) STRICT;
+CREATE TABLE rooms (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        instance TEXT NOT NULL,
+        address TEXT NOT NULL,
+        name TEXT NOT NULL DEFAULT '',
+        direct INTEGER NOT NULL DEFAULT 0,
+        policy TEXT NOT NULL DEFAULT 'strict',  -- strict | request_approval | public
+        created_at INTEGER NOT NULL,
+        UNIQUE (instance, address)
+    ) STRICT;
+CREATE TABLE routes (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        seq INTEGER NOT NULL,
+        match TEXT NOT NULL,
+        target TEXT NOT NULL,
+        folder TEXT REFERENCES groups (folder) ON DELETE CASCADE,  -- NULL: drop, builtin, or a {sender} template
+        mode TEXT NOT NULL DEFAULT 'per-thread',                   -- session mode
+        also INTEGER NOT NULL DEFAULT 0,
+        window_messages INTEGER,
+        window_chars INTEGER,
+        ttl_s INTEGER,                                                 -- engagement; NULL: the default
+        created_by TEXT NOT NULL,
+        created_at INTEGER NOT NULL
+    ) STRICT;
+CREATE TABLE schema_version (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT;
+CREATE TABLE sessions (
+        id TEXT PRIMARY KEY,
+        key TEXT NOT NULL,                      -- computed from the session mode
+        folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+        mode TEXT NOT NULL,
+        instance TEXT NOT NULL,
+        address TEXT NOT NULL,
+        thread TEXT NOT NULL,
+        provider TEXT NOT NULL DEFAULT '',      -- '' means: the group's
+        title TEXT NOT NULL DEFAULT '',
+        state TEXT NOT NULL DEFAULT 'idle',     -- initializing | idle | running | error | interrupted | closed
+        next_seq INTEGER NOT NULL DEFAULT 1,
+        owner TEXT NOT NULL DEFAULT '',
+        lease_until INTEGER NOT NULL DEFAULT 0,
+        epoch INTEGER NOT NULL DEFAULT 0,
+        created_at INTEGER NOT NULL,
+        active_at INTEGER NOT NULL,
+        closed_at INTEGER
+    ) STRICT;
+CREATE TABLE steps (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
+        row_id INTEGER,                             -- the inbox or outbox row that moved
+        at INTEGER NOT NULL,
+        step TEXT NOT NULL,
+        detail TEXT NOT NULL DEFAULT ''
+    ) STRICT;
+CREATE TABLE turns (
+        id TEXT PRIMARY KEY,
+        session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        folder TEXT NOT NULL,
+        provider TEXT NOT NULL,
+        instance TEXT NOT NULL,                 -- where its results go: kept on the host
+        address TEXT NOT NULL,
+        thread TEXT NOT NULL,
+        rights TEXT NOT NULL,
+        attempt INTEGER NOT NULL DEFAULT 1,
+        state TEXT NOT NULL,                    -- claimed | begun | interrupted | done | failed
+        conversation TEXT NOT NULL DEFAULT '',  -- set once the provider has named it in this turn
+        error TEXT NOT NULL DEFAULT '',
+        usage TEXT NOT NULL DEFAULT '{}',
+        next_at INTEGER NOT NULL,
+        owner TEXT NOT NULL,
+        lease_until INTEGER NOT NULL,
+        epoch INTEGER NOT NULL DEFAULT 1,
+        started_at INTEGER NOT NULL,
+        begun_at INTEGER,
+        ended_at INTEGER
+    ) STRICT;
+CREATE TABLE user_roles (
+        user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+        role TEXT NOT NULL,                     -- owner | admin
+        folder TEXT NOT NULL DEFAULT '',        -- '' means everywhere; never NULL, so a role cannot be given twice
+        granted_by TEXT NOT NULL,
+        granted_at INTEGER NOT NULL,
+        PRIMARY KEY (user_id, role, folder)
+    ) STRICT;
+CREATE TABLE users (
+        id TEXT PRIMARY KEY,                    -- the sender's address, telegram:user/9
+        name TEXT NOT NULL DEFAULT '',
+        created_at INTEGER NOT NULL
+    ) STRICT;
+CREATE INDEX inbox_open ON inbox (next_at) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
+CREATE INDEX inbox_open_session ON inbox (session_id, seq) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
+CREATE UNIQUE INDEX inbox_seq ON inbox (session_id, seq) WHERE session_id IS NOT NULL;
+CREATE UNIQUE INDEX inbox_target ON inbox (message_id, session_id);
+CREATE INDEX inbox_turn ON inbox (turn_id) WHERE turn_id IS NOT NULL;
+CREATE UNIQUE INDEX messages_identity ON messages (instance, address, direction, platform_id, event);
+CREATE INDEX messages_room ON messages (instance, address, id);
+CREATE INDEX outbox_message ON outbox (message_id);
+CREATE INDEX outbox_open ON outbox (instance, address, id) WHERE state IN ('pending', 'sending');
+CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
+CREATE INDEX routes_order ON routes (seq, id);
+CREATE INDEX sessions_folder ON sessions (folder, active_at);
+CREATE UNIQUE INDEX sessions_live_key ON sessions (key) WHERE closed_at IS NULL;
+CREATE INDEX steps_message ON steps (message_id, id);
+CREATE UNIQUE INDEX turns_open ON turns (session_id) WHERE ended_at IS NULL;

@@ -1,0 +1,137 @@
+"""From a fresh clone to an environment: the locks are whole and name no place, and an old Python hears one line."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCKS = ("requirements.lock", "requirements-test.lock")
+PIN = re.compile(r"^([a-z0-9][a-z0-9.-]*)==(\S+)", re.MULTILINE)
+
+
+def pins(*names: str) -> dict[str, str]:
+    return {found[1]: found[2] for name in names for found in PIN.finditer((ROOT / name).read_text())}
+
+
+@pytest.fixture
+def bootstrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    monkeypatch.setenv("GATEPOST_VENV", str(tmp_path / "venv"))
+    spec = importlib.util.spec_from_file_location("bootstrap", ROOT / "scripts" / "bootstrap.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_holds_versions_and_hashes_and_no_address(name: str) -> None:
+    allowed = re.compile(r'#.*|[a-z0-9.-]+==\S+( ; [\w" !=<>.]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?')
+    lines = (ROOT / name).read_text().splitlines()
+    assert [line for line in lines if not allowed.fullmatch(line)] == []
+
+
+def test_no_package_is_locked_twice() -> None:
+    assert set(pins(LOCKS[0])) & set(pins(LOCKS[1])) == set()
+
+
+@pytest.mark.parametrize("system", ["linux", "darwin"])
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+def test_the_locks_hold_all_that_a_supported_machine_needs(python: str, system: str) -> None:
+    """Resolved on one machine; what another needs besides would be missing there."""
+    locked = pins(*LOCKS)
+    place = {**default_environment(), "python_version": python, "python_full_version": f"{python}.0"}
+    place |= {"sys_platform": system, "platform_system": system.capitalize(), "os_name": "posix"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    open_ends = [*project["dependencies"], *project["optional-dependencies"]["test"], "hatchling"]
+    seen: set[tuple[str, str]] = set()
+    missing = set()
+    while open_ends:
+        wanted = Requirement(open_ends.pop())
+        if wanted.marker is not None and not wanted.marker.evaluate({**place, "extra": ""}):
+            continue
+        name = canonicalize_name(wanted.name)
+        if name not in locked or not wanted.specifier.contains(locked[name], prereleases=True):
+            missing.add(str(wanted))
+            continue
+        for extra in ("", *wanted.extras):
+            if (name, extra) not in seen:
+                seen.add((name, extra))
+                open_ends += _needed_by(name, extra, place)
+    assert missing == set()
+
+
+def _needed_by(name: str, extra: str, place: dict[str, str]) -> list[str]:
+    try:
+        declared = metadata.requires(name) or []
+    except metadata.PackageNotFoundError:  # of another platform
+        return []
+    found = [Requirement(each) for each in declared]
+    kept = [each for each in found if each.marker is None or each.marker.evaluate({**place, "extra": extra})]
+    for each in kept:
+        each.marker = None
+    return [str(each) for each in kept]
+
+
+def test_an_old_python_without_a_newer_one_hears_one_line_that_names_the_fix(
+    bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bootstrap.sys, "version_info", (3, 9, 2))
+    monkeypatch.setattr(bootstrap.shutil, "which", lambda name: None)
+    assert bootstrap.main(["bootstrap.py"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("setup: Python 3.11 or newer is needed, ") and "make PYTHON=" in line
+
+
+def test_bootstrap_is_written_so_that_an_old_python_can_read_it() -> None:
+    import ast
+
+    ast.parse((ROOT / "scripts" / "bootstrap.py").read_text(), feature_version=(3, 7))
+
+
+def test_what_is_set_up_is_not_set_up_again(bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[tuple[str, ...]] = []
+
+    def make() -> None:
+        python = Path(bootstrap.venv_python())
+        python.parent.mkdir(parents=True)
+        python.symlink_to(sys.executable)
+
+    monkeypatch.setattr(bootstrap, "make_venv", make)
+    monkeypatch.setattr(bootstrap, "pip", lambda *args: done.append(args))
+    for purpose in ("run", "run", "test", "test", "run"):
+        bootstrap.set_up(purpose)
+    assert [args[1] for args in done] == ["--require-hashes", "--no-deps"] * 2
+    assert sum("requirements-test.lock" in " ".join(args) for args in done) == 1
+
+
+def test_a_checkout_that_was_moved_is_set_up_anew(bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(bootstrap, "read_stamp", lambda: {"place": "/elsewhere", "run": bootstrap.stamp_for("run")})
+    monkeypatch.setattr(bootstrap, "make_venv", lambda: Path(bootstrap.VENV).mkdir() or made.append(bootstrap.VENV))
+    monkeypatch.setattr(bootstrap, "pip", lambda *args: None)
+    bootstrap.set_up("run")
+    assert made == [bootstrap.VENV]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["pip_of_this_python", "pip_wheel_on_disk"])
+def test_a_python_without_ensurepip_gets_its_pip_elsewhere(
+    bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bootstrap.VENV], check=True)
+    if source == "pip_wheel_on_disk" and not list(Path("/").glob(bootstrap.WHEELS.lstrip("/"))):
+        pytest.skip("this system keeps no wheels of its own")
+    if source == "pip_of_this_python" and not bootstrap.has_pip(sys.executable):
+        pytest.skip("this Python has no pip")
+    assert getattr(bootstrap, source)()
+    assert bootstrap.has_pip(bootstrap.venv_python())
