@@ -23,7 +23,7 @@ class Host:
         self.root = root
         self.inbox = root / "ws" / "in" / "inbound.db"
         for folder in ("ws/in", "ws/out", "ws/state", "ws/agent", "run"):
-            (root / folder).mkdir(parents=True)
+            (root / folder).mkdir(parents=True, exist_ok=True)
         self.rows: dict[int, InRow] = {}
         self.state: dict[int, str] = {}
         self.frames: list[wire.FromRunner] = []
@@ -255,3 +255,53 @@ async def host(tmp_path: Path) -> AsyncIterator[Host]:
         await made.ended()
     if made._server is not None:
         made._server.close()
+
+
+class Router:
+    """A tool server at the other end of router.sock, just enough of MCP for a client to talk to."""
+
+    def __init__(self) -> None:
+        self.work = "# Work\n\nNothing is open.\n"
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.ids: list[int | str] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            message = msgspec.json.decode(line)
+            if "id" in message:
+                self.ids.append(message["id"])
+                answer = {"jsonrpc": "2.0", "id": message["id"], **self._answer(message["method"], message["params"])}
+                writer.write(b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n')
+                writer.write(msgspec.json.encode(answer) + b"\n")
+        writer.close()
+
+    def _answer(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        if method == "initialize":
+            return {"result": {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}}}
+        if method == "tools/list":
+            first = {"tools": [{"name": "send", "description": "Say something. And more."}], "nextCursor": "2"}
+            second = {"tools": [{"name": "get_work", "description": "Read your work.md\n\nLong."}]}
+            return {"result": second if params.get("cursor") else first}
+        name, args = params["name"], params["arguments"]
+        self.calls.append((name, args))
+        if name == "get_work":
+            return {"result": {"content": [], "structuredContent": {"content": self.work, "exists": True}}}
+        if name == "set_work":
+            self.work = args["content"]
+            return {"result": {"content": [{"type": "text", "text": "ok"}]}}
+        if name == "inspect_session":
+            return {"result": {"content": [], "structuredContent": {"session_id": "s-1", "folder": "home", "seq": 9}}}
+        if name == "send":
+            return {"result": {"content": [{"type": "text", "text": f"sent {args['text']}"}]}}
+        if name == "fail":
+            return {"result": {"content": [{"type": "text", "text": "it broke"}], "isError": True}}
+        return {"error": {"code": -32602, "message": f"no tool is named {name!r}"}}
+
+
+@pytest.fixture
+async def router(tmp_path: Path) -> AsyncIterator[Router]:
+    (tmp_path / "run").mkdir(exist_ok=True)
+    made = Router()
+    server = await asyncio.start_unix_server(made.serve, str(tmp_path / "run" / "router.sock"))
+    yield made
+    server.close()

@@ -79,6 +79,7 @@ def _load_file(path: Path) -> None:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
+        del sys.modules[name]
         raise NoProvider(f"the plug-in {path.name} does not load: {type(error).__name__}: {error}") from error
 
 

@@ -1,0 +1,124 @@
+"""What every provider keeps, run over each one of the package."""
+
+import pkgutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gatepost.inside import providers
+from gatepost.inside.providers.contract import Batch, Event, Failed, Item, Place, Provider, Result, Started, Text
+from gatepost.inside.runner import NoProvider, find_provider
+
+NAMES = sorted(info.name for info in pkgutil.iter_modules(providers.__path__) if info.name != "contract")
+
+
+@pytest.fixture(params=NAMES)
+def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Provider:
+    for name in ("agent", "state"):
+        (tmp_path / name).mkdir()
+    place = Place(
+        workspace=tmp_path,
+        agent=tmp_path / "agent",
+        state=tmp_path / "state",
+        router=tmp_path / "router.sock",
+        folder="home",
+        name="Home",
+        model="",
+        timezone="UTC",
+    )
+    return find_provider(request.param, None)(place)
+
+
+def a_batch(*texts: str, turn: str = "t-1", first: int = 1) -> Batch:
+    items = tuple(Item(row=seq, seq=seq, kind="chat", sender="Ann", text=text) for seq, text in enumerate(texts, first))
+    return Batch(turn=turn, prompt="\n".join(texts), items=items)
+
+
+async def collect(events: AsyncIterator[Event]) -> list[Event]:
+    return [event async for event in events]
+
+
+async def test_a_turn_ends_with_exactly_one_result_or_failure(provider: Provider) -> None:
+    events = await collect(provider.query(a_batch("one", "two"), ""))
+
+    assert isinstance(events[-1], Result | Failed)
+    assert not any(isinstance(event, Result | Failed) for event in events[:-1])
+    await provider.close()
+
+
+async def test_a_conversation_is_named_once_and_before_anything_is_said(provider: Provider) -> None:
+    """A provider that keeps none names none: it is then given the prompt again when a turn is continued."""
+    events = await collect(provider.query(a_batch("one"), ""))
+    names = [event.conversation for event in events if isinstance(event, Started)]
+
+    assert len(names) <= 1 and all(names)
+    if names:
+        assert isinstance(events[0], Started)
+    await provider.close()
+
+
+async def test_a_conversation_is_resumed_under_its_name(provider: Provider) -> None:
+    first = await collect(provider.query(a_batch("one"), ""))
+    names = [event.conversation for event in first if isinstance(event, Started)]
+    second = await collect(provider.query(a_batch("two", turn="t-2", first=5), names[0] if names else ""))
+
+    assert [event.conversation for event in second if isinstance(event, Started)] == names
+    assert any(isinstance(event, Text | Result) for event in second)
+    await provider.close()
+
+
+async def test_a_push_is_taken_during_a_turn_if_the_class_says_so(provider: Provider) -> None:
+    said = []
+    pushed = False
+    async for event in provider.query(a_batch("one"), ""):
+        if isinstance(event, Text):
+            said.append(event.in_reply_to)
+            if not pushed:
+                pushed = True
+                if getattr(provider, "takes_pushes", False):
+                    await provider.push(a_batch("two", first=7))
+                else:
+                    with pytest.raises(NotImplementedError):
+                        await provider.push(a_batch("two", first=7))
+
+    assert (7 in said) == getattr(provider, "takes_pushes", False)
+    await provider.close()
+
+
+async def test_a_push_without_a_turn_is_refused(provider: Provider) -> None:
+    with pytest.raises(NotImplementedError):
+        await provider.push(a_batch("late"))
+    await provider.close()
+
+
+async def test_an_interrupt_ends_the_turn(provider: Provider) -> None:
+    events = []
+    async for event in provider.query(a_batch(*(f"m{number}" for number in range(50))), ""):
+        events.append(event)
+        if isinstance(event, Text):
+            await provider.interrupt()
+
+    assert isinstance(events[-1], Result | Failed)
+    assert len(events) < 50
+    again = await collect(provider.query(a_batch("after", turn="t-2", first=60), ""))
+    assert isinstance(again[-1], Result)
+    await provider.close()
+
+
+async def test_closing_twice_is_harmless(provider: Provider) -> None:
+    await provider.close()
+    await provider.close()
+
+
+def test_a_name_that_nobody_has_is_said() -> None:
+    with pytest.raises(NoProvider, match="nobody"):
+        find_provider("nobody", None)
+
+
+def test_a_second_provider_of_the_same_name_stops_the_start(tmp_path: Path) -> None:
+    (tmp_path / "twin.py").write_text(
+        "from gatepost.inside.providers.contract import provider\n\n\n@provider('demo')\nclass Twin: ...\n"
+    )
+    with pytest.raises(NoProvider, match="two providers are named 'demo'"):
+        find_provider("demo", tmp_path)
