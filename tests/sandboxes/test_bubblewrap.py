@@ -109,6 +109,22 @@ async def test_it_can_be_ended_before_it_has_begun() -> None:
 
 
 @needs_bwrap
+async def test_a_start_that_is_cancelled_leaves_nothing_running(tmp_path: Path) -> None:
+    mount, kind = shared(tmp_path), Bubblewrap(CONFIG)
+    for moments in range(12):
+        given = plan("touch /shared/ran; sleep 60", mount)
+        starting = asyncio.create_task(kind.start(given))
+        for _ in range(moments):
+            await asyncio.sleep(0)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        assert await gone(given.name)
+
+    assert list(mount.source.iterdir()) == []
+
+
+@needs_bwrap
 async def test_many_start_together() -> None:
     started = await asyncio.gather(*(start("exit 5") for _ in range(10)))
 
@@ -199,6 +215,15 @@ def test_refused_user_namespaces_are_explained() -> None:
 def test_versions_are_compared_as_numbers() -> None:
     assert read_version("bubblewrap 0.11.0\n") > (0, 8)
     assert read_version("") < (0, 8)
+
+
+async def gone(name: str) -> bool:
+    """Whether its cgroup goes away by itself: then nothing is in it."""
+    for _ in range(500):
+        if not any(each.startswith(name) for _, names, _ in os.walk("/sys/fs/cgroup") for each in names):
+            return True
+        await asyncio.sleep(0.01)
+    return False
 
 
 def children_of(pid: int) -> list[int]:

@@ -78,16 +78,11 @@ class Bubblewrapped:
         except OSError:
             return descends(pid, self.inner_pid)
 
-    def _clean(self, tries: int = REMOVE_TRIES) -> None:
-        """The kernel lets go of a cgroup a moment after the last process in it."""
+    def _clean(self) -> None:
         if self._inner is not None:
             os.close(self._inner)
             self._inner = None
-        if self._cgroup is None or self._cgroup.remove() or not tries:
-            self._cleaned.set()
-        else:
-            self._cgroup.kill()
-            asyncio.get_running_loop().call_later(REMOVE_S, self._clean, tries - 1)
+        _let_go(self._cgroup, self._cleaned)
 
 
 @sandbox("bubblewrap")
@@ -125,7 +120,12 @@ class Bubblewrap:
                 started = Bubblewrapped(child, inner_pid, namespace, cgroup)
                 os.write(ends.release, b"x")
             except (TimeoutError, OSError, ValueError) as error:
-                raise Unavailable("bubblewrap", await _give_up(child, cgroup) or str(error)) from None
+                words = await _last_words(child)
+                _undo(child, cgroup)
+                raise Unavailable("bubblewrap", words or str(error)) from None
+            except asyncio.CancelledError:
+                _undo(child, cgroup)
+                raise
         return started
 
     def _spawn(self, plan: Plan, ends: "Ends", cgroup: cgroups.Cgroup | None) -> Child:
@@ -261,18 +261,31 @@ async def _read_info(fd: int) -> tuple[int, int | None]:
     return info["child-pid"], info.get("pid-namespace")
 
 
-async def _give_up(child: Child | None, cgroup: cgroups.Cgroup | None) -> str:
-    """End what was begun; bwrap's own words, if it had any."""
-    words = ""
+async def _last_words(child: Child | None) -> str:
+    """bwrap's own, if it had any: it ends by itself if it could not start."""
+    if child is None:
+        return ""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(child.wait(), 1.0)
+    return child.last_words.removeprefix("bwrap: ")
+
+
+def _undo(child: Child | None, cgroup: cgroups.Cgroup | None) -> None:
+    """Before its handles are closed: a held process would take that as its release, and run without limits."""
     if child is not None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(child.wait(), 1.0)  # it ends by itself if it could not start
-        child.kill()
-        words = child.last_words
+        child.kill_group()
     if cgroup is not None:
         cgroup.kill()
-        cgroup.remove()
-    return words.removeprefix("bwrap: ")
+        _let_go(cgroup, asyncio.Event())
+
+
+def _let_go(cgroup: cgroups.Cgroup | None, done: asyncio.Event, tries: int = REMOVE_TRIES) -> None:
+    """The kernel lets go of a cgroup a moment after the last process in it."""
+    if cgroup is None or cgroup.remove() or not tries:
+        done.set()
+    else:
+        cgroup.kill()
+        asyncio.get_running_loop().call_later(REMOVE_S, _let_go, cgroup, done, tries - 1)
 
 
 def _handle(pid: int) -> int | None:

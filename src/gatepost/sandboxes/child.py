@@ -5,6 +5,7 @@ What it writes to stderr is somebody else's: read as it comes, so that it never 
 
 import asyncio
 import os
+import signal
 import subprocess
 import threading
 from collections.abc import Callable
@@ -53,6 +54,11 @@ class Child:
     def kill(self) -> None:
         with suppress(ProcessLookupError):
             self._process.kill()
+
+    def kill_group(self) -> None:
+        """With all that it started and that did not leave its process group."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def kill_after(self, seconds: float) -> None:
         """If it does not end by itself."""

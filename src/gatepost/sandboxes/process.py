@@ -5,10 +5,8 @@ It has no mounts: wherever the plan names a path inside, the child is given the 
 """
 
 import os
-import signal
 import subprocess
 from collections.abc import Iterable
-from contextlib import suppress
 
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
@@ -22,7 +20,7 @@ class Bare:
     def __init__(self, child: Child) -> None:
         self.pid = self.inner_pid = child.pid
         self._child = child
-        child.then(self._end_group)
+        child.then(child.kill_group)
 
     @property
     def last_words(self) -> str:
@@ -33,7 +31,7 @@ class Bare:
 
     def kill(self) -> None:
         if not self._child.ended:
-            self._end_group()
+            self._child.kill_group()
 
     def owns(self, pid: int) -> bool:
         """It leads a session: whatever it started is in it."""
@@ -41,10 +39,6 @@ class Bare:
             return os.getsid(pid) == self.pid
         except ProcessLookupError:
             return False
-
-    def _end_group(self) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
 
 
 @sandbox("process")

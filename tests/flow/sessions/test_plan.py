@@ -107,8 +107,6 @@ def test_a_group_folder_that_is_a_link_is_refused(home: Home) -> None:
 
     with pytest.raises(Invalid):
         plan.plan_for(home, CONFIG, group("acme/eng"), SESSION, provider="scripted")
-    with pytest.raises(Invalid):
-        plan.prepare_folders(home, CONFIG, group("acme/eng"), SESSION)
 
 
 @needs_bwrap
@@ -125,6 +123,23 @@ async def test_a_group_folder_that_is_exchanged_while_the_sandbox_starts_is_noti
     assert await started.wait() == 1
     assert "was exchanged" in started.last_words
     assert list((home.path / "victim").iterdir()) == []
+
+
+@needs_bwrap
+async def test_a_home_behind_a_closed_folder_is_reached() -> None:
+    closed = Path(tempfile.mkdtemp(prefix="plan-"))  # 0700, and ours
+    home = Home(closed / "home")
+    home.prepare()
+    plan.prepare_folders(home, CONFIG, group(), SESSION)
+    made = plan.plan_for(
+        home, CONFIG, group(), SESSION, provider="demo", command=("touch", "ran", "/workspace/out/ran")
+    )
+
+    started = await Bubblewrap(CONFIG).start(made)
+
+    assert await started.wait() == 0, started.last_words
+    assert (home.group("acme") / "ran").exists()
+    shutil.rmtree(closed)
 
 
 @needs_bwrap
