@@ -38,7 +38,7 @@ from gatepost.gate.dispatch import Around, Dispatch
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.control.api import ApiParts, make_api
 from gatepost.serve.control.contract import Office
-from gatepost.serve.http import Server, bind, bound
+from gatepost.serve.http import Server, binding, bound
 from gatepost.serve.web.login import new_address
 from gatepost.serve.web.site import SiteParts, make_site
 from gatepost.store.groups import Group
@@ -165,20 +165,19 @@ class Daemon:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._signalled)
         wished = parse(self.config[LISTEN])
-        control = control_path(self.home, self.config)
-        web_socket = bind(wished)
-        self.listen = bound(wished, web_socket)
-        control_socket = bind(Listen(kind="unix", path=control))
-        self.gateway = Gateway(self.home, self.config, self.clock)
-        async with self.gateway.running():
-            servers = [Server(self._api(), control_socket), Server(self._site(), web_socket)]
-            tasks = [asyncio.create_task(server.run()) for server in servers]
-            self.lock.publish(listen=str(self.listen), control=str(control))
-            print(f"gatepost is ready at {await self.new_login()}", flush=True)  # noqa: T201  the one line of `up`
-            await self._until_stopped(tasks)
-            for server in servers:
-                server.stop()
-            await asyncio.wait(tasks, timeout=STOP_S / 4)
+        control = Listen(kind="unix", path=control_path(self.home, self.config))
+        with binding(wished) as web_socket, binding(control) as control_socket:
+            self.listen = bound(wished, web_socket)
+            self.gateway = Gateway(self.home, self.config, self.clock)
+            async with self.gateway.running():
+                servers = [Server(self._api(), control_socket), Server(self._site(), web_socket)]
+                tasks = [asyncio.create_task(server.run()) for server in servers]
+                self.lock.publish(listen=str(self.listen), control=str(control.path))
+                print(f"gatepost is ready at {await self.new_login()}", flush=True)  # noqa: T201  the one line of `up`
+                await self._until_stopped(tasks)
+                for server in servers:
+                    server.stop()
+                await asyncio.wait(tasks, timeout=STOP_S / 4)
 
     async def _until_stopped(self, tasks: list[asyncio.Task[None]]) -> None:
         """A word from outside, or a flow that broke: `running` raises what it was."""

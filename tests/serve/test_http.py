@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from gatepost.core.errors import SetupError
 from gatepost.core.listen import Listen, parse
-from gatepost.serve.http import Server, bind, bound
+from gatepost.serve.http import Server, bind, binding, bound
 
 HELLO = Starlette(routes=[Route("/", lambda request: PlainTextResponse("hello"))])
 
@@ -122,13 +122,14 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
         bind(Listen("unix", path=tmp_path / "nowhere" / "s.sock"))
 
 
-async def test_the_sockets_file_goes_with_the_server_unless_somebody_else_took_its_place(tmp_path: Path) -> None:
+async def test_the_sockets_file_goes_with_its_block_unless_somebody_else_took_its_place(tmp_path: Path) -> None:
     path = tmp_path / "s.sock"
-    async with serving(HELLO, bind(Listen("unix", path=path))):
-        assert (await ask(*await asyncio.open_unix_connection(path))).endswith(b"hello")
+    with binding(Listen("unix", path=path)) as sock:
+        async with serving(HELLO, sock):
+            assert (await ask(*await asyncio.open_unix_connection(path))).endswith(b"hello")
     assert not path.exists()
 
-    async with serving(HELLO, bind(Listen("unix", path=path))):
+    with binding(Listen("unix", path=path)):
         path.unlink()
         path.write_text("somebody else's")
     assert path.read_text() == "somebody else's"

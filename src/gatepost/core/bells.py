@@ -1,4 +1,4 @@
-"""Bells: who is told that there is something to look at. A ring carries no content; whoever hears it looks in the store.
+"""Bells: who is told that there is something to look at. A ring carries no content; who hears it looks in the store.
 
 Lost rings cost time, never a message: everybody who listens also looks every few seconds.
 """

@@ -69,7 +69,7 @@ class Home:
         return self.groups / folder
 
     def prepare(self) -> None:
-        """Make the tree with its modes. Ours to change only where we made it or the modes are wider than they should be."""
+        """Make the tree with its modes."""
         passable = 0o711 if os.geteuid() == 0 else 0o700
         for folder, mode in (
             (self.path, passable),

@@ -22,7 +22,7 @@ async def listen(instance: str, channel: Channel, intake: Intake) -> None:
             await channel.listen(receive)
             return
         except Exception as error:  # noqa: BLE001  whatever a platform's library raises, the others go on
-            _log.error("a channel broke and is started again", channel=instance, error=f"{type(error).__name__}: {error}")
+            _log.error("a channel broke and is started again", channel=instance, error=repr(error))
         if asyncio.get_running_loop().time() - started > LONGEST_WAIT_S:
             wait = 1.0
         await asyncio.sleep(wait)

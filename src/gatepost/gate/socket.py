@@ -5,24 +5,18 @@ not read. A message beyond the limit is answered and skipped; the connection liv
 """
 
 import asyncio
-import os
-import secrets
-import socket
-import stat
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 from gatepost.core import log
-from gatepost.core.errors import SetupError
-from gatepost.core.home import LONGEST_SOCKET_PATH
-from gatepost.gate.caller import Caller, hung_up, peer_pid
+from gatepost.core.sockets import bind_unix, hung_up, own_file, peer_pid
+from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.mcp import INVALID_REQUEST, Conversation, SubmitTurn
 
 LARGEST_MESSAGE = 10 * 1024 * 1024
 MOST_CONNECTIONS = 8
-BACKLOG = 128
 
 _KEPT = 64 * 1024  # of a connection's buffer, between messages
 _HIGH = 1024 * 1024  # unread answers beyond which a client is not read
@@ -168,17 +162,15 @@ class ToolSocket:
         self._dispatch, self._caller, self._owns, self._submit = dispatch, caller, owns, on_submit_turn
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
-        self._path: Path | None = None
-        self._inode = (0, 0)
+        self._file = ExitStack()
         self._revoked = False
 
-    async def open(self, path: Path, mode: int = 0o600, uid: int | None = None) -> None:
-        """Listen at `path`, with its mode and owner from the first moment."""
-        listener = _bind(path, mode, uid)
-        self._path, found = path, os.stat(path)
-        self._inode = (found.st_dev, found.st_ino)
+    async def open(self, path: Path, uid: int | None = None) -> None:
+        """Listen at `path`, which is `uid`'s alone from the first moment."""
+        listener = bind_unix(path, uid)
+        self._file.enter_context(own_file(path))
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(lambda: Connection(self), sock=listener, backlog=BACKLOG)
+        self._server = await loop.create_unix_server(lambda: Connection(self), sock=listener)
 
     async def close(self) -> None:
         """Nobody new comes in, everybody leaves, and the file goes if it is still ours."""
@@ -187,12 +179,7 @@ class ToolSocket:
             self._server = None
         for connection in tuple(self._connections):
             connection.close()
-        if self._path is not None:
-            with suppress(OSError):
-                found = os.lstat(self._path)
-                if (found.st_dev, found.st_ino) == self._inode:
-                    os.unlink(self._path)
-            self._path = None
+        self._file.close()
 
     def tools_changed(self) -> None:
         for conversation in self._conversations():
@@ -226,52 +213,3 @@ class ToolSocket:
     def _conversations(self) -> list[Conversation]:
         found = (connection.conversation for connection in self._connections)
         return [conversation for conversation in found if conversation is not None]
-
-
-def _bind(path: Path, mode: int, uid: int | None) -> socket.socket:
-    """A listening socket under a name that nobody knows, made ready there, and only then given its own."""
-    if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
-        raise SetupError(f"{path} is too long for a socket ({LONGEST_SOCKET_PATH} bytes); choose a shorter home")
-    _make_way(path)
-    hidden = path.with_name(f".{secrets.token_hex(3)}")
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    before = os.umask(0o777 & ~0o600)
-    try:
-        listener.bind(os.fspath(hidden))
-    except OSError as error:
-        listener.close()
-        raise SetupError(f"{path} cannot be bound: {error.strerror}") from None
-    finally:
-        os.umask(before)
-    try:
-        os.chmod(hidden, mode)
-        if uid is not None:
-            os.chown(hidden, uid, -1)
-        listener.listen(BACKLOG)
-        os.rename(hidden, path)
-    except OSError as error:
-        listener.close()
-        os.unlink(hidden)
-        raise SetupError(f"{path} cannot be made ready: {error.strerror}") from None
-    return listener
-
-
-def _make_way(path: Path) -> None:
-    """What is in the way goes only if it is a socket and nobody answers on it."""
-    try:
-        found = os.lstat(path)
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(found.st_mode):
-        raise SetupError(f"{path} is in the way and is no socket; move it aside")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)
-        try:
-            probe.connect(os.fspath(path))
-        except (ConnectionRefusedError, FileNotFoundError):
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-            return
-        except OSError as error:
-            raise SetupError(f"{path} is in the way: {error.strerror}") from None
-    raise SetupError(f"{path} is in use by another process")

@@ -5,17 +5,11 @@ write is not read from until it has caught up.
 """
 
 import asyncio
-import os
-import socket
-import struct
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
-from gatepost.core.errors import SetupError
-from gatepost.core.home import LONGEST_SOCKET_PATH
+from gatepost.core.sockets import peer_pid
 from gatepost.mailbox import wire
 
 MOST_WAITING = 256
@@ -35,7 +29,7 @@ class Line(asyncio.Protocol):
         self.lost = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvloop's has no such base
-        if not self._admit(self, peer_pid(transport)):
+        if not self._admit(self, peer_pid(transport.get_extra_info("socket"))):
             self.lost = True
             transport.abort()
             return
@@ -92,37 +86,3 @@ class Line(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         self._arrived.set()
-
-
-def peer_pid(transport: asyncio.BaseTransport) -> int:
-    """The pid that connected, as this process sees it; 0 where the system does not tell."""
-    if sys.platform != "linux":
-        return 0
-    sock = transport.get_extra_info("socket")
-    pid, _, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return int(pid)
-
-
-def bind_private(path: Path, uid: int | None = None) -> socket.socket:
-    """A listening socket that belongs to its owner alone from the first moment: made under another name in the same
-    folder, given away, then renamed into place."""
-    if len(os.fsencode(path)) > LONGEST_SOCKET_PATH - 4:
-        raise SetupError(
-            f"the socket path {path} is too long (107 bytes are the system's limit); choose a shorter home"
-        )
-    fresh = path.with_name(f".{path.name[:2]}")
-    for each in (fresh, path):
-        if each.is_socket():
-            each.unlink()
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        sock.bind(str(fresh))
-    finally:
-        os.umask(before)
-    if uid is not None:
-        os.chown(fresh, uid, uid)
-    sock.listen(16)
-    sock.setblocking(False)
-    fresh.rename(path)
-    return sock

@@ -12,9 +12,10 @@ from typing import TypeVar, TypeVarTuple
 from gatepost.core import log
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
+from gatepost.core.sockets import bind_unix
 from gatepost.core.untrusted import open_root
 from gatepost.flow.sessions import plan, projection, settle
-from gatepost.flow.sessions.line import Line, bind_private
+from gatepost.flow.sessions.line import Line
 from gatepost.flow.sessions.parts import WINDOW, Parts
 from gatepost.flow.sessions.talk import Talk
 from gatepost.flow.sessions.watch import Facts
@@ -126,8 +127,8 @@ class Live:
             self.talk.submit_turn,
         )
         try:
-            await tools.open(folder / "router.sock", 0o600, layout.uid)
-            listener = bind_private(folder / "runner.sock", layout.uid)
+            await tools.open(folder / "router.sock", layout.uid)
+            listener = bind_unix(folder / "runner.sock", layout.uid)
             self._tools = tools
             self._sandbox = await kind.start(layout)
             # Served only now: who connects is held against the sandbox that was started.

@@ -123,8 +123,8 @@ class Sessions:
     async def _wake(self, session_id: str) -> None:
         try:
             await self._live_through(session_id)
-        except* GatepostError as trouble:
-            await self._not_woken(session_id, trouble)
+        except* Exception as trouble:  # noqa: BLE001  one session's trouble must not end the others
+            await self._not_woken(session_id, _first(trouble))
         finally:
             self._live.pop(session_id, None)
             self._slots.release(session_id)
@@ -141,13 +141,13 @@ class Sessions:
         live = self._live[session_id] = Live(self.parts, session, group, provider)
         await live.run()
 
-    async def _not_woken(self, session_id: str, trouble: "ExceptionGroup[GatepostError]") -> None:
-        error = _first(trouble)
-        _log.error("a session cannot be woken", session=session_id, reason=str(error))
+    async def _not_woken(self, session_id: str, error: Exception) -> None:
+        known = isinstance(error, GatepostError)
+        reason = str(error) if known else "the gateway had a problem of its own, which its log describes"
+        _log.error("a session could not be woken", session=session_id, error=f"{type(error).__name__}: {error}")
         session = await self.parts.store.read(sessions.get, session_id)
-        if session is None:
-            return
-        await settle.not_woken(self.parts, session, str(error), final=not isinstance(error, Unavailable))
+        if session is not None:
+            await settle.not_woken(self.parts, session, reason, final=known and not isinstance(error, Unavailable))
 
     async def _has_work(self, session_id: str) -> bool:
         now = self.parts.clock.now()
@@ -204,12 +204,9 @@ class Sessions:
                 live.tools_changed()
 
 
-def _first(group: "ExceptionGroup[GatepostError]") -> GatepostError:
-    for error in group.exceptions:
-        if isinstance(error, ExceptionGroup):
-            return _first(error)
-        return error
-    raise AssertionError("an exception group is never empty")
+def _first(group: "ExceptionGroup[Exception]") -> Exception:
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, ExceptionGroup) else error
 
 
 def _look_at(db: Db, session_ids: list[str], until: int) -> None:
