@@ -65,7 +65,9 @@ def command(
     if text == "-":
         text = sys.stdin.read().removesuffix("\n")
     outcome = say(control, place, text, key, timeout if wait else None)
-    click.echo(json.dumps(outcome, ensure_ascii=False) if as_json else render(outcome, wait))
+    told = json.dumps(outcome, ensure_ascii=False) if as_json else render(outcome, wait)
+    if told:
+        click.echo(told)
     if wait and outcome["state"] not in ANSWERED:
         if not as_json:
             click.echo(complaint(outcome, timeout), err=True)

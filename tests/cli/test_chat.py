@@ -1,0 +1,146 @@
+"""`gatepost chat` and `gatepost login` against a running gateway with its demo agent."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gatepost.cli.commands.chat import complaint, read_event, render
+from gatepost.testing.daemon import Daemon
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with Daemon(tmp_path_factory.mktemp("chat") / "home", sandbox_kind="process", sessions_provider="demo") as running:
+        yield running
+
+
+def test_a_message_is_accepted_and_the_command_returns(daemon: Daemon) -> None:
+    done = daemon.gatepost("chat", "-m", "hello")
+
+    assert done.returncode == 0
+    assert done.stdout.startswith("message ") and "queued" in done.stdout
+
+
+def test_with_wait_the_answer_is_printed(daemon: Daemon) -> None:
+    done = daemon.gatepost("chat", "-m", "hello", "--wait")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "demo" in done.stdout
+
+
+def test_json_is_one_object_with_state_and_replies(daemon: Daemon) -> None:
+    said = daemon.json("chat", "-m", "hello", "--wait", "--room", "ops", "--thread", "t1")
+
+    assert set(said) == {"message", "new", "state", "reason", "replies"}
+    assert (said["new"], said["state"]) == (True, "answered")
+    assert [set(reply) for reply in said["replies"]] == [{"text", "seq", "state"}]
+    assert said["replies"][0]["state"] == "sent"
+
+
+def test_sent_twice_under_one_id_it_is_accepted_once(daemon: Daemon) -> None:
+    first = daemon.json("chat", "-m", "note buy milk", "--id", "milk-1", "--wait")
+    again = daemon.json("chat", "-m", "note buy milk", "--id", "milk-1", "--wait")
+
+    assert (first["new"], again["new"]) == (True, False)
+    assert first["message"] == again["message"]
+    assert first["replies"] == again["replies"]
+
+
+def test_a_stranger_is_refused_with_the_reason(daemon: Daemon) -> None:
+    done = daemon.gatepost("chat", "-m", "hello", "--as", "eve", "--wait")
+    said = daemon.json("chat", "-m", "hello", "--as", "eve", "--wait")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "refused: " in done.stderr
+    assert (said["state"], said["replies"]) == ("refused", [])
+
+
+def test_a_name_of_another_platform_is_refused_in_one_line(daemon: Daemon) -> None:
+    done = daemon.gatepost("chat", "-m", "hello", "--as", "telegram:user/9")
+
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_text_may_come_from_standard_input(daemon: Daemon) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gatepost", "chat", "-m", "-", "--wait"],
+        env=daemon.env,
+        input="two\nlines\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "two" in done.stdout and "lines" in done.stdout
+
+
+def test_a_conversation_prints_replies_as_they_come_and_ends_with_quit(daemon: Daemon) -> None:
+    talking = subprocess.Popen(
+        [sys.executable, "-m", "gatepost", "chat", "--room", "talk"],
+        env={**daemon.env, "PYTHONUNBUFFERED": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert talking.stdin is not None and talking.stdout is not None
+    talking.stdin.write("hello\n")
+    talking.stdin.flush()
+
+    for line in talking.stdout:
+        if "demo" in line:
+            break
+    else:
+        pytest.fail("the reply was not printed")
+    talking.stdin.write("/quit\n")
+    talking.stdin.close()
+    talking.stdout.read()
+    talking.stdout.close()
+
+    assert talking.wait(30) == 0
+
+
+def test_wait_and_id_belong_to_a_message(daemon: Daemon) -> None:
+    assert daemon.gatepost("chat", "--wait").returncode == 2
+
+
+def test_login_prints_a_new_address_each_time(daemon: Daemon) -> None:
+    first, second = daemon.gatepost("login"), daemon.gatepost("login")
+
+    assert first.returncode == 0
+    assert first.stdout.startswith("http://127.0.0.1:") and "/#token=" in first.stdout
+    assert first.stdout != second.stdout
+
+
+@pytest.mark.parametrize("args", [("chat", "-m", "hello"), ("chat",), ("login",)])
+def test_without_a_gateway_the_way_out_is_named(tmp_path: Path, args: tuple[str, ...]) -> None:
+    done = Daemon(tmp_path / "home").gatepost(*args)
+
+    assert done.returncode == 1
+    assert "gatepost up" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_is_not_answered_in_time_is_named_with_the_way_to_look() -> None:
+    outcome = json.loads('{"message": 7, "new": true, "state": "working", "reason": "", "replies": []}')
+
+    assert complaint(outcome, 2.5) == "no answer within 2.5 s; message 7 is working: `gatepost trace 7`"
+    assert render(outcome, waited=False) == "message 7 working"
+    assert render(outcome, waited=True) == ""
+
+
+def test_only_what_others_say_in_this_thread_is_printed() -> None:
+    said = {"type": "message", "direction": "out", "thread": "", "verb": "send", "text": "hi", "reaction": ""}
+
+    assert read_event(said, "") == "hi"
+    assert read_event({**said, "verb": "edit"}, "") == "[edited] hi"
+    assert read_event({**said, "verb": "react", "reaction": "👍"}, "") == "[👍]"
+    assert read_event({**said, "direction": "in"}, "") == ""
+    assert read_event(said, "another") == ""
+    assert read_event({"type": "typing", "on": True}, "") == ""
