@@ -5,6 +5,7 @@
 
 import re
 from enum import IntEnum
+from functools import lru_cache
 
 from gatepost.core.errors import Invalid
 
@@ -23,6 +24,7 @@ class Tier(IntEnum):
     WORKER = 3
 
 
+@lru_cache(maxsize=4096)
 def tier_of(folder: str) -> Tier:
     """`root` 0, `acme` 1, `acme/eng` 2, deeper 3."""
     if folder == ROOT_FOLDER:

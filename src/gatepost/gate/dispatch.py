@@ -9,13 +9,14 @@ import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from gatepost.access import grants
 from gatepost.access.grants import Rule
-from gatepost.access.tiers import Tier, covers
+from gatepost.access.tiers import covers
 from gatepost.core import log
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 from gatepost.core.registry import Registry
@@ -51,6 +52,30 @@ class _Visible:
 
     tools: dict[str, Tool]
     listed: bytes  # the JSON array of tools/list
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """A call to be written down. What of it is kept is worked out in the writer's thread."""
+
+    at: int
+    caller: Caller
+    action: str
+    verdict: str
+    call_id: str
+    turn_id: str | None = None
+    tool: Tool | None = None
+    arguments: Mapping[str, Any] | None = None
+    error: str = ""
+
+    def record(self) -> audit.Record:
+        details: dict[str, Any] = {"turn": self.turn_id, "session": self.caller.session_id, "call": self.call_id}
+        if self.tool is not None and self.arguments is not None:
+            details |= _kept(self.tool, self.arguments)
+        if self.error:
+            details["error"] = self.error[:LONGEST_ARGUMENT]
+        return audit.Record(self.at, f"agent:{self.caller.folder}", self.action, self.verdict, details)
 
 
 def _no_rules(folder: str) -> tuple[Rule, ...]:
@@ -58,6 +83,8 @@ def _no_rules(folder: str) -> tuple[Rule, ...]:
 
 
 class Dispatch:
+    """`rules` tells a group's own; ring `bells.tools` when they change."""
+
     def __init__(
         self,
         tools: Registry[Tool],
@@ -65,10 +92,11 @@ class Dispatch:
         rules: Callable[[str], tuple[Rule, ...]] = _no_rules,
     ) -> None:
         self._tools, self._around, self._rules = tools, around, rules
-        self._visible: dict[tuple[Tier, tuple[Rule, ...]], _Visible] = {}
-        self._waiting: list[audit.Record] = []
+        self._visible: dict[str, _Visible] = {}  # by folder
+        self._shared: dict[tuple[int, tuple[Rule, ...]], _Visible] = {}
+        self._waiting: list[_Note] = []
         self._wanted = asyncio.Event()
-        around.bells.on_tools(lambda folder: self._visible.clear())
+        around.bells.on_tools(self._forget)
 
     def visible_to(self, caller: Caller) -> tuple[Tool, ...]:
         return tuple(self._seen_by(caller).tools.values())
@@ -87,17 +115,34 @@ class Dispatch:
             except Unavailable as error:  # what cannot be written down does not happen
                 return ToolAnswer(str(error), failed=True)
         now = self._around.clock.now()
-        tool = self._seen_by(caller).tools.get(name)
+        seen = self._seen_by(caller)
+        tool = seen.tools.get(name)
         if tool is None:
-            known = name in self._tools
-            self._note(now, caller, name[:LONGEST_ARGUMENT], "refused" if known else "unknown", {"call": call_id})
-            return ToolAnswer(f"Unknown tool: {name[:LONGEST_ARGUMENT]}", code=INVALID_PARAMS)
+            named, known = name[:LONGEST_ARGUMENT], name in self._tools
+            self._note(_Note(now, caller, named, "refused" if known else "unknown", call_id))
+            return ToolAnswer(f"Unknown tool: {named}", code=INVALID_PARAMS)
         try:
-            arguments = tool.read(raw)
+            arguments = msgspec.structs.asdict(tool.read(raw))
         except (ValueError, RecursionError) as error:  # msgspec's own errors are ValueErrors, as is bad UTF-8
-            self._note(now, caller, name, "invalid", {"call": call_id, "error": str(error)[:LONGEST_ARGUMENT]})
+            self._note(_Note(now, caller, name, "invalid", call_id, error=str(error)))
             return ToolAnswer(f"Invalid arguments for {name}: {error}", code=INVALID_PARAMS)
-        return await self._run(caller, tool, msgspec.structs.asdict(arguments), call_id, progress, now)
+        turn = None
+        if caller.session_id is not None:
+            turn = await self._around.store.read(turns.open_of, caller.session_id)
+        note = partial(
+            _Note, now, caller, name, call_id=call_id, turn_id=turn.id if turn else None, tool=tool, arguments=arguments
+        )
+        call = Call(
+            around=self._around,
+            tool=name,
+            caller=caller,
+            turn=turn,
+            key=f"{turn.id if turn else caller.session_id or caller.folder}/{call_id}",
+            now=now,
+            record=lambda: note("allowed").record(),
+            progress=progress,
+        )
+        return await self._run(tool, call, arguments, seen.rules, note)
 
     async def run(self) -> None:
         """Write behind what was noted, until cancelled; then what is left."""
@@ -115,49 +160,28 @@ class Dispatch:
                 await self._flush()
 
     async def _run(
-        self, caller: Caller, tool: Tool, arguments: dict[str, Any], call_id: str, progress: Progress, now: int
+        self, tool: Tool, call: Call, arguments: dict[str, Any], rules: tuple[Rule, ...], note: Callable[..., _Note]
     ) -> ToolAnswer:
-        store, session_id = self._around.store, caller.session_id
-        turn = await store.read(turns.open_of, session_id) if session_id is not None else None
-        details = {
-            "turn": turn.id if turn else None,
-            "session": session_id,
-            "call": call_id,
-            **_kept(tool, arguments),
-        }
-        call = Call(
-            around=self._around,
-            tool=tool.name,
-            caller=caller,
-            turn=turn,
-            key=f"{turn.id if turn else session_id or caller.folder}/{call_id}",
-            now=now,
-            record=audit.Record(now, f"agent:{caller.folder}", tool.name, "allowed", details),
-            progress=progress,
-        )
         try:
-            await self._admit(tool, call, arguments)
-            result = await tool.run(call, **arguments)
-            answer = _answer(tool, result)
-            verdict = "allowed"
+            if rules or tool.held or tool.scope is not None:
+                await self._admit(tool, call, arguments, rules)
+            answer = _answer(tool, await tool.run(call, **arguments))
         except GatepostError as error:
-            answer, verdict = ToolAnswer(str(error), failed=True), _verdict(error)
-            details["error"] = str(error)[:LONGEST_ARGUMENT]
-        except Exception:  # noqa: BLE001  the dispatching loop: one broken tool must not end an agent's connection
-            _log.exception("a tool broke", tool=tool.name, folder=caller.folder, call=call_id)
-            answer, verdict = (
-                ToolAnswer(f"{tool.name}: internal error; the operator's log has it", failed=True),
-                "broken",
-            )
+            self._note(note(_verdict(error), error=str(error)))
+            return ToolAnswer(str(error), failed=True)
+        except Exception as error:  # noqa: BLE001  the dispatching loop: one broken tool must not end a connection
+            _log.exception("a tool broke", tool=tool.name, folder=call.caller.folder)
+            self._note(note("broken", error=type(error).__name__))
+            return ToolAnswer(f"{tool.name}: internal error; the operator's log has it", failed=True)
         except asyncio.CancelledError:
             if not call.recorded:
-                self._note(now, caller, tool.name, "cancelled", details)
+                self._note(note("cancelled"))
             raise
-        if not call.recorded or verdict != "allowed":
-            self._note(now, caller, tool.name, verdict, details)
+        if not call.recorded:
+            self._note(note("allowed"))
         return answer
 
-    async def _admit(self, tool: Tool, call: Call, arguments: Mapping[str, Any]) -> None:
+    async def _admit(self, tool: Tool, call: Call, arguments: Mapping[str, Any], rules: tuple[Rule, ...]) -> None:
         """Granted for this scope, and within reach: raise Refused otherwise, in the same words whatever is there."""
         caller, params = call.caller, _params(arguments)
         if tool.scope is Scope.ROOM and tool.scoped_by is not None:
@@ -167,7 +191,7 @@ class Dispatch:
             target = arguments.get(tool.scoped_by) or caller.folder
             if not covers(caller.folder, target):
                 raise Refused(caller.folder, tool.name, target, "it is not in this group's part of the tree")
-        if not grants.granted(tool.name, tool.tier, caller.tier, params, self._rules(caller.folder)):
+        if not grants.granted(tool.name, tool.tier, caller.tier, params, rules):
             raise Refused(caller.folder, tool.name, params.get("jid", ""), "a rule of this gateway forbids it")
         if tool.held:
             raise Refused(caller.folder, tool.name, why="it needs a person's approval, and nobody can be asked yet")
@@ -188,32 +212,42 @@ class Dispatch:
         return place
 
     def _seen_by(self, caller: Caller) -> _Visible:
-        rules = self._rules(caller.folder)
-        key = (caller.tier, rules)
-        found = self._visible.get(key)
+        found = self._visible.get(caller.folder)
         if found is None:
-            tools = {
-                name: tool for name, tool in self._tools.items() if grants.visible(name, tool.tier, caller.tier, rules)
-            }
-            listed = _encode([_listed(tool, rules) for tool in tools.values()])
-            found = self._visible[key] = _Visible(tools, listed)
+            rules, tier = self._rules(caller.folder), caller.tier
+            found = self._shared.get((tier, rules))
+            if found is None:
+                shown = {
+                    name: tool for name, tool in self._tools.items() if grants.visible(name, tool.tier, tier, rules)
+                }
+                listed = _encode([_listed(tool, rules) for tool in shown.values()])
+                found = self._shared[(tier, rules)] = _Visible(shown, listed, rules)
+            self._visible[caller.folder] = found
         return found
 
-    def _note(self, now: int, caller: Caller, action: str, verdict: str, details: dict[str, Any]) -> None:
-        self._waiting.append(audit.Record(now, f"agent:{caller.folder}", action, verdict, details))
+    def _forget(self, folder: str | None) -> None:
+        self._visible.clear()
+        self._shared.clear()
+
+    def _note(self, note: _Note) -> None:
+        self._waiting.append(note)
         self._wanted.set()
 
     async def _flush(self) -> None:
-        records, self._waiting = self._waiting, []
+        notes, self._waiting = self._waiting, []
         self._wanted.clear()
-        if not records:
+        if not notes:
             return
         try:
-            await self._around.store.write(audit.append, *records, durable=False)
+            await self._around.store.write(_append, notes, durable=False)
         except Unavailable:
-            self._waiting = records + self._waiting
+            self._waiting = notes + self._waiting
             self._wanted.set()
             raise
+
+
+def _append(db: Db, notes: list[_Note]) -> None:
+    audit.append(db, *(note.record() for note in notes))
 
 
 def _listed(tool: Tool, rules: tuple[Rule, ...]) -> dict[str, Any]:

@@ -3,11 +3,17 @@
 import hashlib
 import json
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
+
+import msgspec
 
 from gatepost.store.port import Db
 
 START = "0" * 64
+_ROWS = 64  # in one statement: calls that are written behind come in heaps, and each statement costs the loop its turn
+_COLUMNS = "seq, at, actor, action, verdict, details, details_hash, previous, hash"
+_encode = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,23 +28,36 @@ class Record:
 
 
 def _hash(*parts: object) -> str:
-    return hashlib.sha256(json.dumps(parts, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(_encode(parts)).hexdigest()
 
 
 def append(db: Db, *records: Record) -> None:
     last = db.row("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")
     seq, previous = (int(last[0]), str(last[1])) if last else (0, START)
+    rows = []
     for record in records:
         seq += 1
-        details = json.dumps(record.details, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str)
-        details_hash = hashlib.sha256(details.encode()).hexdigest()
+        details = _encode(record.details)
+        details_hash = hashlib.sha256(details).hexdigest()
         chained = _hash(seq, record.at, record.actor, record.action, record.verdict, details_hash, previous)
-        db.run(
-            "INSERT INTO audit (seq, at, actor, action, verdict, details, details_hash, previous, hash)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (seq, record.at, record.actor, record.action, record.verdict, details, details_hash, previous, chained),
+        rows.append(
+            (
+                seq,
+                record.at,
+                record.actor,
+                record.action,
+                record.verdict,
+                details.decode(),
+                details_hash,
+                previous,
+                chained,
+            )
         )
         previous = chained
+    waiting = iter(rows)
+    while heap := tuple(islice(waiting, _ROWS)):
+        values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?)"] * len(heap))
+        db.run(f"INSERT INTO audit ({_COLUMNS}) VALUES {values}", tuple(chain.from_iterable(heap)))
 
 
 def erase_details(db: Db, seq: int) -> bool:

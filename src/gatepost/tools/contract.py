@@ -88,7 +88,7 @@ class Call:
     turn: Turn | None
     key: str  # the identity of what this call brings about
     now: int
-    record: audit.Record
+    record: Callable[[], audit.Record]  # made where it is written, off the way of the answer
     progress: Progress
     to: Place | None = None
     recorded: bool = field(default=False, init=False)
@@ -107,7 +107,7 @@ class Call:
 
         def recorded(db: Db) -> T:
             answer = fn(db, *args)
-            audit.append(db, self.record)
+            audit.append(db, self.record())
             return answer
 
         answer = await self.around.store.write(recorded)
@@ -120,7 +120,7 @@ class Call:
     async def note(self) -> None:
         """For an effect outside the store: it is written down, durably, before it happens."""
         if not self.recorded:
-            await self.around.store.write(audit.append, self.record)
+            await self.around.store.write(audit.append, self.record())
             self.recorded = True
 
 

@@ -55,7 +55,7 @@ async def get_work(call: Call) -> Work:
 
     Empty if there is none. To change it use set_work.
     """
-    return await asyncio.to_thread(_read_work, call.around.home, call.caller.folder)
+    return _read_work(call.around.home, call.caller.folder)  # small, never blocks: a thread would cost more
 
 
 @tool(tier=Tier.AGENT, group="sessions", destructive=True, idempotent=True)
