@@ -112,7 +112,8 @@ class Bubblewrap:
         with Ends() as ends:
             try:
                 child = self._spawn(plan, ends, cgroup)
-                inner_pid, namespace = await asyncio.wait_for(_read_info(ends.info), START_S)
+                async with asyncio.timeout(START_S):
+                    inner_pid, namespace = await _read_info(ends.info)
                 if cgroup is not None:
                     cgroup.add(inner_pid)
                 else:
@@ -266,7 +267,8 @@ async def _last_words(child: Child | None) -> str:
     if child is None:
         return ""
     with suppress(TimeoutError):
-        await asyncio.wait_for(child.wait(), 1.0)
+        async with asyncio.timeout(1.0):
+            await child.wait()
     return child.last_words.removeprefix("bwrap: ")
 
 
