@@ -3,6 +3,7 @@
 Everything is loaded from the package alone: no home's plug-ins, no home's values.
 """
 
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -84,9 +85,23 @@ def _command(command: click.Command, context: click.Context) -> list[str]:
     return out
 
 
+EXAMPLE = re.compile(r"(<!-- (examples/\w+\.py) -->\n```python\n).*?(```\n)", re.DOTALL)
+
+
+def extend() -> dict[str, str]:
+    """The pages that show an example, with the example as it is."""
+
+    def fill(found: re.Match[str]) -> str:
+        return found[1] + (DOCS / "extend" / found[2]).read_text(encoding="utf-8") + found[3]
+
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted((DOCS / "extend").glob("*.md"))}
+    return {f"extend/{path.name}": EXAMPLE.sub(fill, text) for path, text in texts.items() if EXAMPLE.search(text)}
+
+
 def pages() -> dict[str, str]:
     declared.load_package()
-    return {"settings.md": as_markdown(), "tools.md": tools(), "commands.md": commands(), "schema.sql": schema()}
+    printed = {"settings.md": as_markdown(), "tools.md": tools(), "commands.md": commands(), "schema.sql": schema()}
+    return printed | extend()
 
 
 def main() -> int:

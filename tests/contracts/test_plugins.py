@@ -1,0 +1,136 @@
+"""Plug-ins from outside: one file of each kind, as the pages under docs/extend/ print them, dropped into a home. The
+gateway hears the plugged-in channel, has the plugged-in provider answer in the plugged-in sandbox, and serves the tool."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "docs" / "extend" / "examples"
+SETTINGS = """
+[channels]
+on = ["spool"]
+spool.folder = "{spool}"
+spool.look_s = 0.05
+
+[sandbox]
+kind = "niced"
+niced.around = "{around}"
+"""
+
+
+def drop_all(home: Path) -> None:
+    """One file of each kind into the home's plug-in folders."""
+    spool = re.search(r"```python\n(.*?)```", (ROOT / "docs/extend/channel.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert spool is not None
+    files = {
+        "channels/spool.py": spool[1],
+        "tools/dice.py": (EXAMPLES / "dice.py").read_text(encoding="utf-8"),
+        "providers/parrot.py": (EXAMPLES / "parrot.py").read_text(encoding="utf-8"),
+        "sandboxes/niced.py": (EXAMPLES / "niced.py").read_text(encoding="utf-8"),
+    }
+    for name, text in files.items():
+        path = home / "plugins" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+class Home:
+    """A home with the plug-ins, and the command line on it."""
+
+    def __init__(self, path: Path, around: str) -> None:
+        self.path, self.spool = path / "home", path / "spool"
+        for part in ("in", "out"):
+            (self.spool / "office" / part).mkdir(parents=True)
+        self.path.mkdir(mode=0o700)
+        drop_all(self.path)
+        settings = SETTINGS.format(spool=self.spool, around=around)
+        (self.path / "gatepost.toml").write_text(settings, encoding="utf-8")
+        self.env = {**os.environ, "GATEPOST_HOME": str(self.path), "GATEPOST_LISTEN": "127.0.0.1:0"}
+
+    def run(self, *args: str) -> str:
+        command = [sys.executable, "-m", "gatepost", *args]
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def ask(self, *args: str) -> Any:
+        return json.loads(self.run(*args, "--json"))
+
+    @asynccontextmanager
+    async def up(self) -> AsyncIterator[None]:
+        """The gateway runs for the length of the block."""
+        command = (sys.executable, "-m", "gatepost", "up")
+        daemon = await asyncio.create_subprocess_exec(*command, env=self.env, stdout=asyncio.subprocess.PIPE)
+        try:
+            assert daemon.stdout is not None
+            assert b"ready" in await asyncio.wait_for(daemon.stdout.readline(), 30)
+            yield
+        finally:
+            daemon.terminate()
+            await asyncio.wait_for(daemon.wait(), 30)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path, "process")
+
+
+async def test_one_file_of_each_kind_makes_a_whole_way(home: Home) -> None:
+    async with home.up():
+        home.run("group", "set", "home", "provider=parrot", "sandbox=niced", "options.mark=?!")
+        assert home.ask("chat", "-m", "pieces of eight", "--wait")["replies"][0]["text"] == "PIECES OF EIGHT?! (1)"
+        (home.spool / "office" / "in" / "ann.1.txt").write_text("hello")
+        async with asyncio.timeout(30):
+            while len(home.ask("ledger", "list")) < 3:  # noqa: ASYNC110  another process records it
+                await asyncio.sleep(0.02)
+
+    stranger = home.ask("ledger", "list")[-1]
+    assert (stranger["address"], stranger["state"]) == ("spool:office", "refused")  # heard, and nobody knows ann
+    assert "roll_dice" in home.run("tools", "--folder", "home")
+    assert "sandbox.niced.level" in home.run("settings")
+    assert home.ask("ledger", "check")["unaccounted"] == 0
+
+
+async def test_an_agent_calls_the_plugged_in_tool(home: Home) -> None:
+    script = {"default": [{"call": "roll_dice", "with": {"dice": 3, "sides": 2}}, {"say": "{result}"}]}
+    async with home.up():
+        home.run("group", "set", "home", "provider=scripted", f"options.script={json.dumps(script)}")
+        said = home.ask("chat", "-m", "roll", "--wait")["replies"][0]["text"]
+
+    rolled = json.loads(said)
+    assert len(rolled["faces"]) == 3 and set(rolled["faces"]) <= {1, 2} and rolled["total"] == sum(rolled["faces"])
+    assert [row["action"] for row in home.ask("audit", "list") if row["action"].endswith("roll_dice")]
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+async def test_a_sandbox_laid_around_bubblewrap_is_as_isolated_and_nicer(tmp_path: Path) -> None:
+    home = Home(tmp_path, "bubblewrap")
+    async with home.up():
+        assert home.run("sandbox", "run", "home", "--", "nice").strip() == "10"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "complaint"),
+    [
+        ("tools", "def (", "dice2.py does not load: SyntaxError"),
+        ("channels", "import no_such_library", "dice2.py does not load: ModuleNotFoundError"),
+        ("tools", (EXAMPLES / "dice.py").read_text(encoding="utf-8"), "two tools are named 'roll_dice'"),
+    ],
+)
+def test_a_broken_or_second_plugin_stops_the_start_by_name(home: Home, kind: str, text: str, complaint: str) -> None:
+    (home.path / "plugins" / kind / "dice2.py").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "gatepost", "up"]
+    done = subprocess.run(command, env=home.env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and complaint in done.stderr and "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
