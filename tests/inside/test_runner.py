@@ -531,3 +531,49 @@ async def test_what_the_host_never_sends_is_fatal(host: Host) -> None:
 
     assert code == 1
     assert host.of(wire.Trouble)[-1].fatal
+
+
+SLOW_TOOLS = """
+import asyncio
+from gatepost.inside.providers.contract import Result, Status, Text, ToolResult, ToolUse, provider
+
+@provider("slow")
+class Slow:
+    def __init__(self, place):
+        pass
+
+    async def query(self, batch, resume):
+        yield ToolUse("a", "Bash", {"command": "make"}, 600.0)
+        yield ToolUse("b", "Read", {"path": "x" * 300_000})
+        yield ToolResult("b", "text" * 100_000)
+        yield Text(f"resumed {resume!r}")
+        await asyncio.Event().wait()
+
+    async def close(self):
+        pass
+"""
+
+
+async def test_check_19_a_ping_names_the_tool_that_runs_and_its_declared_patience(host: Host, tmp_path: Path) -> None:
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    (plugins / "slow.py").write_text(SLOW_TOOLS)
+    host.add("go")
+    await host.start("slow", GATEPOST_PLUGINS=str(plugins))
+    await host.until(lambda: any(ping.tool for ping in host.of(wire.Ping)))
+
+    assert [(ping.tool, ping.tool_timeout) for ping in host.of(wire.Ping) if ping.tool][0] == ("Bash", 600.0)
+    kinds = [event.kind for event in host.of(wire.Event)]
+    assert kinds == ["tool_use", "tool_use", "tool_result"]
+    assert host.of(wire.Event)[1].data["input"] == {"cut": "300011 bytes"}
+
+
+async def test_check_15_a_conversation_that_the_host_cleared_is_not_resumed(host: Host) -> None:
+    host.add("one")
+    await host.start()
+    await host.until(host.answered)
+    before, host.conversation = host.conversation, ""
+    host.add("two")
+    await host.until(lambda: len(host.submitted) == 2)
+
+    assert host.conversation not in ("", before)

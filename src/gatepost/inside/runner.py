@@ -94,7 +94,6 @@ class Runner:
         self._bell = Bell()
         self._make = find_provider(self._name, setup.plugins)
         self._provider: Provider | None = None
-        self._conversation = welcome.conversation
         self._turn: Turn | None = None
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._errands: set[asyncio.Task[None]] = set()
@@ -163,9 +162,8 @@ class Runner:
             if turn is None:
                 self._link.tell(wire.Ping())
             else:
-                self._link.tell(
-                    wire.Ping(turn=turn.id, epoch=turn.epoch, tool=turn.tool, tool_timeout=turn.tool_timeout)
-                )
+                patience, tool = turn.tool
+                self._link.tell(wire.Ping(turn=turn.id, epoch=turn.epoch, tool=tool, tool_timeout=patience))
             await asyncio.sleep(PING)
 
     # The work.
@@ -200,7 +198,6 @@ class Runner:
             self._provider = self._make(self._place())
         turn = Turn(
             claimed,
-            claimed.conversation or self._conversation,
             link=self._link,
             mail=self._mail,
             box=self._box,
@@ -216,7 +213,6 @@ class Runner:
                 await turn.run(batch)
         finally:
             self._turn = None
-            self._conversation = turn.conversation
         return True
 
     def _place(self) -> Place:

@@ -60,7 +60,6 @@ class Turn:
     def __init__(
         self,
         claimed: wire.Claimed,
-        conversation: str,
         *,
         link: Link,
         mail: Mail,
@@ -70,8 +69,8 @@ class Turn:
     ) -> None:
         self.id, self.epoch, self.attempt = claimed.turn, claimed.epoch, claimed.attempt
         self.continued = claimed.continued
-        self.conversation = conversation
-        self.tool, self.tool_timeout = "", 0.0
+        self.conversation = claimed.conversation
+        self._running: dict[str, tuple[float, str]] = {}  # tools by their use: patience, name
         self._link, self._mail, self._box, self._bell, self._provider = link, mail, box, bell, provider
         self._takes_pushes: bool = getattr(provider, "takes_pushes", False)
         self._parts: deque[Part] = deque()
@@ -98,6 +97,11 @@ class Turn:
         while self._parts and self._failed is None and not self._stale:
             await self._give(self._parts.popleft())
         await self.submit(self._failed)
+
+    @property
+    def tool(self) -> tuple[float, str]:
+        """Of the tools that run now the one with the longest patience, in seconds, and its name."""
+        return max(self._running.values(), default=(0.0, ""))
 
     async def interrupt(self) -> None:
         """End it now; the provider says how it ended, unless it has not begun or not seen all."""
@@ -288,12 +292,13 @@ class Turn:
     ) -> None:
         """What only the timeline wants to know, and which tool runs now."""
         match event:
-            case contract.ToolUse(_, tool, _, timeout):
-                self.tool, self.tool_timeout = tool, timeout
+            case contract.ToolUse(key, tool, _, timeout):
+                self._running[key] = (timeout, tool)
                 self._box.tool(tool, timeout)
-            case contract.ToolResult():
-                self.tool, self.tool_timeout = "", 0.0
-                self._box.tool("", 0.0)
+            case contract.ToolResult(key):
+                self._running.pop(key, None)
+                timeout, tool = self.tool
+                self._box.tool(tool, timeout)
             case contract.Usage(numbers):
                 self._usage = {**self._usage, **numbers}
             case _:
