@@ -562,7 +562,7 @@ async def test_check_19_a_ping_names_the_tool_that_runs_and_its_declared_patienc
     await host.start("slow", GATEPOST_PLUGINS=str(plugins))
     await host.until(lambda: any(ping.tool for ping in host.of(wire.Ping)))
 
-    assert [(ping.tool, ping.tool_timeout) for ping in host.of(wire.Ping) if ping.tool][0] == ("Bash", 600.0)
+    assert next((ping.tool, ping.tool_timeout) for ping in host.of(wire.Ping) if ping.tool) == ("Bash", 600.0)
     kinds = [event.kind for event in host.of(wire.Event)]
     assert kinds == ["tool_use", "tool_use", "tool_result"]
     assert host.of(wire.Event)[1].data["input"] == {"cut": "300011 bytes"}
