@@ -20,7 +20,7 @@ from gatepost.channels.hub import Hub
 from gatepost.core import ids, lock, log, registry, settings
 from gatepost.core.bells import Bells
 from gatepost.core.clock import Clock, SystemClock, iso
-from gatepost.core.errors import GatepostError, SetupError
+from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.listen import LISTEN, Listen, control_path, parse
 from gatepost.core.settings import Config, setting
@@ -31,7 +31,7 @@ from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake.intake import Intake
 from gatepost.flow.listening import listen
 from gatepost.flow.sessions.parts import Parts
-from gatepost.flow.sessions.plan import choose_sandbox, name_prefix, sandbox_uid
+from gatepost.flow.sessions.plan import describe_sandbox, name_prefix, sandbox_uid
 from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.wake import Sessions
 from gatepost.gate.dispatch import Around, Dispatch
@@ -41,7 +41,6 @@ from gatepost.serve.control.contract import Office
 from gatepost.serve.http import Server, binding, bound
 from gatepost.serve.web.login import new_address
 from gatepost.serve.web.site import SiteParts, make_site
-from gatepost.store.groups import Group
 from gatepost.store.migrate import migrate
 from gatepost.store.writer import SqliteStore
 from gatepost.tools.contract import TOOLS
@@ -107,7 +106,15 @@ class Gateway:
             )
         )
         self.pump.on_sent(self.typing.delivered)
+        self.pump.on_sent(lambda instance, address, thread: self.bells.change(instance, address))
+        self.bells.on_change(self._changed)
         self.intake = Intake(self.store, clock, config, self.bells, self.reach, home, self.sessions.stop)
+
+    def _changed(self, instance: str, address: str) -> None:
+        """A platform that is ourselves shows what becomes of a message."""
+        channel = self.channels.get(instance)
+        if isinstance(channel, Hub):
+            channel.ring(address)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Gateway"]:
@@ -253,16 +260,6 @@ def _hub(gateway: Gateway, name: str) -> Hub:
     channel = gateway.channels[name]
     assert isinstance(channel, Hub)
     return channel
-
-
-def describe_sandbox(config: Config) -> tuple[str, str]:
-    """Which kind agents get unless their group says otherwise, and what must be said about it."""
-    anybody = Group("", "", "", "", "", {}, True, None, None, 0)
-    try:
-        name, kind = choose_sandbox(config, anybody, "")
-    except GatepostError as error:
-        return "none", str(error)
-    return name, "" if kind.isolated else "no isolation: agents run as this user and see what it sees"
 
 
 def run(home: Home, given: Mapping[str, Any]) -> int:

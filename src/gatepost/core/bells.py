@@ -10,6 +10,7 @@ class Bells:
     def __init__(self) -> None:
         self._sessions: list[Callable[[str], None]] = []
         self._rooms: list[Callable[[str, str], None]] = []
+        self._changes: list[Callable[[str, str], None]] = []
         self._tools: list[Callable[[str | None], None]] = []
 
     def on_session(self, hear: Callable[[str], None]) -> None:
@@ -17,6 +18,9 @@ class Bells:
 
     def on_room(self, hear: Callable[[str, str], None]) -> None:
         self._rooms.append(hear)
+
+    def on_change(self, hear: Callable[[str, str], None]) -> None:
+        self._changes.append(hear)
 
     def on_tools(self, hear: Callable[[str | None], None]) -> None:
         self._tools.append(hear)
@@ -29,6 +33,11 @@ class Bells:
     def room(self, instance: str, address: str) -> None:
         """A room has something to go out."""
         for hear in self._rooms:
+            hear(instance, address)
+
+    def change(self, instance: str, address: str) -> None:
+        """What became of a message of this room has changed: whoever shows it may look again."""
+        for hear in self._changes:
             hear(instance, address)
 
     def tools(self, folder: str | None = None) -> None:

@@ -17,7 +17,7 @@ from gatepost.store.port import Db, Store
 
 WINDOW = 200  # messages of a room that are looked at again; an older one that still waits holds nobody up
 SCANNED = 2000  # messages of a room that are gone through for one page of a thread
-QUICKEST_S, SLOWEST_S = 0.02, 2.0  # between looks while something is under way
+QUICKEST_S, SLOWEST_S = 0.1, 2.0  # between looks while something is under way and no bell is heard
 BEAT_S = 15.0  # between looks when nothing is: also how soon a dead reader is noticed
 SHOWN = ("sending", "sent", "uncertain")
 

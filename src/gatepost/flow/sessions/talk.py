@@ -132,6 +132,7 @@ class Talk:
             await self._project()
         self.turn, self.claimed, self.active_at = claim.turn, True, now
         self.parts.typing.start(claim.turn.instance, claim.turn.address, claim.turn.thread)
+        self.parts.bells.change(claim.turn.instance, claim.turn.address)
         conversation = claim.turn.conversation or await self.parts.store.read(
             sessions.conversation, self.session.id, self.provider
         )
@@ -222,6 +223,7 @@ class Talk:
     def turn_over(self) -> None:
         if self.turn is not None:
             self.parts.typing.stop(self.turn.instance, self.turn.address, self.turn.thread)
+            self.parts.bells.change(self.turn.instance, self.turn.address)
         self.turn, self.tool_timeout, self._statuses = None, 0, 0
         self.active_at = self.parts.clock.now()
 

@@ -126,6 +126,5 @@ async def wait_for_answer(store: Store, hub: Hub, message_id: int, timeout: floa
             left = deadline - asyncio.get_running_loop().time()
             if answer.done or left <= 0 or stopping.is_set():
                 return answer
-            # The bell rings when a reply goes out, a moment before its row and its turn are settled: look soon again.
             rung = await watch.wait(min(wait, left), stopping)
             wait = QUICKEST_S if rung else min(wait * 2, SLOWEST_S)
