@@ -201,7 +201,8 @@ def _open(path: Path) -> apsw.Connection:
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
     try:
         db.set_busy_timeout(BUSY_MS)
-        db.execute("PRAGMA mmap_size=0; PRAGMA journal_mode=WAL").fetchall()  # or it stops at the first row
+        db.execute("PRAGMA mmap_size=0").fetchall()
+        _keep_log(db)
         db.execute("PRAGMA synchronous=NORMAL")
         db.execute("BEGIN IMMEDIATE")
         db.execute(SCHEMA)
@@ -213,6 +214,17 @@ def _open(path: Path) -> apsw.Connection:
         db.close()
         raise
     return db
+
+
+def _keep_log(db: apsw.Connection) -> None:
+    """Switch to a write-ahead log. SQLite does not wait for another process that does the same at this moment."""
+    for _ in range(BUSY_MS // 10):
+        try:
+            db.execute("PRAGMA journal_mode=WAL").fetchall()
+            return
+        except apsw.BusyError:
+            time.sleep(0.01)
+    db.execute("PRAGMA journal_mode=WAL").fetchall()
 
 
 def _move_aside(path: Path) -> None:
