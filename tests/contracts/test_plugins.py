@@ -1,5 +1,5 @@
 """Plug-ins from outside: one file of each kind, as the pages under docs/extend/ print them, dropped into a home. The
-gateway hears the plugged-in channel, has the plugged-in provider answer in the plugged-in sandbox, and serves the tool."""
+gateway hears the channel, has the provider answer in the sandbox, and serves the tool."""
 
 import asyncio
 import json

@@ -1,0 +1,89 @@
+"""The pages: what is printed from code is as printed, links lead somewhere, and what is shown can be done."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"```[a-z]*\n(.*?)```", re.DOTALL)
+COMMANDS = {path.stem.replace("_", "-") for path in (ROOT / "src/gatepost/cli/commands").glob("[!_]*.py")}
+
+
+def names(paths: list[Path]) -> list[str]:
+    return [str(path.relative_to(ROOT)) for path in paths]
+
+
+def test_what_is_printed_from_code_is_as_printed() -> None:
+    """In a process of its own: tests that load plug-ins would have theirs printed, too."""
+    command = [sys.executable, str(ROOT / "scripts" / "print_docs.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", CODE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for target in LINK.findall(CODE.sub("", page.read_text(encoding="utf-8"))):
+        if re.match(r"https?://", target):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (page.parent / name).resolve() if name else page
+        if not path.exists() or (anchor and anchor not in anchors(path)):
+            broken.append(target)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
+def test_the_commands_that_are_named_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    shown = [line for block in CODE.findall(text) for line in block.splitlines()] + re.findall(r"`([^`\n]+)`", text)
+    used = {found[1] for line in shown if (found := re.match(r"\s*gatepost ([a-z][a-z-]*)\b(?!/)", line))}
+    targets = {found for line in shown for found in re.findall(r"^\s*make ([a-z-]+)", line)}
+    known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+    assert used - COMMANDS == ({"is"} & used)  # the ready line begins with "gatepost is"
+    assert targets - known == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
+def test_the_settings_that_are_named_exist(page: Path) -> None:
+    declared = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    known = set(re.findall(r"^\| `([\w.]+)`", declared, re.MULTILINE))
+    prefixes = {name.partition(".")[0] for name in known if "." in name} - {"channels"}
+    named = set(re.findall(r"`([a-z_]+(?:\.[a-z_]+)+)(?: = [^`]*)?`", page.read_text(encoding="utf-8")))
+
+    examples = {name for name in named if name.startswith("sandbox.niced.")}
+    assert {name for name in named if name.partition(".")[0] in prefixes} - known - examples == set()
+
+
+def test_the_routes_that_are_shown_can_be_added(tmp_path: Path) -> None:
+    env = {**os.environ, "GATEPOST_HOME": str(tmp_path / "home")}
+
+    def gatepost(*args: str) -> str:
+        command = [sys.executable, "-m", "gatepost", *args]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, f"{shlex.join(args)}: {done.stderr}"
+        return done.stdout
+
+    for folder in ("lab", "lab/scribe", "lab/helper"):
+        gatepost("group", "add", folder)
+    blocks = CODE.findall((ROOT / "docs" / "routes.md").read_text(encoding="utf-8"))
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith("gatepost ")]
+    for line in lines:
+        gatepost(*shlex.split(line)[1:])
+
+    assert len(lines) > 8
+    assert "→ acme" in gatepost("route", "test", "web:acme/eng")
+    assert "drop" in gatepost("route", "test", "web:acme/eng", "--text", "please UNSUBSCRIBE me")
