@@ -86,7 +86,7 @@ async def test_a_session_tells_its_facts_and_no_address(agent: Agent) -> None:
     assert (facts["folder"], facts["tier"], facts["provider"]) == ("acme/eng", 2, "scripted")
     assert (facts["state"], facts["seq"], facts["attempt"]) == ("running", 1, 1)
     assert str(facts["turn"]).startswith("t-")
-    assert facts["room"] == "the room"
+    assert facts["room"] is None
     assert ROOM not in json.dumps(facts)
 
 

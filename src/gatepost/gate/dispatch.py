@@ -22,6 +22,7 @@ from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 from gatepost.core.registry import Registry
 from gatepost.store import audit, destinations, sessions, turns
 from gatepost.store.port import Db
+from gatepost.store.turns import Turn
 from gatepost.tools.contract import Around, Call, Caller, Place, Progress, Scope, Tool
 
 __all__ = ["INVALID_PARAMS", "Around", "Dispatch", "ToolAnswer"]
@@ -36,8 +37,7 @@ _encode = msgspec.json.Encoder().encode
 _log = log.get("gate")
 
 
-@dataclass(frozen=True, slots=True)
-class ToolAnswer:
+class ToolAnswer(msgspec.Struct, frozen=True):
     """What a call came to. `code`: it is no call at all, a JSON-RPC error with this number."""
 
     text: str
@@ -55,8 +55,7 @@ class _Visible:
     rules: tuple[Rule, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Note:
+class _Note(msgspec.Struct, frozen=True):
     """A call to be written down. What of it is kept is worked out in the writer's thread."""
 
     at: int
@@ -105,6 +104,11 @@ class Dispatch:
         """The tools of `tools/list`, as JSON. Made once for all callers that see the same."""
         return self._seen_by(caller).listed
 
+    def is_quick(self, caller: Caller, name: str) -> bool:
+        """Whether a call would hardly ever wait. What the caller does not see is refused at once."""
+        tool = self._seen_by(caller).tools.get(name)
+        return tool is None or tool.quick
+
     async def call(
         self, caller: Caller, name: str, raw: bytes, call_id: str, progress: Progress = lambda done, total, text: None
     ) -> ToolAnswer:
@@ -126,9 +130,7 @@ class Dispatch:
         except (ValueError, RecursionError) as error:  # msgspec's own errors are ValueErrors, as is bad UTF-8
             self._note(_Note(now, caller, name, "invalid", call_id, error=str(error)))
             return ToolAnswer(f"Invalid arguments for {name}: {error}", code=INVALID_PARAMS)
-        turn = None
-        if caller.session_id is not None:
-            turn = await self._around.store.read(turns.open_of, caller.session_id)
+        turn = await self._turn_of(caller)
         note = partial(
             _Note, now, caller, name, call_id=call_id, turn_id=turn.id if turn else None, tool=tool, arguments=arguments
         )
@@ -143,6 +145,13 @@ class Dispatch:
             progress=progress,
         )
         return await self._run(tool, call, arguments, seen.rules, note)
+
+    async def _turn_of(self, caller: Caller) -> Turn | None:
+        if caller.running is not None:
+            return caller.running()
+        if caller.session_id is None:
+            return None
+        return await self._around.store.read(turns.open_of, caller.session_id)
 
     async def run(self) -> None:
         """Write behind what was noted, until cancelled; then what is left."""

@@ -7,16 +7,17 @@ call is a task of its own, so a slow one holds nobody up; one that was cancelled
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
 from gatepost import __version__
 from gatepost.core import ids, log
 from gatepost.core.errors import GatepostError
+from gatepost.gate import frames
+from gatepost.gate.ahead import run_ahead
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
+from gatepost.gate.frames import CallParams, CallResult, Content, Params, RequestId
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 ENVELOPE_VERSION = "2026-07-28"
@@ -30,7 +31,6 @@ _SUBSCRIPTION = _META + "subscriptionId"
 _SERVER = {"name": "gatepost", "version": __version__}
 _OFFERED = {"tools": {"listChanged": True}}
 
-RequestId = int | str
 SubmitTurn = Callable[[str, dict[str, object]], Awaitable[dict[str, object]]]
 
 _encode = msgspec.json.Encoder().encode
@@ -46,67 +46,6 @@ _REVOKED = "the tools of this session are withdrawn: it is being ended"
 _log = log.get("gate")
 
 
-class _Message(msgspec.Struct):
-    jsonrpc: str = ""
-    method: str | None = None
-    id: RequestId | msgspec.UnsetType | None = msgspec.UNSET
-    params: msgspec.Raw = msgspec.Raw(b"{}")
-    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-class _Params(msgspec.Struct):
-    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
-
-
-class _CallParams(_Params, kw_only=True):
-    name: str
-    arguments: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-class _InitializeParams(_Params, kw_only=True):
-    protocolVersion: str
-
-
-class _Notifications(msgspec.Struct):
-    toolsListChanged: bool | None = None
-
-
-class _ListenParams(_Params):
-    notifications: _Notifications = msgspec.field(default_factory=_Notifications)
-
-
-class _CancelledParams(msgspec.Struct):
-    requestId: RequestId
-
-
-class _TurnParams(msgspec.Struct):
-    turn_id: str
-
-
-class _Content(msgspec.Struct):
-    text: str
-    type: str = "text"
-
-
-class _CallResult(msgspec.Struct, omit_defaults=True):
-    content: list[_Content]
-    structuredContent: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    isError: bool | msgspec.UnsetType = msgspec.UNSET
-    resultType: str | msgspec.UnsetType = msgspec.UNSET
-    meta: msgspec.Raw | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="_meta")
-
-
-_read_message = msgspec.json.Decoder(_Message).decode
-_read_params = msgspec.json.Decoder(_Params | None).decode
-_read_call = msgspec.json.Decoder(_CallParams).decode
-_read_initialize = msgspec.json.Decoder(_InitializeParams).decode
-_read_listen = msgspec.json.Decoder(_ListenParams).decode
-_read_cancelled = msgspec.json.Decoder(_CancelledParams).decode
-_read_turn = msgspec.json.Decoder(_TurnParams).decode
-_read_object = msgspec.json.Decoder(dict[str, object]).decode
-
-
 class _Rejected(Exception):
     """This request gets an error."""
 
@@ -115,15 +54,17 @@ class _Rejected(Exception):
         self.code, self.text, self.data = code, text, data
 
 
-@dataclass(slots=True)
-class _InFlight:
-    """The calls of a connection that are not answered yet."""
+class _Flight:
+    """A call that is not answered yet."""
 
-    tasks: dict[RequestId, asyncio.Task[None]] = field(default_factory=dict)
-    listening: dict[RequestId, bool] = field(default_factory=dict)  # 2026: is it told of changes of the tools?
+    __slots__ = ("task",)
 
-    def __contains__(self, request: RequestId) -> bool:
-        return request in self.tasks or request in self.listening
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+
+    def cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
 
 
 class Conversation:
@@ -142,17 +83,18 @@ class Conversation:
         self._name = ids.new("c")
         self._calls = 0
         self._modern: bool | None = None  # None: nobody has said which wire yet
-        self._open = _InFlight()
+        self._flights: dict[RequestId, _Flight] = {}
+        self._listening: dict[RequestId, bool] = {}  # 2026: is it told of changes of the tools?
         self._revoked = False
 
     @property
     def busy(self) -> bool:
-        return bool(self._open.tasks)
+        return bool(self._flights)
 
     def receive(self, line: bytes) -> None:
         """One line. Whatever it is, the connection lives."""
         try:
-            message = _read_message(line)
+            message = frames.read_message(line)
         except msgspec.ValidationError as error:
             batch = line.lstrip()[:1] == b"["
             return self._fail(
@@ -182,43 +124,43 @@ class Conversation:
         """What this caller may call is different now."""
         if self._modern is False:
             self._send(b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
-        for request, told in self._open.listening.items():
+        for request, told in self._listening.items():
             if told:
                 self._notify("notifications/tools/list_changed", {"_meta": {_SUBSCRIPTION: request}})
 
     def revoke(self) -> None:
         """Refuse everything from now on; what is in flight ends with an error."""
         self._revoked = True
-        tasks, self._open.tasks = self._open.tasks, {}
-        for request, task in tasks.items():
-            task.cancel()
+        flights, self._flights = self._flights, {}
+        for request, flight in flights.items():
+            flight.cancel()
             self._fail(request, REVOKED, _REVOKED)
 
     def finish(self) -> None:
         """Take leave: subscriptions end in good order."""
-        listening, self._open.listening = self._open.listening, {}
+        listening, self._listening = self._listening, {}
         for request in listening:
             meta = {_SUBSCRIPTION: request, _META + "serverInfo": _SERVER}
             self._answer(request, _encode({"resultType": "complete", "_meta": meta}))
 
     def abandon(self) -> None:
         """Nobody listens any more: what is in flight is cancelled."""
-        tasks, self._open.tasks = self._open.tasks, {}
-        self._open.listening.clear()
-        for task in tasks.values():
-            task.cancel()
+        flights, self._flights = self._flights, {}
+        self._listening.clear()
+        for flight in flights.values():
+            flight.cancel()
 
     # Requests.
 
     def _request(self, request: RequestId, method: str, params: bytes) -> None:
         if self._revoked:
             raise _Rejected(REVOKED, _REVOKED)
-        if request in self._open:
+        if request in self._flights or request in self._listening:
             raise _Rejected(INVALID_REQUEST, f"the request id {request!r} is already in use")
         if method == "tools/call":
             self._call(request, params)
         elif method == "tools/list":
-            modern = self._wire(_read_params(params))
+            modern = self._wire(frames.read_params(params))
             tools = self._dispatch.listed_for(self._caller)
             self._answer(request, b'{"tools":%b,%b}' % (tools, _FRESH) if modern else b'{"tools":%b}' % tools)
         elif method == "submit_turn":
@@ -232,7 +174,7 @@ class Conversation:
         else:
             raise _Rejected(METHOD_NOT_FOUND, "Method not found", method)
 
-    def _wire(self, params: _Params | None) -> bool:
+    def _wire(self, params: Params | None) -> bool:
         """True: this is the 2026 wire, False: the 2025 one. The first request that is right on one of them decides."""
         meta = params.meta if params is not None else None
         if meta is None or _VERSION not in meta:
@@ -254,7 +196,7 @@ class Conversation:
         return True
 
     def _initialize(self, request: RequestId, params: bytes) -> None:
-        wanted = _read_initialize(params).protocolVersion
+        wanted = frames.read_initialize(params).protocolVersion
         if self._modern:
             raise _unsupported(wanted)
         self._modern = False
@@ -265,42 +207,44 @@ class Conversation:
         if self._modern is False:
             raise _Rejected(METHOD_NOT_FOUND, "Method not found", method)
         if method == "server/discover":
-            self._wire(_read_params(params))
+            self._wire(frames.read_params(params))
             return self._answer(request, _DISCOVERED)
-        wanted = _read_listen(params)
+        wanted = frames.read_listen(params)
         self._wire(wanted)
         told = bool(wanted.notifications.toolsListChanged)
-        self._open.listening[request] = told
+        self._listening[request] = told
         honoured = {"toolsListChanged": True} if told else {}
         return self._notify(
             "notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": {_SUBSCRIPTION: request}}
         )
 
     def _call(self, request: RequestId, params: bytes) -> None:
-        wanted = _read_call(params)
+        wanted = frames.read_call(params)
         modern = self._wire(wanted)
-        if len(self._open.tasks) >= MOST_IN_FLIGHT:
+        if len(self._flights) >= MOST_IN_FLIGHT:
             raise _Rejected(TOO_MANY, f"{MOST_IN_FLIGHT} calls are in flight; wait for an answer")
-        self._start(request, self._run(request, wanted, modern))
+        flight = self._flights[request] = _Flight()
+        work = self._run(request, flight, wanted, modern)
+        rest = run_ahead(work) if self._dispatch.is_quick(self._caller, wanted.name) else work
+        if rest is not None:
+            flight.task = asyncio.get_running_loop().create_task(rest)
 
     def _submit(self, request: RequestId, params: bytes) -> None:
         """Hidden: for agent loops that tell themselves when their turn ends. Needs no handshake."""
         if self._submit_turn is None or self._caller.session_id is None:
             raise _Rejected(METHOD_NOT_FOUND, "Method not found", "submit_turn")
-        if not _read_turn(params).turn_id:
+        if not frames.read_turn(params).turn_id:
             raise _Rejected(INVALID_PARAMS, "Invalid params: turn_id is empty")
-        ending = self._submit_turn(self._caller.session_id, _read_object(params))
-        self._start(request, self._end_turn(request, ending))
+        ending = self._submit_turn(self._caller.session_id, frames.read_object(params))
+        flight = self._flights[request] = _Flight()
+        flight.task = asyncio.get_running_loop().create_task(self._end_turn(request, flight, ending))
 
-    def _start(self, request: RequestId, work: Any) -> None:
-        self._open.tasks[request] = asyncio.get_running_loop().create_task(work)
-
-    async def _run(self, request: RequestId, wanted: _CallParams, modern: bool) -> None:
+    async def _run(self, request: RequestId, flight: _Flight, wanted: CallParams, modern: bool) -> None:
         self._calls += 1
         token = wanted.meta.get("progressToken") if wanted.meta else None
 
         def progress(done: float, total: float | None, text: str) -> None:
-            if isinstance(token, int | str) and request in self._open.tasks:
+            if isinstance(token, int | str) and self._flights.get(request) is flight:
                 told = {"progressToken": token, "progress": done, "total": total, "message": text or None}
                 self._notify("notifications/progress", {key: value for key, value in told.items() if value is not None})
 
@@ -308,14 +252,14 @@ class Conversation:
         answer = await self._dispatch.call(
             self._caller, wanted.name, b"{}" if raw == b"null" else raw, f"{self._name}.{self._calls}", progress
         )
-        if self._ended(request):
+        if self._landed(request, flight):
             if answer.code:
                 self._fail(request, answer.code, answer.text)
             else:
                 self._answer(request, _encode(_result(answer, modern)))
             self._rest()
 
-    async def _end_turn(self, request: RequestId, ending: Awaitable[dict[str, object]]) -> None:
+    async def _end_turn(self, request: RequestId, flight: _Flight, ending: Awaitable[dict[str, object]]) -> None:
         code, text, result = 0, "", b""
         try:
             result = _encode(await ending)
@@ -324,16 +268,19 @@ class Conversation:
         except Exception:  # noqa: BLE001  the dispatching loop: the connection outlives it
             _log.exception("submit_turn broke", folder=self._caller.folder)
             code, text = INTERNAL_ERROR, "submit_turn: internal error; the operator's log has it"
-        if self._ended(request):
+        if self._landed(request, flight):
             self._fail(request, code, text) if code else self._answer(request, result)
             self._rest()
 
-    def _ended(self, request: RequestId) -> bool:
+    def _landed(self, request: RequestId, flight: _Flight) -> bool:
         """False if it was cancelled meanwhile, and must not be answered."""
-        return self._open.tasks.pop(request, None) is asyncio.current_task()
+        if self._flights.get(request) is not flight:
+            return False
+        del self._flights[request]
+        return True
 
     def _rest(self) -> None:
-        if not self._open.tasks:
+        if not self._flights:
             self._quiet()
 
     # Notifications.
@@ -342,13 +289,13 @@ class Conversation:
         if method != "notifications/cancelled":
             return
         try:
-            request = _read_cancelled(params).requestId
+            request = frames.read_cancelled(params).requestId
         except (ValueError, RecursionError):
             return  # a notification is never answered, not even a bad one
-        self._open.listening.pop(request, None)
-        task = self._open.tasks.pop(request, None)
-        if task is not None:
-            task.cancel()
+        self._listening.pop(request, None)
+        flight = self._flights.pop(request, None)
+        if flight is not None:
+            flight.cancel()
             self._rest()
 
     # Answers.
@@ -373,8 +320,8 @@ def _unsupported(version: str) -> _Rejected:
     )
 
 
-def _result(answer: ToolAnswer, modern: bool) -> _CallResult:
-    result = _CallResult([_Content(answer.text)], isError=answer.failed)
+def _result(answer: ToolAnswer, modern: bool) -> CallResult:
+    result = CallResult([Content(answer.text)], isError=answer.failed)
     if answer.structured is not None:
         result.structuredContent = msgspec.Raw(answer.structured)
     if modern:

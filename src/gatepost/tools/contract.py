@@ -7,7 +7,7 @@ It decides nothing about permission: the gate has done that before, and has put 
 
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from enum import Enum
 from typing import Annotated, Any, Protocol, TypeVar, TypeVarTuple, get_args, get_origin
 
@@ -41,6 +41,9 @@ class Caller:
     folder: str
     session_id: str | None = None
     provider: str = ""
+    running: Callable[[], Turn | None] | None = field(
+        default=None, compare=False
+    )  # who wakes the session knows its turn
 
     @property
     def tier(self) -> Tier:
@@ -148,6 +151,7 @@ class Tool:
     scoped_by: str | None = None
     scope: Scope | None = None
     held: bool = False
+    quick: bool = False
 
 
 TOOLS: Registry[Tool] = Registry("tool")
@@ -161,16 +165,20 @@ def tool(
     group: str,
     scoped_by: str | None = None,
     held: bool = False,
+    quick: bool = False,
     read_only: bool = False,
     destructive: bool = False,
     idempotent: bool = False,
     registry: Registry[Tool] = TOOLS,
 ) -> Callable[[Function], Function]:
-    """Register a function as the tool of its name. `held`: a person must agree to every call."""
+    """Register a function as the tool of its name.
+
+    `held`: a person must agree to every call. `quick`: it waits for nothing but quick reads, and needs no task.
+    """
     hints = {"readOnlyHint": read_only, "destructiveHint": destructive, "idempotentHint": idempotent}
 
     def register(function: Function) -> Function:
-        made = _make(function, tier, group, scoped_by, held, hints)
+        made = replace(_make(function, tier, group, scoped_by, hints), held=held, quick=quick)
         registry.add(made.name, made, origin=function.__module__)
         return function
 
@@ -182,7 +190,6 @@ def _make(
     tier: Tier,
     group: str,
     scoped_by: str | None,
-    held: bool,
     hints: dict[str, bool],
 ) -> Tool:
     name, description = function.__name__, inspect.getdoc(function) or ""
@@ -217,7 +224,6 @@ def _make(
         listed=listed,
         scoped_by=scoped_by,
         scope=_scope(scoped_by),
-        held=held,
     )
 
 

@@ -5,15 +5,14 @@ import os
 from dataclasses import dataclass
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from gatepost.access.tiers import Tier
-from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.untrusted import open_root
 from gatepost.messages.text import clean
-from gatepost.store import rooms, sessions
+from gatepost.store import sessions
 from gatepost.tools.contract import Body, Call, tool
 
 WORK = "work.md"
@@ -31,8 +30,9 @@ class Done:
     ok: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(Struct, frozen=True, kw_only=True):
+    """Of one session. Where it speaks is told only if it spans rooms; otherwise an agent needs no address."""
+
     session_id: str
     folder: str
     tier: int
@@ -43,13 +43,10 @@ class Facts:
     seq: int  # the newest number of this session
     turn: str | None
     attempt: int
-    room: str  # its name; its address if the session spans rooms
-    thread: str
-    created: str
-    active: str
+    room: str | None = None
 
 
-@tool(tier=Tier.WORKER, group="sessions", read_only=True, idempotent=True)
+@tool(tier=Tier.WORKER, group="sessions", quick=True, read_only=True, idempotent=True)
 async def get_work(call: Call) -> Work:
     """Read your work.md: what is in hand, what blocks it, what comes next. Look here first when you pick up old work.
 
@@ -74,7 +71,7 @@ async def set_work(
     return Done(ok=True)
 
 
-@tool(tier=Tier.WORKER, group="sessions", read_only=True, idempotent=True)
+@tool(tier=Tier.WORKER, group="sessions", quick=True, read_only=True, idempotent=True)
 async def inspect_session(call: Call) -> Facts:
     """Look at your own session: which conversation this is, its state, the newest message number, the running turn.
 
@@ -84,12 +81,6 @@ async def inspect_session(call: Call) -> Facts:
     session = await call.read(sessions.get, caller.session_id) if caller.session_id is not None else None
     if session is None:
         raise NotFound("session", caller.session_id or "", "this caller has none")
-    instance, address = (turn.instance, turn.address) if turn else (session.instance, session.address)
-    if session.mode == "agent-shared":
-        room = address
-    else:
-        found = await call.read(rooms.get, instance, address)
-        room = found.name if found else ""
     return Facts(
         session_id=session.id,
         folder=session.folder,
@@ -101,10 +92,7 @@ async def inspect_session(call: Call) -> Facts:
         seq=session.next_seq - 1,
         turn=turn.id if turn else None,
         attempt=turn.attempt if turn else 0,
-        room=room,
-        thread=turn.thread if turn else session.thread,
-        created=iso(session.created_at) or "",
-        active=iso(session.active_at) or "",
+        room=(turn or session).address if session.mode == "agent-shared" else None,
     )
 
 

@@ -1,0 +1,68 @@
+"""The messages of MCP that this side reads and writes, as far as it looks into them. The rest stays raw."""
+
+from typing import Any
+
+import msgspec
+
+RequestId = int | str
+
+
+class Message(msgspec.Struct):
+    jsonrpc: str = ""
+    method: str | None = None
+    id: RequestId | msgspec.UnsetType | None = msgspec.UNSET
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class Params(msgspec.Struct):
+    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+
+
+class CallParams(Params, kw_only=True):
+    name: str
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class InitializeParams(Params, kw_only=True):
+    protocolVersion: str
+
+
+class Notifications(msgspec.Struct):
+    toolsListChanged: bool | None = None
+
+
+class ListenParams(Params):
+    notifications: Notifications = msgspec.field(default_factory=Notifications)
+
+
+class CancelledParams(msgspec.Struct):
+    requestId: RequestId
+
+
+class TurnParams(msgspec.Struct):
+    turn_id: str
+
+
+class Content(msgspec.Struct):
+    text: str
+    type: str = "text"
+
+
+class CallResult(msgspec.Struct, omit_defaults=True):
+    content: list[Content]
+    structuredContent: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    isError: bool | msgspec.UnsetType = msgspec.UNSET
+    resultType: str | msgspec.UnsetType = msgspec.UNSET
+    meta: msgspec.Raw | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="_meta")
+
+
+read_message = msgspec.json.Decoder(Message).decode
+read_params = msgspec.json.Decoder(Params | None).decode
+read_call = msgspec.json.Decoder(CallParams).decode
+read_initialize = msgspec.json.Decoder(InitializeParams).decode
+read_listen = msgspec.json.Decoder(ListenParams).decode
+read_cancelled = msgspec.json.Decoder(CancelledParams).decode
+read_turn = msgspec.json.Decoder(TurnParams).decode
+read_object = msgspec.json.Decoder(dict[str, object]).decode
