@@ -72,7 +72,7 @@ class Turn:
         self.conversation = claimed.conversation
         self._running: dict[str, tuple[float, str]] = {}  # tools by their use: patience, name
         self._link, self._mail, self._box, self._bell, self._provider = link, mail, box, bell, provider
-        self._takes_pushes: bool = getattr(provider, "takes_pushes", False)
+        self._takes_pushes = provider.takes_pushes
         self._parts: deque[Part] = deque()
         self._open = False  # a query runs and may take more
         self._handing = asyncio.Lock()  # from the claim of a follow-up to its push: one thing

@@ -203,7 +203,7 @@ class Talk:
 
     async def _submit(self, frame: wire.Submit) -> wire.Done:
         """The turn's end. Said twice, it is done once."""
-        if not self._is_own(frame.turn) or self.turn is None:
+        if self.turn is None or not self._is_own(frame.turn) or frame.epoch != self.turn.epoch:
             ended = await self.parts.store.read(turns.get, frame.turn)
             known = ended is not None and ended.session_id == self.session.id and ended.ended_at is not None
             return wire.Done(id=frame.id, ok=known)

@@ -134,6 +134,8 @@ class Place:
 
 
 class Provider(Protocol):
+    takes_pushes: bool  # False: follow-ups wait for the next turn
+
     def __init__(self, place: Place) -> None: ...
 
     def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
@@ -170,6 +172,7 @@ def provider(name: str) -> Callable[[type], type]:
     def register(cls: type) -> type:
         if name in PROVIDERS:
             raise RuntimeError(f"two providers are named {name!r}: {PROVIDERS[name]} and {cls}")
+        cls.takes_pushes = getattr(cls, "takes_pushes", False)  # type: ignore[attr-defined]
         PROVIDERS[name] = cls
         return cls
 
