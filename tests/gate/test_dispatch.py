@@ -13,8 +13,9 @@ from gatepost.access.tiers import Tier
 from gatepost.core.registry import Registry, load_package
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import INVALID_PARAMS, MOST_WAITING, Dispatch
-from gatepost.store import audit, destinations, sessions
+from gatepost.store import audit, destinations, sessions, turns
 from gatepost.store.port import Db
+from gatepost.store.turns import Turn
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import PLATFORM, ROOM, Agent
 from gatepost.tools.contract import TOOLS, Body, Call, Tool, tool
@@ -146,6 +147,21 @@ async def test_the_audit_names_the_turn_and_keeps_no_words(tmp_path: Path, store
     assert arguments["times"] == 2
     assert arguments["text"]["length"] == 9
     assert "my secret" not in json.dumps(kept)
+
+
+async def test_the_turn_is_taken_from_who_runs_the_session_if_it_tells(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    turn = await store.read(turns.open_of, agent.session.id)
+    asked: list[int] = []
+
+    def running() -> Turn | None:
+        asked.append(1)
+        return turn
+
+    told = Caller(agent.caller.folder, agent.session.id, "scripted", running)
+    assert told == Caller(agent.caller.folder, agent.session.id, "scripted")
+    assert (await agent.dispatch.call(told, "where", b"{}", "1")).text == f"{PLATFORM} {ROOM} "
+    assert asked == [1]
 
 
 async def test_without_a_turn_the_audit_says_so(tmp_path: Path, store: SqliteStore) -> None:

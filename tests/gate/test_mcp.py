@@ -69,6 +69,14 @@ async def count_to(call: Call, number: int) -> str:
     return "done"
 
 
+@tool(tier=Tier.WORKER, group="x", quick=True, registry=SMALL)
+async def haste(call: Call, wait: bool) -> str:
+    """Be quick, or say so and wait all the same."""
+    if wait:
+        await asyncio.Event().wait()
+    return "at once"
+
+
 class Talk:
     """A conversation whose answers are kept."""
 
@@ -245,6 +253,22 @@ async def test_a_refused_probe_leaves_the_handshake_open(agent: Agent) -> None:
     assert refused["error"]["code"] == -32022
     assert refused["error"]["data"] == {"supported": ["2026-07-28"], "requested": "2031-01-01"}
     assert "result" in await talk.ask("initialize", INITIALIZE)
+
+
+async def test_a_quick_call_is_answered_before_receive_returns(old: Talk) -> None:
+    old.tell(id=1, method="tools/call", params=called("haste", wait=False))
+    assert not old.quiet()
+    assert (await old.hear())["result"]["content"][0]["text"] == "at once"
+    assert not old.core.busy
+
+
+async def test_a_quick_call_that_waits_all_the_same_can_be_cancelled(old: Talk) -> None:
+    old.tell(id=1, method="tools/call", params=called("haste", wait=True))
+    assert old.core.busy
+    old.tell(method="notifications/cancelled", params={"requestId": 1})
+    assert not old.core.busy
+    assert (await old.ask("ping"))["result"] == {}
+    assert old.quiet()
 
 
 async def test_a_call_that_was_cancelled_is_never_answered(old: Talk) -> None:
