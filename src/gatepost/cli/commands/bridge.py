@@ -2,11 +2,11 @@
 
 import click
 
+from gatepost.inside import bridge
+
 
 @click.command()
 @click.option("--socket", "path", required=True, metavar="PATH", help="The socket, for example run/s/…/router.sock.")
 def command(path: str) -> int:
     """Pass bytes between stdin/stdout and a tool socket, for MCP clients that use stdio."""
-    from gatepost.inside import bridge
-
     return bridge.main([path])

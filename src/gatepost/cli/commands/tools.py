@@ -2,6 +2,13 @@
 
 import click
 
+from gatepost.access.grants import visible
+from gatepost.access.tiers import check_folder, tier_of
+from gatepost.cli import show
+from gatepost.core.home import find
+from gatepost.core.registry import load_folder, load_package
+from gatepost.tools.contract import TOOLS
+
 
 @click.command()
 @click.option("--folder", required=True, metavar="FOLDER", help="The group, for example acme/eng.")
@@ -9,13 +16,6 @@ import click
 @click.pass_obj
 def command(given_home: str | None, folder: str, as_json: bool) -> None:
     """List the tools that a group of this folder sees."""
-    from gatepost.access.grants import visible
-    from gatepost.access.tiers import check_folder, tier_of
-    from gatepost.cli import show
-    from gatepost.core.home import find
-    from gatepost.core.registry import load_folder, load_package
-    from gatepost.tools.contract import TOOLS
-
     load_package("gatepost.tools")
     load_folder(find(given_home).plugins / "tools", "tools")
     tier = tier_of(check_folder(folder))
