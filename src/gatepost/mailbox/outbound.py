@@ -1,10 +1,10 @@
 """outbound.db: the runner's own file. The host never opens it; rows are handed over `runner.sock` one by one.
 
-A result is durable here (synchronous=FULL) before it is said to the host, and stays until the host has it in the
-ledger: what a runner that died could not hand over, the next one resends under the same key. Everything else in here
-is a note to the runner itself and needs no fsync. Only one kernel ever opens this file, so it may keep a write-ahead
-log: a durable commit is one fsync instead of three. The number of a row comes from the insert itself, so two writers
-cannot take the same one.
+A result is committed here before it is said to the host, and stays until the host has it in the ledger: what a runner
+that died could not hand over, the next one resends under the same key. No commit waits for the disk: this file is for
+surviving the death of a process, and against a power cut the ledger's own commit is the durable one; a result that
+neither has was said to nobody, and its turn is continued. Only one kernel ever opens this file, so it may keep a
+write-ahead log. The number of a row comes from the insert itself, so two writers cannot take the same one.
 """
 
 import os
@@ -85,25 +85,21 @@ class Outbound:
     # Results.
 
     def add(self, row: OutRow) -> int:
-        """Commit a result durably; its number in this file. The same key again changes nothing."""
-        self._db.execute("PRAGMA synchronous=FULL")
-        try:
-            self._run(
-                "INSERT OR IGNORE INTO messages_out (id, in_reply_to, timestamp, content, turn, epoch, attempt, part)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    row.id,
-                    row.in_reply_to,
-                    now(),
-                    msgspec.json.encode(_Content(row.text, row.to)).decode(),
-                    row.turn,
-                    row.epoch,
-                    row.attempt,
-                    row.part,
-                ),
-            )
-        finally:
-            self._db.execute("PRAGMA synchronous=NORMAL")
+        """Commit a result; its number in this file. The same key again changes nothing."""
+        self._run(
+            "INSERT OR IGNORE INTO messages_out (id, in_reply_to, timestamp, content, turn, epoch, attempt, part)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                row.id,
+                row.in_reply_to,
+                now(),
+                msgspec.json.encode(_Content(row.text, row.to)).decode(),
+                row.turn,
+                row.epoch,
+                row.attempt,
+                row.part,
+            ),
+        )
         return int(self._rows("SELECT seq FROM messages_out WHERE id = ?", (row.id,))[0][0])
 
     def unacked(self) -> list[OutRow]:

@@ -24,6 +24,7 @@ from gatepost.flow.delivery.outgoing import Reach
 from gatepost.flow.delivery.record import Lane, Later, Terms
 from gatepost.flow.delivery.retry import policy_of
 from gatepost.flow.delivery.sending import Job, Outcome, Sender
+from gatepost.messages.outbound import Feature
 from gatepost.store import outbox
 from gatepost.store.port import Store
 
@@ -169,7 +170,9 @@ class Pump:
         while True:
             now = self._clock.now()
             try:
-                job = await self._store.write(record.advance, self._terms, lane, outcome, self._look_up_at, now)
+                job = await self._store.write(
+                    record.advance, self._terms, lane, outcome, self._look_up_at, now, durable=self._durable(lane)
+                )
             except Unavailable as error:
                 if outcome is None:
                     return Later(now + seconds(STORE_PAUSE_S))
@@ -178,6 +181,11 @@ class Pump:
                 if outcome is not None and outcome.ended:
                     await self._ended(outcome)
                 return job
+
+    def _durable(self, lane: Lane) -> bool:
+        """Whether "sending" must be on the disk before the channel is called. Where a repeated send is one effect, or
+        can be looked up, a power cut that forgets the state harms nobody."""
+        return not self._terms.reach.features(lane.instance) & {Feature.KEYED, Feature.LOOKUP}
 
     async def _write_last(self, outcome: Outcome) -> None:
         """Record without taking the next."""

@@ -74,9 +74,7 @@ class Talk:
                 self._say(wire.Done(id=frame.id, ok=ok))
             case wire.Started():
                 if self._is_own(frame.turn):
-                    await self.parts.store.write(
-                        turns.name_conversation, frame.turn, frame.epoch, frame.conversation, self.parts.clock.now()
-                    )
+                    await self._name_conversation(frame.turn, frame.epoch, frame.conversation)
             case wire.Status():
                 await self._show_status(frame)
             case wire.Submit():
@@ -148,6 +146,11 @@ class Talk:
             )
         )
 
+    async def _name_conversation(self, turn_id: str, epoch: int, conversation: str) -> None:
+        """Not durable by itself: whatever the agent says in it is, and commits keep their order."""
+        now = self.parts.clock.now()
+        await self.parts.store.write(turns.name_conversation, turn_id, epoch, conversation, now, durable=False)
+
     async def _take_results(self, frames: list[wire.Result]) -> None:
         now = self.parts.clock.now()
         self.active_at = now
@@ -209,7 +212,7 @@ class Talk:
             return wire.Done(id=frame.id, ok=known)
         now, turn = self.parts.clock.now(), self.turn
         if frame.conversation and frame.conversation != turn.conversation:
-            await self.parts.store.write(turns.name_conversation, turn.id, turn.epoch, frame.conversation, now)
+            await self._name_conversation(turn.id, turn.epoch, frame.conversation)
         if frame.status == "success":
             usage = json.dumps(frame.usage)[:10_000]
             await self.parts.store.write(turns.finish, turn.id, turn.epoch, usage, now)
