@@ -1,4 +1,4 @@
-"""The measuring end: one blocking client of a line protocol, over a Unix socket or through a command's stdin and stdout.
+"""The measuring end: one blocking client of a line protocol, over a Unix socket or through a command's pipes.
 
 Standard library only, a process of its own, so that what is measured is the other side. Prints one JSON object.
 """

@@ -31,15 +31,15 @@ async def raw_echo_us(calls: int) -> float:
     """A line of 100 bytes over a Unix socket to another process and back."""
     folder = tempfile.mkdtemp()
     path = f"{folder}/e"
-    child = subprocess.Popen([sys.executable, "-c", ECHO, path], stdout=subprocess.PIPE)
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", ECHO, path, stdout=asyncio.subprocess.PIPE)
     try:
         assert child.stdout is not None
-        child.stdout.readline()
+        await child.stdout.readline()
         answer = await client(["socket", path], [], "x" * 100, calls)
         return answer["median_us"]
     finally:
         child.terminate()
-        child.wait()
+        await child.wait()
         shutil.rmtree(folder)
 
 

@@ -121,7 +121,7 @@ class Gateway:
         """Settle what the last run left, then run every flow until the block is left."""
         await ensure_defaults(self.store, self.home, self.clock, sandbox_uid(self.config))
         sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))
-        await continue_turns(self.store, self.clock, self.sessions.parts.policy)
+        await continue_turns(self.sessions.parts)
         self.flows = asyncio.create_task(self._flows())
         try:
             yield self

@@ -115,11 +115,21 @@ def run(args: list[str]) -> int:
     return answer if isinstance(answer, int) else 0
 
 
+def _given_home() -> str | None:
+    """`--home` of this command line, read without click: what failed may be click's own work."""
+    for at, word in enumerate(sys.argv):
+        if word.startswith("--home="):
+            return word.removeprefix("--home=")
+        if word == "--home":
+            return next(iter(sys.argv[at + 1 :]), None)
+    return None
+
+
 def _last_words(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
     """What nobody expected: a line for the user, the rest for whoever looks."""
     if os.environ.get("GATEPOST_DEBUG"):
         return sys.__excepthook__(kind, error, trace)
-    log = homes.find().logs / "gatepost.log"
+    log = homes.find(_given_home()).logs / "gatepost.log"
     print(
         f"gatepost: this should not happen: {kind.__name__}: {error}; GATEPOST_DEBUG=1 shows where, the log is {log}",
         file=sys.stderr,

@@ -10,7 +10,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ import msgspec
 
 from gatepost.inside.link import Gone, Link
 from gatepost.inside.mail import Mail
+from gatepost.inside.prompt import command_of
 from gatepost.inside.providers.contract import PROVIDERS, Failed, Place, Provider
 from gatepost.inside.turn import Bell, Turn, result_frame
 from gatepost.mailbox import wire
+from gatepost.mailbox.inbound import InRow
 from gatepost.mailbox.outbound import Outbound
 
 PING = 2.0
@@ -174,7 +176,7 @@ class Runner:
         rang = True
         while True:
             waiting = self._mail.look().waiting
-            if (rang or waiting) and await self._next_turn([row.id for row in waiting]):
+            if (rang or waiting) and await self._next_turn(waiting):
                 rang = False
                 continue
             self._mail.tidy()
@@ -189,9 +191,11 @@ class Runner:
             self._box.acked(row.id for row in rows)
         self._box.prune()
 
-    async def _next_turn(self, rows: list[int]) -> bool:
+    async def _next_turn(self, waiting: Sequence[InRow]) -> bool:
         """Claim a batch and work on it. False: there was nothing for us."""
-        claimed = await self._link.claim(wire.Claim(id=self._link.number(), rows=rows))
+        ready = self._provider is not None and not any(command_of(row) for row in waiting)
+        frame = wire.Claim(id=self._link.number(), rows=[row.id for row in waiting], ready=ready)
+        claimed = await self._link.claim(frame)
         if not claimed.rows:
             return False
         if self._provider is None:

@@ -68,7 +68,7 @@ class Turn:
         provider: Provider,
     ) -> None:
         self.id, self.epoch, self.attempt = claimed.turn, claimed.epoch, claimed.attempt
-        self.continued = claimed.continued
+        self.continued, self._begun = claimed.continued, claimed.begun
         self.conversation = claimed.conversation
         self._running: dict[str, tuple[float, str]] = {}  # tools by their use: patience, name
         self._link, self._mail, self._box, self._bell, self._provider = link, mail, box, bell, provider
@@ -94,6 +94,9 @@ class Turn:
             rows = [*rows, *await self._left_over()]
         self._box.mark(self._mine, "processing")
         self._parts.extend(self._cut(rows))
+        if self._begun:  # with the claim: the host knows that the provider gets all of it now
+            self._given += [row.id for row in rows]
+            self._parts = deque(msgspec.structs.replace(part, given=True) for part in self._parts)
         while self._parts and self._failed is None and not self._stale:
             await self._give(self._parts.popleft())
         await self.submit(self._failed)
@@ -162,7 +165,7 @@ class Turn:
         return [*parts, self._render(plain)] if plain else parts
 
     def _render(self, rows: Sequence[InRow]) -> Part:
-        observed = [row for row in self._mail.look().observed if row.id not in self._mine]
+        observed = [row for row in self._mail.seen.observed if row.id not in self._mine]
         self._mine.update(row.id for row in observed)
         text = prompt.render(rows, self._mail.scene(), observed)
         return Part(self._batch(text, rows), tuple(row.id for row in rows), tuple(row.id for row in observed))
@@ -173,15 +176,14 @@ class Turn:
 
     async def _begin(self, part: Part) -> bool:
         """Whether the provider may have it now."""
-        if part.given or not part.rows:
-            return True
-        self._box.mark(part.rows, "begun")
-        frame = wire.Begun(id=self._link.number(), turn=self.id, epoch=self.epoch, rows=list(part.rows))
-        done = await self._link.ask(frame)
-        if not done.ok:
-            self._stale = done.error or "not begun"
-            return False
-        self._given += part.rows
+        if part.rows and not part.given:
+            self._box.mark(part.rows, "begun")
+            frame = wire.Begun(id=self._link.number(), turn=self.id, epoch=self.epoch, rows=list(part.rows))
+            done = await self._link.ask(frame)
+            if not done.ok:
+                self._stale = done.error or "not begun"
+                return False
+            self._given += part.rows
         self._box.mark(part.observed, "completed")
         return True
 

@@ -1,8 +1,9 @@
 """inbound.db: what a session's runner may read. The host writes it, the sandbox sees it read-only.
 
 It is transport, never truth: every row is a projection of the ledger, written idempotently, and a lost or broken file
-is rebuilt with the same numbers. Hence no fsync. Both sides open, look or write, and close: a handle that is kept
-would hold a lock or old pages. Times are integer microseconds UTC.
+is rebuilt with the same numbers. Hence no fsync, and a journal in memory: a host that dies while it writes leaves a
+file that nobody reads any more, because each sandbox starts with a new one. The reader opens it for every look: a kept
+handle would show old pages on some file shares. Times are integer microseconds UTC.
 """
 
 import os
@@ -123,16 +124,55 @@ def rebuild(
     destinations: Sequence[Destination],
     delivered: Sequence[Delivered] = (),
 ) -> None:
-    """Put a new file in the place of a broken one, which is kept beside it for a look (`.broken`)."""
+    """Put a new file in the place of the one that is there. A broken one is kept beside it for a look (`.broken`) by
+    whoever finds it so: `keep_broken`."""
     fresh = path.with_name(path.name + ".new")
     _remove(fresh)
     _guard(fresh, lambda: _write(fresh, rows, routing, destinations, delivered))
-    _remove(fresh.with_name(fresh.name + "-journal"))
     # A journal that belonged to the old file would be played back into the new one.
     _remove(path.with_name(path.name + "-journal"))
+    os.replace(fresh, path)
+
+
+def keep_broken(path: Path) -> None:
     with suppress(FileNotFoundError):
         os.replace(path, path.with_name(path.name + ".broken"))
-    os.replace(fresh, path)
+
+
+class Kept:
+    """The host's end of one file, kept open between projections: the host is the only writer, so what it remembers of
+    the file is true. Opened again if another file lies there. One thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._db: apsw.Connection | None = None
+        self._identity = (0, 0)
+
+    def project(self, rows: Sequence[InRow], routing: Routing | None, destinations: Sequence[Destination]) -> None:
+        """As the function `project`."""
+        _guard(self._path, lambda: self._project(rows, routing, destinations))
+
+    def rebuild(self, rows: Sequence[InRow], routing: Routing | None, destinations: Sequence[Destination]) -> None:
+        """As the function `rebuild`."""
+        self.close()
+        rebuild(self._path, rows, routing, destinations)
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def _project(self, rows: Sequence[InRow], routing: Routing | None, destinations: Sequence[Destination]) -> None:
+        _create(self._path)
+        found = os.lstat(self._path)
+        if self._db is None or (found.st_dev, found.st_ino) != self._identity:
+            self.close()
+            self._db, self._identity = _open(self._path), (found.st_dev, found.st_ino)
+        try:
+            _fill(self._db, rows, routing, destinations, ())
+        except BaseException:
+            self.close()
+            raise
 
 
 def _write(
@@ -143,21 +183,40 @@ def _write(
     delivered: Sequence[Delivered],
 ) -> None:
     _create(path)
+    db = _open(path)
+    try:
+        _fill(db, rows, routing, destinations, delivered)
+    finally:
+        db.close()
+
+
+def _open(path: Path) -> apsw.Connection:
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         db.set_busy_timeout(BUSY_MS)
         db.execute(
-            "PRAGMA mmap_size=0; PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=OFF"
+            "PRAGMA mmap_size=0; PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF"
         ).fetchall()  # or it stops at a row
-        db.execute("BEGIN IMMEDIATE")
-        with _or_rollback(db):
-            if not db.execute("PRAGMA user_version").fetchall()[0][0]:
-                db.execute(SCHEMA)
-                db.execute("PRAGMA user_version=1")
-            _put_rows(db, rows)
-            _put_surroundings(db, routing, destinations, delivered)
-    finally:
+    except BaseException:
         db.close()
+        raise
+    return db
+
+
+def _fill(
+    db: apsw.Connection,
+    rows: Sequence[InRow],
+    routing: Routing | None,
+    destinations: Sequence[Destination],
+    delivered: Sequence[Delivered],
+) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    with _or_rollback(db):
+        if not db.execute("PRAGMA user_version").fetchall()[0][0]:
+            db.execute(SCHEMA)
+            db.execute("PRAGMA user_version=1")
+        _put_rows(db, rows)
+        _put_surroundings(db, routing, destinations, delivered)
 
 
 class _or_rollback:
@@ -237,26 +296,27 @@ def _put_surroundings(
     destinations: Sequence[Destination],
     delivered: Sequence[Delivered],
 ) -> None:
-    db.execute("DELETE FROM session_routing")
-    if routing is not None:
-        db.execute(
-            "INSERT INTO session_routing (id, channel_type, platform_id, thread_id) VALUES (1, ?, ?, ?)",
-            (routing.channel_type, routing.platform_id, routing.thread_id),
-        )
-    db.execute("DELETE FROM destinations")
-    db.executemany(
-        "INSERT INTO destinations (name, display_name, type, channel_type, platform_id, agent_group_id)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        [
-            (one.name, one.display_name or one.name, one.type, one.channel_type, one.platform_id, one.agent_group_id)
-            for one in destinations
-        ],
-    )
+    one_routing = [] if routing is None else [(1, routing.channel_type, routing.platform_id, routing.thread_id)]
+    _replace(db, "session_routing", "id, channel_type, platform_id, thread_id", one_routing)
+    named = [
+        (one.name, one.display_name or one.name, one.type, one.channel_type, one.platform_id, one.agent_group_id)
+        for one in destinations
+    ]
+    _replace(db, "destinations", "name, display_name, type, channel_type, platform_id, agent_group_id", sorted(named))
     db.executemany(
         "INSERT OR REPLACE INTO delivered (message_out_id, platform_message_id, status, delivered_at)"
         " VALUES (?, ?, ?, ?)",
         [(one.message_out_id, one.platform_message_id, one.status, one.delivered_at) for one in delivered],
     )
+
+
+def _replace(db: apsw.Connection, table: str, columns: str, wanted: Sequence[tuple[int | str, ...]]) -> None:
+    """Make a small table hold these rows. Mostly it does: then nothing is written."""
+    if db.execute(f"SELECT {columns} FROM {table} ORDER BY 1").fetchall() == wanted:
+        return
+    db.execute(f"DELETE FROM {table}")
+    marks = ", ".join("?" * len(columns.split(",")))
+    db.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", wanted)
 
 
 # The runner's side.

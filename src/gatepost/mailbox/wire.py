@@ -29,12 +29,16 @@ class Hello(Frame, tag="hello"):
 
 class Claim(Frame, tag="claim"):
     """Give me work: a new batch, or with `turn` what may join the running one. `rows` are the ids that the runner can
-    read in its inbound.db; a row that the host would give and the runner does not see yet is projected again."""
+    read in its inbound.db; a row that the host would give and the runner does not see yet is projected again.
+
+    `ready`: the provider is up and gets these rows, all of them in one piece, as soon as they are ours; the answer may
+    then stand for that of Begun as well."""
 
     id: int
     rows: list[int]
     turn: str = ""
     epoch: int = 0
+    ready: bool = False
 
 
 class Begun(Frame, tag="begun"):
@@ -149,6 +153,7 @@ class Claimed(Frame, tag="claimed"):
     attempt: int = 1
     conversation: str = ""
     continued: bool = False
+    begun: bool = False
 
 
 class Done(Frame, tag="done"):

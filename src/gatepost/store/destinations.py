@@ -19,6 +19,7 @@ class Destination:
     created_at: int
 
 
+@quick
 def of(db: Db, folder: str) -> list[Destination]:
     rows = db.rows(f"SELECT {COLUMNS} FROM destinations WHERE folder = ? ORDER BY name", (folder,))
     return [Destination(*row) for row in rows]

@@ -98,6 +98,7 @@ def of_message(db: Db, message_id: int) -> list[Entry]:
     return [Entry(*row) for row in rows]
 
 
+@quick
 def to_project(db: Db, session_id: str, observed: int) -> list[tuple[Entry, Message]]:
     """What this session's mailbox must hold, by seq: every open row, and the newest `observed` ones of context."""
     rows = db.rows(

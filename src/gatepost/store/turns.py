@@ -53,6 +53,7 @@ class Claim:
     turn: Turn
     rows: tuple[int, ...]  # inbox ids, oldest first
     continued: bool = False
+    begun: bool = False  # the provider gets them with this claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,9 +286,10 @@ def renew(db: Db, turn_id: str, epoch: int, now: int, lease: int) -> bool:
 
 
 def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
-    """The turn ended well: its rows are answered if it said anything to anybody, silent otherwise. Idempotent."""
+    """The turn ended well: its rows are answered if it said anything to anybody, silent otherwise. Idempotent.
+    False also if nobody ever looked at them: then it did not end well, whatever the runner says."""
     turn = get(db, turn_id)
-    if turn is None or turn.epoch != epoch or turn.ended_at is not None:
+    if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.begun_at is None:
         return False
     spoke = bool(outbox.done_in_turn(db, turn_id))
     for entry, message in inbox.of_turn(db, turn_id):
@@ -448,6 +450,7 @@ def cancel(db: Db, turn_id: str, reason: str, now: int) -> bool:
         if entry.state == "working":
             inbox.move(db, entry.id, "cancelled", reason, None, now)
     _end(db, turn, "failed", reason, "{}", now)
+    sessions.set_state(db, turn.session_id, "idle", now)  # as asked: nothing is wrong with it
     return True
 
 

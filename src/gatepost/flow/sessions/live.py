@@ -25,7 +25,10 @@ from gatepost.mailbox import wire
 from gatepost.mailbox.inbound import Locked
 from gatepost.sandboxes.contract import Sandbox
 from gatepost.store import destinations, inbox, turns
+from gatepost.store.destinations import Destination
 from gatepost.store.groups import Group
+from gatepost.store.inbox import Entry
+from gatepost.store.messages import Message
 from gatepost.store.sessions import Session
 
 T = TypeVar("T")
@@ -46,7 +49,9 @@ class Live:
         self._sandbox: Sandbox | None = None
         self._unseen = asyncio.Event()
         self._opened = asyncio.Event()
+        self._mailbox = projection.Projection(parts.home, session)
         self._projecting = asyncio.Lock()
+        self._with_files: set[int] = set()  # open rows whose files lie in the mailbox
         self.ending = ""  # why we asked it to end; '' means: it was not asked
         self._stopped = False  # a person ended it: nothing is tried again
         self._blameless = False  # the gateway goes down: nothing is counted against its messages
@@ -117,12 +122,19 @@ class Live:
         parts, session = self.parts, self.session
         name, kind = plan.choose_sandbox(parts.config, self.group, self.provider)
         await self._off_loop(plan.prepare_folders, parts.home, parts.config, self.group, session.id)
-        await self._project()
+        pairs, known = await self._open_rows()
+        self._with_files = _with_files(pairs)
+        await self._off_loop(self._mailbox.begin, pairs, known)
         layout = plan.plan_for(parts.home, parts.config, self.group, session.id, provider=self.provider)
         folder = parts.home.sockets_of(session.id)
         tools = ToolSocket(
             parts.dispatch,
-            Caller(folder=session.folder, session_id=session.id, provider=self.provider),
+            Caller(
+                folder=session.folder,
+                session_id=session.id,
+                provider=self.provider,
+                running=lambda: self.talk.turn,
+            ),
             self._owns,
             self.talk.submit_turn,
         )
@@ -142,6 +154,7 @@ class Live:
             if self._sandbox is not None:
                 self._sandbox.kill()
             await tools.close()
+            await self._off_loop(self._mailbox.close)
             await self._off_loop(_remove_sockets, parts.home, session.id)
 
     async def _serve(self, sandbox: Sandbox) -> None:
@@ -185,17 +198,26 @@ class Live:
             self._say(wire.Bell())
 
     async def _project(self) -> None:
+        """Bring inbound.db up to date with the ledger."""
         try:
             async with self._projecting:
-                pairs = await self.parts.store.read(inbox.to_project, self.session.id, self.parts.config[WINDOW])
-                known = await self.parts.store.read(destinations.of, self.session.folder)
-                rebuilt = await self._off_loop(projection.project, self.parts.home, self.session, pairs, known)
+                pairs, known = await self._open_rows()
+                rebuilt = await self._off_loop(self._mailbox.update, pairs, known)
+                with_files = _with_files(pairs)
+                if self._with_files - with_files:
+                    await self._off_loop(projection.sweep_files, self.parts.home, self.session.id, with_files)
+                self._with_files = with_files
         except Locked:
             _log.warning("inbound.db is kept locked from inside; ended", session=self.session.id)
             return self.kill("the sandbox kept its mailbox locked")
         if rebuilt:
             _log.warning("inbound.db was corrupt and was made again", session=self.session.id)
         return None
+
+    async def _open_rows(self) -> tuple[list[tuple[Entry, Message]], list[Destination]]:
+        store = self.parts.store
+        pairs = await store.read(inbox.to_project, self.session.id, self.parts.config[WINDOW])
+        return pairs, await store.read(destinations.of, self.session.folder)
 
     async def _off_loop(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
         return await asyncio.get_running_loop().run_in_executor(self.parts.files, fn, *args)
@@ -217,6 +239,11 @@ class Live:
         elif not self.ending and not self.talk.claimed:
             await settle.not_woken(self.parts, self.session, reason)
         self.talk.turn_over()
+
+
+def _with_files(pairs: list[tuple[Entry, Message]]) -> set[int]:
+    """Rows whose files lie in the mailbox."""
+    return {entry.id for entry, message in pairs if message.content.get("attachments")}
 
 
 def _how(code: int) -> str:

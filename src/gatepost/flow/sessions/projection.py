@@ -20,29 +20,48 @@ INSIDE = "/workspace/in/files"
 LARGEST_FILE = 100 * 1024 * 1024
 
 
-def project(home: Home, session: Session, pairs: Sequence[tuple[Entry, Message]], known: Sequence[Destination]) -> bool:
-    """Bring inbound.db up to date. True if it had to be rebuilt. Raises Locked if the sandbox does not let go."""
-    rows = [_row(home, session, entry, message) for entry, message in pairs]
-    path = home.session(session.id) / "in" / "inbound.db"
-    routing = inbound.Routing(session.instance, session.address, session.thread)
-    targets = [
-        inbound.Destination(
-            name=each.name,
-            display_name=each.name,
-            type="channel" if each.kind == "room" else "agent",
-            channel_type=each.instance,
-            platform_id=each.address,
-            agent_group_id=each.target_folder,
-        )
-        for each in known
-    ]
-    _sweep(home, session, {str(row.id) for row in rows})
-    try:
-        inbound.project(path, rows, routing, targets)
-    except Corrupt:
-        inbound.rebuild(path, rows, routing, targets)
-        return True
-    return False
+class Projection:
+    """A session's mailbox, for as long as its sandbox is awake."""
+
+    def __init__(self, home: Home, session: Session) -> None:
+        self._home, self._session = home, session
+        self._path = home.session(session.id) / "in" / "inbound.db"
+        self._file = inbound.Kept(self._path)
+        self._routing = inbound.Routing(session.instance, session.address, session.thread)
+
+    def begin(self, pairs: Sequence[tuple[Entry, Message]], known: Sequence[Destination]) -> None:
+        """A new file, as every sandbox gets; files of rows that have ended are gone."""
+        sweep_files(self._home, self._session.id, {entry.id for entry, _ in pairs})
+        self._file.rebuild(self._rows(pairs), self._routing, [_target(each) for each in known])
+
+    def update(self, pairs: Sequence[tuple[Entry, Message]], known: Sequence[Destination]) -> bool:
+        """Bring it up to date. True if it was corrupt and had to be made again. Raises Locked if the sandbox does not
+        let go of it."""
+        rows, targets = self._rows(pairs), [_target(each) for each in known]
+        try:
+            self._file.project(rows, self._routing, targets)
+        except Corrupt:
+            inbound.keep_broken(self._path)
+            self._file.rebuild(rows, self._routing, targets)
+            return True
+        return False
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _rows(self, pairs: Sequence[tuple[Entry, Message]]) -> list[InRow]:
+        return [_row(self._home, self._session, entry, message) for entry, message in pairs]
+
+
+def _target(each: Destination) -> inbound.Destination:
+    return inbound.Destination(
+        name=each.name,
+        display_name=each.name,
+        type="channel" if each.kind == "room" else "agent",
+        channel_type=each.instance,
+        platform_id=each.address,
+        agent_group_id=each.target_folder,
+    )
 
 
 def _row(home: Home, session: Session, entry: Entry, message: Message) -> InRow:
@@ -77,9 +96,9 @@ def _stage(home: Home, session: Session, row_id: int, attachments: list[dict[str
     return staged
 
 
-def _sweep(home: Home, session: Session, open_rows: set[str]) -> None:
-    """The files of rows that have ended."""
-    with open_root(home.session(session.id)) as root:
+def sweep_files(home: Home, session_id: str, open_rows: set[int]) -> None:
+    """Remove the files of every row that has ended."""
+    with open_root(home.session(session_id)) as root:
         for name in root.list("in/files"):
-            if name not in open_rows:
+            if not name.isdecimal() or int(name) not in open_rows:
                 root.remove_tree(f"in/files/{name}")

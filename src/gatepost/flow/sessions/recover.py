@@ -2,17 +2,13 @@
 
 from contextlib import suppress
 
-from gatepost.core import log
-from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.untrusted import open_root
+from gatepost.flow.sessions import settle
+from gatepost.flow.sessions.parts import Parts
 from gatepost.sandboxes.contract import SandboxKind
-from gatepost.store import turns
-from gatepost.store.port import Db, Store
-from gatepost.store.turns import Broken, Policy
-
-_log = log.get("recover")
+from gatepost.store import sessions, turns
 
 
 def sweep_leftovers(home: Home, kinds: list[SandboxKind], prefix: str) -> int:
@@ -24,18 +20,9 @@ def sweep_leftovers(home: Home, kinds: list[SandboxKind], prefix: str) -> int:
     return ended
 
 
-async def continue_turns(store: Store, clock: Clock, policy: Policy) -> list[Broken]:
+async def continue_turns(parts: Parts) -> None:
     """Turns that the last daemon had open: its end is not the messages' fault, so nothing is counted against them."""
-
-    def settle(db: Db) -> list[Broken]:
-        now, broken = clock.now(), []
-        for turn in turns.open_turns(db):
-            found = turns.break_off(db, turn.id, turn.epoch, "the gateway was restarted", policy, now, blame=False)
-            if found is not None:
-                broken.append(found)
-        return broken
-
-    settled = await store.write(settle)
-    if settled:
-        _log.info("turns of the last run were settled", count=len(settled))
-    return settled
+    for turn in await parts.store.read(turns.open_turns):
+        session = await parts.store.read(sessions.get, turn.session_id)
+        if session is not None and turn.state != "interrupted":
+            await settle.break_off(parts, session, turn, "the gateway was restarted", blame=False)

@@ -8,6 +8,7 @@ import asyncio
 import json
 import mimetypes
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from gatepost.core import log
 from gatepost.core.clock import seconds
@@ -18,6 +19,7 @@ from gatepost.mailbox import wire
 from gatepost.messages.outbound import Feature, File
 from gatepost.store import sessions, turns
 from gatepost.store.groups import Group
+from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.turns import Claim, Turn
 
@@ -121,9 +123,7 @@ class Talk:
                 turns.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False
             )
         elif not frame.turn:
-            claim = await self.parts.store.write(
-                turns.claim, self.session.id, self.provider, self.parts.owner, now, LEASE, most, durable=False
-            )
+            claim = await self.parts.store.write(self._claim_batch, frame, now, most, durable=frame.ready)
         if claim is None:
             return self._say(wire.Claimed(id=frame.id))
         if not set(claim.rows) <= set(frame.rows):
@@ -143,8 +143,17 @@ class Talk:
                 attempt=claim.turn.attempt,
                 conversation=conversation,
                 continued=claim.continued,
+                begun=claim.begun,
             )
         )
+
+    def _claim_batch(self, db: Db, frame: wire.Claim, now: int, most: int) -> Claim | None:
+        """The next batch. To a provider that waits for it, it is given in the same transaction."""
+        claim = turns.claim(db, self.session.id, self.provider, self.parts.owner, now, LEASE, most)
+        if claim is None or claim.continued or not frame.ready or not set(claim.rows) <= set(frame.rows):
+            return claim
+        turns.begin(db, claim.turn.id, claim.turn.epoch, claim.rows, now)
+        return replace(claim, begun=True)
 
     async def _name_conversation(self, turn_id: str, epoch: int, conversation: str) -> None:
         """Not durable by itself: whatever the agent says in it is, and commits keep their order."""
@@ -215,7 +224,8 @@ class Talk:
             await self._name_conversation(turn.id, turn.epoch, frame.conversation)
         if frame.status == "success":
             usage = json.dumps(frame.usage)[:10_000]
-            await self.parts.store.write(turns.finish, turn.id, turn.epoch, usage, now)
+            if not await self.parts.store.write(turns.finish, turn.id, turn.epoch, usage, now):
+                await settle.break_off(self.parts, self.session, turn, "the agent did not look at the message")
         else:
             wait = seconds(frame.retry_after) if frame.retry_after is not None else None
             reason = frame.error or "the agent failed"
