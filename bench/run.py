@@ -20,9 +20,11 @@ from gatepost.gate.caller import Caller
 from gatepost.gate.socket import ToolSocket
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Outbound
-from gatepost.store import groups, rooms
+from gatepost.store import inbox, messages, rooms, sessions, turns
+from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import NewEffect, add
 from gatepost.store.port import Db
+from gatepost.store.turns import Turn
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.daemon import Daemon
 from gatepost.testing.gateway import running_gateway
@@ -114,10 +116,13 @@ async def replies(sandbox: str) -> dict[str, float]:
 
 
 async def _reply(gateway: Gateway, channel: Instant, text: str, address: str) -> float:
+    """One message and its answer; then a breath, so that the next one does not join the end of this turn."""
     answered = channel.expect(f"echo: {text}")
     start = time.perf_counter()
     await heard(gateway, text, address)
-    return (await asyncio.wait_for(answered, 30) - start) * 1000
+    taken = (await asyncio.wait_for(answered, 30) - start) * 1000
+    await asyncio.sleep(0.004)
+    return taken
 
 
 async def _cold(gateway: Gateway, channel: Instant, number: int) -> float:
@@ -188,13 +193,14 @@ async def deliver_per_s(count: int = 6000, lanes: int = 50) -> float:
 
 
 async def tools(calls: int) -> dict[str, float]:
-    """Round trips through the socket and the gate, and through the bridge."""
+    """Round trips through the socket and the gate, and through the bridge, made within a turn as agents make them."""
     found: dict[str, float] = {}
+    channel = Instant()
     with tempfile.TemporaryDirectory() as folder:
-        async with running_gateway(Path(folder) / "h") as gateway:
-            assert await gateway.store.read(groups.get, "home") is not None
+        async with running_gateway(Path(folder) / "h", {"fake": (channel.kind, channel)}) as gateway:
+            turn = await gateway.store.write(_begin_turn, gateway.clock.now())
+            caller = Caller(folder="home", session_id=turn.session_id, provider="scripted", running=lambda: turn)
             path = Path(folder) / "t.sock"
-            caller = Caller(folder="home", session_id=None, provider="scripted")
             socket = ToolSocket(gateway.dispatch, caller, lambda pid: True, None)
             await socket.open(path)
             read, effect = call("inspect_session", {}), call("reply", {"text": "bench"})
@@ -207,6 +213,27 @@ async def tools(calls: int) -> dict[str, float]:
             found["bridge_ready"] = statistics.median(each["ready_ms"] for each in through)
             await socket.close()
     return found
+
+
+def _begin_turn(db: Db, now: int) -> Turn:
+    """A session of `home` in the middle of a turn."""
+    session = sessions.resolve(db, "per-thread", "home", "fake", "fake:room/1", "", now)
+    new = NewMessage(
+        instance="fake",
+        address="fake:room/1",
+        direction="in",
+        kind="chat",
+        sender="fake:user/1",
+        text="hello",
+        at=now,
+        platform_id="1",
+    )
+    message_id = messages.accept(db, new, now)
+    assert message_id is not None
+    inbox.enqueue(db, message_id, session.id, "home", "member", now)
+    claim = turns.claim(db, session.id, "scripted", "bench", now, 3600_000_000, 1, ready=True)
+    assert claim is not None
+    return claim.turn
 
 
 def _bridge() -> Path:

@@ -84,12 +84,20 @@ class Gateway:
         for instance, (kind, channel) in (extra or {}).items():
             self.kinds[instance], self.channels[instance] = kind, channel
         self.reach = Reach(self.kinds)
-        self.dispatch = Dispatch(
-            TOOLS,
-            Around(store=self.store, clock=clock, config=config, home=home, bells=self.bells, reach=self.reach),
-        )
         self.typing = Typing(self.channels, self.reach)
         self.pump = Pump(self.store, clock, config, self.channels, self.reach, self.bells, self.owner)
+        self.dispatch = Dispatch(
+            TOOLS,
+            Around(
+                store=self.store,
+                clock=clock,
+                config=config,
+                home=home,
+                bells=self.bells,
+                reach=self.reach,
+                writes_to=self.pump.write,
+            ),
+        )
         self.files = ThreadPoolExecutor(4, thread_name_prefix="mailbox")
         self.sessions = Sessions(
             Parts(
@@ -101,6 +109,7 @@ class Gateway:
                 dispatch=self.dispatch,
                 reach=self.reach,
                 typing=self.typing,
+                pump=self.pump,
                 owner=self.owner,
                 files=self.files,
             )

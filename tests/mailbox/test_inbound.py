@@ -113,6 +113,7 @@ def test_a_corrupt_file_is_named_as_such_on_both_sides_and_rebuilt_with_the_same
         inbound.pending(path)
     with pytest.raises(Corrupt):
         project(path, a_row(1), a_row(2))
+    inbound.keep_broken(path)
     inbound.rebuild(path, [a_row(1), a_row(2)], ROUTING, [OPS])
 
     assert inbound.pending(path) == [a_row(1), a_row(2)]
@@ -185,3 +186,19 @@ def test_check_26_and_d16_a_hot_journal_reads_as_try_again_and_the_next_projecti
     project(path, a_row(1), a_row(2))
 
     assert inbound.pending(path) == [a_row(1), a_row(2)]
+
+
+def test_a_kept_file_is_opened_again_when_another_lies_in_its_place(path: Path) -> None:
+    kept = inbound.Kept(path)
+    kept.project([a_row(1)], ROUTING, [])
+    path.unlink()
+    kept.project([a_row(1), a_row(2)], ROUTING, [])
+    assert inbound.pending(path) == [a_row(1), a_row(2)]
+
+    path.write_bytes(b"no database" * 500)
+    with pytest.raises(Corrupt):
+        kept.project([a_row(2)], ROUTING, [])
+    kept.rebuild([a_row(2)], ROUTING, [])
+    kept.project([a_row(2), a_row(3)], ROUTING, [])
+    assert inbound.pending(path) == [a_row(2), a_row(3)]
+    kept.close()

@@ -18,7 +18,6 @@ import msgspec
 
 from gatepost.inside.link import Gone, Link
 from gatepost.inside.mail import Mail
-from gatepost.inside.prompt import command_of
 from gatepost.inside.providers.contract import PROVIDERS, Failed, Place, Provider
 from gatepost.inside.turn import Bell, Turn, result_frame
 from gatepost.mailbox import wire
@@ -173,14 +172,10 @@ class Runner:
     async def _work(self) -> None:
         await self._resend()
         self._box.forget_marks("processing")
-        rang = True
         while True:
-            waiting = self._mail.look().waiting
-            if (rang or waiting) and await self._next_turn(waiting):
-                rang = False
-                continue
             self._mail.tidy()
-            rang = await self._bell.wait()
+            if not await self._next_turn(self._mail.look().waiting):
+                await self._bell.wait()
 
     async def _resend(self) -> None:
         """Hand over what an earlier runner could not. What the host does not want is forgotten."""
@@ -193,11 +188,13 @@ class Runner:
 
     async def _next_turn(self, waiting: Sequence[InRow]) -> bool:
         """Claim a batch and work on it. False: there was nothing for us."""
-        ready = self._provider is not None and not any(command_of(row) for row in waiting)
-        frame = wire.Claim(id=self._link.number(), rows=[row.id for row in waiting], ready=ready)
+        ids = [row.id for row in waiting]
+        frame = wire.Claim(id=self._link.number(), rows=ids, ready=self._provider is not None, wait=True)
         claimed = await self._link.claim(frame)
         if not claimed.rows:
             return False
+        if claimed.rows != ids:
+            self._mail.look()  # they came while we waited, and what was observed with them
         if self._provider is None:
             self._provider = self._make(self._place())
         turn = Turn(

@@ -31,14 +31,15 @@ class Claim(Frame, tag="claim"):
     """Give me work: a new batch, or with `turn` what may join the running one. `rows` are the ids that the runner can
     read in its inbound.db; a row that the host would give and the runner does not see yet is projected again.
 
-    `ready`: the provider is up and gets these rows, all of them in one piece, as soon as they are ours; the answer may
-    then stand for that of Begun as well."""
+    `ready`: the provider is up and gets the batch as soon as it is ours; unless a command is among it, the answer then
+    stands for that of Begun as well. `wait`: if there is nothing, the answer may come when there is."""
 
     id: int
     rows: list[int]
     turn: str = ""
     epoch: int = 0
     ready: bool = False
+    wait: bool = False
 
 
 class Begun(Frame, tag="begun"):

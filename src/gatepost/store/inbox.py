@@ -134,6 +134,16 @@ def sessions_with_work(db: Db, now: int) -> list[tuple[str, str, int]]:
     return [(row[0], row[1], row[2]) for row in rows]
 
 
+def has_work(db: Db, session_id: str, now: int) -> bool:
+    """Whether anything of this session can be worked on now; whoever looked at a queued row last does not matter."""
+    row = db.row(
+        "SELECT 1 FROM inbox WHERE session_id = ? AND (state = 'queued' OR (state IN ('retry', 'working')"
+        " AND next_at <= ?)) LIMIT 1",
+        (session_id, now),
+    )
+    return row is not None
+
+
 def next_due(db: Db) -> int | None:
     row = db.row(f"SELECT MIN(next_at) FROM inbox WHERE state NOT IN {_END_SQL}")
     return row[0] if row else None

@@ -95,10 +95,10 @@ def add(db: Db, new: NewEffect, now: int) -> Effect:
     )
     assert message_id is not None  # platform_id is NULL, so the identity cannot clash
     seq = sessions.take_seq(db, new.session_id, now) if new.session_id else 0
-    db.run(
+    row = db.row(
         "INSERT INTO outbox (key, message_id, session_id, seq, turn_id, attempt, origin, op, instance, address, thread,"
         " target_id, payload, state, next_at, created_at, updated_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?)",
+        f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?) RETURNING {COLUMNS}",
         (
             new.key,
             message_id,
@@ -118,8 +118,8 @@ def add(db: Db, new: NewEffect, now: int) -> Effect:
             now,
         ),
     )
-    made = by_key(db, new.key)
-    assert made is not None
+    assert row is not None
+    made = _effect(row)
     steps.add(db, message_id, made.id, now, "pending", f"{new.origin} {new.op}")
     return made
 

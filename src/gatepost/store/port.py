@@ -40,6 +40,10 @@ class Store(Protocol):
         """Run `fn` in a transaction and return when it is committed; `durable`: and on the disk."""
         ...
 
+    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts) -> None:
+        """The same without waiting and without the disk: it is written before whatever is written after it."""
+        ...
+
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         """Run `fn` on one snapshot."""
         ...

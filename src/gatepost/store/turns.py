@@ -9,6 +9,7 @@ says under its epoch is not believed.
 
 import json
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from gatepost.core import ids
@@ -92,60 +93,78 @@ def open_turns(db: Db) -> list[Turn]:
     return [Turn(*row) for row in db.rows(f"SELECT {COLUMNS} FROM turns WHERE ended_at IS NULL ORDER BY started_at")]
 
 
-def claim(db: Db, session_id: str, provider: str, owner: str, now: int, lease: int, most: int) -> Claim | None:
+def claim(
+    db: Db, session_id: str, provider: str, owner: str, now: int, lease: int, most: int, *, ready: bool = False
+) -> Claim | None:
     """The next batch of a session: an interrupted turn first, else the oldest waiting rows of one (room, thread) and
-    one rights class. A row that waits for its retry holds back the later ones, so that order is kept."""
+    one rights class. A row that waits for its retry holds back the later ones, so that order is kept.
+
+    `ready`: the provider gets the batch with this claim, unless a command may be among it: that needs a query of its
+    own, and its batch is given piece by piece."""
     unfinished = open_of(db, session_id)
     if unfinished is not None:
         return _claim_interrupted(db, unfinished, owner, now, lease)
-    rows = _claimable(db, session_id, now, most)
-    if not rows:
+    waiting = _claimable(db, session_id, now, most)
+    if not waiting:
         return None
-    (_, rights, instance, address, thread), batch = rows[0], []
-    for row_id, *rest in rows:
-        if rest != [rights, instance, address, thread]:
-            break
-        batch.append(row_id)
-    session = sessions.get(db, session_id)
-    assert session is not None
-    turn_id = ids.new("t")
-    db.run(
+    first = waiting[0]
+    batch = list(takewhile(lambda row: row.place == first.place, waiting))
+    begun = ready and not any(row.text.lstrip().startswith("/") for row in batch)
+    until = now + lease
+    made = db.row(
         "INSERT INTO turns (id, session_id, folder, provider, instance, address, thread, rights, state, next_at, owner,"
-        " lease_until, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'claimed', ?, ?, ?, ?)",
+        f" lease_until, started_at, begun_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}",
         (
-            turn_id,
+            ids.new("t"),
             session_id,
-            session.folder,
+            first.folder,
             provider,
-            instance,
-            address,
-            thread,
-            rights,
-            now + lease,
+            first.instance,
+            first.address,
+            first.thread,
+            first.rights,
+            "begun" if begun else "claimed",
+            until,
             owner,
-            now + lease,
+            until,
             now,
+            now if begun else None,
         ),
     )
-    _take(db, turn_id, batch, owner, now, lease)
+    assert made is not None
+    turn, rows = Turn(*made), [row.id for row in batch]
+    _take(db, turn.id, rows, owner, now, lease, given=begun)
     sessions.set_state(db, session_id, "running", now)
-    turn = get(db, turn_id)
-    assert turn is not None
-    return Claim(turn, tuple(batch))
+    return Claim(turn, tuple(rows), begun=begun)
 
 
-def _claimable(db: Db, session_id: str, now: int, most: int) -> list[list[Any]]:
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    id: int
+    folder: str
+    rights: str
+    instance: str
+    address: str
+    thread: str
+    text: str
+
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        return self.rights, self.instance, self.address, self.thread
+
+
+def _claimable(db: Db, session_id: str, now: int, most: int) -> list[_Waiting]:
     rows = db.rows(
-        "SELECT i.id, i.rights, m.instance, m.address, m.thread, i.state, i.next_at FROM inbox i"
+        "SELECT i.id, i.folder, i.rights, m.instance, m.address, m.thread, m.text, i.state, i.next_at FROM inbox i"
         " JOIN messages m ON m.id = i.message_id"
         " WHERE i.session_id = ? AND i.state IN ('queued', 'retry') ORDER BY i.seq LIMIT ?",
         (session_id, most),
     )
-    ready: list[list[Any]] = []
+    ready: list[_Waiting] = []
     for *row, state, next_at in rows:
         if state == "retry" and next_at > now:
             break
-        ready.append(row)
+        ready.append(_Waiting(*row))
     return ready
 
 
@@ -220,26 +239,23 @@ def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int
     turn = get(db, turn_id)
     if turn is None or turn.epoch != epoch or turn.state not in ("claimed", "begun"):
         return None
-    own = [turn.rights, turn.instance, turn.address, turn.thread]
-    batch = []
-    for row_id, *rest in _claimable(db, turn.session_id, now, most):
-        if rest != own:
-            break
-        batch.append(row_id)
+    own = (turn.rights, turn.instance, turn.address, turn.thread)
+    waiting = _claimable(db, turn.session_id, now, most)
+    batch = [row.id for row in takewhile(lambda row: row.place == own, waiting)]
     if not batch:
         return None
     _take(db, turn_id, batch, turn.owner, now, lease)
     return Claim(turn, tuple(batch))
 
 
-def _take(db: Db, turn_id: str, rows: list[int], owner: str, now: int, lease: int) -> None:
+def _take(db: Db, turn_id: str, rows: list[int], owner: str, now: int, lease: int, *, given: bool = False) -> None:
     for row_id in rows:
         found = db.rows(
-            "UPDATE inbox SET state = 'working', turn_id = ?, owner = ?, lease_until = ?, next_at = ?,"
-            " epoch = epoch + 1, updated_at = ? WHERE id = ? RETURNING message_id",
-            (turn_id, owner, now + lease, now + lease, now, row_id),
+            "UPDATE inbox SET state = 'working', turn_id = ?, given = CASE WHEN ? = 1 THEN 1 ELSE given END, owner = ?,"
+            " lease_until = ?, next_at = ?, epoch = epoch + 1, updated_at = ? WHERE id = ? RETURNING message_id",
+            (turn_id, int(given), owner, now + lease, now + lease, now, row_id),
         )
-        steps.add(db, int(found[0][0]), row_id, now, "working", turn_id)
+        steps.add(db, int(found[0][0]), row_id, now, "given" if given else "working", turn_id)
 
 
 def begin(db: Db, turn_id: str, epoch: int, rows: tuple[int, ...], now: int) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 import apsw
 
+from gatepost.core import log
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.store.port import Db, Row
 
@@ -32,7 +33,10 @@ TYPES = {
     "strict": "STRICT",
 }
 LARGEST_GROUP = 512  # units in one commit: bounds how long the first of them waits
+SNAPSHOT_S = 0.02
 BUSY_MS = 5000  # the command line may write while the daemon runs
+
+_log = log.get("store")
 
 
 class Sqlite:
@@ -104,6 +108,9 @@ class SqliteStore:
         self._queue: queue.SimpleQueue[_Unit | None] = queue.SimpleQueue()
         self._writer = connect(path)
         self._here = connect(path, readonly=True)
+        self._here_db = Sqlite(self._here)
+        self._commits, self._seen = 0, -1  # what was committed, and up to where reads that run here see it
+        self._letting_go: asyncio.TimerHandle | None = None
         self._local = threading.local()
         self._opened: list[apsw.Connection] = []
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
@@ -120,17 +127,45 @@ class SqliteStore:
         self._queue.put(_Unit(fn, args, durable, loop, future))
         return await future
 
+    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts) -> None:
+        if not self._closed:
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[object] = loop.create_future()
+            future.add_done_callback(_nobody_waits)
+            self._queue.put(_Unit(fn, args, False, loop, future))
+
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         if self._closed:
             raise Unavailable("the store", "the gateway is stopping")
         if fn.__dict__.get("quick"):
-            return fn(Sqlite(self._here), *args)
+            self._refresh()
+            return fn(self._here_db, *args)
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, fn, args)
+
+    def _refresh(self) -> None:
+        """Reads that run here share one snapshot until something is committed: taking a new one costs more than a
+        look-up. It is let go of soon, so that it never holds up the log's checkpoint."""
+        if self._seen == self._commits:
+            return
+        if self._here.in_transaction:
+            self._here.execute("COMMIT")
+        self._seen = self._commits
+        self._here.execute("BEGIN")
+        if self._letting_go is None:
+            self._letting_go = asyncio.get_running_loop().call_later(SNAPSHOT_S, self._let_go)
+
+    def _let_go(self) -> None:
+        self._letting_go = None
+        if not self._closed and self._here.in_transaction:
+            self._here.execute("COMMIT")
+            self._seen = -1
 
     def close(self) -> None:
         if self._closed:
             return
         self._closed = True
+        if self._letting_go is not None:
+            self._letting_go.cancel()
         self._queue.put(None)
         self._thread.join()
         self._pool.shutdown()
@@ -169,6 +204,7 @@ class SqliteStore:
                     break
                 group.append(unit)
             self._commit(db, group)
+            self._commits += 1
             _answer(group)
 
     def _commit(self, db: Sqlite, group: list[_Unit]) -> None:
@@ -197,6 +233,11 @@ class SqliteStore:
             trouble = Unavailable("the store", _reason(error))
             for unit in group:
                 unit.error = unit.error or trouble
+
+
+def _nobody_waits(future: asyncio.Future[object]) -> None:
+    if not future.cancelled() and (error := future.exception()) is not None:
+        _log.error("what nobody waited for could not be written", error=repr(error))
 
 
 def _reason(error: apsw.Error) -> str:

@@ -69,6 +69,12 @@ class Reaches(Protocol):
     def platform(self, instance: str) -> str: ...
 
 
+class WritesTo(Protocol):
+    """Writes down what goes to a room, and has it delivered."""
+
+    async def __call__(self, instance: str, address: str, fn: Callable[[Db], T]) -> T: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
     """What tools work with: given once by the app."""
@@ -79,6 +85,7 @@ class Around:
     home: Home
     bells: Bells
     reach: Reaches
+    writes_to: WritesTo | None = None  # None: nothing is delivered in this process; a room is only rung
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,17 +112,33 @@ class Call:
 
     async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         """Run `fn` in a durable transaction; the first one also holds the call's audit row."""
+        answer = await self.around.store.write(self._with_record(lambda db: fn(db, *args)))
+        self.recorded = True
+        return answer
+
+    async def write_to_room(self, fn: Callable[[Db], T]) -> T:
+        """The same for what goes to the call's room, which is delivered once it is committed."""
+        place, recorded = self.place, self._with_record(fn)
+        if self.around.writes_to is not None:
+            answer = await self.around.writes_to(place.instance, place.address, recorded)
+        else:
+            try:
+                answer = await self.around.store.write(recorded)
+            finally:  # also when we were cancelled meanwhile: the rows may be there
+                self.around.bells.room(place.instance, place.address)
+        self.recorded = True
+        return answer
+
+    def _with_record(self, fn: Callable[[Db], T]) -> Callable[[Db], T]:
         if self.recorded:
-            return await self.around.store.write(fn, *args)
+            return fn
 
         def recorded(db: Db) -> T:
-            answer = fn(db, *args)
+            answer = fn(db)
             audit.append(db, self.record())
             return answer
 
-        answer = await self.around.store.write(recorded)
-        self.recorded = True
-        return answer
+        return recorded
 
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         return await self.around.store.read(fn, *args)

@@ -156,11 +156,7 @@ async def send_file(
 
 
 async def _commit(call: Call, effects: Callable[[Db], list[Effect]]) -> Sent:
-    """The rows first, then the bell. Rung also when we were cancelled meanwhile: the rows may be there."""
-    try:
-        made = await call.write(effects)
-    finally:
-        call.around.bells.room(call.place.instance, call.place.address)
+    made = await call.write_to_room(effects)
     return Sent(ok=True, seq=made[0].seq)
 
 

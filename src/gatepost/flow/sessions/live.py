@@ -42,7 +42,8 @@ _log = log.get("sessions")
 class Live:
     def __init__(self, parts: Parts, session: Session, group: Group, provider: str) -> None:
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
-        self.talk = Talk(parts, session, group, provider, self._say, self._project)
+        self._rings = 0
+        self.talk = Talk(parts, session, group, provider, self._say, self._project, lambda: self._rings)
         self._started_at = self.talk.heard_at
         self._line: Line | None = None
         self._tools: ToolSocket | None = None
@@ -59,8 +60,9 @@ class Live:
     # What the supervisor asks.
 
     @property
-    def busy(self) -> bool:
-        return self.talk.turn is not None
+    def resting(self) -> bool:
+        """It has done what it was woken for, and may make way."""
+        return self.talk.claimed and self.talk.turn is None and not self.ending
 
     @property
     def idle_since(self) -> int:
@@ -80,6 +82,7 @@ class Live:
 
     def ring(self) -> None:
         """Something is queued for this session."""
+        self._rings += 1
         self._unseen.set()
 
     def tools_changed(self) -> None:
@@ -194,8 +197,9 @@ class Live:
         while True:
             await self._unseen.wait()
             self._unseen.clear()
-            await self._project()
-            self._say(wire.Bell())
+            if not await self.talk.offer():
+                await self._project()
+                self._say(wire.Bell())
 
     async def _project(self) -> None:
         """Bring inbound.db up to date with the ledger."""

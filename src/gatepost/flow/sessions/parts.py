@@ -10,6 +10,7 @@ from gatepost.core.home import Home
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery.outgoing import Reach
+from gatepost.flow.delivery.pump import Pump
 from gatepost.flow.delivery.typing import Typing
 from gatepost.flow.sessions.watch import Patience
 from gatepost.gate.dispatch import Dispatch
@@ -42,6 +43,7 @@ class Parts:
     dispatch: Dispatch
     reach: Reach
     typing: Typing
+    pump: Pump
     owner: str  # this run of the daemon
     files: ThreadPoolExecutor  # mailbox files are never touched on the loop or on the store's writer thread
     sandboxes: Registry[Callable[[Config], SandboxKind]] = field(default_factory=lambda: SANDBOXES)

@@ -29,7 +29,8 @@ _log = log.get("sessions")
 
 
 class Talk:
-    """The conversation with one runner. `say` puts a frame on its line; `project` brings its inbound.db up to date."""
+    """The conversation with one runner. `say` puts a frame on its line, `project` brings its inbound.db up to date, and
+    `rung` counts the bells so far."""
 
     def __init__(
         self,
@@ -39,9 +40,11 @@ class Talk:
         provider: str,
         say: Callable[[wire.Frame], None],
         project: Callable[[], Awaitable[None]],
+        rung: Callable[[], int],
     ) -> None:
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
-        self._say, self._project = say, project
+        self._say, self._project, self._rung = say, project, rung
+        self._waiting: wire.Claim | None = None  # a claim that is answered when there is something
         self.heard_at = self.active_at = self._renewed_at = parts.clock.now()
         self.turn: Turn | None = None
         self.tool_timeout = 0
@@ -75,8 +78,7 @@ class Talk:
                 )
                 self._say(wire.Done(id=frame.id, ok=ok))
             case wire.Started():
-                if self._is_own(frame.turn):
-                    await self._name_conversation(frame.turn, frame.epoch, frame.conversation)
+                self._name_conversation(frame.turn, frame.epoch, frame.conversation)
             case wire.Status():
                 await self._show_status(frame)
             case wire.Submit():
@@ -113,61 +115,83 @@ class Talk:
         )
         self._say(wire.Bell())
 
+    async def offer(self) -> bool:
+        """Something is queued: give it to a runner that waits for it, mailbox and claim at once. False: none waits."""
+        frame, self._waiting = self._waiting, None
+        if frame is None:
+            return False
+        claim, _ = await asyncio.gather(self._try_claim(frame), self._project())
+        await self._answer_claim(frame, claim, projected=True)
+        return True
+
     async def _claim(self, frame: wire.Claim) -> None:
+        rung = self._rung()
+        claim = await self._try_claim(frame)
+        if claim is None and frame.wait and rung != self._rung():
+            claim = await self._try_claim(frame)  # rung meanwhile, when nobody waited yet
+        await self._answer_claim(frame, claim, projected=False)
+
+    async def _try_claim(self, frame: wire.Claim) -> Claim | None:
         now, most = self.parts.clock.now(), self.parts.config[BATCH]
-        claim: Claim | None = None
         if not self.open:
-            pass
-        elif frame.turn and self._is_own(frame.turn):
-            claim = await self.parts.store.write(
-                turns.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False
-            )
-        elif not frame.turn:
-            claim = await self.parts.store.write(self._claim_batch, frame, now, most, durable=frame.ready)
+            return None
+        if not frame.turn:
+            return await self.parts.store.write(self._claim_batch, frame.ready, now, most, durable=frame.ready)
+        if not self._is_own(frame.turn):
+            return None
+        return await self.parts.store.write(turns.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False)
+
+    async def _answer_claim(self, frame: wire.Claim, claim: Claim | None, *, projected: bool) -> None:
         if claim is None:
-            return self._say(wire.Claimed(id=frame.id))
-        if not set(claim.rows) <= set(frame.rows):
+            if frame.wait:
+                self._waiting = frame
+            else:
+                self._say(wire.Claimed(id=frame.id))
+            return
+        if not projected and not set(claim.rows) <= set(frame.rows):
             await self._project()
-        self.turn, self.claimed, self.active_at = claim.turn, True, now
-        self.parts.typing.start(claim.turn.instance, claim.turn.address, claim.turn.thread)
-        self.parts.bells.change(claim.turn.instance, claim.turn.address)
-        conversation = claim.turn.conversation or await self.parts.store.read(
-            sessions.conversation, self.session.id, self.provider
+        turn = claim.turn
+        self.turn, self.claimed, self.active_at = turn, True, self.parts.clock.now()
+        self.parts.typing.start(turn.instance, turn.address, turn.thread)
+        self.parts.bells.change(turn.instance, turn.address)
+        stored = await self.parts.store.read(sessions.conversation, self.session.id, self.provider)
+        answer = wire.Claimed(
+            id=frame.id,
+            rows=list(claim.rows),
+            turn=turn.id,
+            epoch=turn.epoch,
+            attempt=turn.attempt,
+            conversation=turn.conversation or stored,
+            continued=claim.continued,
+            begun=claim.begun,
         )
-        return self._say(
-            wire.Claimed(
-                id=frame.id,
-                rows=list(claim.rows),
-                turn=claim.turn.id,
-                epoch=claim.turn.epoch,
-                attempt=claim.turn.attempt,
-                conversation=conversation,
-                continued=claim.continued,
-                begun=claim.begun,
-            )
-        )
+        self._say(answer)
 
-    def _claim_batch(self, db: Db, frame: wire.Claim, now: int, most: int) -> Claim | None:
-        """The next batch. To a provider that waits for it, it is given in the same transaction."""
-        claim = turns.claim(db, self.session.id, self.provider, self.parts.owner, now, LEASE, most)
-        if claim is None or claim.continued or not frame.ready or not set(claim.rows) <= set(frame.rows):
-            return claim
-        turns.begin(db, claim.turn.id, claim.turn.epoch, claim.rows, now)
-        return replace(claim, begun=True)
+    def _claim_batch(self, db: Db, ready: bool, now: int, most: int) -> Claim | None:
+        return turns.claim(db, self.session.id, self.provider, self.parts.owner, now, LEASE, most, ready=ready)
 
-    async def _name_conversation(self, turn_id: str, epoch: int, conversation: str) -> None:
-        """Not durable by itself: whatever the agent says in it is, and commits keep their order."""
-        now = self.parts.clock.now()
-        await self.parts.store.write(turns.name_conversation, turn_id, epoch, conversation, now, durable=False)
+    def _name_conversation(self, turn_id: str, epoch: int, conversation: str) -> None:
+        """Nobody waits for it: whatever the agent says in this conversation is committed behind it, in order."""
+        turn = self.turn
+        if turn is None or (turn.id, turn.epoch) != (turn_id, epoch) or turn.conversation == conversation:
+            return
+        self.turn = replace(turn, conversation=conversation)
+        self.parts.store.post(turns.name_conversation, turn_id, epoch, conversation, self.parts.clock.now())
 
     async def _take_results(self, frames: list[wire.Result]) -> None:
         now = self.parts.clock.now()
         self.active_at = now
         given = [(frame, await self._files(frame)) for frame in frames]
-        most = self.parts.config[MOST_RESULTS]
-        taken = await self.parts.store.write(results.take_results, self.parts.reach, self.session.id, given, most, now)
+        parts, session_id, most = self.parts, self.session.id, self.parts.config[MOST_RESULTS]
+        room = self.turn or self.session
+        taken = await parts.pump.write(
+            room.instance,
+            room.address,
+            lambda db: results.take_results(db, parts.reach, session_id, given, most, now),
+        )
         for instance, address in taken.rooms:
-            self.parts.bells.room(instance, address)
+            if (instance, address) != (room.instance, room.address):
+                parts.bells.room(instance, address)
         for answer in taken.answers:
             self._say(answer)
 
@@ -220,8 +244,8 @@ class Talk:
             known = ended is not None and ended.session_id == self.session.id and ended.ended_at is not None
             return wire.Done(id=frame.id, ok=known)
         now, turn = self.parts.clock.now(), self.turn
-        if frame.conversation and frame.conversation != turn.conversation:
-            await self._name_conversation(turn.id, turn.epoch, frame.conversation)
+        if frame.conversation:
+            self._name_conversation(turn.id, turn.epoch, frame.conversation)
         if frame.status == "success":
             usage = json.dumps(frame.usage)[:10_000]
             if not await self.parts.store.write(turns.finish, turn.id, turn.epoch, usage, now):

@@ -114,9 +114,7 @@ class Sessions:
     def _make_room(self) -> None:
         """More want to wake than there are places: those that rest longest make way."""
         needed = self._slots.waiting - (self._slots.most - self._slots.awake)
-        resting = sorted(
-            (live for live in self.awake if not live.busy and not live.ending), key=lambda each: each.idle_since
-        )
+        resting = sorted((live for live in self.awake if live.resting), key=lambda each: each.idle_since)
         for live in resting[: max(0, needed)]:
             live.kill("made way for another session")
 
@@ -129,7 +127,7 @@ class Sessions:
             self._live.pop(session_id, None)
             self._slots.release(session_id)
             self._bell.set()
-        if await self._has_work(session_id):
+        if await self.parts.store.read(inbox.has_work, session_id, self.parts.clock.now()):
             self.want(session_id)
 
     async def _live_through(self, session_id: str) -> None:
@@ -148,11 +146,6 @@ class Sessions:
         session = await self.parts.store.read(sessions.get, session_id)
         if session is not None:
             await settle.not_woken(self.parts, session, reason, final=known and not isinstance(error, Unavailable))
-
-    async def _has_work(self, session_id: str) -> bool:
-        now = self.parts.clock.now()
-        due = await self.parts.store.read(inbox.sessions_with_work, now)
-        return any(each == session_id for each, _, _ in due)
 
     # Watching.
 
