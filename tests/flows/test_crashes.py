@@ -56,7 +56,7 @@ async def test_check_17_a_sandbox_that_dies_before_the_provider_has_the_batch_is
         assert account.unaccounted == 0
 
 
-async def test_check_17_a_provider_that_always_crashes_ends_as_failed_and_the_sender_is_told_once(
+async def test_check_17_d10_a_provider_that_always_crashes_ends_as_failed_and_the_sender_is_told_once(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, sessions__tries=2) as gateway:
@@ -72,7 +72,7 @@ async def test_check_17_a_provider_that_always_crashes_ends_as_failed_and_the_se
         assert account.unaccounted == 0
 
 
-async def test_a_sandbox_that_dies_after_the_provider_had_the_batch_is_continued_and_nothing_is_said_twice(
+async def test_check_18_a_sandbox_that_dies_after_the_provider_had_the_batch_is_continued_and_nothing_is_said_twice(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
@@ -245,7 +245,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_no_sandbox_outlives_a_daemon_that_was_killed(tmp_path: Path) -> None:
+def test_d20_no_sandbox_outlives_a_daemon_that_was_killed(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted")
     daemon.start()
     assert daemon.gatepost("chat", "-m", "hello", "--wait").returncode == 0

@@ -124,7 +124,7 @@ def assert_nothing_left(home: Home) -> None:
     assert home.lock.exists()
 
 
-def test_1_a_start_in_an_empty_home_makes_it_and_serves(home: Home, start: Callable[..., Up]) -> None:
+def test_paseo_check_1_a_start_in_an_empty_home_makes_it_and_serves(home: Home, start: Callable[..., Up]) -> None:
     up = start()
     line = up.ready()
 
@@ -137,7 +137,7 @@ def test_1_a_start_in_an_empty_home_makes_it_and_serves(home: Home, start: Calla
     assert up.health()["ok"]
 
 
-def test_2_a_second_start_exits_1_and_names_the_first(home: Home, start: Callable[..., Up]) -> None:
+def test_paseo_check_2_a_second_start_exits_1_and_names_the_first(home: Home, start: Callable[..., Up]) -> None:
     first = start()
     first.ready()
 
@@ -147,7 +147,7 @@ def test_2_a_second_start_exits_1_and_names_the_first(home: Home, start: Callabl
     assert first.health()["ok"]
 
 
-def test_3_a_killed_daemon_is_followed_by_a_new_one(home: Home, start: Callable[..., Up]) -> None:
+def test_paseo_check_3_a_killed_daemon_is_followed_by_a_new_one(home: Home, start: Callable[..., Up]) -> None:
     first = start()
     first.ready()
     first.signal(signal.SIGKILL)
@@ -162,7 +162,9 @@ def test_3_a_killed_daemon_is_followed_by_a_new_one(home: Home, start: Callable[
 
 
 @pytest.mark.parametrize("left", ["", "{bad"])
-def test_4_a_lock_file_of_nonsense_does_not_block_a_start(home: Home, start: Callable[..., Up], left: str) -> None:
+def test_paseo_check_4_a_lock_file_of_nonsense_does_not_block_a_start(
+    home: Home, start: Callable[..., Up], left: str
+) -> None:
     home.path.mkdir()
     home.lock.write_text(left)
     home.pid_file.write_text(left)
@@ -171,7 +173,9 @@ def test_4_a_lock_file_of_nonsense_does_not_block_a_start(home: Home, start: Cal
 
 
 @pytest.mark.parametrize("whose", ["a live stranger", "another host"])
-def test_5_a_lock_of_somebody_else_does_not_block_a_start(home: Home, start: Callable[..., Up], whose: str) -> None:
+def test_paseo_check_5_a_lock_of_somebody_else_does_not_block_a_start(
+    home: Home, start: Callable[..., Up], whose: str
+) -> None:
     stranger = subprocess.Popen(["sleep", "300"])
     try:
         host = socket.gethostname() if whose == "a live stranger" else "elsewhere"
@@ -186,7 +190,9 @@ def test_5_a_lock_of_somebody_else_does_not_block_a_start(home: Home, start: Cal
         stranger.wait()
 
 
-def test_6_of_ten_simultaneous_starts_on_a_stale_lock_exactly_one_serves(home: Home, start: Callable[..., Up]) -> None:
+def test_paseo_check_6_of_ten_simultaneous_starts_on_a_stale_lock_exactly_one_serves(
+    home: Home, start: Callable[..., Up]
+) -> None:
     home.path.mkdir()
     home.lock.touch()
     home.pid_file.write_text(json.dumps({"pid": 1, "hostname": "gone"}))
@@ -203,7 +209,7 @@ def test_6_of_ten_simultaneous_starts_on_a_stale_lock_exactly_one_serves(home: H
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_7_a_signal_ends_it_in_order_with_a_turn_running_and_leaves_nothing(
+def test_paseo_check_7_d20_a_signal_ends_it_in_order_with_a_turn_running_and_leaves_nothing(
     home: Home, start: Callable[..., Up], number: signal.Signals
 ) -> None:
     home.prepare()
@@ -226,7 +232,9 @@ def test_7_a_signal_ends_it_in_order_with_a_turn_running_and_leaves_nothing(
     assert json.loads(command(home, "ledger", "check", "--json").stdout)["unaccounted"] == 0
 
 
-def test_7_a_second_signal_ends_it_now_and_the_next_start_is_not_hindered(home: Home, start: Callable[..., Up]) -> None:
+def test_paseo_check_7_a_second_signal_ends_it_now_and_the_next_start_is_not_hindered(
+    home: Home, start: Callable[..., Up]
+) -> None:
     up = start()
     up.ready()
 
@@ -238,7 +246,9 @@ def test_7_a_second_signal_ends_it_now_and_the_next_start_is_not_hindered(home: 
     start().ready()
 
 
-def test_8_a_file_in_the_place_of_a_socket_is_refused_and_stays(home: Home, start: Callable[..., Up]) -> None:
+def test_paseo_check_8_a_file_in_the_place_of_a_socket_is_refused_and_stays(
+    home: Home, start: Callable[..., Up]
+) -> None:
     home.path.mkdir()
     precious = home.path / "precious"
     precious.write_text("mine")
@@ -254,7 +264,7 @@ def test_8_a_file_in_the_place_of_a_socket_is_refused_and_stays(home: Home, star
 
 
 @pytest.mark.parametrize("form", ["unix:{}", "unix://{}", "{}"])
-def test_8_the_page_can_be_served_on_a_socket(home: Home, start: Callable[..., Up], form: str) -> None:
+def test_paseo_check_8_the_page_can_be_served_on_a_socket(home: Home, start: Callable[..., Up], form: str) -> None:
     path = home.path.parent / "web.sock"
 
     up = start("--listen", form.format(path))
@@ -267,14 +277,14 @@ def test_8_the_page_can_be_served_on_a_socket(home: Home, start: Callable[..., U
 
 
 @pytest.mark.parametrize("listen", ["nonsense", "127.0.0.1:99999", "unix:/" + "x" * 120])
-def test_8_an_address_that_cannot_be_is_told(home: Home, start: Callable[..., Up], listen: str) -> None:
+def test_paseo_check_8_an_address_that_cannot_be_is_told(home: Home, start: Callable[..., Up], listen: str) -> None:
     code, said = start("--listen", listen).end()
 
     assert code == 1 and said.count("\n") == 1 and said.startswith("gatepost: ")
     assert_nothing_left(home)
 
 
-def test_8_a_taken_port_is_named_with_the_way_out(home: Home, start: Callable[..., Up]) -> None:
+def test_paseo_check_8_a_taken_port_is_named_with_the_way_out(home: Home, start: Callable[..., Up]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
@@ -284,7 +294,9 @@ def test_8_a_taken_port_is_named_with_the_way_out(home: Home, start: Callable[..
     assert_nothing_left(home)
 
 
-def test_9_an_unknown_key_stops_the_start_with_its_dotted_path(home: Home, start: Callable[..., Up]) -> None:
+def test_paseo_check_9_an_unknown_key_stops_the_start_with_its_dotted_path(
+    home: Home, start: Callable[..., Up]
+) -> None:
     home.path.mkdir()
     (home.path / "gatepost.toml").write_text("[sessions]\nmost_awak = 3\n")
 

@@ -351,7 +351,7 @@ def test_the_environment_is_the_sandboxes_own(found: dict[str, Any]) -> None:
     assert {name for name in found["environment"] if not name.startswith("GATEPOST_")} <= expected
 
 
-def test_inbound_can_be_read_and_not_written(found: dict[str, Any]) -> None:
+def test_d18_inbound_can_be_read_and_not_written(found: dict[str, Any]) -> None:
     assert found["inbound"].pop("read") == "rows"
     assert "done" not in found["inbound"].values()
     assert found["sockets_folder"] != "done"
@@ -395,7 +395,7 @@ def test_a_planted_setuid_file_gives_nobody_more_than_the_sandbox_had(found: dic
     assert found["setuid_owner"] == (64123 if found["uid"] == 0 else found["uid"])
 
 
-def test_planted_links_and_fifos_neither_hang_nor_lead_the_host_astray(found: dict[str, Any]) -> None:
+def test_d18_planted_links_and_fifos_neither_hang_nor_lead_the_host_astray(found: dict[str, Any]) -> None:
     planted = {name: answer for name, answer in found.items() if name.startswith("planted_")}
     assert len(planted) == 6
     assert set(planted.values()) == {"Invalid"}

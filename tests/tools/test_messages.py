@@ -258,7 +258,7 @@ def give(agent: Agent, name: str, content: str = "content") -> Path:
 
 
 @pytest.mark.parametrize("path", ["a/report.md", "/workspace/agent/a/report.md", "./a//report.md"])
-async def test_a_file_is_copied_to_the_deliverys_own_folder(path: str, agent: Agent) -> None:
+async def test_check_34_a_file_is_copied_to_the_deliverys_own_folder(path: str, agent: Agent) -> None:
     inside = give(agent, "a/report.md")
     await agent.call("send_file", filepath=path, caption="look")
     inside.write_text("changed afterwards")
@@ -309,7 +309,7 @@ async def test_a_file_of_the_session_can_be_sent_under_another_name(agent: Agent
         "deep/" * 40 + "x",
     ],
 )
-async def test_a_path_that_leads_out_or_to_no_regular_file_is_refused(path: str, agent: Agent) -> None:
+async def test_check_34_a_path_that_leads_out_or_to_no_regular_file_is_refused(path: str, agent: Agent) -> None:
     home = agent.around.home
     outside = home.groups / "secret.txt"
     outside.write_text("not yours")

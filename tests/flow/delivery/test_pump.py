@@ -369,7 +369,7 @@ async def test_a_stop_still_records_the_send_in_flight(post: Post, channel: Fake
     assert (await post.row("next")).state == "pending"
 
 
-async def test_a_deliverys_own_files_are_removed_once_it_has_ended(
+async def test_check_34_a_deliverys_own_files_are_removed_once_it_has_ended(
     running: Post, channel: FakeChannel, tmp_path: Path
 ) -> None:
     copy = tmp_path / "media" / "out" / "k" / "plan.txt"
