@@ -125,10 +125,10 @@ class Talk:
         return True
 
     async def _claim(self, frame: wire.Claim) -> None:
-        rung = self._rung()
-        claim = await self._try_claim(frame)
-        if claim is None and frame.wait and rung != self._rung():
-            claim = await self._try_claim(frame)  # rung meanwhile, when nobody waited yet
+        claim, rung = None, -1
+        while claim is None and rung != self._rung():  # rung meanwhile, when nobody waited yet: look again
+            rung = self._rung()
+            claim = await self._try_claim(frame)
         await self._answer_claim(frame, claim, projected=False)
 
     async def _try_claim(self, frame: wire.Claim) -> Claim | None:

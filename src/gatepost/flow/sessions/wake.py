@@ -17,7 +17,7 @@ from gatepost.flow.sessions.watch import Verdict, judge
 from gatepost.store import groups, inbox, sessions
 from gatepost.store.port import Db
 
-LOOKED_AT = 30 * SECOND
+LOOKED_AT = 10 * SECOND
 DISK_S = 5.0  # between two looks at how much of the disk the awake ones take
 
 _log = log.get("sessions")
