@@ -76,6 +76,7 @@ class ChannelKind:
     settings: tuple[Setting[Any], ...] = ()
     max_text: int = 0  # 0: no limit
     always: bool = False  # runs without being switched on
+    policy: str = "strict"  # of a room that is seen for the first time; public: whoever can write there is let in
 
 
 CHANNELS: Registry[ChannelKind] = Registry("channel")
@@ -88,12 +89,21 @@ def channel(
     settings: tuple[Setting[Any], ...] = (),
     max_text: int = 0,
     always: bool = False,
+    policy: str = "strict",
     registry: Registry[ChannelKind] = CHANNELS,
 ) -> Callable[[type], type]:
     """Register a channel class under its platform's name."""
 
     def register(cls: type) -> type:
-        kind = ChannelKind(name=name, make=cls, features=features, settings=settings, max_text=max_text, always=always)
+        kind = ChannelKind(
+            name=name,
+            make=cls,
+            features=features,
+            settings=settings,
+            max_text=max_text,
+            always=always,
+            policy=policy,
+        )
         registry.add(name, kind, origin=cls.__module__)
         return cls
 

@@ -1,4 +1,5 @@
-"""terminal: `gatepost chat`. Rooms are `terminal:<name>`, reached over control.sock: whoever may open it is the owner.
+"""terminal: `gatepost chat`. Rooms are `terminal:<name>`, reached over control.sock: whoever may open it is the owner,
+and speaks there under any name that they vouch for.
 
 What is on a terminal cannot be taken back, so messages are not deleted here.
 """
@@ -21,7 +22,7 @@ FEATURES = frozenset(
 )
 
 
-@channel("terminal", always=True, features=FEATURES)
+@channel("terminal", always=True, features=FEATURES, policy="public")
 class Terminal(Hub):
     platform = "terminal"
     main_room = "terminal:main"

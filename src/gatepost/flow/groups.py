@@ -18,7 +18,7 @@ DEFAULTS = (ROOT, WORLD)
 DEFAULT_SEQ = 1000  # last: everything that an operator adds comes before it
 _NAMES = {ROOT: "Root", WORLD: "Home"}
 _OWNERS = ("terminal:owner", "web:user/owner")  # whoever may open that channel at all
-_OWNERS_ROOMS = (("terminal", "terminal:main", "Terminal"), ("web", "web:home", "Home"))
+_OWNERS_ROOMS = (("terminal", "terminal:main", "Terminal", "public"), ("web", "web:home", "Home", "strict"))
 
 AGENTS = """# {name}
 
@@ -75,8 +75,8 @@ def add_defaults(db: Db, now: int) -> bool:
     for owner in _OWNERS:
         users.add(db, owner, "Owner", now)
         users.give_role(db, owner, "owner", "", "gatepost", now)
-    for instance, address, name in _OWNERS_ROOMS:
-        rooms.add(db, instance, address, name, True, "strict", now)
+    for instance, address, name, policy in _OWNERS_ROOMS:
+        rooms.add(db, instance, address, name, True, policy, now)
     return first
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.core.errors import Invalid, SetupError, Unavailable
+from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
@@ -227,7 +227,7 @@ def test_another_isolated_kind_is_taken_where_it_does_not() -> None:
 def test_without_walls_only_the_demo_runs_until_the_operator_chooses() -> None:
     registry = kinds(bubblewrap=Broken, process=Process)
 
-    with pytest.raises(Unavailable, match=r"out of order; buy another.*sandbox\.kind"):
+    with pytest.raises(SetupError, match=r"out of order; buy another.*sandbox\.kind"):
         plan.choose_sandbox(Config(), group(), "claude", registry)
     assert plan.choose_sandbox(Config(), group(), "demo", registry)[0] == "process"
     assert plan.describe_sandbox(Config(), registry)[0] == "none"
@@ -242,5 +242,5 @@ def test_a_group_may_have_a_kind_of_its_own_and_a_broken_choice_is_not_replaced(
 
     assert plan.choose_sandbox(Config(), group(sandbox="process"), "claude", registry)[0] == "process"
     for provider in ("claude", "demo"):
-        with pytest.raises(Unavailable, match="podman"):
+        with pytest.raises(SetupError, match="podman"):
             plan.choose_sandbox(Config(), group(sandbox="podman"), provider, registry)

@@ -32,6 +32,11 @@ class Reach:
         kind = self._kinds.get(instance)
         return kind.max_text if kind else 0
 
+    def policy(self, instance: str) -> str:
+        """Who may speak in a room of this instance that nobody has said anything about."""
+        kind = self._kinds.get(instance)
+        return kind.policy if kind else "strict"
+
     def platform(self, instance: str) -> str:
         """The channel's name as people know it."""
         kind = self._kinds.get(instance)

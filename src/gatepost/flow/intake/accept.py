@@ -118,7 +118,7 @@ def accept(db: Db, reach: Reach, arrival: Arrival, now: int) -> Accepted:
         arrival.instance, arrival.address, sender=inbound.sender, verb=verb, text=inbound.text, thread=thread
     )
     decision = routing.decide(routes.in_order(db), facts, lambda folder: groups.get(db, folder) is not None)
-    policy = room.policy if room else senders.STRICT
+    policy = room.policy if room else reach.policy(arrival.instance)
     if not decision.chosen:
         rights = senders.rights_of(standing, "")
         return _unrouted(case, decision, rights, senders.may_speak(policy, rights), verb)
@@ -282,7 +282,8 @@ def _deliver(case: _Case, targets: Sequence[_Target], room: Room | None) -> Acce
     arrival, db = case.arrival, case.db
     if room is None:
         name, direct = arrival.inbound.room_name, arrival.inbound.direct
-        rooms.add(db, arrival.instance, arrival.inbound.address, name, direct, senders.STRICT, case.now)
+        policy = case.reach.policy(arrival.instance)
+        rooms.add(db, arrival.instance, arrival.inbound.address, name, direct, policy, case.now)
     queued: dict[str, bool] = {}
     for target in sorted(targets, key=lambda each: each.chosen.observe):
         chosen = target.chosen

@@ -18,7 +18,7 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import gatepost
-from gatepost.core.errors import SetupError, Unavailable
+from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
@@ -142,7 +142,7 @@ def choose_sandbox(
         return name, kind
     if provider == DEMO and name == "auto":
         return "process", _kind("process", config, registry)
-    raise Unavailable("a sandbox", f"{trouble}; until then only the provider {DEMO!r} runs")
+    raise SetupError(f"no sandbox can be used: {trouble}; until then only the provider {DEMO!r} runs")
 
 
 def describe_sandbox(config: Config, registry: Registry[Make] = SANDBOXES) -> tuple[str, str]:

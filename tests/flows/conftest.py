@@ -1,0 +1,89 @@
+"""What whole-gateway tests share: a channel, routes as an operator writes them, and a provider that looks around."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from gatepost.app import Gateway
+from gatepost.flow.groups import create_folder
+from gatepost.flow.intake.targets import parse
+from gatepost.store import groups, routes
+from gatepost.testing.channel import FakeChannel
+
+ROOM = "fake:room/1"
+
+# Runs inside, in the place of a model: tells what it was given, and runs what it is asked to run.
+LOOKER = r'''
+import os, re, subprocess, sys, time
+from gatepost.inside.providers.contract import Result, Started, Text, provider
+
+
+@provider("looker")
+class Looker:
+    takes_pushes = False
+
+    def __init__(self, place):
+        self.place = place
+
+    async def query(self, batch, resume):
+        yield Started(resume or "c-1")
+        for item in batch.items:
+            yield Text(self.look(item.text, batch.prompt), item.seq)
+        yield Result()
+
+    def look(self, text, prompt):
+        if text.startswith("run "):
+            scope = {"place": self.place, "os": os, "re": re, "subprocess": subprocess, "sys": sys, "time": time}
+            scope["prompt"] = prompt
+            exec(text[4:], scope)
+            return str(scope["answer"])
+        return prompt
+
+    async def push(self, batch):
+        raise NotImplementedError("one turn at a time")
+
+    async def interrupt(self):
+        pass
+
+    async def close(self):
+        pass
+'''
+
+
+@pytest.fixture
+def channel() -> FakeChannel:
+    return FakeChannel()
+
+
+def add_looker(home: Path) -> None:
+    """Into a home that has not started yet."""
+    folder = home / "plugins" / "providers"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "looker.py").write_text(LOOKER)
+
+
+async def add_group(gateway: Gateway, folder: str) -> None:
+    now = gateway.clock.now()
+    await gateway.store.write(groups.add, folder, folder, "", now)
+    create_folder(gateway.home, folder, folder, None)
+
+
+async def add_route(
+    gateway: Gateway, match: str, target: str, *, seq: int = 10, mode: str = "per-thread", also: bool = False
+) -> None:
+    add = partial(routes.add, window=(None, None), ttl_s=None, by="test", now=gateway.clock.now())
+    folder = parse(target).folder or None
+    await gateway.store.write(lambda db: add(db, seq, match, target, folder, mode, also))
+
+
+async def until(holds: Callable[[], bool], what: str, timeout: float = 20.0) -> None:
+    """A bounded wait on a condition that nobody rings for."""
+    try:
+        async with asyncio.timeout(timeout):
+            while not holds():
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"waited in vain for {what}") from None
