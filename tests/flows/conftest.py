@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.flow.groups import create_folder
+from gatepost.flow.groups import make_folder
 from gatepost.flow.intake.targets import parse
 from gatepost.store import groups, routes
 from gatepost.testing.channel import FakeChannel
@@ -16,7 +16,7 @@ from gatepost.testing.channel import FakeChannel
 ROOM = "fake:room/1"
 
 # Runs inside, in the place of a model: tells what it was given, and runs what it is asked to run.
-LOOKER = r'''
+LOOKER = r"""
 import os, re, subprocess, sys, time
 from gatepost.inside.providers.contract import Result, Started, Text, provider
 
@@ -50,7 +50,7 @@ class Looker:
 
     async def close(self):
         pass
-'''
+"""
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def add_looker(home: Path) -> None:
 async def add_group(gateway: Gateway, folder: str) -> None:
     now = gateway.clock.now()
     await gateway.store.write(groups.add, folder, folder, "", now)
-    create_folder(gateway.home, folder, folder, None)
+    make_folder(gateway.home, folder)
 
 
 async def add_route(
@@ -83,7 +83,7 @@ async def until(holds: Callable[[], bool], what: str, timeout: float = 20.0) -> 
     """A bounded wait on a condition that nobody rings for."""
     try:
         async with asyncio.timeout(timeout):
-            while not holds():
+            while not holds():  # noqa: ASYNC110  nobody rings for it
                 await asyncio.sleep(0.01)
     except TimeoutError:
         raise AssertionError(f"waited in vain for {what}") from None

@@ -55,7 +55,7 @@ class Live:
         self._with_files: set[int] = set()  # open rows whose files lie in the mailbox
         self.ending = ""  # why we asked it to end; '' means: it was not asked
         self._stopped = False  # a person ended it: nothing is tried again
-        self._blameless = False  # the gateway goes down: nothing is counted against its messages
+        self._blameless = False  # it ends for a reason of ours: nothing is counted against its messages
 
     # What the supervisor asks.
 
@@ -92,6 +92,7 @@ class Live:
     async def rest(self, reason: str) -> None:
         """End it in good order: the runner is asked, then its sandbox is ended."""
         self._begin_ending(reason)
+        self._blameless = True
         self._say(wire.Close(reason=reason))
         await asyncio.sleep(GRACE_S)
         self.kill(reason)
@@ -240,7 +241,7 @@ class Live:
         if turn is not None and turn.state in ("claimed", "begun"):
             if not self._stopped:
                 await settle.break_off(self.parts, self.session, turn, reason, blame=not self._blameless)
-        elif not self.ending and not self.talk.claimed:
+        elif not self.talk.claimed and not self._blameless and not self._stopped:
             await settle.not_woken(self.parts, self.session, reason)
         self.talk.turn_over()
 

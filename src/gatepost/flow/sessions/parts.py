@@ -22,6 +22,7 @@ PROVIDER = setting("sessions.provider", "demo", help="The provider of groups tha
 MOST_AWAKE = setting("sessions.most_awake", 8, help="How many sandboxes may be awake at once.")
 IDLE_S = setting("sessions.idle_s", 300.0, help="A sandbox with nothing to do is stopped after this many seconds.")
 SILENCE_S = setting("sessions.silence_s", 60.0, help="A runner with work that is silent for this long is ended.")
+HELLO_S = setting("sessions.hello_s", 20.0, help="A sandbox whose runner says nothing for this long is ended.")
 TURN_S = setting("sessions.turn_s", 3600.0, help="The longest that one turn may take, in seconds.")
 BATCH = setting("sessions.batch", 20, help="How many waiting messages go into one turn at most.")
 TRIES = setting("sessions.tries", 5, help="How often a turn is tried again that broke before the provider had it.")
@@ -58,4 +59,5 @@ class Parts:
             silence=seconds(self.config[SILENCE_S]),
             idle=seconds(self.config[IDLE_S]),
             turn=seconds(self.config[TURN_S]),
+            hello=seconds(self.config[HELLO_S]),
         )

@@ -116,7 +116,7 @@ class Sessions:
         needed = self._slots.waiting - (self._slots.most - self._slots.awake)
         resting = sorted((live for live in self.awake if live.resting), key=lambda each: each.idle_since)
         for live in resting[: max(0, needed)]:
-            live.kill("made way for another session")
+            live.kill("made way for another session", blameless=True)
 
     async def _wake(self, session_id: str) -> None:
         try:

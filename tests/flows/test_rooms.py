@@ -1,0 +1,252 @@
+"""What people in a room see of a whole gateway: files, reactions, statuses, typing, and who answers whom."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gatepost.messages.outbound import Feature, Op, Outbound
+from gatepost.store import destinations, inbox, sessions, users
+from gatepost.store.port import Db
+from gatepost.testing.channel import EVERYTHING, FakeChannel, Fault
+from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.provider import Script
+
+from .conftest import ROOM, add_group, add_looker, add_route, until
+
+
+class Reader(FakeChannel):
+    """Reads the files that it is given, as a platform does while it sends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[tuple[str, bytes]] = []
+
+    async def send(self, address: str, message: Outbound) -> str:
+        self.read += [(file.name, Path(file.path).read_bytes()) for file in message.files]
+        return await super().send(address, message)
+
+
+async def test_check_34_a_files_bytes_reach_the_channel_and_the_deliverys_folder_is_removed(tmp_path: Path) -> None:
+    channel = Reader()
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        script = Script().turn("plan").write_file("plan.txt", "step one\nstep two")
+        script.call("send_file", filepath="plan.txt", caption="the plan").write(gateway.home.group("home"))
+        await channel.say("the plan, please")
+        (sent,) = await channel.wait_for(1)
+        await settled(gateway)
+
+        assert (sent.message.text, channel.read) == ("the plan", [("plan.txt", b"step one\nstep two")])
+        kept = gateway.home.media / "out"
+        await until(lambda: list(kept.iterdir()) == [], "the delivery's folder to be removed")
+
+
+async def test_check_34_d18_a_way_out_a_link_and_a_folder_are_refused_and_the_agent_is_told(tmp_path: Path) -> None:
+    channel = Reader()
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        (gateway.home.groups / "x").write_text("not yours")
+        group = gateway.home.group("home")
+        (group / "link").symlink_to(gateway.home.groups / "x")
+        (group / "folder").mkdir()
+        script = Script()
+        for path in ("../x", "link", "folder"):
+            script.turn(f"^{path}$").call("send_file", filepath=path).say("refused: {result}")
+        script.write(group)
+        for path in ("../x", "link", "folder"):
+            await channel.say(path)
+        await channel.wait_for(3)
+        await settled(gateway)
+
+        print(channel.texts())
+        assert not [text for text in channel.texts() if not text.startswith("refused: ")]
+        assert channel.read == [] and "not yours" not in "".join(channel.texts())
+        assert not list((gateway.home.media / "out").glob("*"))
+
+
+async def test_check_28_numbers_of_both_directions_are_unique_and_increase_while_everybody_writes_at_once(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    def numbers(db: Db, table: str) -> list[int]:
+        return [row[0] for row in db.rows(f"SELECT seq FROM {table} WHERE seq IS NOT NULL ORDER BY id")]
+
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        Script().otherwise().call("send", text="tool {text}").say("said {text}").write(gateway.home.group("home"))
+        await asyncio.gather(*(channel.say(f"m{number}") for number in range(50)))
+        await channel.wait_for(100, timeout=30)
+        await settled(gateway)
+
+        heard = await gateway.store.read(numbers, "inbox")
+        said = await gateway.store.read(numbers, "outbox")
+        assert (len(heard), len(said)) == (50, 100)
+        assert heard == sorted(heard) and said == sorted(said)
+        assert sorted(heard + said) == list(range(1, 151))
+
+
+async def test_d7_a_reaction_to_an_inbound_message_names_the_platforms_own_id(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await add_group(gateway, "acme")
+        await add_route(gateway, "", "acme", also=True)
+        Script().otherwise().call("like", targetId="{seq}", reaction="🎉").write(gateway.home.group("home"))
+        Script().otherwise().call("like", targetId="{seq}", reaction="👀").write(gateway.home.group("acme"))
+        await channel.say("it works", platform_id="plat-77")
+        sent = await channel.wait_for(2)
+        await settled(gateway)
+
+        assert {(each.message.op, each.message.target, each.message.reaction) for each in sent} == {
+            (Op.REACT, "plat-77", "🎉"),
+            (Op.REACT, "plat-77", "👀"),
+        }
+
+
+@pytest.mark.parametrize("edits", [True, False], ids=["with edit", "without edit"])
+async def test_a_status_is_one_message_that_is_edited_in_place_and_none_where_it_cannot_be(
+    tmp_path: Path, edits: bool
+) -> None:
+    channel = FakeChannel(features=EVERYTHING if edits else EVERYTHING - {Feature.EDIT})
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        script = Script().turn("go").status("looking").wait(0.3).status("found it").wait(0.3).status("reading it")
+        script.wait(0.3).say("done").write(gateway.home.group("home"))
+        await channel.say("go")
+        sent = await channel.wait_for(lambda sent: any(each.message.text == "done" for each in sent))
+        await settled(gateway)
+
+        shown = [(each.message.op, each.message.text, each.message.target) for each in sent]
+        if not edits:
+            assert shown == [(Op.SEND, "done", "")]
+            return
+        first = sent[0].platform_id
+        assert shown == [
+            (Op.SEND, "looking", ""),
+            (Op.EDIT, "found it", first),
+            (Op.EDIT, "reading it", first),
+            (Op.SEND, "done", ""),
+        ]
+
+
+async def test_typing_is_shown_while_a_turn_runs_and_taken_away_after_it(tmp_path: Path, channel: FakeChannel) -> None:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        Script().turn("go").wait(0.2).say("done").write(gateway.home.group("home"))
+        await channel.say("go")
+        await channel.wait_for(1)
+        await settled(gateway)
+
+        await until(lambda: channel.typed[-1:] == [(ROOM, "", False)], "the sign to be taken away")
+        assert channel.typed[0] == (ROOM, "", True)
+
+
+async def test_what_is_only_observed_wakes_nobody_and_is_shown_with_the_next_turn(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    home = tmp_path / "h"
+    add_looker(home)
+    async with running_gateway(home, {"fake": (channel.kind, channel)}, sessions__provider="looker") as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await open_room(gateway, "fake", "fake:room/2")
+        await add_route(gateway, "room=room/2", "home#observe", mode="agent-shared")
+        await add_route(gateway, "room=room/1", "home", mode="agent-shared")
+        for text in ("the build is red", "I am on it"):
+            assert (await channel.say(text, address="fake:room/2")).state == "observed"
+        assert gateway.sessions.awake == []
+
+        await channel.say("what is up?")
+        (answer,) = await channel.wait_for(1)
+        await settled(gateway)
+
+        observed, _, asked = answer.message.text.partition("</observed>")
+        assert observed.index("the build is red") < observed.index("I am on it")
+        assert "what is up?" in asked and "what is up?" not in observed
+        assert answer.address == ROOM
+
+
+async def test_check_6_with_an_also_route_two_groups_answer_one_message(tmp_path: Path, channel: FakeChannel) -> None:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await add_group(gateway, "acme")
+        await add_route(gateway, "", "acme", also=True)
+        for folder in ("acme", "home"):
+            Script().otherwise().say(f"{folder} here").write(gateway.home.group(folder))
+        receipt = await channel.say("hello")
+        await channel.wait_for(2)
+        account = await settled(gateway)
+
+        assert sorted(channel.texts()) == ["acme here", "home here"]
+        entries = await gateway.store.read(inbox.of_message, receipt.message_id)
+        assert {entry.state for entry in entries} == {"answered"} and len(entries) == 2
+        assert account.unaccounted == 0
+
+
+async def test_check_14_in_an_agent_shared_session_each_named_block_lands_in_its_room(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        for number in (1, 2):
+            await open_room(gateway, "fake", f"fake:room/{number}")
+        await add_route(gateway, "", "home", mode="agent-shared")
+        await channel.say("I am in one")
+        await channel.say("I am in two", address="fake:room/2", thread="T2")
+        await channel.wait_for(2)
+        await settled(gateway)
+        names = {each.address: each.name for each in await gateway.store.read(destinations.of, "home")}
+        blocks = "".join(f'<message to="{names[f"fake:room/{number}"]}">for {number}</message>' for number in (1, 2))
+        Script().turn("tell both").say(blocks).write(gateway.home.group("home"))
+        (live,) = gateway.sessions.awake
+        live.kill("to read its new script")
+        await until(lambda: gateway.sessions.awake == [], "the old script to be gone")
+
+        await channel.say("tell both")
+        await channel.wait_for(4)
+        await settled(gateway)
+
+        assert [(each.address, each.message.thread, each.message.text) for each in channel.sent[2:]] == [
+            ("fake:room/1", "", "for 1"),
+            ("fake:room/2", "T2", "for 2"),
+        ]
+        assert len(await gateway.store.read(sessions.live, "home")) == 1
+
+
+async def test_stop_by_the_owner_in_the_room_ends_the_turn_at_once(tmp_path: Path, channel: FakeChannel) -> None:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        now = gateway.clock.now()
+        await gateway.store.write(users.add, "fake:user/1", "Ada", now)
+        await gateway.store.write(users.give_role, "fake:user/1", "owner", "", "test", now)
+        Script().turn("hang").say("starting").hang().write(gateway.home.group("home"))
+        receipt = await channel.say("hang")
+        await channel.wait_for(1)
+
+        await channel.say("/stop", sender="fake:user/9")  # nobody in particular
+        await channel.wait_for(2)
+        assert [entry.state for entry in await gateway.store.read(inbox.of_message, receipt.message_id)] == ["working"]
+        await channel.say("/stop")
+        await channel.wait_for(3)
+        await settled(gateway)
+
+        assert channel.texts()[0] == "starting" and channel.texts()[2] == "Stopped."
+        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        assert entry.state == "cancelled"
+
+
+async def test_d10_a_message_that_failed_is_never_called_answered_and_its_reply_never_sent(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        Script().turn("ill").error("no such model").write(gateway.home.group("home"))
+        ill = await channel.say("ill")
+        await channel.wait_for(1)
+        channel.script(then=Fault.REFUSE)
+        await channel.say("well")
+        await settled(gateway)
+
+        (entry,) = await gateway.store.read(inbox.of_message, ill.message_id)
+        assert (entry.state, "no such model" in entry.reason) == ("failed", True)
+        states = await gateway.store.read(lambda db: db.rows("SELECT state FROM outbox ORDER BY id"))
+        assert [row[0] for row in states] == ["sent", "failed"]

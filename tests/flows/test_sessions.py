@@ -1,0 +1,211 @@
+"""Sessions of a whole gateway over their life: resting, waking, making way, what they are given and what they cannot do
+to the rest of it."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gatepost.messages.inbound import Attachment
+from gatepost.sandboxes.bubblewrap import find_bwrap
+from gatepost.store import inbox, sessions
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.gateway import open_room, running_gateway, settled
+
+from .conftest import ROOM, add_looker, until
+
+ROOMS = tuple(f"fake:room/{number}" for number in (1, 2, 3))
+needs_bwrap = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
+kinds = pytest.mark.parametrize("kind", ["process", pytest.param("bubblewrap", marks=needs_bwrap)])
+
+
+async def test_check_20_a_session_that_rested_is_woken_with_the_same_conversation(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, sessions__idle_s=0.2) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await channel.say("first")
+        await channel.wait_for(1)
+        (session,) = await gateway.store.read(sessions.live, "home")
+        before = await gateway.store.read(sessions.conversation, session.id, "scripted")
+        await until(lambda: gateway.sessions.awake == [], "the session to rest")
+
+        await channel.say("second")
+        await channel.wait_for(2)
+        await settled(gateway)
+
+        assert channel.texts() == ["echo: first", "echo: second"]
+        assert before and await gateway.store.read(sessions.conversation, session.id, "scripted") == before
+        held = gateway.home.session(session.id) / "state" / "scripted" / f"{before}.jsonl"
+        assert [json.loads(line)["text"] for line in held.read_text().splitlines()] == ["first", "second"]
+
+
+async def test_check_43_with_one_place_three_rooms_are_all_answered_and_never_two_awake(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    most = 0
+
+    async def count() -> None:
+        nonlocal most
+        while True:
+            most = max(most, len(gateway.sessions.awake))
+            await asyncio.sleep(0)
+
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, sessions__most_awake=1) as gateway:
+        for room in ROOMS:
+            await open_room(gateway, "fake", room)
+        counting = asyncio.create_task(count())
+        await asyncio.gather(*(channel.say("hello", address=room) for room in ROOMS))
+        await channel.wait_for(3, timeout=15)  # those that rest make way at once: nobody waits to be idle
+        await asyncio.gather(*(channel.say("again", address=room) for room in ROOMS))
+        await channel.wait_for(6, timeout=15)
+        account = await settled(gateway)
+        counting.cancel()
+
+        assert [channel.texts(room) for room in ROOMS] == [["echo: hello", "echo: again"]] * 3
+        assert most == 1
+        assert account.unaccounted == 0
+
+
+@kinds
+async def test_an_attachment_can_be_read_where_the_prompt_says_and_is_gone_after_the_turn(
+    tmp_path: Path, channel: FakeChannel, kind: str
+) -> None:
+    home = tmp_path / "h"
+    add_looker(home)
+    settings = {"sessions__provider": "looker", "sandbox__kind": kind}
+    async with running_gateway(home, {"fake": (channel.kind, channel)}, **settings) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        look = r"run answer = open(re.search(r'saved as ([^\]]+)\]', prompt)[1], 'rb').read().hex()"
+        data = bytes(range(256))
+        await channel.say(look, attachments=(Attachment(name="odd name.bin", data=data),))
+        (answer,) = await channel.wait_for(1)
+        await settled(gateway)
+
+        assert answer.message.text == data.hex()
+        (session,) = await gateway.store.read(sessions.live, "home")
+        files = gateway.home.session(session.id) / "in" / "files"
+        await channel.say("run answer = 'next'")
+        await channel.wait_for(2)
+        await until(lambda: list(files.iterdir()) == [], "the files to be removed")
+
+
+BRIDGE = """
+import gatepost.inside.bridge
+lines = [
+    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}},
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "send", "arguments": {"text": "by hand"}}},
+]
+import json
+given = "".join(json.dumps(line) + chr(10) for line in lines)
+ways = {
+    "bridge": [sys.executable, "-I", "-S", gatepost.inside.bridge.__file__, "--socket", str(place.router)],
+    "socat": ["socat", "-t5", "-", f"UNIX-CONNECT:{place.router}"],
+}
+done = subprocess.run(ways[WAY], input=given, capture_output=True, text=True, timeout=20)
+answer = json.dumps([done.returncode, done.stdout.splitlines(), done.stderr])
+"""
+
+
+@needs_bwrap
+@pytest.mark.parametrize("way", ["bridge", "socat"])
+async def test_the_bridge_and_socat_reach_the_tools_from_inside_a_live_session(
+    tmp_path: Path, channel: FakeChannel, way: str
+) -> None:
+    home = tmp_path / "h"
+    add_looker(home)
+    settings = {"sessions__provider": "looker", "sandbox__kind": "bubblewrap"}
+    async with running_gateway(home, {"fake": (channel.kind, channel)}, **settings) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await channel.say(f"run WAY = {way!r}{BRIDGE}")
+        first, second = await channel.wait_for(2)
+        await settled(gateway)
+
+        code, lines, said = json.loads(second.message.text)
+        assert (first.message.text, code, said) == ("by hand", 0, "")
+        assert [json.loads(line)["id"] for line in lines] == [1, 2, 3]
+        assert {"send", "reply"} <= {tool["name"] for tool in json.loads(lines[1])["result"]["tools"]}
+
+
+@needs_bwrap
+async def test_an_endless_outbound_file_ends_its_session_and_hurts_nobody_else(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    home = tmp_path / "h"
+    add_looker(home)
+    settings = {"sessions__provider": "looker", "sandbox__kind": "bubblewrap", "sandbox__disk_mb": 8}
+    async with running_gateway(home, {"fake": (channel.kind, channel)}, **settings) as gateway:
+        for room in ROOMS[:2]:
+            await open_room(gateway, "fake", room)
+        flood = (
+            "run f = open(place.workspace / 'out' / 'outbound.db', 'ab', 0)\n"
+            "for _ in range(64): f.write(bytes(1 << 20))\n"
+            "time.sleep(60)"
+        )
+        receipt = await channel.say(flood)
+        await channel.say("run answer = 'fine'", address=ROOMS[1])
+        await channel.wait_for(lambda sent: any(each.address == ROOMS[1] for each in sent))
+        await channel.wait_for(lambda sent: any(each.address == ROOM for each in sent), timeout=40)
+        await settled(gateway, 40)
+
+        assert channel.texts(ROOMS[1]) == ["fine"]
+        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        assert entry.state == "failed" and "8 MB of the disk" in entry.reason
+
+
+@needs_bwrap
+async def test_a_lock_kept_on_the_mailbox_ends_its_session_and_the_message_is_not_lost(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    home = tmp_path / "h"
+    add_looker(home)
+    settings = {"sessions__provider": "looker", "sandbox__kind": "bubblewrap"}
+    async with running_gateway(home, {"fake": (channel.kind, channel)}, **settings) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        hold = (
+            "run import apsw\n"
+            "place.held = apsw.Connection(f'file:{place.workspace}/in/inbound.db?mode=ro', "
+            "flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)\n"
+            "c = place.held.execute('BEGIN; SELECT * FROM messages_in'); next(c, None)\n"
+            "import gatepost; gatepost.held = (place.held, c)\n"
+            "answer = 'held'"
+        ).replace("place.held", "held")
+        await channel.say(hold)
+        await channel.wait_for(1)
+        for number in range(3):
+            await channel.say(f"run answer = {number}")
+        await channel.wait_for(4)
+        account = await settled(gateway)
+
+        assert channel.texts() == ["held", "0", "1", "2"]
+        assert account.unaccounted == 0
+
+
+IN_ANOTHER_ZONE = (
+    "tests/flow/sessions/test_watch.py",
+    "tests/flows/test_sessions.py::test_check_20_a_session_that_rested_is_woken_with_the_same_conversation",
+    "tests/flows/test_crashes.py::"
+    "test_check_17_a_sandbox_that_dies_before_the_provider_has_the_batch_is_retried_and_answers_once",
+)
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Auckland", "America/St_Johns"])
+def test_check_21_in_a_zone_other_than_utc_nothing_is_ended_earlier_or_later(zone: str) -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *IN_ANOTHER_ZONE],
+        cwd=root,
+        env={**os.environ, "TZ": zone},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert " passed" in done.stdout and "skipped" not in done.stdout
