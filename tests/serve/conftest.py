@@ -19,7 +19,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Op, Outbound
-from gatepost.store import groups, inbox, messages, outbox, rooms, sessions, turns
+from gatepost.store import breaks, groups, inbox, messages, outbox, rooms, sessions, turns
 from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import NewEffect
 from gatepost.store.port import Db
@@ -129,8 +129,10 @@ class Answerer:
     async def fail(self, message_id: int, reason: str) -> None:
         turn_id = await self.begin(message_id)
         assert turn_id is not None
-        policy = turns.Policy()
-        await self.store.write(lambda db: turns.break_off(db, turn_id, 1, reason, policy, self.clock.now(), final=True))
+        policy = breaks.Policy()
+        await self.store.write(
+            lambda db: breaks.break_off(db, turn_id, 1, reason, policy, self.clock.now(), final=True)
+        )
 
     async def say(
         self,

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from gatepost.core.clock import SECOND
-from gatepost.store import groups, inbox, messages, outbox, sessions, turns
+from gatepost.store import breaks, groups, inbox, messages, outbox, sessions, turns
+from gatepost.store.breaks import Broken, Policy
 from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import Effect, NewEffect
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
-from gatepost.store.turns import Broken, Claim, Policy, Turn
+from gatepost.store.turns import Claim, Turn
 
 NOON = 1_800_000_000_000_000
 LEASE = 30 * SECOND
@@ -68,7 +69,7 @@ class Desk:
 
     def break_off(self, turn: Turn, reason: str = "it crashed", *, final: bool = False, blame: bool = True) -> Broken:
         epoch = self.turn(turn.id).epoch
-        found = turns.break_off(self.db, turn.id, epoch, reason, POLICY, self.now, final=final, blame=blame)
+        found = breaks.break_off(self.db, turn.id, epoch, reason, POLICY, self.now, final=final, blame=blame)
         assert found is not None
         return found
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gatepost.core.clock import SECOND
-from gatepost.store import inbox, ledger, messages, outbox, sessions, turns
+from gatepost.store import breaks, inbox, ledger, messages, outbox, sessions, turns
 
 from .conftest import LEASE, POLICY, Desk
 
@@ -131,13 +131,13 @@ def test_a_gateway_that_went_down_is_not_counted_against_the_messages(desk: Desk
 def test_a_session_that_cannot_be_woken_gives_up_after_as_many_tries(desk: Desk) -> None:
     row = desk.hear()
     for _ in range(5):
-        broken = turns.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+        broken = breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
         assert broken is not None and broken.retry_at is not None
         desk.now = broken.retry_at
-    last = turns.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+    last = breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
 
     assert last is not None and last.failed == (desk.entry(row).message_id,)
-    assert turns.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is None
+    assert breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is None
 
 
 # After the provider has it.
@@ -228,10 +228,10 @@ def test_a_continuation_that_never_comes_up_fails_in_the_end(desk: Desk) -> None
     turn = desk.begun()
     desk.break_off(turn)
     for _ in range(5):
-        broken = turns.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+        broken = breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
         assert broken is not None and broken.retry_at is not None
         desk.now = broken.retry_at
-    last = turns.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+    last = breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
 
     assert last is not None and len(last.failed) == 1
     assert desk.states() == ["failed"] and desk.turn(turn.id).ended_at is not None
@@ -288,7 +288,7 @@ def test_a_turn_that_spoke_answers_its_messages_and_one_that_did_not_is_a_marked
 def test_finishing_twice_is_finishing_once(desk: Desk) -> None:
     turn = desk.begun()
     assert desk.finish(turn) and not desk.finish(turn)
-    assert turns.break_off(desk.db, turn.id, turn.epoch, "late", POLICY, desk.now) is None
+    assert breaks.break_off(desk.db, turn.id, turn.epoch, "late", POLICY, desk.now) is None
 
 
 def test_what_an_old_epoch_says_is_not_believed(desk: Desk) -> None:
@@ -303,7 +303,7 @@ def test_what_an_old_epoch_says_is_not_believed(desk: Desk) -> None:
     assert not turns.renew(desk.db, turn.id, old, desk.now, LEASE)
     assert not turns.name_conversation(desk.db, turn.id, old, "stolen", desk.now)
     assert turns.claim_more(desk.db, turn.id, old, desk.now, LEASE, 20) is None
-    assert turns.break_off(desk.db, turn.id, old, "late", POLICY, desk.now) is None
+    assert breaks.break_off(desk.db, turn.id, old, "late", POLICY, desk.now) is None
     assert sessions.conversation(desk.db, desk.session.id, "scripted") == ""
 
 

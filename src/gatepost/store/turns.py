@@ -3,14 +3,13 @@
     claimed → begun → done · failed          begun → interrupted → claimed (the next attempt)
 
 `claimed`: the runner has it; a failure here is retried. `begun`: the provider has it; a failure here is continued, at
-most once: what it had said stays said, and the next attempt is told of it. `epoch` fences: what an old attempt still
-says under its epoch is not believed.
+most once (`store/breaks.py`): what it had said stays said, and the next attempt is told of it. `epoch` fences: what an
+old attempt still says under its epoch is not believed.
 """
 
 import json
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
 
 from gatepost.core import ids
 from gatepost.store import inbox, messages, outbox, sessions, steps
@@ -55,25 +54,6 @@ class Claim:
     rows: tuple[int, ...]  # inbox ids, oldest first
     continued: bool = False
     begun: bool = False  # the provider gets them with this claim
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """How often and how fast a broken turn is tried again."""
-
-    most_tries: int = 5
-    base: int = 5_000_000
-    most_attempts: int = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
-    """What became of a turn that broke off. `retry_at` None: it failed, and these messages' senders must be told."""
-
-    turn: Turn | None  # None: it broke before there was one
-    retry_at: int | None
-    failed: tuple[int, ...] = ()  # message ids
-    reason: str = ""
 
 
 @quick
@@ -316,144 +296,18 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
                 db, entry.id, "answered" if spoke else "silent", "" if spoke else "the agent chose silence", None, now
             )
         else:  # claimed as a follow-up, and the turn ended before the provider had it
-            _give_back(db, turn, entry, message, "the turn ended before it was its turn", now)
-    _end(db, turn, "done", "", usage, now)
+            give_back(db, turn, entry, message, "the turn ended before it was its turn", now)
+    end(db, turn, "done", "", usage, now)
     return True
 
 
-def break_off(
-    db: Db,
-    turn_id: str,
-    epoch: int,
-    reason: str,
-    policy: Policy,
-    now: int,
-    *,
-    wait: int | None = None,
-    final: bool = False,
-    blame: bool = True,
-) -> Broken | None:
-    """The turn ended badly: retried if the provider never had it, else continued once, else failed. A continuation
-    that the provider never had is itself retried.
-
-    `final`: trying again cannot help. `wait`: how long the provider asked us to. `blame` False: the gateway itself
-    went down, which is not the messages' fault and is not counted against them.
-    """
-    turn = get(db, turn_id)
-    if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.state == "interrupted":
-        return None
-    entries = [pair for pair in inbox.of_turn(db, turn_id) if pair[0].state == "working"]
-    if turn.begun_at is None:
-        return _retry(db, turn, entries, reason, policy, now, wait, final, blame)
-    for entry, message in entries:
-        if not entry.given:
-            _give_back(db, turn, entry, message, reason, now)
-    if turn.state == "claimed":
-        return _postpone(db, turn, turn.attempt - 1, reason, policy, now, wait, final, blame)
-    if final or turn.attempt >= policy.most_attempts:
-        failed = [pair for pair in entries if pair[0].given]
-        return _fail(db, turn, failed, reason if final else f"interrupted: {reason}", now)
-    return _continue_later(db, turn, reason, now, wait or 0)
-
-
-def _retry(
-    db: Db,
-    turn: Turn,
-    entries: list[Any],
-    reason: str,
-    policy: Policy,
-    now: int,
-    wait: int | None,
-    final: bool,
-    blame: bool,
-) -> Broken:
-    _end(db, turn, "failed", reason, "{}", now)
-    retry_at, failed = now, []
-    for entry, message in entries:
-        tries = entry.tries + int(blame)
-        if final or tries > policy.most_tries:
-            inbox.move(db, entry.id, "failed", reason, None, now, tries)
-            failed.append(message.id)
-        elif not blame:
-            _give_back(db, turn, entry, message, reason, now)
-        else:
-            retry_at = now + (wait if wait is not None else policy.base * 2 ** (tries - 1))
-            inbox.move(db, entry.id, "retry", reason, retry_at, now, tries)
-    everything = len(failed) == len(entries)
-    return Broken(turn=turn, retry_at=None if everything else retry_at, failed=tuple(failed), reason=reason)
-
-
-def _fail(db: Db, turn: Turn, entries: list[Any], reason: str, now: int) -> Broken:
-    for entry, _ in entries:
-        inbox.move(db, entry.id, "failed", reason, None, now)
-    _end(db, turn, "failed", reason, "{}", now)
-    told = tuple(message.id for _, message in entries if message.kind != "system")
-    return Broken(turn=turn, retry_at=None, failed=told, reason=reason)
-
-
-def _continue_later(db: Db, turn: Turn, reason: str, now: int, wait: int) -> Broken:
-    """What the old attempt had committed is still delivered; the next attempt is told of it when it is claimed."""
-    db.run("UPDATE inbox SET next_at = ? WHERE turn_id = ? AND state = 'working'", (now + wait, turn.id))
-    db.run("UPDATE turns SET state = 'interrupted', error = ?, next_at = ? WHERE id = ?", (reason, now + wait, turn.id))
-    sessions.set_state(db, turn.session_id, "interrupted", now)
-    for entry, message in inbox.of_turn(db, turn.id):
-        if entry.given and entry.state == "working":
-            steps.add(db, message.id, entry.id, now, "interrupted", reason)
-    return Broken(turn=turn, retry_at=now + wait, reason=reason)
-
-
-def _postpone(
-    db: Db,
-    turn: Turn,
-    attempt: int,
-    reason: str,
-    policy: Policy,
-    now: int,
-    wait: int | None,
-    final: bool,
-    blame: bool,
-) -> Broken:
-    """The next attempt did not come as far as the provider: it does not count as one, and is tried again later."""
-    given = [pair for pair in inbox.of_turn(db, turn.id) if pair[0].state == "working" and pair[0].given]
-    tries = max((entry.tries for entry, _ in given), default=0) + int(blame)
-    if final or tries > policy.most_tries:
-        return _fail(db, turn, given, f"interrupted: {reason}", now)
-    if wait is None:
-        wait = policy.base * 2 ** (tries - 1) if blame else 0
-    db.run("UPDATE turns SET attempt = ? WHERE id = ?", (attempt, turn.id))
-    db.run("UPDATE inbox SET tries = ? WHERE turn_id = ? AND state = 'working'", (tries, turn.id))
-    return _continue_later(db, turn, reason, now, wait)
-
-
-def _give_back(db: Db, turn: Turn, entry: inbox.Entry, message: Message, reason: str, now: int) -> None:
+def give_back(db: Db, turn: Turn, entry: inbox.Entry, message: Message, reason: str, now: int) -> None:
     """To the queue, as if no turn had taken it. What lists a turn's doings means nothing without that turn."""
     if (message.platform_id or "").startswith(_continuation(turn)):
         inbox.move(db, entry.id, "cancelled", reason, None, now)
         return
     inbox.move(db, entry.id, "queued", reason, now, now)
     db.run("UPDATE inbox SET turn_id = NULL WHERE id = ?", (entry.id,))
-
-
-def not_woken(db: Db, session_id: str, reason: str, policy: Policy, now: int, *, final: bool = False) -> Broken | None:
-    """The sandbox did not come far enough to claim anything: the turn to be continued, else its waiting rows, are
-    tried again later, or given up. None if nothing was waiting."""
-    unfinished = open_of(db, session_id)
-    if unfinished is not None and unfinished.state == "interrupted":
-        return _postpone(db, unfinished, unfinished.attempt, reason, policy, now, None, final, blame=True)
-    waiting = [pair for pair in inbox.to_project(db, session_id, 0) if pair[0].state in ("queued", "retry")]
-    if not waiting:
-        return None
-    (first, _), failed, retry_at = waiting[0], [], now
-    for entry, message in waiting:
-        tries = max(entry.tries, first.tries) + 1
-        if final or tries > policy.most_tries:
-            inbox.move(db, entry.id, "failed", reason, None, now, tries)
-            failed.append(message.id)
-        else:
-            retry_at = now + policy.base * 2 ** (tries - 1)
-            inbox.move(db, entry.id, "retry", reason, retry_at, now, tries)
-    everything = len(failed) == len(waiting)
-    return Broken(turn=None, retry_at=None if everything else retry_at, failed=tuple(failed), reason=reason)
 
 
 def cancel(db: Db, turn_id: str, reason: str, now: int) -> bool:
@@ -465,12 +319,12 @@ def cancel(db: Db, turn_id: str, reason: str, now: int) -> bool:
     for entry, _ in inbox.of_turn(db, turn_id):
         if entry.state == "working":
             inbox.move(db, entry.id, "cancelled", reason, None, now)
-    _end(db, turn, "failed", reason, "{}", now)
+    end(db, turn, "failed", reason, "{}", now)
     sessions.set_state(db, turn.session_id, "idle", now)  # as asked: nothing is wrong with it
     return True
 
 
-def _end(db: Db, turn: Turn, state: str, error: str, usage: str, now: int) -> None:
+def end(db: Db, turn: Turn, state: str, error: str, usage: str, now: int) -> None:
     db.run(
         "UPDATE turns SET state = ?, error = ?, usage = ?, ended_at = ?, next_at = ? WHERE id = ?",
         (state, error, usage, now, now, turn.id),

@@ -15,8 +15,8 @@ from gatepost.flow.delivery.typing import Typing
 from gatepost.flow.sessions.watch import Patience
 from gatepost.gate.dispatch import Dispatch
 from gatepost.sandboxes.contract import SANDBOXES, SandboxKind
+from gatepost.store.breaks import Policy
 from gatepost.store.port import Store
-from gatepost.store.turns import Policy
 
 PROVIDER = setting("sessions.provider", "demo", help="The provider of groups that name none.")
 MOST_AWAKE = setting("sessions.most_awake", 8, help="How many sandboxes may be awake at once.")

@@ -6,10 +6,11 @@ from gatepost.core import log
 from gatepost.flow.delivery.outgoing import Say, say
 from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.parts import Parts
-from gatepost.store import inbox, sessions, turns
+from gatepost.store import breaks, inbox, sessions, turns
+from gatepost.store.breaks import Broken
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
-from gatepost.store.turns import Broken, Turn
+from gatepost.store.turns import Turn
 
 FINAL = ("auth", "quota", "fatal")  # error classes that trying again cannot help
 
@@ -38,7 +39,7 @@ def _break_off(
 ) -> Broken | None:
     final = error_class in FINAL
     now = parts.clock.now()
-    return turns.break_off(db, turn.id, turn.epoch, reason, parts.policy, now, wait=wait, final=final, blame=blame)
+    return breaks.break_off(db, turn.id, turn.epoch, reason, parts.policy, now, wait=wait, final=final, blame=blame)
 
 
 async def not_woken(parts: Parts, session: Session, reason: str, *, final: bool = False) -> None:
@@ -48,7 +49,7 @@ async def not_woken(parts: Parts, session: Session, reason: str, *, final: bool 
 
 
 def _not_woken(db: Db, *, session_id: str, reason: str, parts: Parts, final: bool) -> Broken | None:
-    return turns.not_woken(db, session_id, reason, parts.policy, parts.clock.now(), final=final)
+    return breaks.not_woken(db, session_id, reason, parts.policy, parts.clock.now(), final=final)
 
 
 async def tell(parts: Parts, session: Session, broken: Broken | None, error_class: str) -> None:

@@ -1,0 +1,139 @@
+"""Breaks: what becomes of a turn that ended badly. Retried if no provider had it, else continued once, else failed.
+
+Nothing is lost on any way: a row is given back, waits for its time, is continued, or ends as failed with a reason, and
+then its sender is told.
+"""
+
+from dataclasses import dataclass
+
+from gatepost.store import inbox, sessions, steps, turns
+from gatepost.store.inbox import Entry
+from gatepost.store.messages import Message
+from gatepost.store.port import Db
+from gatepost.store.turns import Turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How often and how fast a broken turn is tried again."""
+
+    most_tries: int = 5
+    base: int = 5_000_000
+    most_attempts: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """What became of a turn that broke off. `retry_at` None: it failed, and these messages' senders must be told."""
+
+    turn: Turn | None  # None: it broke before there was one
+    retry_at: int | None
+    failed: tuple[int, ...] = ()  # message ids
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    reason: str
+    wait: int | None  # how long the provider asked us to
+    final: bool  # trying again cannot help
+    blame: bool  # False: the gateway itself went down, which is not counted against the messages
+
+    def gives_up(self, tries: int, policy: Policy) -> bool:
+        return self.final or tries > policy.most_tries
+
+    def pause(self, tries: int, policy: Policy) -> int:
+        """Until the next try."""
+        if self.wait is not None:
+            return self.wait
+        return policy.base * 2 ** (tries - 1) if self.blame else 0
+
+
+def break_off(
+    db: Db,
+    turn_id: str,
+    epoch: int,
+    reason: str,
+    policy: Policy,
+    now: int,
+    *,
+    wait: int | None = None,
+    final: bool = False,
+    blame: bool = True,
+) -> Broken | None:
+    """The turn ended badly. None if it is not this attempt's to end. A continuation that the provider never had is
+    itself retried."""
+    turn = turns.get(db, turn_id)
+    if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.state == "interrupted":
+        return None
+    cause = _Cause(reason, wait, final, blame)
+    entries = [pair for pair in inbox.of_turn(db, turn_id) if pair[0].state == "working"]
+    if turn.begun_at is None:
+        turns.end(db, turn, "failed", reason, "{}", now)
+        return _retry(db, turn, entries, cause, policy, now)
+    for entry, message in entries:
+        if not entry.given:
+            turns.give_back(db, turn, entry, message, reason, now)
+    if turn.state == "claimed":
+        return _postpone(db, turn, turn.attempt - 1, cause, policy, now)
+    if final or turn.attempt >= policy.most_attempts:
+        given = [pair for pair in entries if pair[0].given]
+        return _fail(db, turn, given, reason if final else f"interrupted: {reason}", now)
+    return _continue_later(db, turn, reason, now, wait or 0)
+
+
+def not_woken(db: Db, session_id: str, reason: str, policy: Policy, now: int, *, final: bool = False) -> Broken | None:
+    """The sandbox did not come far enough to claim anything: the turn to be continued, else its waiting rows, are
+    tried again later, or given up. None if nothing was waiting."""
+    cause, unfinished = _Cause(reason, None, final, True), turns.open_of(db, session_id)
+    if unfinished is not None and unfinished.state == "interrupted":
+        return _postpone(db, unfinished, unfinished.attempt, cause, policy, now)
+    waiting = [pair for pair in inbox.to_project(db, session_id, 0) if pair[0].state in ("queued", "retry")]
+    return _retry(db, None, waiting, cause, policy, now) if waiting else None
+
+
+def _retry(
+    db: Db, turn: Turn | None, entries: list[tuple[Entry, Message]], cause: _Cause, policy: Policy, now: int
+) -> Broken:
+    """Rows that no provider had: later, together, or not at all."""
+    tries = max((entry.tries for entry, _ in entries), default=0) + int(cause.blame)
+    retry_at, failed = now + cause.pause(tries, policy), []
+    for entry, message in entries:
+        if cause.gives_up(tries, policy):
+            inbox.move(db, entry.id, "failed", cause.reason, None, now, tries)
+            failed.append(message.id)
+        elif turn is not None and not cause.blame:
+            turns.give_back(db, turn, entry, message, cause.reason, now)
+        else:
+            inbox.move(db, entry.id, "retry", cause.reason, retry_at, now, tries)
+    return Broken(turn=turn, retry_at=None if failed else retry_at, failed=tuple(failed), reason=cause.reason)
+
+
+def _fail(db: Db, turn: Turn, entries: list[tuple[Entry, Message]], reason: str, now: int) -> Broken:
+    for entry, _ in entries:
+        inbox.move(db, entry.id, "failed", reason, None, now)
+    turns.end(db, turn, "failed", reason, "{}", now)
+    told = tuple(message.id for _, message in entries if message.kind != "system")
+    return Broken(turn=turn, retry_at=None, failed=told, reason=reason)
+
+
+def _continue_later(db: Db, turn: Turn, reason: str, now: int, wait: int) -> Broken:
+    """What the old attempt had committed is still delivered; the next attempt is told of it when it is claimed."""
+    db.run("UPDATE inbox SET next_at = ? WHERE turn_id = ? AND state = 'working'", (now + wait, turn.id))
+    db.run("UPDATE turns SET state = 'interrupted', error = ?, next_at = ? WHERE id = ?", (reason, now + wait, turn.id))
+    sessions.set_state(db, turn.session_id, "interrupted", now)
+    for entry, message in inbox.of_turn(db, turn.id):
+        if entry.given and entry.state == "working":
+            steps.add(db, message.id, entry.id, now, "interrupted", reason)
+    return Broken(turn=turn, retry_at=now + wait, reason=reason)
+
+
+def _postpone(db: Db, turn: Turn, attempt: int, cause: _Cause, policy: Policy, now: int) -> Broken:
+    """The next attempt did not come as far as the provider: it does not count as one, and is tried again later."""
+    given = [pair for pair in inbox.of_turn(db, turn.id) if pair[0].state == "working" and pair[0].given]
+    tries = max((entry.tries for entry, _ in given), default=0) + int(cause.blame)
+    if cause.gives_up(tries, policy):
+        return _fail(db, turn, given, f"interrupted: {cause.reason}", now)
+    db.run("UPDATE turns SET attempt = ? WHERE id = ?", (attempt, turn.id))
+    db.run("UPDATE inbox SET tries = ? WHERE turn_id = ? AND state = 'working'", (tries, turn.id))
+    return _continue_later(db, turn, cause.reason, now, cause.pause(tries, policy))
