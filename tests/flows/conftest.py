@@ -31,6 +31,8 @@ class Looker:
     async def query(self, batch, resume):
         yield Started(resume or "c-1")
         for item in batch.items:
+            if item.kind == "system":  # a turn that is continued begins with one
+                continue
             yield Text(self.look(item.text, batch.prompt), item.seq)
         yield Result()
 

@@ -12,7 +12,7 @@ import pytest
 
 from gatepost.messages.inbound import Attachment
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import inbox, sessions
+from gatepost.store import ledger, sessions
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, settled
 
@@ -53,7 +53,7 @@ async def test_check_43_with_one_place_three_rooms_are_all_answered_and_never_tw
         nonlocal most
         while True:
             most = max(most, len(gateway.sessions.awake))
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
 
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, sessions__most_awake=1) as gateway:
         for room in ROOMS:
@@ -80,7 +80,7 @@ async def test_an_attachment_can_be_read_where_the_prompt_says_and_is_gone_after
     settings = {"sessions__provider": "looker", "sandbox__kind": kind}
     async with running_gateway(home, {"fake": (channel.kind, channel)}, **settings) as gateway:
         await open_room(gateway, "fake", ROOM)
-        look = r"run answer = open(re.search(r'saved as ([^\]]+)\]', prompt)[1], 'rb').read().hex()"
+        look = r"run answer = open(re.findall(r'saved as ([^\]]+)\]', prompt)[-1], 'rb').read().hex()"
         data = bytes(range(256))
         await channel.say(look, attachments=(Attachment(name="odd name.bin", data=data),))
         (answer,) = await channel.wait_for(1)
@@ -152,12 +152,12 @@ async def test_an_endless_outbound_file_ends_its_session_and_hurts_nobody_else(
         receipt = await channel.say(flood)
         await channel.say("run answer = 'fine'", address=ROOMS[1])
         await channel.wait_for(lambda sent: any(each.address == ROOMS[1] for each in sent))
-        await channel.wait_for(lambda sent: any(each.address == ROOM for each in sent), timeout=40)
-        await settled(gateway, 40)
+        account = await settled(gateway, 40)
 
         assert channel.texts(ROOMS[1]) == ["fine"]
-        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
-        assert entry.state == "failed" and "8 MB of the disk" in entry.reason
+        life = await gateway.store.read(ledger.life, receipt.message_id)
+        assert "take more than 8 MB of the disk" in str(life)
+        assert account.unaccounted == 0
 
 
 @needs_bwrap

@@ -40,10 +40,10 @@ _log = log.get("sessions")
 
 
 class Live:
-    def __init__(self, parts: Parts, session: Session, group: Group, provider: str) -> None:
+    def __init__(self, parts: Parts, session: Session, group: Group, provider: str, rested: Callable[[], None]) -> None:
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
         self._rings = 0
-        self.talk = Talk(parts, session, group, provider, self._say, self._project, lambda: self._rings)
+        self.talk = Talk(parts, session, group, provider, self._say, self._project, lambda: self._rings, rested)
         self._started_at = self.talk.heard_at
         self._line: Line | None = None
         self._tools: ToolSocket | None = None

@@ -41,9 +41,10 @@ class Talk:
         say: Callable[[wire.Frame], None],
         project: Callable[[], Awaitable[None]],
         rung: Callable[[], int],
+        rested: Callable[[], None],
     ) -> None:
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
-        self._say, self._project, self._rung = say, project, rung
+        self._say, self._project, self._rung, self._rested = say, project, rung, rested
         self._waiting: wire.Claim | None = None  # a claim that is answered when there is something
         self.heard_at = self.active_at = self._renewed_at = parts.clock.now()
         self.turn: Turn | None = None
@@ -263,6 +264,7 @@ class Talk:
             self.parts.bells.change(self.turn.instance, self.turn.address)
         self.turn, self.tool_timeout, self._statuses = None, 0, 0
         self.active_at = self.parts.clock.now()
+        self._rested()
 
 
 def _copy_files(parts: Parts, session_id: str, key: str, names: list[str]) -> tuple[File, ...]:

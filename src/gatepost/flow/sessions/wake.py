@@ -118,6 +118,11 @@ class Sessions:
         for live in resting[: max(0, needed)]:
             live.kill("made way for another session", blameless=True)
 
+    def _rested(self) -> None:
+        """A session has done its work: it makes way at once if another waits for a place."""
+        if self._slots.waiting:
+            self._bell.set()
+
     async def _wake(self, session_id: str) -> None:
         try:
             await self._live_through(session_id)
@@ -136,7 +141,7 @@ class Sessions:
         if session is None or group is None:
             return
         provider = session.provider or group.provider or self.parts.config[PROVIDER]
-        live = self._live[session_id] = Live(self.parts, session, group, provider)
+        live = self._live[session_id] = Live(self.parts, session, group, provider, self._rested)
         await live.run()
 
     async def _not_woken(self, session_id: str, error: Exception) -> None:
