@@ -160,6 +160,25 @@ async def test_an_endless_outbound_file_ends_its_session_and_hurts_nobody_else(
         assert account.unaccounted == 0
 
 
+async def test_check_19_a_runner_that_goes_silent_in_a_turn_is_ended_and_its_turn_settled(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    home = tmp_path / "h"
+    add_looker(home)
+    settings = {"sessions__provider": "looker", "sessions__silence_s": 1.5}
+    async with running_gateway(home, {"fake": (channel.kind, channel)}, **settings) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        receipt = await channel.say("run time.sleep(600)")
+        account = await settled(gateway)
+        await channel.say("run answer = 'here again'")
+        await channel.wait_for(1)
+
+        life = await gateway.store.read(ledger.life, receipt.message_id)
+        assert "the agent went silent" in str(life)
+        assert channel.texts() == ["here again"]
+        assert account.unaccounted == 0
+
+
 @needs_bwrap
 async def test_a_lock_kept_on_the_mailbox_ends_its_session_and_the_message_is_not_lost(
     tmp_path: Path, channel: FakeChannel

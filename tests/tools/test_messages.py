@@ -223,7 +223,7 @@ async def test_a_reaction_that_is_none_is_invalid(reaction: str, agent: Agent) -
 
 
 @pytest.mark.parametrize("name", ["edit", "like"])
-async def test_a_verb_that_the_channel_lacks_is_unsupported_in_two_lines_and_writes_nothing(
+async def test_check_33_a_verb_that_the_channel_lacks_is_unsupported_in_two_lines_and_writes_nothing(
     name: str, tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await Agent.arrive(tmp_path, store, features=frozenset({Feature.REPLY}))

@@ -1,0 +1,170 @@
+"""What an operator does to a running gateway takes effect at once, and what it says back can be used again."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gatepost.sandboxes.bubblewrap import find_bwrap
+from gatepost.store import turns
+from gatepost.store.look import look
+from gatepost.testing.daemon import Daemon
+from gatepost.testing.provider import Script
+
+from .test_walls import ORDINARY, opened_for
+
+# A kind of sandbox that never comes up. It holds the gateway's loop for nothing.
+NEVER = """
+import asyncio
+from gatepost.sandboxes.contract import sandbox
+
+@sandbox("never")
+class Never:
+    isolated = False
+
+    def __init__(self, config):
+        pass
+
+    def trouble(self):
+        return None
+
+    async def start(self, plan):
+        await asyncio.Event().wait()
+
+    def sweep(self, prefix):
+        return 0
+"""
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    running = Daemon(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted", sessions_retry_s="0.05")
+    plugin = running.home / "plugins" / "sandboxes" / "never.py"
+    plugin.parent.mkdir(parents=True)
+    plugin.write_text(NEVER)
+    with running:
+        yield running
+
+
+def done(daemon: Daemon, *args: str) -> str:
+    ran = daemon.gatepost(*args)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_d5_a_group_and_a_route_made_by_the_command_line_work_at_once(daemon: Daemon) -> None:
+    assert done(daemon, "chat", "-m", "before", "--room", "desk", "--wait").strip() == "echo: before"
+
+    done(daemon, "group", "add", "acme")
+    done(daemon, "route", "add", "--match", "room=desk", "--target", "acme", "--seq", "5")
+    Script().otherwise().say("acme says {text}").write(daemon.home / "groups" / "acme")
+
+    assert done(daemon, "chat", "-m", "hello", "--room", "desk", "--wait").strip() == "acme says hello"
+    assert done(daemon, "chat", "-m", "hello", "--room", "main", "--wait").strip() == "echo: hello"
+
+
+def test_d5_a_group_with_messages_sessions_and_routes_can_be_removed(daemon: Daemon) -> None:
+    done(daemon, "group", "add", "acme")
+    done(daemon, "route", "add", "--match", "room=desk", "--target", "acme", "--seq", "5")
+    assert done(daemon, "chat", "-m", "hello", "--room", "desk", "--wait").strip() == "echo: hello"
+
+    done(daemon, "group", "rm", "acme", "--yes")
+
+    assert done(daemon, "chat", "-m", "again", "--room", "desk", "--wait").strip() == "echo: again"
+    assert daemon.json("ledger", "check")["unaccounted"] == 0
+
+
+def test_d21_a_sandbox_that_does_not_come_up_holds_up_nobody_else(daemon: Daemon) -> None:
+    done(daemon, "group", "add", "acme")
+    done(daemon, "group", "set", "acme", "sandbox=never")
+    done(daemon, "route", "add", "--match", "room=desk", "--target", "acme", "--seq", "5")
+    done(daemon, "chat", "-m", "hello", "--room", "desk")
+
+    assert done(daemon, "chat", "-m", "and I?", "--wait").strip() == "echo: and I?"
+    assert daemon.stop() == 0
+
+
+@pytest.mark.parametrize("key", ["in-1m7e-qt-je", "a--b-", "-100-200"])
+def test_d22_an_id_with_dashes_is_taken_where_an_id_stands(daemon: Daemon, key: str) -> None:
+    sent = json.loads(done(daemon, "chat", "-m", "hello", "--id", key, "--wait", "--json"))
+
+    traced = daemon.gatepost("trace", key, "--json") if not key.startswith("-") else None
+    traced = traced or daemon.gatepost("trace", "--json", "--", key)
+
+    assert traced.returncode == 0, traced.stderr
+    assert json.loads(traced.stdout)["message"]["text"] == "hello"
+    assert sent["state"] == "answered"
+
+
+def test_a_trace_of_an_answered_message_shows_every_step_with_its_time(daemon: Daemon) -> None:
+    sent = json.loads(done(daemon, "chat", "-m", "hello", "--wait", "--json"))
+
+    life = daemon.json("trace", str(sent["message"]))
+    shown = done(daemon, "trace", str(sent["message"]))
+
+    steps = [moment["what"] for moment in life["moments"]]
+    expected = ["accepted", "queued", "working", "given", "send pending", "send sending", "send sent", "answered"]
+    assert [step for step in steps if step in expected] == expected
+    offsets = [moment["offset_ms"] for moment in life["moments"]]
+    assert offsets == sorted(offsets) and offsets[0] == 0
+    assert all(step in shown for step in expected) and "echo: hello" in shown and "ms" in shown
+    assert daemon.json("ledger", "check")["unaccounted"] == 0
+
+
+def test_d20_what_the_last_run_left_open_is_corrected_at_the_next_start(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted", sessions_retry_s="0.05")
+    Script().turn("slow").say("starting").hang().write(daemon.home / "groups" / "home")
+    daemon.start()
+    done(daemon, "chat", "-m", "slow")
+    deadline = time.monotonic() + 30
+    while not daemon.json("ledger", "list", "--state", "sent"):
+        assert time.monotonic() < deadline, "nothing was said"
+    daemon.kill()
+    assert [turn.state for turn in look(daemon.home / "gatepost.db", turns.open_turns)] == ["begun"]
+    Script().turn("slow").say("starting").say("and done").write(daemon.home / "groups" / "home")
+
+    with daemon:
+        assert done(daemon, "chat", "-m", "are you there?", "--wait")
+        assert look(daemon.home / "gatepost.db", turns.open_turns) == []
+        rows = daemon.json("ledger", "list", "--state", "sent")
+        assert [row["text"] for row in rows] == ["starting", "and done", "echo: are you there?"]
+        assert daemon.json("ledger", "check") | {"oldest_s": 0} == {
+            "unaccounted": 0,
+            "in_flight": 0,
+            "overdue": 0,
+            "oldest_s": 0,
+        }
+
+
+@pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
+def test_the_gateway_of_an_ordinary_user_answers_from_within_bubblewrap() -> None:
+    uid = os.geteuid() or ORDINARY
+    prefix = opened_for(uid) if os.geteuid() == 0 else []
+    place = Path(tempfile.mkdtemp(prefix="gp-"))
+    os.chown(place, uid, uid)
+    env = {"PATH": os.environ["PATH"], "HOME": str(place), "GATEPOST_HOME": str(place / "h")}
+    env |= {"GATEPOST_LISTEN": "127.0.0.1:0", "GATEPOST_SESSIONS_PROVIDER": "scripted"}
+    command = [*prefix, sys.executable, "-m", "gatepost"]
+    up = subprocess.Popen([*command, "up"], env=env, cwd="/", stdout=subprocess.PIPE, text=True)
+    try:
+        assert up.stdout is not None
+        assert up.stdout.readline().startswith("gatepost is ready at ")
+        told, status = (
+            subprocess.run([*command, *args], env=env, cwd="/", capture_output=True, text=True, timeout=60)
+            for args in (("chat", "-m", "hello", "--wait"), ("status", "--json"))
+        )
+        assert told.stdout.strip() == "echo: hello", told.stderr
+        shown = json.loads(status.stdout)
+        assert (shown["sandbox"]["kind"], shown["awake"]) == ("bubblewrap", 1)
+        assert Path(f"/proc/{shown['pid']}").stat().st_uid == uid
+    finally:
+        up.terminate()
+        up.communicate(timeout=30)
+        shutil.rmtree(place)
