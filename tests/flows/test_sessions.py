@@ -12,7 +12,7 @@ import pytest
 
 from gatepost.messages.inbound import Attachment
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import ledger, sessions
+from gatepost.store import groups, ledger, sessions
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, settled
 
@@ -69,6 +69,30 @@ async def test_check_43_with_one_place_three_rooms_are_all_answered_and_never_tw
         assert [channel.texts(room) for room in ROOMS] == [["echo: hello", "echo: again"]] * 3
         assert most == 1
         assert account.unaccounted == 0
+
+
+async def test_check_38_a_provider_that_was_switched_and_switched_back_goes_on_with_its_own_conversation(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    home = tmp_path / "h"
+    add_looker(home)
+    async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        named = []
+        for number, provider in enumerate(("scripted", "looker", "scripted"), start=1):
+            await gateway.store.write(groups.change, "home", {"provider": provider})
+            await channel.say(f"run answer = {number}")
+            await channel.wait_for(number)
+            await settled(gateway)
+            (session,) = await gateway.store.read(sessions.live, "home")
+            named.append(await gateway.store.read(sessions.conversation, session.id, provider))
+            gateway.sessions.awake[0].kill("its group was changed")
+            await until(lambda: gateway.sessions.awake == [], "the old provider to be gone")
+
+        assert channel.texts() == ["echo: run answer = 1", "2", "echo: run answer = 3"]
+        assert named[0] == named[2] and named[1] == "c-1" and named[0] != named[1]
+        held = gateway.home.session(session.id) / "state" / "scripted" / f"{named[0]}.jsonl"
+        assert len(held.read_text().splitlines()) == 2
 
 
 @kinds
