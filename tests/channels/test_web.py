@@ -1,17 +1,47 @@
-"""The web channel's declaration."""
+"""The web channel: its declaration, and that no file is lost when the gateway is killed."""
+
+from pathlib import Path
 
 from gatepost.channels import web
-from gatepost.channels.contract import CHANNELS
+from gatepost.channels.contract import CHANNELS, Surroundings
+from gatepost.core.clock import SECOND, SystemClock
+from gatepost.core.settings import Config
 from gatepost.messages.address import parse
-from gatepost.messages.outbound import Feature
+from gatepost.messages.outbound import Feature, File
+from gatepost.store import outbox
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.post import Post
 
 
 def test_web_is_always_there_and_takes_files_threads_and_keys() -> None:
     kind = CHANNELS["web"]
 
     assert kind.always and kind.make is web.Web
-    assert {Feature.FILES, Feature.THREADS, Feature.KEYED, Feature.LOOKUP} <= kind.features
+    assert {Feature.FILES, Feature.THREADS, Feature.KEYED} <= kind.features
 
 
 def test_its_room_and_its_owner_are_addresses_of_its_platform() -> None:
     assert {parse(web.Web.main_room).platform, parse(web.Web.owner).platform} == {"web"}
+
+
+class KindedWeb(web.Web):
+    kind = CHANNELS["web"]
+
+
+async def test_a_file_that_was_not_kept_when_the_gateway_was_killed_is_kept_by_the_next_run(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    hub = KindedWeb(Surroundings(instance="web", config=Config(), clock=SystemClock()))
+    hub.keep_files_in(tmp_path / "kept")
+    source = tmp_path / "report.csv"
+    source.write_bytes(b"a,b\n")
+    file = File(name="report.csv", mime="text/csv", path=str(source), size=4)
+    post = Post(store, {"web": hub})
+    await post.say("k", "the report", instance="web", address=hub.main_room, files=(file,))
+    await store.write(outbox.take, "web", hub.main_room, "an earlier run", post.clock.now(), 60 * SECOND)
+
+    async with post.running():
+        row = await post.ended("k")
+
+    assert row.state == "sent"
+    assert hub.kept("k", 0).read_bytes() == b"a,b\n"

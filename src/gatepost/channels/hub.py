@@ -2,7 +2,8 @@
 
 The ledger is their record: what a room shows is read from the store, so `send` delivers by ringing whoever watches the
 room, and an effect sent twice under one key is one thing. A ring carries no content and is never queued. Only files
-are kept here, because a delivery's own copies go when it is done.
+are kept here, because a delivery's own copies go when it is done. There is no `look_up`: after a crash only sending
+again makes sure that the files were kept, and it does no harm.
 """
 
 import asyncio
@@ -93,10 +94,6 @@ class Hub:
                 _copy(file, target)
             except OSError as error:
                 raise Unavailable(f"the file {file.name}", error.strerror or "it cannot be kept") from None
-
-    async def look_up(self, address: str, key: str) -> str | None:
-        """Always there: the row that asks is what the room shows."""
-        return key
 
     async def typing(self, address: str, thread: str, on: bool) -> None:
         before = (address, thread) in self._typing

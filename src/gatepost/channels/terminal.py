@@ -16,7 +16,6 @@ FEATURES = frozenset(
         Feature.THREADS,
         Feature.MARKDOWN,
         Feature.TYPING,
-        Feature.LOOKUP,
         Feature.KEYED,
     }
 )

@@ -14,7 +14,6 @@ FEATURES = frozenset(
         Feature.THREADS,
         Feature.MARKDOWN,
         Feature.TYPING,
-        Feature.LOOKUP,
         Feature.KEYED,
     }
 )
