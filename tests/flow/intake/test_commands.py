@@ -47,8 +47,21 @@ def test_admin_commands_take_an_owner_or_an_admin(head: str) -> None:
     assert allowed == [True, True, False, False]
 
 
-@pytest.mark.parametrize("head", ["/help", "/login", "/logout", "/doctor", "/config"])
+@pytest.mark.parametrize("head", ["/login", "/logout", "/doctor", "/config"])
 def test_what_would_reach_into_the_provider_is_dropped(head: str) -> None:
     command = commands.read(head)
     assert command is not None
     assert command.act is Act.DROP
+
+
+def test_help_lists_what_this_person_may_give_here() -> None:
+    assert "/stop" in commands.overview("owner", "Home")
+    assert "goes to Home" in commands.overview("guest", "Home")
+    assert "/stop" not in commands.overview("member", "Home")
+    assert "/ping" in commands.overview("member", "Home")
+
+
+def test_help_without_an_agent_lists_only_what_the_gateway_answers() -> None:
+    listed = commands.overview("owner", "")
+    assert "/chatid" in listed and "No agent is set up" in listed
+    assert "/clear" not in listed

@@ -377,8 +377,18 @@ async def test_check_15_an_admin_command_reaches_the_agent_raw(routed: World) ->
     assert receipt.state == "queued"
 
 
-async def test_check_15_d23_help_gives_nothing_at_all(routed: World) -> None:
+async def test_check_15_d23_help_wakes_no_agent_and_is_answered(routed: World) -> None:
     receipt = await routed.send("/help")
+
+    assert (receipt.state, receipt.reason) == ("answered", "command /help")
+    [listed] = await routed.notices()
+    assert "- /clear:" in listed and "goes to Home" in listed
+    assert await routed.sessions() == []
+    assert routed.rung == []
+
+
+async def test_check_15_d23_what_would_reach_into_the_provider_gives_nothing_at_all(routed: World) -> None:
+    receipt = await routed.send("/logout")
 
     assert (receipt.state, receipt.reason) == ("cancelled", "dropped command")
     assert await routed.notices() == []

@@ -260,10 +260,14 @@ def _command(case: _Case, command: Command, targets: Sequence[_Target]) -> Accep
 
 
 def _tell(case: _Case, command: Command, rights: Rights, folder: str) -> Accepted:
-    if command.head == "/chatid":
+    group = groups.get(case.db, folder) if folder else None
+    agent = (group.name or folder) if group else ""
+    if command.head == "/help":
+        case.tell(commands.overview(rights, agent))
+    elif command.head == "/chatid":
         case.tell(f"{case.arrival.address} (channel {case.arrival.instance})")
     else:
-        case.tell(f"pong: this chat goes to {folder}" if folder else "pong: no agent is set up for this chat")
+        case.tell(f"pong: this chat goes to {agent}" if agent else "pong: no agent is set up for this chat")
     return case.end("answered", f"command {command.head}", rights, folder, told=True)
 
 

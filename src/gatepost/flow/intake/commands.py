@@ -23,10 +23,19 @@ class Act(StrEnum):
 _ACTS: dict[str, tuple[Act, bool]] = {  # the act, and whether it takes an owner or admin of the group
     "/stop": (Act.STOP, True),
     "/clear": (Act.CLEAR, True),
+    "/help": (Act.TELL, False),
     "/ping": (Act.TELL, False),
     "/chatid": (Act.TELL, False),
     **dict.fromkeys(("/compact", "/context", "/cost", "/files", "/remote-control"), (Act.PASS, True)),
-    **dict.fromkeys(("/help", "/login", "/logout", "/doctor", "/config"), (Act.DROP, False)),
+    **dict.fromkeys(("/login", "/logout", "/doctor", "/config"), (Act.DROP, False)),
+}
+
+_LISTED = {  # what /help says, in this order
+    "/help": "this list",
+    "/ping": "whether the gateway is there, and which agent this chat goes to",
+    "/chatid": "the address of this chat",
+    "/stop": "end what the agent is doing now",
+    "/clear": "forget the conversation and start a new one",
 }
 
 _LEAD = re.compile(r"\s*(?:\[[^\]\n]{1,64}\]\s*)?(?:(?:@[^\s/]+|<@[^>\s]+>)[:,]?\s+)?")
@@ -56,4 +65,19 @@ def read(text: str) -> Command | None:
 
 
 def may_give(command: Command, rights: Rights) -> bool:
-    return not command.for_admins or rights in COMMANDING
+    return _may(command.for_admins, rights)
+
+
+def overview(rights: Rights, agent: str) -> str:
+    """The answer to /help: what this person may give here. `agent`: who gets the rest, '' if nobody does."""
+    given = [
+        f"- {head}: {what}"
+        for head, what in _LISTED.items()
+        if _may(_ACTS[head][1], rights) and (agent or _ACTS[head][0] is Act.TELL)
+    ]
+    rest = f"Everything else that you write goes to {agent}." if agent else "No agent is set up for this chat."
+    return "The gateway itself understands:\n\n" + "\n".join(given) + f"\n\n{rest}"
+
+
+def _may(for_admins: bool, rights: Rights) -> bool:
+    return not for_admins or rights in COMMANDING
