@@ -1,10 +1,13 @@
 """The demo: a first contact without a key."""
 
+import pkgutil
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from gatepost.inside import providers
 from gatepost.inside.providers.contract import Batch, Item, Place, Text, ToolUse
 from gatepost.inside.providers.demo import Demo, read_notes, write_notes
 
@@ -51,7 +54,35 @@ async def test_it_says_plainly_what_it_is_and_how_to_connect_a_real_one(demo: De
     [answer] = await ask(demo, "Who are you?")
 
     assert "not an AI model" in answer
-    assert "gatepost group set home provider=" in answer
+    assert "gatepost group set home provider=NAME" in answer
+
+
+async def test_it_names_the_providers_that_there_are(demo: Demo) -> None:
+    [answer] = await ask(demo, "about")
+
+    there = {each.name for each in pkgutil.iter_modules(providers.__path__)} - {"contract"}
+    assert set(re.findall(r"`(\w+)` \(", answer)) == there
+
+
+async def test_its_texts_are_not_wrapped_because_line_breaks_show(demo: Demo) -> None:
+    for answer in await ask(demo, "hello", "about"):
+        paragraphs = [part for part in answer.split("\n\n") if not part.startswith("- ")]
+        assert not any("\n" in part for part in paragraphs)
+
+
+async def test_it_names_the_files_that_it_got(demo: Demo) -> None:
+    photo = {"type": "image", "name": "a `b`\n.png", "mimeType": "image/png", "size": 34_816, "path": "in/1/a"}
+    plan = {"type": "file", "name": "plan.pdf", "mimeType": "application/pdf", "size": 3_145_728, "path": "in/1/b"}
+    items = (
+        Item(row=1, seq=1, kind="chat", sender="Ann", text="", content={"attachments": [photo]}),
+        Item(row=2, seq=2, kind="chat", sender="Ann", text="see these", content={"attachments": [photo, plan]}),
+    )
+    events = [event async for event in demo.query(Batch(turn="t-1", prompt="", items=items), "")]
+    alone, both = [event.text for event in events if isinstance(event, Text)]
+
+    assert alone.startswith("I got your file `a 'b' .png` (34 KB, image/png).")
+    assert "You wrote" not in alone
+    assert "- `plan.pdf` (3.0 MB, application/pdf)" in both and "> see these" in both
 
 
 async def test_anything_else_is_read_back_each_message_for_itself(demo: Demo) -> None:

@@ -31,16 +31,20 @@ HELP = """\
 - `tools`: what I may do here, asked from the gateway just now
 - `session`: which conversation this is
 - `about`: what I am, and how to put a real agent here
+- a file: I tell you what arrived
 - anything else: I read it back to you"""
 
-ABOUT = """\
-I am the **built-in demo** of Gatepost. I am not an AI model: I know a few words and understand nothing.
-
-What happened with your message is real, though: it was written to the ledger, routed to the group `{folder}`, handed
-to a sandbox, and this answer takes the same way back. `gatepost ledger list` shows both, `gatepost trace ID` one
-message's whole life.
-
-To put a real agent here, whoever runs this gateway says `gatepost group set {folder} provider=…`."""
+# One line a paragraph: where line breaks are shown as they are, a wrapped text looks torn.
+ABOUT = "\n\n".join(
+    (
+        "I am the **built-in demo** of Gatepost. I am not an AI model: I know a few words and understand nothing.",
+        "What happened with your message is real, though: it was written to the ledger, routed to the group `{folder}`"
+        " and handed to a sandbox, and this answer takes the same way back. `gatepost ledger list` shows both.",
+        "Gatepost brings two providers so far: `demo` (me) and `scripted` (plays a script, for tests). Neither is an AI"
+        " model. To connect one, put a provider of your own into `plugins/providers/` (docs/extend/provider.md says"
+        " how) and give it to this group: `gatepost group set {folder} provider=NAME`.",
+    )
+)
 
 HEADING = "## Notes"
 _GREETING = re.compile(r"(hi|hello|hey|hallo|moin|good (morning|day|evening)|/?start|/?help|\?)[\s!.?]*", re.IGNORECASE)
@@ -71,6 +75,29 @@ def write_notes(work: str, notes: list[str]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def files_of(item: Item) -> str:
+    """What came with a message, in words; '' if nothing did."""
+    listed = item.content.get("attachments")
+    told = [_file(one) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    if len(told) < 2:
+        return f"I got your file {told[0]}." if told else ""
+    return f"I got your {len(told)} files:\n\n" + "\n".join(f"- {one}" for one in told)
+
+
+def _file(one: dict[str, Any]) -> str:
+    """Its name comes from a stranger: as code, it stays what it is."""
+    name = " ".join(str(one.get("name") or "file").replace("`", "'").split())
+    facts = [_size(size)] if isinstance(size := one.get("size"), int) else []
+    facts += [str(one["mimeType"])] if one.get("mimeType") else []
+    return f"`{name}`" + (f" ({', '.join(facts)})" if facts else "")
+
+
+def _size(count: int) -> str:
+    if count < 1024:
+        return f"{count} bytes"
+    return f"{count / 1024:.0f} KB" if count < 1024 * 1024 else f"{count / 1024 / 1024:.1f} MB"
+
+
 @provider("demo")
 class Demo:
     takes_pushes = True
@@ -89,7 +116,7 @@ class Demo:
         self._take(batch)
         while self._queue:
             item = self._queue.popleft()
-            text = await self._answer(item.text.strip())
+            text = await self._respond(item)
             events, self._events = self._events, []
             for event in events:
                 yield event
@@ -131,6 +158,13 @@ class Demo:
             for entry in item.content.get("done") or []
         }
         self._queue.extend(item for item in batch.items if item.kind != "system" and item.seq not in answered)
+
+    async def _respond(self, item: Item) -> str:
+        files, text = files_of(item), item.text.strip()
+        if files and not text:
+            return f"{files}\n\nI cannot look into it, I am only the demo; a real agent could."
+        answer = await self._answer(text)
+        return f"{files}\n\n{answer}" if files else answer
 
     async def _answer(self, text: str) -> str:
         try:
