@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gatepost.channels.hub import Hub
-from gatepost.store import inbox, messages, outbox, rooms
+from gatepost.store import groups, inbox, messages, outbox, rooms
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, Store
 
@@ -47,6 +47,7 @@ class Seen:
     at: int
     platform_id: str
     folder: str = ""
+    agent: str = ""  # the group's display name
     seq: int = 0
     reply_to: str = ""
     target_id: int | None = None
@@ -118,7 +119,7 @@ def see(db: Db, message: Message) -> tuple[Seen | None, bool]:
         state, reason = state_of(entries)
         settled = bool(entries) and all(entry.state in inbox.END for entry in entries)
         seq = entries[0].seq if entries else 0
-        return (None if message.kind == "system" else _seen(message, state, reason, seq)), settled
+        return (None if message.kind == "system" else _seen(db, message, state, reason, seq)), settled
     effects = outbox.of_message(db, message.id)
     if not effects:
         return None, True
@@ -127,7 +128,7 @@ def see(db: Db, message: Message) -> tuple[Seen | None, bool]:
     if effect.state not in SHOWN:
         return None, settled
     state = "sent" if effect.state == "sending" else effect.state  # for a hub there is nothing in between
-    return replace(_seen(message, state, effect.reason, effect.seq), platform_id=effect.key), settled
+    return replace(_seen(db, message, state, effect.reason, effect.seq), platform_id=effect.key), settled
 
 
 def state_of(entries: list[inbox.Entry]) -> tuple[str, str]:
@@ -139,9 +140,10 @@ def state_of(entries: list[inbox.Entry]) -> tuple[str, str]:
     return ("observed", "") if entries else ("accepted", "")
 
 
-def _seen(message: Message, state: str, reason: str, seq: int) -> Seen:
+def _seen(db: Db, message: Message, state: str, reason: str, seq: int) -> Seen:
     content = message.content
     target = content.get("target_id")
+    group = groups.get(db, message.folder) if message.folder else None
     return Seen(
         id=message.id,
         address=message.address,
@@ -156,6 +158,7 @@ def _seen(message: Message, state: str, reason: str, seq: int) -> Seen:
         at=message.at,
         platform_id=message.platform_id or "",
         folder=message.folder,
+        agent=group.name if group else "",
         seq=seq,
         reply_to=message.reply_to,
         target_id=target if isinstance(target, int) else None,

@@ -12,6 +12,7 @@ import pytest
 from gatepost.messages.outbound import File, Op, Outbound
 from gatepost.store import messages as ledger
 from gatepost.store import outbox, routes
+from gatepost.store.outbox import NewEffect
 
 HOME = "web:home"
 PIXEL = bytes.fromhex("89504e470d0a1a0a")
@@ -136,7 +137,7 @@ async def test_states_follow_a_message_from_queued_to_its_end(site: Any) -> None
             await site.answerer.begin(sent)
             await state("working")
             refused = await say(browser, "refuse me", "key-00002")
-            assert refused.json()["reason"] == "nobody is wired to this room"
+            assert refused.json()["reason"] == "Nobody is wired to this room."
 
 
 async def test_typing_edits_and_reactions_are_told(site: Any) -> None:
@@ -187,6 +188,33 @@ async def test_threads_have_their_own_history_and_are_listed(site: Any) -> None:
     assert [one["text"] for one in main["messages"]] == ["main", "You said: main"]
     assert [one["text"] for one in aside["messages"]] == ["aside", "You said: aside"]
     assert start["rooms"][0]["threads"] == [{"id": "t-1", "title": "aside"}]
+
+
+async def test_a_conversation_is_not_named_after_a_command_or_what_the_agent_said(site: Any) -> None:
+    async with site.signed_in() as browser:
+        await say(browser, "/help", "key-00001", thread="t-1")
+        await say(browser, "", "key-00002", thread="t-2", files=[("file", ("plan.pdf", b"x", "application/pdf"))])
+        await say(browser, "/ping", "key-00003", thread="t-3")
+        await say(browser, "the roof", "key-00004", thread="t-3")
+        [room] = (await browser.get("/api/start")).json()["rooms"]
+
+    assert {one["id"]: one["title"] for one in room["threads"]} == {"t-1": "", "t-2": "plan.pdf", "t-3": "the roof"}
+
+
+async def test_an_agent_is_called_by_its_name_and_the_gateway_by_its_own(site: Any) -> None:
+    async with site.signed_in() as browser:
+        await say(browser, "hello")
+        notice = NewEffect(key="n", op="send", origin="notice", instance="web", address=HOME, payload={})
+        await site.store.write(outbox.add, notice, 1)
+        await site.answerer.deliver(HOME, "n")
+        page = (await browser.get("/api/messages")).json()
+
+    assert [(one["name"], one["notice"]) for one in page["messages"]][1:] == [("Home", False), ("Gatepost", True)]
+
+
+async def test_a_page_knows_how_long_a_text_may_be(site: Any) -> None:
+    async with site.signed_in() as browser:
+        assert (await browser.get("/api/start")).json()["maxText"] == 65536
 
 
 async def test_a_long_history_comes_in_pages(site: Any) -> None:

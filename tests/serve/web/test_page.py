@@ -89,7 +89,10 @@ async def test_the_one_time_address_signs_in_once(site: Any, browser: Browser) -
     await other.goto(f"{site.base}/#token={token}")
 
     await expect(other.locator("#state.bad")).to_contain_text("used before")
+    await expect(other.get_by_text("gatepost login")).to_have_count(2)  # once, and where make puts it
     assert "token" not in other.url
+    ARTIFACTS.mkdir(exist_ok=True)
+    await other.screenshot(path=ARTIFACTS / "web-used-address.png")
     await page.reload()
     await expect(page.locator("#composer")).to_be_visible()
     await first.close()
@@ -124,6 +127,72 @@ async def test_a_send_that_fails_keeps_its_text_and_is_retried_once(site: Any, c
     await expect(reply(page, "You said: important")).to_be_visible()
     await expect(page.locator(".message.mine")).to_have_count(1)
     assert len(site.answerer.accepted) == 1
+
+
+async def test_what_could_not_be_sent_is_seen_whole_also_below_a_banner(site: Any, context: BrowserContext) -> None:
+    for number in range(30):
+        await site.answerer.say(HOME, "", f"earlier {number}", key=f"k{number}")
+    page = await enter(context, site)
+    await context.route("**/api/**", lambda route: route.abort())
+    await write(page, "line\n" * 8 + "the last line")
+    await expect(page.locator(".message.broken")).to_contain_text("Not sent")
+    await expect(page.locator("#banner")).to_be_visible()
+
+    await expect(page.get_by_role("button", name="Discard")).to_be_in_viewport(ratio=1)
+    bottom = "(element) => element.getBoundingClientRect().bottom"
+    under = await page.locator(".message.broken .under").evaluate(bottom)
+    top = await page.locator("#composer").evaluate("(element) => element.getBoundingClientRect().top")
+    assert under <= top
+    ARTIFACTS.mkdir(exist_ok=True)
+    await page.screenshot(path=ARTIFACTS / "web-not-sent.png")
+
+
+async def test_a_text_that_is_too_long_stays_in_the_box_with_a_hint(site: Any, context: BrowserContext) -> None:
+    page = await enter(context, site)
+    await write(page, "ä" * 40_000)
+
+    await expect(page.locator("#hint")).to_contain_text("Too long by 14 KB")
+    await expect(page.get_by_role("button", name="Send")).to_be_disabled()
+    await expect(page.get_by_label("Message", exact=True)).to_have_value("ä" * 40_000)
+    ARTIFACTS.mkdir(exist_ok=True)
+    await page.screenshot(path=ARTIFACTS / "web-too-long.png")
+    await write(page, "short")
+
+    await expect(reply(page, "You said: short")).to_be_visible()
+    await expect(page.locator("#hint")).to_be_hidden()
+    assert len(site.answerer.accepted) == 1
+
+
+async def test_a_very_long_message_is_folded_until_somebody_wants_all_of_it(site: Any, context: BrowserContext) -> None:
+    page = await enter(context, site)
+    await write(page, "\n".join(f"line {number}" for number in range(100)))
+    await expect(reply(page, "line 99")).to_be_visible()
+    folded = page.locator(".message.mine .body.folded")
+    assert (await folded.bounding_box() or {})["height"] < 320
+    ARTIFACTS.mkdir(exist_ok=True)
+    await folded.scroll_into_view_if_needed()
+    await page.screenshot(path=ARTIFACTS / "web-folded.png")
+
+    await page.get_by_role("button", name="Show all").click()
+    await site.answerer.say(HOME, "", "", key="like", op=Op.REACT, target_id=site.answerer.accepted[0], reaction="👍")
+
+    await expect(page.locator(".message.mine .reactions")).to_contain_text("👍")
+    await expect(folded).to_have_count(0)
+
+
+async def test_a_file_without_a_text_reads_well(site: Any, context: BrowserContext) -> None:
+    site.answerer.answers = lambda text: "I got it."
+    page = await enter(context, site)
+    await page.get_by_role("button", name="New conversation").first.click()
+    await page.set_input_files("#picker", {"name": "plan.pdf", "mimeType": "application/pdf", "buffer": b"x" * 3000})
+    await page.get_by_role("button", name="Send").click()
+
+    await expect(reply(page, "I got it.")).to_be_visible()
+    await expect(page.locator(".message.mine .attached .file")).to_contain_text("plan.pdf")
+    await expect(page.locator(".message.mine .body")).to_have_count(0)
+    await expect(page.locator("#rooms [aria-current=true]")).to_have_text("plan.pdf")
+    ARTIFACTS.mkdir(exist_ok=True)
+    await page.screenshot(path=ARTIFACTS / "web-file.png")
 
 
 async def test_an_answer_that_got_lost_leaves_one_message(site: Any, context: BrowserContext) -> None:
@@ -210,7 +279,7 @@ async def test_work_states_edits_and_reactions_are_shown(site: Any, context: Bro
     entry = (await site.store.read(inbox.of_message, sent))[0]
     await site.store.write(lambda db: inbox.move(db, entry.id, "failed", "the provider gave up", None, 1))
 
-    await expect(page.locator(".message.mine .state")).to_have_text("Failed: the provider gave up")
+    await expect(page.locator(".message.mine .state")).to_have_text("Failed. The provider gave up.")
     await expect(page.locator("#typing")).to_be_hidden()
 
 

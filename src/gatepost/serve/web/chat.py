@@ -18,6 +18,9 @@ from gatepost.channels.hub import Hub
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
+from gatepost.flow.intake import commands
+from gatepost.flow.intake.intake import MAX_TEXT
+from gatepost.flow.intake.reasons import sentence
 from gatepost.messages.address import LONGEST, parse
 from gatepost.messages.inbound import Attachment, Inbound, Quote, Verb
 from gatepost.messages.text import clean
@@ -25,6 +28,7 @@ from gatepost.serve import follow
 from gatepost.serve.follow import Seen, SeenFile
 from gatepost.serve.web.markdown import render
 from gatepost.store import messages, outbox, rooms, routes, sessions
+from gatepost.store.messages import Message
 from gatepost.store.port import Db, Store
 
 MAX_UPLOAD_MB = setting(
@@ -75,6 +79,7 @@ class Chat:
     def __init__(self, store: Store, config: Config, home: Home, hub: Hub, stopping: asyncio.Event) -> None:
         self._store, self._home, self._hub, self._stopping = store, home, hub, stopping
         self._megabytes = config[MAX_UPLOAD_MB]
+        self._max_text = min(config[MAX_TEXT], LONGEST_TEXT)
         self.streams = Streams(hub)
 
     def routes(self) -> list[Route]:
@@ -95,6 +100,7 @@ class Chat:
                 "rooms": [{"room": at.room, "name": at.name, "threads": at.threads} for at in places],
                 "cursor": cursor,
                 "maxBytes": self._megabytes * 1024 * 1024,
+                "maxText": self._max_text,
             }
         )
 
@@ -119,8 +125,9 @@ class Chat:
         finally:
             await form.close()
         receipt = await self._hub.submit(inbound)
+        reason = sentence(receipt.reason)
         return JSONResponse(
-            {"ok": True, "id": receipt.message_id, "new": receipt.new, "state": receipt.state, "reason": receipt.reason}
+            {"ok": True, "id": receipt.message_id, "new": receipt.new, "state": receipt.state, "reason": reason}
         )
 
     async def _read_message(self, form: FormData, user: str) -> Inbound:
@@ -213,16 +220,24 @@ def _start(db: Db, hub: Hub) -> tuple[list[Place], int]:
 
 
 def _threads(db: Db, hub: Hub, room: str) -> list[dict[str, str]]:
-    """A room's conversations, the latest first, by their title or by what they began with as far as we look back."""
+    """A room's conversations, the latest first, by their title or by what was said first as far as we look back."""
     titles: dict[str, str] = {}
     for message in messages.latest_in_room(db, hub.instance, room, None, follow.WINDOW):
         if message.thread:
             title = titles.pop(message.thread, "")
-            titles[message.thread] = title or (message.text.strip().partition("\n")[0][:60])
+            titles[message.thread] = title or _title(message)
     for session in sessions.live(db):
         if (session.instance, session.address) == (hub.instance, room) and session.thread:
             titles[session.thread] = session.title or titles.get(session.thread, "")
     return [{"id": thread, "title": title} for thread, title in reversed(titles.items())]
+
+
+def _title(message: Message) -> str:
+    """What a message could be the title of; the page does the same. A command says nothing about a conversation."""
+    if message.direction != "in" or commands.read(message.text):
+        return ""
+    files = follow.files_of(message.content)
+    return message.text.strip().partition("\n")[0][:60] or (files[0].name if files else "")
 
 
 def _routed(db: Db, platform: str) -> list[str]:
@@ -258,17 +273,20 @@ def _is_ours(path: Path, media: Path) -> bool:
 
 def show(seen: Seen) -> dict[str, Any]:
     """One event as the page gets it."""
+    ours = not seen.folder and seen.sender.startswith("gatepost:")  # what the gateway says by itself
+    said_by = seen.agent or seen.folder or seen.sender_name or seen.sender.rpartition(":")[2]
     return {
         "id": seen.id,
         "room": seen.address,
         "thread": seen.thread,
         "mine": seen.direction == "in",
         "verb": seen.verb,
-        "name": seen.folder or seen.sender_name or seen.sender.rpartition(":")[2],
+        "name": "Gatepost" if ours else said_by,
+        "notice": ours,
         "html": render(seen.text) if seen.text else "",
         "text": seen.text,
         "state": seen.state,
-        "reason": seen.reason,
+        "reason": sentence(seen.reason),
         "at": seen.at // 1000,
         "key": seen.platform_id,
         "target": seen.target_id,

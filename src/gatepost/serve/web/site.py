@@ -86,7 +86,7 @@ class Door:
             return JSONResponse({"ok": True})
         token = await self._parts.store.write(login.redeem, given, now, days)
         if token is None:
-            return _no("refused", "This address was used before or is too old. `gatepost login` prints a new one.", 403)
+            return _no("refused", "This address was used before or is too old.", 403)
         answer = JSONResponse({"ok": True})
         answer.set_cookie(
             _cookie(request),

@@ -1,6 +1,6 @@
 // The chat page: one conversation on the screen, all of them on one stream.
 import { ask, Refusal, Stream } from "/static/wire.js";
-import { Talk } from "/static/talk.js";
+import { briefly, Talk, titleOf } from "/static/talk.js";
 import { drawRooms, List, make, size } from "/static/view.js";
 
 const $ = (id) => document.getElementById(id);
@@ -10,7 +10,9 @@ const list = new List($("message-list"), { retry: deliver, discard, answer });
 let current = null;
 let chosen = []; // files to send
 let answered = null; // the message that is being answered
-let largest = 0;
+let largest = 0; // bytes of files and text together
+let longest = Infinity; // bytes of a text
+let pinned = true; // the end is in view, and is to stay there
 let stream = null;
 
 const newId = (prefix) => {
@@ -21,8 +23,6 @@ const newId = (prefix) => {
 /* What is on the screen */
 
 function draw() {
-  const scroll = $("scroll");
-  const atEnd = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 80;
   const lines = current.lines();
   list.draw(lines, (line) => {
     if (line.replyTo) return current.byKey(line.replyTo);
@@ -33,7 +33,12 @@ function draw() {
   const works = current.typing || lines.some((line) => line.mine && line.state === "working");
   $("typing").hidden = !works;
   $("typing-text").textContent = works ? "Working on it…" : "";
-  if (atEnd) toEnd();
+  if (pinned) toEnd();
+}
+
+function isAtEnd() {
+  const { scrollHeight, scrollTop, clientHeight } = $("scroll");
+  return scrollHeight - scrollTop - clientHeight < 80;
 }
 
 // An answer to the message right above it needs no quotation.
@@ -52,6 +57,7 @@ function drawPlaces() {
 }
 
 function toEnd() {
+  pinned = true;
   $("scroll").scrollTop = $("scroll").scrollHeight;
   $("newest").hidden = true;
 }
@@ -109,10 +115,8 @@ function hearMessage(message) {
   const seen = conversation === current && document.visibilityState === "visible";
   if (fresh && !message.mine && !seen) conversation.unread = true;
   if (conversation === current) {
-    const scroll = $("scroll");
-    const away = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight >= 80;
     draw();
-    if (fresh && !message.mine && away) $("newest").hidden = false;
+    if (fresh && !message.mine && !pinned) $("newest").hidden = false;
   }
   drawPlaces();
 }
@@ -138,14 +142,14 @@ function hearState(state) {
 function submit(event) {
   event?.preventDefault();
   const text = $("text").value.trim();
-  if (!text && !chosen.length) return;
+  if ((!text && !chosen.length) || !fits(text)) return;
   const line = {
     key: newId("m-"), room: current.room, thread: current.thread, mine: true, verb: "message", name: "owner",
     text, html: "", at: Date.now(), state: "sending", reason: "", reactions: [],
     replyTo: answered?.key ?? "", uploads: chosen, files: chosen.map(({ name, size }) => ({ name, size })),
   };
   Object.defineProperty(line, "uploads", { enumerable: false });
-  if (line.thread && !current.title) current.title = (text || "Files").split("\n")[0].slice(0, 60);
+  if (line.thread && !current.title) current.title = titleOf(line);
   current.sending.set(line.key, line);
   $("text").value = "";
   chosen = [];
@@ -176,7 +180,9 @@ async function deliver(line) {
     Object.assign(line, { state: "unsent", reason: error.message });
     if (error instanceof Refusal === false) hearState("lost");
   }
-  if (conversation === current) draw();
+  if (conversation !== current) return;
+  draw();
+  if (line.state === "unsent") toEnd(); // whoever wrote it must see that it is still here
 }
 
 function discard(line) {
@@ -192,7 +198,7 @@ function discard(line) {
 function answer(line) {
   answered = line;
   $("answering").hidden = !line;
-  $("answering-text").textContent = line ? `Answering: ${line.text.replace(/\s+/g, " ").slice(0, 120)}` : "";
+  $("answering-text").textContent = line ? `Answering: ${briefly(line)}` : "";
   if (line) $("text").focus();
 }
 
@@ -233,7 +239,17 @@ function fit() {
   const text = $("text");
   text.style.height = "auto";
   text.style.height = `${text.scrollHeight}px`;
-  $("send").disabled = !text.value.trim() && !chosen.length;
+  const whole = fits(text.value.trim());
+  $("send").disabled = !whole || (!text.value.trim() && !chosen.length);
+}
+
+// The gateway counts bytes, and would refuse it: say so while the text can still be changed.
+function fits(text) {
+  const long = text.length * 3 > longest ? new TextEncoder().encode(text).length : 0;
+  $("hint").hidden = long <= longest;
+  $("hint").textContent = long <= longest ? "" :
+    `Too long by ${size(long - longest)}: a message may have ${size(longest)} of text. Shorten it, or send it as a file.`;
+  return long <= longest;
 }
 
 /* Hands on the page */
@@ -266,10 +282,15 @@ function wire() {
   $("answering-end").addEventListener("click", () => answer(null));
   $("older").addEventListener("click", showOlder);
   $("newest").addEventListener("click", toEnd);
+  let top = 0;
   $("scroll").addEventListener("scroll", () => {
-    const { scrollHeight, scrollTop, clientHeight } = $("scroll");
-    if (scrollHeight - scrollTop - clientHeight < 80) $("newest").hidden = true;
+    pinned = isAtEnd() || (pinned && $("scroll").scrollTop >= top); // only a hand scrolls up
+    top = $("scroll").scrollTop;
+    if (pinned) $("newest").hidden = true;
   });
+  // A banner, a taller box to write in, a picture that arrives: none of them may hide the end.
+  const watch = new ResizeObserver(() => pinned && toEnd());
+  for (const id of ["scroll", "message-list"]) watch.observe($(id));
   $("new-thread").addEventListener("click", () => open(current.room, newId("t-").slice(0, 14)));
   $("sign-out").addEventListener("click", () => ask("/logout", { method: "POST" }).then(() => location.reload()));
   for (const id of ["menu", "shade"]) {
@@ -305,10 +326,11 @@ async function begin() {
     return;
   }
   largest = start.maxBytes;
+  longest = start.maxText;
   for (const { room, name, threads } of start.rooms) {
     talk.rooms.set(room, name);
     talk.at(room, "");
-    for (const { id, title } of threads) talk.at(room, id).title = title;
+    for (const { id, title } of threads) Object.assign(talk.at(room, id), { title, listed: true });
   }
   wire();
   await open(start.room, "");

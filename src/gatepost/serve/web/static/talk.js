@@ -2,11 +2,24 @@
 
 const CHANGES = new Set(["edit", "delete", "react", "pin", "unpin"]);
 
+const COMMAND = /^\s*[/\\][a-z][\w-]*(\s|$)/i;
+
+// What a message could be the title of; the gateway does the same. A command says nothing about a conversation.
+export function titleOf({ text, files }) {
+  if (COMMAND.test(text)) return "";
+  return text.trim().split("\n")[0].slice(0, 60) || files[0]?.name || "";
+}
+
+// A message in a few words, for where there is no room for all of it.
+export function briefly({ text, files }) {
+  return text.replace(/\s+/g, " ").slice(0, 120) || files.map((file) => file.name).join(", ").slice(0, 120);
+}
+
 export const nameOf = (room, thread) => `${room}\n${thread}`;
 
 class Conversation {
   constructor(room, thread) {
-    Object.assign(this, { room, thread, title: "", loaded: false, more: false, unread: false, typing: false });
+    Object.assign(this, { room, thread, title: "", listed: false, loaded: false, more: false, unread: false, typing: false });
     this.said = new Map(); // id → message
     this.changes = new Map(); // id of the changed message → Map of id → change
     this.sending = new Map(); // key → what the gateway has not shown yet
@@ -23,8 +36,9 @@ class Conversation {
     const fresh = !this.said.has(message.id);
     this.said.set(message.id, message);
     this.sending.delete(message.key);
-    if (this.thread && message.mine && message.text && (!this.title || message.id < this.titledBy)) {
-      this.title = message.text.split("\n")[0].slice(0, 60);
+    const title = this.thread && message.mine ? titleOf(message) : "";
+    if (title && (!this.title || message.id < this.titledBy)) {
+      this.title = title;
       this.titledBy = message.id;
     }
     return fresh;

@@ -1,4 +1,5 @@
 // How a conversation looks. Texts are set as text; only the gateway's own rendering of markdown is set as HTML.
+import { briefly } from "/static/talk.js";
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute: "2-digit" });
 const day = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
@@ -17,11 +18,12 @@ export function size(bytes) {
   return `${(bytes / 1024 / 1024).toFixed(1)} MB`;
 }
 
-const brief = (text) => text.replace(/\s+/g, " ").slice(0, 120);
+const LONG = { mine: [2000, 30], theirs: [12_000, 200] }; // characters, lines: beyond them a text is folded
+const unfolded = new Set(); // what somebody wanted to see whole stays so when it is drawn anew
 
 function stateOf(line) {
   if (!line.mine) return line.state === "uncertain" ? ["May not have been delivered", ""] : ["", ""];
-  const reason = line.reason ? `: ${line.reason}` : "";
+  const reason = line.reason ? `. ${line.reason}` : "";
   switch (line.state) {
     case "sending": return ["Sending…", ""];
     case "unsent": return ["", `Not sent: ${line.reason}`];
@@ -31,15 +33,15 @@ function stateOf(line) {
     case "silent": return ["Read", ""];
     case "failed": return ["", `Failed${reason}`];
     case "refused": return ["", `Refused${reason}`];
-    case "cancelled": return ["", `Stopped${reason}`];
+    case "cancelled": return ["", line.reason || "Stopped"];
     default: return ["", ""];
   }
 }
 
 function drawFile(file) {
   const item = make("li");
-  const link = make("a", file.picture ? "" : "file");
-  link.href = file.url ?? "#";
+  const link = make(file.url ? "a" : "span", file.picture ? "" : "file"); // nothing to open before it is sent
+  if (file.url) link.href = file.url;
   if (file.picture && file.url) {
     const picture = make("img");
     picture.src = file.url;
@@ -54,6 +56,22 @@ function drawFile(file) {
   }
   item.append(link);
   return item;
+}
+
+function fold(line, body) {
+  const name = line.key || line.id;
+  const [characters, lines] = LONG[line.mine ? "mine" : "theirs"];
+  const short = line.text.length <= characters && line.text.split("\n").length <= lines;
+  if (short || unfolded.has(name)) return;
+  body.classList.add("folded");
+  const button = make("button", "unfold", `Show all (${line.text.length.toLocaleString()} characters)`);
+  button.type = "button";
+  button.addEventListener("click", () => {
+    unfolded.add(name);
+    body.classList.remove("folded");
+    button.remove();
+  });
+  body.after(button);
 }
 
 function drawUnder(line, act) {
@@ -84,7 +102,7 @@ export function drawMessage(line, answered, act) {
   item.classList.toggle("joined", line.joined);
   item.classList.toggle("waiting", line.state === "sending");
   item.classList.toggle("broken", ["unsent", "failed", "refused"].includes(line.state));
-  item.classList.toggle("notice", !line.mine && (line.verb === "status" || line.name === "system"));
+  item.classList.toggle("notice", !line.mine && (line.verb === "status" || line.notice));
   if (!line.joined) {
     const who = make("div", "who");
     who.append(make("b", "", line.mine ? "You" : line.name));
@@ -99,7 +117,7 @@ export function drawMessage(line, answered, act) {
     }
     item.append(who);
   }
-  if (answered) item.append(make("div", "quote", brief(answered.text || "a file")));
+  if (answered) item.append(make("div", "quote", briefly(answered)));
   if (line.deleted) {
     item.append(make("div", "body gone", "This message was deleted."));
   } else {
@@ -108,6 +126,7 @@ export function drawMessage(line, answered, act) {
       if (line.html) body.innerHTML = line.html;
       else body.append(make("p", "", line.text));
       item.append(body);
+      fold(line, body);
     }
     if (line.files.length) {
       const files = make("ul", "attached");
@@ -180,7 +199,7 @@ export function drawRooms(element, talk, current, choose) {
   const list = make("ul");
   for (const [room, name] of talk.rooms) {
     const item = entry(name, talk.at(room, ""), current.room === room && !current.thread);
-    const threads = talk.threadsOf(room).filter((one) => one === current || one.title || one.said.size);
+    const threads = talk.threadsOf(room).filter((one) => one === current || one.listed || one.title || one.said.size);
     const open = current.room === room || threads.some((one) => one.unread);
     if (threads.length && open) {
       const inner = make("ul");
