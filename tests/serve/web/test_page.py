@@ -137,6 +137,7 @@ async def test_what_could_not_be_sent_is_seen_whole_also_below_a_banner(site: An
     await write(page, "line\n" * 8 + "the last line")
     await expect(page.locator(".message.broken")).to_contain_text("Not sent")
     await expect(page.locator("#banner")).to_be_visible()
+    assert (await page.locator(".message.broken .body").inner_text()).count("\n") == 8
 
     await expect(page.get_by_role("button", name="Discard")).to_be_in_viewport(ratio=1)
     bottom = "(element) => element.getBoundingClientRect().bottom"

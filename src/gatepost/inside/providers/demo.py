@@ -162,7 +162,7 @@ class Demo:
     async def _respond(self, item: Item) -> str:
         files, text = files_of(item), item.text.strip()
         if files and not text:
-            return f"{files}\n\nI cannot look into it, I am only the demo; a real agent could."
+            return f"{files}\n\nThat is all I can do with files; I am only the demo. A real agent could read them."
         answer = await self._answer(text)
         return f"{files}\n\n{answer}" if files else answer
 

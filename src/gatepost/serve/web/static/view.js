@@ -23,7 +23,8 @@ const unfolded = new Set(); // what somebody wanted to see whole stays so when i
 
 function stateOf(line) {
   if (!line.mine) return line.state === "uncertain" ? ["May not have been delivered", ""] : ["", ""];
-  const reason = line.reason ? `. ${line.reason}` : "";
+  const words = line.reason.replaceAll("`", "");
+  const reason = words ? `. ${words}` : "";
   switch (line.state) {
     case "sending": return ["Sending…", ""];
     case "unsent": return ["", `Not sent: ${line.reason}`];
@@ -33,7 +34,7 @@ function stateOf(line) {
     case "silent": return ["Read", ""];
     case "failed": return ["", `Failed${reason}`];
     case "refused": return ["", `Refused${reason}`];
-    case "cancelled": return ["", line.reason || "Stopped"];
+    case "cancelled": return ["", words || "Stopped"];
     default: return ["", ""];
   }
 }
@@ -124,7 +125,7 @@ export function drawMessage(line, answered, act) {
     if (line.text) {
       const body = make("div", "body");
       if (line.html) body.innerHTML = line.html;
-      else body.append(make("p", "", line.text));
+      else body.append(make("p", "plain", line.text));
       item.append(body);
       fold(line, body);
     }
