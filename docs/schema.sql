@@ -179,6 +179,7 @@ CREATE TABLE turns (
         thread TEXT NOT NULL,
         rights TEXT NOT NULL,
         attempt INTEGER NOT NULL DEFAULT 1,
+        spared INTEGER NOT NULL DEFAULT 0,          -- attempts that do not count: ended in good order
         state TEXT NOT NULL,                    -- claimed | begun | interrupted | done | failed
         conversation TEXT NOT NULL DEFAULT '',  -- set once the provider has named it in this turn
         error TEXT NOT NULL DEFAULT '',

@@ -5,11 +5,13 @@
 
 import asyncio
 import os
+import pkgutil
 import signal
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import uvloop
 from starlette.applications import Starlette
@@ -30,11 +32,12 @@ from gatepost.flow.delivery.typing import Typing
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake.intake import Intake
 from gatepost.flow.listening import listen
-from gatepost.flow.sessions.parts import Parts
-from gatepost.flow.sessions.plan import describe_sandbox, name_prefix, sandbox_uid
+from gatepost.flow.sessions.parts import PROVIDER, Parts
+from gatepost.flow.sessions.plan import KIND, TIMEZONE, describe_sandbox, name_prefix, sandbox_uid
 from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.wake import Sessions
 from gatepost.gate.dispatch import Around, Dispatch
+from gatepost.inside import providers
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.control.api import ApiParts, make_api
 from gatepost.serve.control.contract import Office
@@ -189,11 +192,13 @@ class Daemon:
                 servers = [Server(self._api(), control_socket), Server(self._site(), web_socket)]
                 tasks = [asyncio.create_task(server.run()) for server in servers]
                 self.lock.publish(listen=str(self.listen), control=str(control.path))
+                _log.info("started", version=__version__, home=str(self.home.path), address=self.listen.url)
                 print(f"gatepost is ready at {await self.new_login()}", flush=True)  # noqa: T201  the one line of `up`
                 await self._until_stopped(tasks)
                 for server in servers:
                     server.stop()
                 await asyncio.wait(tasks, timeout=STOP_S / 4)
+        _log.info("stopped")
 
     async def _until_stopped(self, tasks: list[asyncio.Task[None]]) -> None:
         """A word from outside, or a flow that broke: `running` raises what it was."""
@@ -271,12 +276,37 @@ def _hub(gateway: Gateway, name: str) -> Hub:
     return channel
 
 
+def check(home: Home, config: Config) -> None:
+    """What the declarations alone cannot judge: names that must exist. Said now, not with the first message."""
+    twins = provider_names(home, own=True) & provider_names(home, own=False)
+    if twins:
+        raise SetupError(
+            f"two providers are named {min(twins)!r}: gatepost's own and one in {home.plugins}; rename yours"
+        )
+    known = provider_names(home, own=True) | provider_names(home, own=False)
+    if config[PROVIDER] not in known:
+        raise SetupError(f"sessions.provider = {config[PROVIDER]!r}: there are: {', '.join(sorted(known))}")
+    if config[KIND] != "auto" and config[KIND] not in SANDBOXES:
+        raise SetupError(f"sandbox.kind = {config[KIND]!r}: there are: auto, {', '.join(SANDBOXES)}")
+    try:
+        ZoneInfo(config[TIMEZONE])
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise SetupError(f"timezone = {config[TIMEZONE]!r} is no time zone; write it like Europe/Berlin") from None
+
+
+def provider_names(home: Home, *, own: bool) -> set[str]:
+    """By file name: a provider is imported inside its sandbox, never here."""
+    folders = list(providers.__path__) if own else [str(home.plugins / "providers")]
+    return {info.name for info in pkgutil.iter_modules(folders)} - {"contract"}
+
+
 def run(home: Home, given: Mapping[str, Any]) -> int:
     """`gatepost up`."""
     home.prepare()
     with lock.take(home) as held:
         load_plugins(home)
         config = settings.load(home.path, given=given)
+        check(home, config)
         log.configure(home, config)
         try:
             uvloop.run(Daemon(home, config, held).serve())

@@ -1,6 +1,8 @@
 """What every provider keeps, run over each one of the package."""
 
 import pkgutil
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -117,8 +119,14 @@ def test_a_name_that_nobody_has_is_said() -> None:
 
 
 def test_a_second_provider_of_the_same_name_stops_the_start(tmp_path: Path) -> None:
-    (tmp_path / "twin.py").write_text(
-        "from gatepost.inside.providers.contract import provider\n\n\n@provider('demo')\nclass Twin: ...\n"
-    )
-    with pytest.raises(NoProvider, match="two providers are named 'demo'"):
-        find_provider("demo", tmp_path)
+    (tmp_path / "demo.py").write_text("")
+    code = "import sys, pathlib, gatepost.inside.runner as r; r.find_provider('demo', pathlib.Path(sys.argv[1]))"
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert "two providers are named 'demo'" in done.stderr
+
+
+def test_a_broken_file_is_no_other_providers_trouble(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("raise RuntimeError('x')\n")
+    assert find_provider("demo", tmp_path)
+    with pytest.raises(NoProvider, match=r"bad\.py does not load: RuntimeError: x"):
+        find_provider("bad", tmp_path)

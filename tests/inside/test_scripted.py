@@ -12,6 +12,7 @@ from gatepost.inside.providers.contract import (
     Event,
     Failed,
     Item,
+    Misconfigured,
     Permission,
     Place,
     Question,
@@ -265,7 +266,7 @@ async def test_a_script_in_the_options_wins_over_the_file(place: Place) -> None:
     (place.agent / "script.json").write_text("not even JSON")
 
     assert read_script({"default": [{"say": "inline"}]}, place.agent / "script.json").default == [Step(say="inline")]
-    with pytest.raises(ValueError, match=r"script\.json"):
+    with pytest.raises(Misconfigured, match=r"script\.json"):
         Scripted(place)
 
 

@@ -12,6 +12,7 @@ class Bells:
         self._rooms: list[Callable[[str, str], None]] = []
         self._changes: list[Callable[[str, str], None]] = []
         self._tools: list[Callable[[str | None], None]] = []
+        self._groups: list[Callable[[str], None]] = []
 
     def on_session(self, hear: Callable[[str], None]) -> None:
         self._sessions.append(hear)
@@ -24,6 +25,9 @@ class Bells:
 
     def on_tools(self, hear: Callable[[str | None], None]) -> None:
         self._tools.append(hear)
+
+    def on_group(self, hear: Callable[[str], None]) -> None:
+        self._groups.append(hear)
 
     def session(self, session_id: str) -> None:
         """A session has something queued."""
@@ -43,4 +47,9 @@ class Bells:
     def tools(self, folder: str | None = None) -> None:
         """What a group may call has changed (None: any group's)."""
         for hear in self._tools:
+            hear(folder)
+
+    def group(self, folder: str) -> None:
+        """How a group runs has changed: what runs by the old word should make way."""
+        for hear in self._groups:
             hear(folder)

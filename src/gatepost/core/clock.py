@@ -18,13 +18,19 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock, never running backwards within one process."""
+    """The machine's clock. Within one process it never runs backwards and never stands still: what is due in a minute
+    is due in a minute, also when somebody sets the wall clock back. Set forward, it follows."""
 
     def __init__(self) -> None:
+        self._offset = time.time_ns() - time.monotonic_ns()
         self._last = 0
 
     def now(self) -> int:
-        self._last = max(self._last + 1, time.time_ns() // 1000)
+        ticks = time.monotonic_ns()
+        behind = time.time_ns() - ticks - self._offset
+        if behind > 1_000_000_000:
+            self._offset += behind
+        self._last = max(self._last + 1, (ticks + self._offset) // 1000)
         return self._last
 
 

@@ -3,7 +3,7 @@
     python -I -S bridge.py SOCKET        gatepost bridge --socket SOCKET
 
 The standard library alone, and little of it: an agent waits for it at every start. When stdin ends, the socket's half
-is closed, and what is still answered is passed on.
+is closed, and what is still answered is passed on. A gateway that hangs up before any answer has turned us away.
 """
 
 import os
@@ -14,6 +14,8 @@ import sys
 CHUNK = 256 * 1024
 SMALL = 4096  # a pipe that says it is writable takes this much without blocking
 PATIENCE_MS = 10_000  # how long answers may take after stdin has ended
+HUNG_UP = "the gateway closed the connection"
+TURNED_AWAY = f"{HUNG_UP}: only processes of that session's sandbox may connect"
 USAGE = "usage: gatepost bridge --socket PATH"
 
 _READ = select.POLLIN
@@ -40,12 +42,13 @@ class Flow:
         return self.view[self.start : min(self.end, self.start + most)]
 
 
-def pump(link: socket.socket, source: int, sink: int) -> int:
-    """Until both sides are done. 0: orderly; 1: the gateway hung up first."""
+def pump(link: socket.socket, source: int, sink: int) -> str:
+    """Until both sides are done. '' if that was orderly, else what the gateway did."""
     link.setblocking(False)
     wire, poll = link.fileno(), select.poll()
     up, down = Flow(), Flow()
     reading = True  # stdin is open
+    answered = False
     asked = {source: _NOT, sink: _NOT, wire: _NOT}
     while True:
         _ask(poll, asked, source, _READ if reading and not up.waiting else _NOT)
@@ -53,22 +56,24 @@ def pump(link: socket.socket, source: int, sink: int) -> int:
         _ask(poll, asked, wire, (0 if down.waiting else _READ) | (select.POLLOUT if up.waiting else 0) or _NOT)
         ready = dict(poll.poll(None if reading or up.waiting else PATIENCE_MS))
         if not ready:
-            return 0  # nobody answers any more
+            return ""  # nobody answers any more
         if ready.get(sink, 0) & _GONE:
-            return 0  # whoever started us has left
+            return ""  # whoever started us has left
         if down.waiting and ready.get(sink, 0) & select.POLLOUT:
             down.start += os.write(sink, down.rest(SMALL))
         if not up.waiting and ready.get(source, 0) & (_READ | _GONE):
             up.filled(os.readv(source, [up.buffer]))
             reading = up.waiting
             if not reading:
-                link.shutdown(socket.SHUT_WR)
+                _shut(link)
         if up.waiting:
             up.start += _send(link, up.rest())
         if not down.waiting and ready.get(wire, 0) & (_READ | _GONE):
-            down.filled(_receive(link, down.buffer))
-            if not down.waiting:
-                return 1 if reading else 0
+            size = _receive(link, down.buffer)
+            if not size:
+                return TURNED_AWAY if not answered else HUNG_UP if reading else ""
+            down.filled(size)
+            answered = True
 
 
 def _ask(poll: "select.poll", asked: dict[int, int], fd: int, events: int) -> None:
@@ -89,6 +94,13 @@ def _send(link: socket.socket, data: memoryview) -> int:
         return 0
     except (BrokenPipeError, ConnectionResetError):
         return len(data)  # nobody takes it; what was answered before is still read
+
+
+def _shut(link: socket.socket) -> None:
+    try:
+        link.shutdown(socket.SHUT_WR)
+    except OSError:
+        return  # it hung up; what it said before is still read
 
 
 def _receive(link: socket.socket, buffer: bytearray) -> int:
@@ -112,14 +124,14 @@ def main(arguments: list[str]) -> int:
         )
         return 1
     try:
-        code = pump(link, 0, 1)
+        trouble = pump(link, 0, 1)
     except BrokenPipeError:
         return 0  # whoever read us has enough
     except KeyboardInterrupt:
         return 130
-    if code:
-        sys.stderr.write("gatepost bridge: the gateway closed the connection\n")
-    return code
+    if trouble:
+        sys.stderr.write(f"gatepost bridge: {trouble}\n")
+    return 1 if trouble else 0
 
 
 if __name__ == "__main__":

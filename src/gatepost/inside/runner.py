@@ -18,7 +18,7 @@ import msgspec
 
 from gatepost.inside.link import Gone, Link
 from gatepost.inside.mail import Mail
-from gatepost.inside.providers.contract import PROVIDERS, Failed, Place, Provider
+from gatepost.inside.providers.contract import PROVIDERS, Failed, Misconfigured, Place, Provider
 from gatepost.inside.turn import Bell, Turn, result_frame
 from gatepost.mailbox import wire
 from gatepost.mailbox.inbound import InRow
@@ -47,31 +47,47 @@ def read_setup(env: dict[str, str]) -> Setup:
     )
 
 
-class NoProvider(Exception):
+class NoProvider(Misconfigured):
     """There is no provider of that name here, or its file does not load."""
 
 
 def find_provider(name: str, plugins: Path | None) -> Callable[[Place], Provider]:
-    """Import the package's own file of that name, and every file of the plug-in folder; a second of a name raises."""
-    if name.replace("_", "").isalnum() and name != "contract" and name not in PROVIDERS:
-        module = f"gatepost.inside.providers.{name}"
-        try:
-            importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            if error.name != module:
-                raise
-    if plugins is not None and plugins.is_dir():
-        for path in sorted(plugins.glob("[!._]*.py")):
-            _load_file(path)
+    """A provider is named by its file, the package's own or one of the plug-in folder. No other file is loaded: what is
+    wrong with one provider is no other's trouble."""
+    if name not in PROVIDERS:
+        own, plugged = _own(name), _plugged(name, plugins)
+        if own and plugged is not None:
+            raise NoProvider(f"two providers are named {name!r}: gatepost's own and {plugged}; rename yours")
+        if plugged is not None:
+            _load_file(name, plugged)
     if name not in PROVIDERS:
         raise NoProvider(f"there is no provider named {name!r}")
     return PROVIDERS[name]
 
 
-def _load_file(path: Path) -> None:
+def _own(name: str) -> bool:
+    if not name.replace("_", "").isalnum() or name == "contract":
+        return False
+    module = f"gatepost.inside.providers.{name}"
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        return False
+    return True
+
+
+def _plugged(name: str, plugins: Path | None) -> Path | None:
+    if plugins is None or "/" in name or name.startswith((".", "_")):
+        return None
+    return next((path for path in (plugins / f"{name}.py", plugins / name / "__init__.py") if path.is_file()), None)
+
+
+def _load_file(provider: str, path: Path) -> None:
     import importlib.util
 
-    name = f"gatepost_plugins.providers.{path.stem}"
+    name = f"gatepost_plugins.providers.{provider}"
     spec = importlib.util.spec_from_file_location(name, path)
     if name in sys.modules or spec is None or spec.loader is None:
         return
@@ -80,7 +96,6 @@ def _load_file(path: Path) -> None:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        del sys.modules[name]
         raise NoProvider(f"the plug-in {path.name} does not load: {type(error).__name__}: {error}") from error
 
 
@@ -244,7 +259,10 @@ async def _run(setup: Setup) -> int:
         return 0
     except Exception as error:  # noqa: BLE001  the last thing that this process does is to say why it ends
         traceback.print_exc()
-        link.tell(wire.Trouble(what="runner", why=f"{type(error).__name__}: {error}"[:2000], fatal=True))
+        if isinstance(error, Misconfigured):
+            link.tell(wire.Trouble(what="setup", why=str(error)[:2000], fatal=True))
+        else:
+            link.tell(wire.Trouble(what="runner", why=f"{type(error).__name__}: {error}"[:2000], fatal=True))
         await link.flush()
         return 1
     await runner.close()

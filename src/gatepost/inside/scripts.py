@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from gatepost.inside.providers.contract import Misconfigured
+
 
 class Ask(msgspec.Struct, forbid_unknown_fields=True):
     """A question to a person, or a permission to use a tool. Waits for the answer."""
@@ -82,17 +84,15 @@ class Script(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_script(inline: object, path: Path) -> Script:
-    """The script given in the options, else the file, else an echo. A wrong one raises ValueError with the place."""
-    if inline is not None:
-        return msgspec.convert(inline, Script)
+    """The script given in the options, else the file, else an echo. What is wrong about one is said with the place."""
     try:
-        raw = path.read_bytes()
+        if inline is not None:
+            return msgspec.convert(inline, Script)
+        return msgspec.json.decode(path.read_bytes(), type=Script)
     except FileNotFoundError:
         return Script()
-    try:
-        return msgspec.json.decode(raw, type=Script)
-    except msgspec.DecodeError as error:
-        raise ValueError(f"{path.name}: {error}") from None
+    except (msgspec.MsgspecError, OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"{path.name if inline is None else 'the option script'}: {error}") from None
 
 
 class Done(msgspec.Struct, rename="camel"):

@@ -7,12 +7,20 @@ durable in a file before it is said here; authority comes from the socket.
 This module is loaded on both sides of the wall: it imports msgspec and nothing else.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 LARGEST = 1024 * 1024
 PROTOCOL = 1
+
+# What a runner says is bounded before anybody looks at it.
+Number = Annotated[int, Meta(ge=0, le=2**53)]
+Seconds = Annotated[float, Meta(ge=0, le=604_800)]
+TurnId = Annotated[str, Meta(max_length=64, pattern=r"^[a-z0-9-]*$")]
+Words = Annotated[str, Meta(max_length=10_000)]
+Name = Annotated[str, Meta(max_length=255)]
 
 
 class Frame(msgspec.Struct, tag_field="type", kw_only=True, omit_defaults=True):
@@ -23,8 +31,8 @@ class Frame(msgspec.Struct, tag_field="type", kw_only=True, omit_defaults=True):
 
 
 class Hello(Frame, tag="hello"):
-    protocol: int
-    pid: int
+    protocol: Number
+    pid: Number
 
 
 class Claim(Frame, tag="claim"):
@@ -34,10 +42,10 @@ class Claim(Frame, tag="claim"):
     `ready`: the provider is up and gets the batch as soon as it is ours; unless a command is among it, the answer then
     stands for that of Begun as well. `wait`: if there is nothing, the answer may come when there is."""
 
-    id: int
-    rows: list[int]
-    turn: str = ""
-    epoch: int = 0
+    id: Number
+    rows: list[Number]
+    turn: TurnId = ""
+    epoch: Number = 0
     ready: bool = False
     wait: bool = False
 
@@ -45,46 +53,46 @@ class Claim(Frame, tag="claim"):
 class Begun(Frame, tag="begun"):
     """The provider is about to have these rows. Answered when that is durable."""
 
-    id: int
-    turn: str
-    epoch: int
-    rows: list[int]
+    id: Number
+    turn: TurnId
+    epoch: Number
+    rows: list[Number]
 
 
 class Started(Frame, tag="started"):
     """The provider has named its conversation. No answer."""
 
-    turn: str
-    epoch: int
-    conversation: str
+    turn: TurnId
+    epoch: Number
+    conversation: Words
 
 
 class Result(Frame, tag="result"):
     """One text (or file) for people, already committed to outbound.db. Answered when it is in the ledger."""
 
-    id: int
-    turn: str
-    epoch: int
-    attempt: int
-    part: int
+    id: Number
+    turn: TurnId
+    epoch: Number
+    attempt: Number
+    part: Number
     text: str = ""
-    to: str = ""  # a destination's name; "" is the room of the turn
-    in_reply_to: int | None = None  # seq
-    files: list[str] = []  # names under out/files/<key>/
+    to: Name = ""  # a destination's name; "" is the room of the turn
+    in_reply_to: Number | None = None  # seq
+    files: Annotated[list[Name], Meta(max_length=20)] = []  # names under out/files/<key>/
 
 
 class Status(Frame, tag="status"):
     """An interim line, edited in place. No answer, may be lost."""
 
-    turn: str
-    epoch: int
-    text: str
+    turn: TurnId
+    epoch: Number
+    text: Words
 
 
 class Event(Frame, tag="event"):
     """Something for the timeline: tool_use, tool_result, permission, question … No answer."""
 
-    turn: str
+    turn: TurnId
     kind: str
     data: dict[str, Any] = {}
 
@@ -92,28 +100,29 @@ class Event(Frame, tag="event"):
 class Submit(Frame, tag="submit_turn"):
     """The turn ended. Answered when that is in the ledger; idempotent on the turn."""
 
-    id: int
-    turn: str
-    epoch: int
+    id: Number
+    turn: TurnId
+    epoch: Number
     status: str  # success | error
-    error: str = ""
-    error_class: str = ""  # retryable | auth | quota | fatal
-    retry_after: float | None = None
-    conversation: str = ""
+    error: Words = ""
+    error_class: Name = ""  # retryable | auth | quota | fatal
+    retry_after: Seconds | None = None
+    conversation: Words = ""
     usage: dict[str, Any] = {}
 
 
 class Ping(Frame, tag="ping"):
     """I am alive. `turn` while one runs; a tool that announced how long it may be silent widens the patience."""
 
-    turn: str = ""
-    epoch: int = 0
-    tool: str = ""
-    tool_timeout: float = 0.0
+    turn: TurnId = ""
+    epoch: Number = 0
+    tool: Name = ""
+    tool_timeout: Seconds = 0.0
 
 
 class Trouble(Frame, tag="trouble"):
-    """Something is wrong on this side: `inbound` cannot be read, the provider cannot be made …"""
+    """Something is wrong on this side: `inbound` cannot be read, a `provider` cannot do what it was asked, the `runner`
+    broke; `setup`: nothing can work before an operator has acted. `fatal`: these were its last words."""
 
     what: str
     why: str

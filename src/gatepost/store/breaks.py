@@ -60,9 +60,10 @@ def break_off(
     wait: int | None = None,
     final: bool = False,
     blame: bool = True,
+    spare: bool = False,
 ) -> Broken | None:
     """The turn ended badly. None if it is not this attempt's to end. A continuation that the provider never had is
-    itself retried."""
+    itself retried. `spare`: this attempt does not count, it was ended in good order."""
     turn = turns.get(db, turn_id)
     if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.state == "interrupted":
         return None
@@ -76,7 +77,9 @@ def break_off(
             turns.give_back(db, turn, entry, message, reason, now)
     if turn.state == "claimed":
         return _postpone(db, turn, turn.attempt - 1, cause, policy, now)
-    if final or turn.attempt >= policy.most_attempts:
+    if spare:
+        db.run("UPDATE turns SET spared = spared + 1 WHERE id = ?", (turn_id,))
+    elif final or turn.attempt - turn.spared >= policy.most_attempts:
         given = [pair for pair in entries if pair[0].given]
         return _fail(db, turn, given, reason if final else f"interrupted: {reason}", now)
     return _continue_later(db, turn, reason, now, wait or 0)
@@ -88,6 +91,8 @@ def not_woken(db: Db, session_id: str, reason: str, policy: Policy, now: int, *,
     cause, unfinished = _Cause(reason, None, final, True), turns.open_of(db, session_id)
     if unfinished is not None and unfinished.state == "interrupted":
         return _postpone(db, unfinished, unfinished.attempt, cause, policy, now)
+    if unfinished is not None:  # somebody had it, and is gone without a word
+        return break_off(db, unfinished.id, unfinished.epoch, reason, policy, now, final=final)
     waiting = [pair for pair in inbox.to_project(db, session_id, 0) if pair[0].state in ("queued", "retry")]
     return _retry(db, None, waiting, cause, policy, now) if waiting else None
 

@@ -150,9 +150,10 @@ def next_due(db: Db) -> int | None:
 
 
 def looked_at(db: Db, session_id: str, until: int) -> None:
-    """Somebody takes care of this session's rows: they are not overdue before `until`."""
+    """Somebody takes care of this session's waiting rows: they are not overdue before `until`. Rows that are worked on
+    are kept alive by their turn alone."""
     db.run(
-        "UPDATE inbox SET next_at = ? WHERE session_id = ? AND state IN ('queued', 'working') AND next_at < ?",
+        "UPDATE inbox SET next_at = ? WHERE session_id = ? AND state = 'queued' AND next_at < ?",
         (until, session_id, until),
     )
 

@@ -9,6 +9,7 @@ from gatepost.store.messages import Message
 from gatepost.store.port import Db
 
 GRACE = 60 * SECOND
+FARTHEST = 600 * SECOND  # no open row waits longer than this for its next look
 _OPEN_IN = "state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed')"
 _OPEN_OUT = "state IN ('pending', 'sending')"
 
@@ -145,3 +146,9 @@ def find_message(db: Db, wanted: str) -> int | None:
             return found.id
     row = db.row("SELECT id FROM messages WHERE platform_id = ? ORDER BY id DESC LIMIT 1", (wanted,))
     return int(row[0]) if row else None
+
+
+def bring_near(db: Db, now: int) -> None:
+    """The wall clock may have been set back while nobody ran: what then seems due in days is looked at soon."""
+    for table, condition in (("inbox", _OPEN_IN), ("outbox", _OPEN_OUT), ("turns", "ended_at IS NULL")):
+        db.run(f"UPDATE {table} SET next_at = ? WHERE {condition} AND next_at > ?", (now + FARTHEST, now + FARTHEST))

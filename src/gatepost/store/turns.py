@@ -17,8 +17,8 @@ from gatepost.store.messages import Message, NewMessage
 from gatepost.store.port import Db, quick
 
 COLUMNS = (
-    "id, session_id, folder, provider, instance, address, thread, rights, attempt, state, conversation, error, usage,"
-    " next_at, owner, lease_until, epoch, started_at, begun_at, ended_at"
+    "id, session_id, folder, provider, instance, address, thread, rights, attempt, spared, state, conversation, error,"
+    " usage, next_at, owner, lease_until, epoch, started_at, begun_at, ended_at"
 )
 
 
@@ -33,6 +33,7 @@ class Turn:
     thread: str
     rights: str
     attempt: int
+    spared: int
     state: str
     conversation: str
     error: str
@@ -218,6 +219,8 @@ def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int
     """Follow-ups that arrived meanwhile and may join the running turn: same room, thread and rights class."""
     turn = get(db, turn_id)
     if turn is None or turn.epoch != epoch or turn.state not in ("claimed", "begun"):
+        return None
+    if turn.attempt > 1:  # it has used up its continuation: who came later would have none
         return None
     own = (turn.rights, turn.instance, turn.address, turn.thread)
     waiting = _claimable(db, turn.session_id, now, most)

@@ -33,6 +33,10 @@ def get(db: Db, user_id: str) -> User | None:
     return User(*row) if row else None
 
 
+def every(db: Db) -> list[User]:
+    return [User(*row) for row in db.rows("SELECT id, name, created_at FROM users ORDER BY id")]
+
+
 @quick
 def standing(db: Db, user_id: str) -> Standing:
     """In one question, because it is asked with every message that comes in."""

@@ -34,9 +34,10 @@ SECRET_FILES = frozenset({".env", ".netrc", ".npmrc", ".pypirc", ".secret", "cre
 SECRET_NAMES = SECRET_FOLDERS | SECRET_FILES | {"id_rsa", "id_ed25519"}
 
 Room = Annotated[str | None, Meta(description="The room. Leave it out for the room of this turn.")]
-Named = Annotated[int | str, Meta(description="The message's number as shown to you, or its platform id.")]
+Seq = Annotated[int, Meta(ge=0, le=2**53)]
+Named = Annotated[Seq | str, Meta(description="The message's number as shown to you, or its platform id.")]
 Answered = Annotated[
-    int | str | None,
+    Seq | str | None,
     Meta(description="The message answered, by number or platform id. Default: the newest of this turn."),
 ]
 

@@ -23,7 +23,7 @@ class Line(asyncio.Protocol):
         self._buffer = bytearray()
         self._frames: list[wire.FromRunner] = []
         self._arrived = asyncio.Event()
-        self._paused = False
+        self._paused = self._full = False
         self._transport: asyncio.Transport | None = None
         self.fault = ""
         self.lost = False
@@ -34,6 +34,25 @@ class Line(asyncio.Protocol):
             transport.abort()
             return
         self._transport = transport
+
+    def pause_writing(self) -> None:
+        """It does not read what it is told: then it is not read either."""
+        self._full = True
+        self._hold()
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self._release()
+
+    def _hold(self) -> None:
+        if self._transport is not None and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _release(self) -> None:
+        if self._transport is not None and self._paused and not self._full and len(self._frames) <= MOST_WAITING:
+            self._paused = False
+            self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
@@ -56,9 +75,8 @@ class Line(asyncio.Protocol):
             return self._fail(f"a message of more than {wire.LARGEST} bytes")
         if self._frames:
             self._arrived.set()
-        if len(self._frames) > MOST_WAITING and not self._paused and self._transport is not None:
-            self._paused = True
-            self._transport.pause_reading()
+        if len(self._frames) > MOST_WAITING:
+            self._hold()
         return None
 
     async def frames(self) -> list[wire.FromRunner]:
@@ -67,9 +85,7 @@ class Line(asyncio.Protocol):
         taken, self._frames = self._frames, []
         if not self.lost:
             self._arrived.clear()
-        if self._paused and self._transport is not None:
-            self._paused = False
-            self._transport.resume_reading()
+        self._release()
         return taken
 
     def send(self, frame: wire.Frame) -> None:

@@ -4,10 +4,10 @@ When the sandbox ends, for whatever reason, the ledger decides what becomes of i
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 
 from gatepost.core import log
 from gatepost.core.errors import GatepostError
@@ -54,6 +54,7 @@ class Live:
         self._projecting = asyncio.Lock()
         self._with_files: set[int] = set()  # open rows whose files lie in the mailbox
         self.ending = ""  # why we asked it to end; '' means: it was not asked
+        self._retiring = ""  # why it ends after its turn
         self._stopped = False  # a person ended it: nothing is tried again
         self._blameless = False  # it ends for a reason of ours: nothing is counted against its messages
 
@@ -62,7 +63,8 @@ class Live:
     @property
     def resting(self) -> bool:
         """It has done what it was woken for, and may make way."""
-        return self.talk.claimed and self.talk.turn is None and not self.ending
+        idle = self.talk.turn is None and not self.talk.giving and not self._unseen.is_set()
+        return self.talk.claimed and idle and not self.ending
 
     @property
     def idle_since(self) -> int:
@@ -106,6 +108,12 @@ class Live:
             self._tools.revoke()
         if self._sandbox is not None:
             self._sandbox.kill()
+
+    def retire(self, reason: str) -> None:
+        """End it as soon as no turn runs."""
+        self._retiring = reason
+        if self.talk.turn is None:
+            self.kill(reason, blameless=True)
 
     async def check_disk(self) -> None:
         """What it writes is bounded: a session or group that takes more of the disk than it may is ended."""
@@ -163,14 +171,23 @@ class Live:
 
     async def _serve(self, sandbox: Sandbox) -> None:
         async with asyncio.TaskGroup() as tasks:
-            listening = tasks.create_task(self._listen())
-            looking = tasks.create_task(self._look())
+            listening = tasks.create_task(self._guarded(self._listen()))
+            looking = tasks.create_task(self._guarded(self._look()))
             code = await sandbox.wait()
             if self._line is not None:
                 await asyncio.wait({listening}, timeout=GRACE_S)  # what it said with its last breath
             listening.cancel()
             looking.cancel()
         await self._ended(code)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Whatever goes wrong on our side of the line ends the sandbox, and is settled like any other end of it."""
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001  a full disk, or a frame that nobody thought of: the turn must be settled
+            _log.exception("a session cannot go on", session=self.session.id)
+            known = isinstance(error, GatepostError)
+            self.kill(str(error) if known else "the gateway had a problem of its own, which its log describes")
 
     def _admit(self, line: Line, pid: int) -> bool:
         """One connection, of a process that lives in this sandbox."""
@@ -188,8 +205,11 @@ class Live:
         assert self._line is not None
         while frames := await self._line.frames():
             await self.talk.hear(frames)
+            if self._retiring:
+                self.retire(self._retiring)
         if self._line.fault:
             _log.warning("the runner said what it may not", session=self.session.id, fault=self._line.fault)
+            self.kill("the agent's runner said what it may not")
         if not self.ending and self._sandbox is not None:
             self._sandbox.kill()  # a runner that has left its line is of no use; the ledger settles what it had
 
@@ -202,8 +222,8 @@ class Live:
                 await self._project()
                 self._say(wire.Bell())
 
-    async def _project(self) -> None:
-        """Bring inbound.db up to date with the ledger."""
+    async def _project(self) -> set[int]:
+        """Bring inbound.db up to date with the ledger; the rows that it then holds."""
         try:
             async with self._projecting:
                 pairs, known = await self._open_rows()
@@ -214,10 +234,11 @@ class Live:
                 self._with_files = with_files
         except Locked:
             _log.warning("inbound.db is kept locked from inside; ended", session=self.session.id)
-            return self.kill("the sandbox kept its mailbox locked")
+            self.kill("the sandbox kept its mailbox locked")
+            return set()
         if rebuilt:
             _log.warning("inbound.db was corrupt and was made again", session=self.session.id)
-        return None
+        return {entry.id for entry, _ in pairs}
 
     async def _open_rows(self) -> tuple[list[tuple[Entry, Message]], list[Destination]]:
         store = self.parts.store
@@ -236,19 +257,35 @@ class Live:
     async def _ended(self, code: int) -> None:
         """The sandbox is gone: settle what it left. Asked to end or not, an open turn did not end by itself."""
         turn = await self.parts.store.read(turns.open_of, self.session.id)
-        reason = self.ending or _how(code)
+        words = self.talk.last_words
+        reason = self.ending or (_why(words) if words else _how(code))
+        hopeless = words is not None and words.what == "setup"
         _log.info("asleep", session=self.session.id, reason=reason, code=code)
         if turn is not None and turn.state in ("claimed", "begun"):
             if not self._stopped:
-                await settle.break_off(self.parts, self.session, turn, reason, blame=not self._blameless)
+                await settle.break_off(
+                    self.parts,
+                    self.session,
+                    turn,
+                    reason,
+                    error_class="fatal" if hopeless else "",
+                    blame=not self._blameless,
+                    spare=self._blameless,
+                )
         elif not self.talk.claimed and not self._blameless and not self._stopped:
-            await settle.not_woken(self.parts, self.session, reason)
+            await settle.not_woken(self.parts, self.session, reason, final=hopeless)
         self.talk.turn_over()
 
 
 def _with_files(pairs: list[tuple[Entry, Message]]) -> set[int]:
     """Rows whose files lie in the mailbox."""
     return {entry.id for entry, message in pairs if message.content.get("attachments")}
+
+
+def _why(words: wire.Trouble) -> str:
+    """Said inside, so only cut to one line; it is shown to people and not acted upon."""
+    line = " ".join(words.why.split())[:300]
+    return f"the agent cannot start: {line}" if words.what == "setup" else f"the agent's runner broke: {line}"
 
 
 def _how(code: int) -> str:

@@ -8,7 +8,7 @@ from gatepost.core.untrusted import open_root
 from gatepost.flow.sessions import settle
 from gatepost.flow.sessions.parts import Parts
 from gatepost.sandboxes.contract import SandboxKind
-from gatepost.store import sessions, turns
+from gatepost.store import ledger, sessions, turns
 
 
 def sweep_leftovers(home: Home, kinds: list[SandboxKind], prefix: str) -> int:
@@ -22,6 +22,7 @@ def sweep_leftovers(home: Home, kinds: list[SandboxKind], prefix: str) -> int:
 
 async def continue_turns(parts: Parts) -> None:
     """Turns that the last daemon had open: its end is not the messages' fault, so nothing is counted against them."""
+    await parts.store.write(ledger.bring_near, parts.clock.now())
     for turn in await parts.store.read(turns.open_turns):
         session = await parts.store.read(sessions.get, turn.session_id)
         if session is not None and turn.state != "interrupted":

@@ -32,7 +32,7 @@ def take_results(
             answers.append(wire.Done(id=frame.id, ok=False, error="this turn is not yours"))
         elif turn.ended_at is not None and outbox.by_key(db, _key(frame)) is None:
             answers.append(wire.Done(id=frame.id, ok=False, error="this turn has ended"))
-        elif frame.part >= most:
+        elif frame.attempt != turn.attempt or frame.part >= most:
             answers.append(wire.Done(id=frame.id, ok=False, error=f"a turn may say {most} messages at most"))
         else:
             answer, effects = _take(db, reach, turn, frame, files, now)

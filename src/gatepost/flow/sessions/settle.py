@@ -1,8 +1,10 @@
 """A turn broke or a session could not be woken: the ledger decides what becomes of it, and people are told once."""
 
-from functools import partial
+import asyncio
+from collections.abc import Callable
 
 from gatepost.core import log
+from gatepost.core.errors import Unavailable
 from gatepost.flow.delivery.outgoing import Say, say
 from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.parts import Parts
@@ -13,6 +15,8 @@ from gatepost.store.sessions import Session
 from gatepost.store.turns import Turn
 
 FINAL = ("auth", "quota", "fatal")  # error classes that trying again cannot help
+
+AGAIN_S = 1.0  # between two tries to reach the store
 
 _log = log.get("sessions")
 
@@ -26,40 +30,60 @@ async def break_off(
     error_class: str = "",
     wait: int | None = None,
     blame: bool = True,
+    spare: bool = False,
 ) -> None:
-    """A turn ended badly: tried again, continued, or given up."""
-    fn = partial(_break_off, turn=turn, reason=reason, parts=parts, error_class=error_class, wait=wait, blame=blame)
-    broken = await parts.store.write(fn)
+    """A turn ended badly: tried again, continued, or given up. `spare`: we ended it in good order, which does not use
+    up its one continuation."""
+
+    def settle(db: Db) -> Broken | None:
+        return breaks.break_off(
+            db,
+            turn.id,
+            turn.epoch,
+            reason,
+            parts.policy,
+            parts.clock.now(),
+            wait=wait,
+            final=error_class in FINAL,
+            blame=blame,
+            spare=spare,
+        )
+
     _log.warning("a turn broke off", session=session.id, turn=turn.id, reason=reason)
-    await tell(parts, session, broken, error_class)
-
-
-def _break_off(
-    db: Db, *, turn: Turn, reason: str, parts: Parts, error_class: str, wait: int | None, blame: bool
-) -> Broken | None:
-    final = error_class in FINAL
-    now = parts.clock.now()
-    return breaks.break_off(db, turn.id, turn.epoch, reason, parts.policy, now, wait=wait, final=final, blame=blame)
+    await _settle(parts, session, settle, error_class)
 
 
 async def not_woken(parts: Parts, session: Session, reason: str, *, final: bool = False) -> None:
-    """No sandbox came far enough to claim anything."""
-    fn = partial(_not_woken, session_id=session.id, reason=reason, parts=parts, final=final)
-    await tell(parts, session, await parts.store.write(fn), "")
+    """No sandbox came far enough to claim anything, or nobody is left who works on what was claimed."""
+
+    def settle(db: Db) -> Broken | None:
+        return breaks.not_woken(db, session.id, reason, parts.policy, parts.clock.now(), final=final)
+
+    await _settle(parts, session, settle, "")
 
 
-def _not_woken(db: Db, *, session_id: str, reason: str, parts: Parts, final: bool) -> Broken | None:
-    return breaks.not_woken(db, session_id, reason, parts.policy, parts.clock.now(), final=final)
+async def _settle(parts: Parts, session: Session, settle: Callable[[Db], Broken | None], error_class: str) -> None:
+    """Settle, and tell people whose messages were given up, in one transaction: neither is there without the other.
+    The store may be away (a full disk): nothing else can happen to this turn before, so it is waited for."""
 
+    def both(db: Db) -> tuple[str, str] | None:
+        broken = settle(db)
+        if broken is None or not broken.failed:
+            return None
+        text = notices.failed(broken.reason, error_class, len(broken.failed))
+        where = broken.turn or session
+        _notice(db, parts, session.id, f"failed/{broken.failed[0]}", where, text)
+        return where.instance, where.address
 
-async def tell(parts: Parts, session: Session, broken: Broken | None, error_class: str) -> None:
-    """People whose messages were given up are told so, once, where they wrote."""
-    if broken is None or not broken.failed:
-        return
-    text = notices.failed(broken.reason, error_class, len(broken.failed))
-    where = broken.turn or session
-    await parts.store.write(_notice, parts, session.id, f"failed/{broken.failed[0]}", where, text)
-    parts.bells.room(where.instance, where.address)
+    while True:
+        try:
+            room = await parts.store.write(both)
+            break
+        except Unavailable as error:
+            _log.error("what became of a turn cannot be written yet", session=session.id, error=str(error))
+            await asyncio.sleep(AGAIN_S)
+    if room is not None:
+        parts.bells.room(*room)
 
 
 def _notice(db: Db, parts: Parts, session_id: str, key: str, where: Turn | Session, text: str) -> None:

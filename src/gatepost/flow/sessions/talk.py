@@ -7,11 +7,13 @@ turn and epoch.
 import asyncio
 import json
 import mimetypes
+import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from gatepost.core import log
-from gatepost.core.clock import seconds
+from gatepost.core.clock import SECOND, seconds
+from gatepost.core.errors import GatepostError
 from gatepost.core.untrusted import open_root
 from gatepost.flow.sessions import plan, results, settle
 from gatepost.flow.sessions.parts import BATCH, LEASE, MOST_RESULTS, Parts
@@ -24,6 +26,8 @@ from gatepost.store.sessions import Session
 from gatepost.store.turns import Claim, Turn
 
 LARGEST_FILE = 100 * 1024 * 1024
+MOST_STATUSES, STATUS_PAUSE = 200, SECOND // 4  # interim lines of a turn, and the time between two
+MOST_TROUBLES = 20  # that are listened to
 
 _log = log.get("sessions")
 
@@ -39,7 +43,7 @@ class Talk:
         group: Group,
         provider: str,
         say: Callable[[wire.Frame], None],
-        project: Callable[[], Awaitable[None]],
+        project: Callable[[], Awaitable[set[int]]],
         rung: Callable[[], int],
         rested: Callable[[], None],
     ) -> None:
@@ -51,7 +55,9 @@ class Talk:
         self.tool_timeout = 0
         self.claimed = False  # it has come as far as to ask for work and get some
         self.open = True  # False: it is being ended, and gets nothing new
-        self._statuses = 0
+        self.giving = False  # a batch is on its way to it
+        self.last_words: wire.Trouble | None = None  # why the runner says that it ends
+        self._statuses = self._status_at = self._troubles = 0
 
     async def hear(self, frames: list[wire.FromRunner]) -> None:
         self.heard_at = self.parts.clock.now()
@@ -86,8 +92,11 @@ class Talk:
                 self._say(await self._submit(frame))
             case wire.Ping():
                 await self._pinged(frame)
-            case wire.Trouble():
+            case wire.Trouble() if self._troubles < MOST_TROUBLES:
+                self._troubles += 1
                 _log.warning("trouble inside", session=self.session.id, what=frame.what, why=frame.why[:500])
+                if frame.fatal:
+                    self.last_words = frame
                 if frame.what == "inbound":
                     await self._project()
                     self._say(wire.Bell())
@@ -121,16 +130,24 @@ class Talk:
         frame, self._waiting = self._waiting, None
         if frame is None:
             return False
-        claim, _ = await asyncio.gather(self._try_claim(frame), self._project())
-        await self._answer_claim(frame, claim, projected=True)
+        self.giving = True
+        try:
+            claim, there = await asyncio.gather(self._try_claim(frame), self._project())
+            await self._answer_claim(frame, claim, there)
+        finally:
+            self.giving = False
         return True
 
     async def _claim(self, frame: wire.Claim) -> None:
         claim, rung = None, -1
-        while claim is None and rung != self._rung():  # rung meanwhile, when nobody waited yet: look again
-            rung = self._rung()
-            claim = await self._try_claim(frame)
-        await self._answer_claim(frame, claim, projected=False)
+        self.giving = True
+        try:
+            while claim is None and rung != self._rung():  # rung meanwhile, when nobody waited yet: look again
+                rung = self._rung()
+                claim = await self._try_claim(frame)
+            await self._answer_claim(frame, claim, set(frame.rows))
+        finally:
+            self.giving = False
 
     async def _try_claim(self, frame: wire.Claim) -> Claim | None:
         now, most = self.parts.clock.now(), self.parts.config[BATCH]
@@ -142,14 +159,14 @@ class Talk:
             return None
         return await self.parts.store.write(turns.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False)
 
-    async def _answer_claim(self, frame: wire.Claim, claim: Claim | None, *, projected: bool) -> None:
+    async def _answer_claim(self, frame: wire.Claim, claim: Claim | None, there: set[int]) -> None:
         if claim is None:
             if frame.wait:
                 self._waiting = frame
             else:
                 self._say(wire.Claimed(id=frame.id))
             return
-        if not projected and not set(claim.rows) <= set(frame.rows):
+        if not set(claim.rows) <= there:  # it cannot read them yet
             await self._project()
         turn = claim.turn
         self.turn, self.claimed, self.active_at = turn, True, self.parts.clock.now()
@@ -197,18 +214,34 @@ class Talk:
             self._say(answer)
 
     async def _files(self, frame: wire.Result) -> tuple[File, ...]:
-        if not frame.files:
+        """The delivery's own copies. Only for what will be taken: the ledger judges the rest, and it has no files."""
+        turn = self.turn
+        if not frame.files or turn is None:
             return ()
-        key = f"{frame.turn}-{frame.attempt}-{frame.part}"
+        ours = (turn.id, turn.epoch, turn.attempt) == (frame.turn, frame.epoch, frame.attempt)
+        if not ours or frame.part >= self.parts.config[MOST_RESULTS]:
+            return ()
+        key = f"{turn.id}-{turn.attempt}-{frame.part}"
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.parts.files, _copy_files, self.parts, self.session.id, key, frame.files)
+        try:
+            return await loop.run_in_executor(
+                self.parts.files, _copy_files, self.parts, self.session.id, key, frame.files
+            )
+        except (GatepostError, OSError) as error:
+            _log.warning("files of a result were not taken", session=self.session.id, error=str(error))
+            return ()
 
     async def _show_status(self, frame: wire.Status) -> None:
-        if self.turn is None or Feature.EDIT not in self.parts.reach.features(self.turn.instance):
+        turn, now = self.turn, self.parts.clock.now()
+        if turn is None or (turn.id, turn.epoch) != (frame.turn, frame.epoch):
             return
-        self._statuses += 1
+        if Feature.EDIT not in self.parts.reach.features(turn.instance):
+            return
+        if self._statuses >= MOST_STATUSES or now - self._status_at < STATUS_PAUSE:
+            return  # interim lines may be lost; the next one says more
+        self._statuses, self._status_at = self._statuses + 1, now
         room = await self.parts.store.write(
-            results.show_status, frame.turn, frame.epoch, frame.text, self._statuses, self.parts.clock.now()
+            results.show_status, turn.id, turn.epoch, frame.text, self._statuses, now, durable=False
         )
         if room is not None:
             self.parts.bells.room(*room)
@@ -272,11 +305,15 @@ def _copy_files(parts: Parts, session_id: str, key: str, names: list[str]) -> tu
     target = parts.home.media / "out" / key
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     copied = []
-    with open_root(parts.home.session(session_id)) as root:
-        for number, name in enumerate(names):
-            plain = name.rsplit("/", 1)[-1]
-            size = root.copy_out(f"out/files/{key}/{plain}", target / str(number), LARGEST_FILE)
-            mime = mimetypes.guess_type(plain)[0] or "application/octet-stream"
-            copied.append(File(name=plain, mime=mime, path=str(target / str(number)), size=size))
-        root.remove_tree(f"out/files/{key}")
+    try:
+        with open_root(parts.home.session(session_id)) as root:
+            for number, name in enumerate(names):
+                plain = name.rsplit("/", 1)[-1]
+                size = root.copy_out(f"out/files/{key}/{plain}", target / str(number), LARGEST_FILE)
+                mime = mimetypes.guess_type(plain)[0] or "application/octet-stream"
+                copied.append(File(name=plain, mime=mime, path=str(target / str(number)), size=size))
+            root.remove_tree(f"out/files/{key}")
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
     return tuple(copied)

@@ -5,6 +5,7 @@ continued. Rows that wait here are looked at, so they are never overdue.
 """
 
 import asyncio
+from contextlib import suppress
 
 from gatepost.core import log
 from gatepost.core.clock import SECOND
@@ -14,7 +15,7 @@ from gatepost.flow.sessions.live import Live
 from gatepost.flow.sessions.parts import LOOK_S, MOST_AWAKE, PROVIDER, Parts
 from gatepost.flow.sessions.slots import Slots
 from gatepost.flow.sessions.watch import Verdict, judge
-from gatepost.store import groups, inbox, sessions
+from gatepost.store import groups, inbox, sessions, turns
 from gatepost.store.port import Db
 
 LOOKED_AT = 10 * SECOND
@@ -35,6 +36,7 @@ class Sessions:
         self._stopping = False
         parts.bells.on_session(self.want)
         parts.bells.on_tools(self._tools_changed)
+        parts.bells.on_group(self._group_changed)
 
     @property
     def awake(self) -> list[Live]:
@@ -132,14 +134,18 @@ class Sessions:
             self._live.pop(session_id, None)
             self._slots.release(session_id)
             self._bell.set()
-        if await self.parts.store.read(inbox.has_work, session_id, self.parts.clock.now()):
-            self.want(session_id)
+        with suppress(Unavailable):  # then the next look finds it
+            if await self.parts.store.read(inbox.has_work, session_id, self.parts.clock.now()):
+                self.want(session_id)
 
     async def _live_through(self, session_id: str) -> None:
         session = await self.parts.store.read(sessions.get, session_id)
         group = await self.parts.store.read(groups.get, session.folder) if session else None
         if session is None or group is None:
             return
+        orphan = await self.parts.store.read(turns.open_of, session_id)
+        if orphan is not None and orphan.state in ("claimed", "begun"):
+            await settle.break_off(self.parts, session, orphan, "the agent's sandbox is gone")
         provider = session.provider or group.provider or self.parts.config[PROVIDER]
         live = self._live[session_id] = Live(self.parts, session, group, provider, self._rested)
         await live.run()
@@ -157,13 +163,18 @@ class Sessions:
     async def _look(self) -> None:
         """The poll behind the bell."""
         while True:
-            now = self.parts.clock.now()
-            due = await self.parts.store.read(inbox.sessions_with_work, now)
-            for session_id, _, _ in due:
-                self.want(session_id)
-            if due:
-                await self.parts.store.write(_look_at, [each for each, _, _ in due], now + LOOKED_AT, durable=False)
-            await asyncio.sleep(await self._until_next(now))
+            now, wait = self.parts.clock.now(), self.parts.config[LOOK_S]
+            try:
+                due = await self.parts.store.read(inbox.sessions_with_work, now)
+                for session_id, _, _ in due:
+                    self.want(session_id)
+                if due:
+                    seen = [each for each, _, _ in due]
+                    await self.parts.store.write(_look_at, seen, now + LOOKED_AT, durable=False)
+                wait = await self._until_next(now)
+            except Unavailable as error:
+                _log.error("waiting work cannot be looked at", error=str(error))
+            await asyncio.sleep(wait)
 
     async def _until_next(self, now: int) -> float:
         """Not longer than until the next row is due: a retry starts on time."""
@@ -195,6 +206,12 @@ class Sessions:
                     live.kill("the agent went silent")
                 elif verdict is Verdict.OVERTIME:
                     live.kill("the agent took too long")
+
+    def _group_changed(self, folder: str) -> None:
+        """Its sandboxes start anew by the new word: at once if they rest, else after their turn."""
+        for live in self.awake:
+            if live.session.folder == folder:
+                live.retire("its group was changed")
 
     def _tools_changed(self, folder: str | None) -> None:
         for live in self.awake:

@@ -133,6 +133,10 @@ class Place:
     options: dict[str, Any] = field(default_factory=dict)
 
 
+class Misconfigured(Exception):
+    """It cannot work as it is set up: an operator must act, and trying again cannot help."""
+
+
 class Provider(Protocol):
     takes_pushes: bool  # False: follow-ups wait for the next turn
 

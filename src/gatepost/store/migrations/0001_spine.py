@@ -109,6 +109,7 @@ TABLES = (
         thread {text} NOT NULL,
         rights {text} NOT NULL,
         attempt {int} NOT NULL DEFAULT 1,
+        spared {int} NOT NULL DEFAULT 0,          -- attempts that do not count: ended in good order
         state {text} NOT NULL,                    -- claimed | begun | interrupted | done | failed
         conversation {text} NOT NULL DEFAULT '',  -- set once the provider has named it in this turn
         error {text} NOT NULL DEFAULT '',

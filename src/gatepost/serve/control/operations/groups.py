@@ -2,7 +2,6 @@
 
 import json
 import pkgutil
-from dataclasses import asdict
 from typing import Any
 
 from gatepost.access.tiers import check_folder, tier_of
@@ -13,7 +12,7 @@ from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.inside import providers
 from gatepost.messages.text import clean
 from gatepost.sandboxes.contract import SANDBOXES
-from gatepost.serve.control.contract import Args, Nothing, Office, operation, write_down
+from gatepost.serve.control.contract import Args, Nothing, Office, as_told, operation, write_down
 from gatepost.store import destinations, groups, inbox, routes, sessions, turns
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
@@ -21,6 +20,7 @@ from gatepost.store.port import Db
 _NUMBERS = ("window_messages", "window_chars")
 _TEXTS = ("name", "model")
 OPTION = "options."
+_LATER = "(a file added since the start is seen after a restart)"
 
 
 class Add(Args, frozen=True):
@@ -54,7 +54,7 @@ def check_provider(home: Home, name: str) -> str:
 
 
 def as_shown(group: Group) -> dict[str, Any]:
-    return {**asdict(group), "tier": int(tier_of(group.folder))}
+    return {**as_told(group), "tier": int(tier_of(group.folder))}
 
 
 @operation("group.add", Add)
@@ -88,9 +88,9 @@ def whole(db: Db, folder: str) -> dict[str, Any]:
         raise NotFound("group", folder, "`gatepost group list` shows them")
     return {
         **as_shown(group),
-        "routes": [asdict(route) for route in routes.in_order(db) if route.folder == folder],
-        "destinations": [asdict(each) for each in destinations.of(db, folder)],
-        "sessions": [asdict(session) for session in sessions.live(db, folder)],
+        "routes": [as_told(route) for route in routes.in_order(db) if route.folder == folder],
+        "destinations": [as_told(each) for each in destinations.of(db, folder)],
+        "sessions": [as_told(session) for session in sessions.live(db, folder)],
     }
 
 
@@ -112,6 +112,7 @@ async def change(office: Office, args: Set) -> dict[str, Any]:
 
     answer = await write_down(office, "group.set", {"folder": args.folder, "values": values}, update)
     office.bells.tools(args.folder)
+    office.bells.group(args.folder)
     return answer
 
 
@@ -125,17 +126,13 @@ def read_value(home: Home, name: str, raw: str) -> tuple[str, Any]:
         return name, check_provider(home, raw)
     if name == "sandbox":
         if raw and raw not in SANDBOXES:
-            raise Invalid("sandbox", f"there is no sandbox {raw!r}; there are: {', '.join(SANDBOXES)}")
+            raise Invalid("sandbox", f"there is no sandbox {raw!r}; there are: {', '.join(SANDBOXES)} {_LATER}")
         return name, raw
-    if name == "open":
-        if raw not in ("yes", "no", "true", "false", "1", "0"):
-            raise Invalid("open", f"{raw!r} is neither yes nor no")
-        return name, int(raw in ("yes", "true", "1"))
     if name in _NUMBERS:
         if raw and not (raw.isascii() and raw.isdigit()):
-            raise Invalid(name, f"{raw!r} is not a number; leave it empty for the gateway's default")
+            raise Invalid(name, f"{raw!r} is not a whole number; leave it empty for the gateway's default")
         return name, int(raw) if raw else None
-    known = ", ".join(("name", "provider", "model", "sandbox", "open", *_NUMBERS))
+    known = ", ".join(("name", "provider", "model", "sandbox", *_NUMBERS))
     raise Invalid(name, f"is nothing that a group has; it has {known}, and {OPTION}<key> for its provider")
 
 
@@ -147,11 +144,15 @@ def _option(raw: str) -> Any:
         return clean(raw)
 
 
+def check_may_go(folder: str) -> None:
+    if folder in DEFAULTS:
+        raise Invalid("folder", f"{folder!r} belongs to every gateway and stays")
+
+
 @operation("group.rm", Named)
 async def remove(office: Office, args: Named) -> dict[str, Any]:
     folder = args.folder
-    if folder in DEFAULTS:
-        raise Invalid("folder", f"{folder!r} belongs to every gateway and stays")
+    check_may_go(folder)
     going = await office.store.read(sessions.live, folder)
     if office.stop_session is not None:
         for session in going:

@@ -1,0 +1,168 @@
+"""A runner that lies: whatever it says on its line, its turn may fail, and nothing else does. The host neither stops
+nor follows, and the next message of the same room is answered."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gatepost.app import Gateway
+from gatepost.store import inbox, ledger, messages, outbox, sessions, turns
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.gateway import open_room, running_gateway, settled
+
+ROOM = "fake:room/1"
+PATIENCE = 30.0
+
+# Runs inside: says on the runner's own line what a message tells it to, and echoes everything else.
+LIAR = r"""
+import gc, json
+from gatepost.inside.link import Link
+from gatepost.inside.providers.contract import Result, Text, provider
+
+
+@provider("liar")
+class Liar:
+    takes_pushes = False
+
+    def __init__(self, place):
+        self.place = place
+
+    async def query(self, batch, resume):
+        link = next(each for each in gc.get_objects() if type(each) is Link)
+        for item in batch.items:
+            if item.kind == "system":
+                continue
+            if item.text.startswith("say "):
+                frame = item.text[4:].replace("@TURN@", batch.turn)
+                for _ in range(item.text.count("@MANY@") * 199 + 1):
+                    link._writer.write(frame.replace("@MANY@", "").encode() + b"\n")
+                await link.flush()
+            else:
+                yield Text("echo: " + item.text, item.seq)
+        yield Result()
+
+    async def push(self, batch):
+        raise NotImplementedError
+
+    async def interrupt(self):
+        pass
+
+    async def close(self):
+        pass
+"""
+
+
+def frame(kind: str, **fields: object) -> str:
+    return "say " + json.dumps({"type": kind, "id": 900, "turn": "@TURN@", "epoch": 1, **fields})
+
+
+LIES = {
+    "files that are not there": frame("result", attempt=1, part=7, text="x", files=["nope"]),
+    "a path for a turn": frame("result", turn="/tmp/escaped/deep", attempt=1, part=1, text="x", files=["f"]),
+    "a way up for a turn": frame("result", turn="../../escaped", attempt=1, part=1, text="x", files=["f"]),
+    "an attempt beyond every number": frame("result", attempt=2**64, part=1, text="x"),
+    "an epoch beyond every number": frame("begun", epoch=2**63, rows=[1]),
+    "a row beyond every number": frame("begun", rows=[2**63]),
+    "a wait beyond every age": frame("submit_turn", status="error", error_class="retryable", retry_after=1e300),
+    "a negative part": frame("result", attempt=1, part=-1, text="x"),
+    "no JSON at all": "say this is not JSON",
+    "an unknown word": frame("whatever"),
+    "two hundred statuses": frame("status", text="busy @MANY@"),
+    "two hundred troubles": frame("trouble", what="inbound", why="@MANY@"),
+}
+
+
+@pytest.fixture
+async def liar(tmp_path: Path) -> tuple[Path, FakeChannel]:
+    plugins = tmp_path / "h" / "plugins" / "providers"
+    plugins.mkdir(parents=True)
+    (plugins / "liar.py").write_text(LIAR)
+    return tmp_path / "h", FakeChannel()
+
+
+async def echoes(channel: FakeChannel, text: str) -> None:
+    await channel.say(text)
+    await channel.wait_for(lambda sent: any(each.message.text == f"echo: {text}" for each in sent), timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=[name.replace(" ", "-") for name in LIES])
+async def test_a_lie_harms_its_own_turn_at_most(liar: tuple[Path, FakeChannel], lie: str) -> None:
+    home, channel = liar
+    given = {"sessions__provider": "liar", "sessions__tries": 1}
+    async with running_gateway(home, {"fake": (channel.kind, channel)}, **given) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await echoes(channel, "before")
+        await channel.say(lie)
+        await settled(gateway, PATIENCE)
+        await echoes(channel, "after")
+        account = await settled(gateway, PATIENCE)
+
+        assert account.unaccounted == 0
+        assert not await gateway.store.read(turns.open_turns)
+        assert not Path("/tmp/escaped").exists() and not (home.parent / "escaped").exists()
+        assert not any((gateway.home.media / "out").glob("*"))
+        assert len(channel.tried) < 30
+
+
+async def test_a_session_cannot_speak_in_another_ones_turn(liar: tuple[Path, FakeChannel]) -> None:
+    home, channel = liar
+    async with running_gateway(home, {"fake": (channel.kind, channel)}, sessions__provider="liar") as gateway:
+        for room in (ROOM, "fake:room/2"):
+            await open_room(gateway, "fake", room)
+        victim = await _turn_in(gateway)
+        for lie in (
+            frame("status", turn=victim, text="forged"),
+            frame("result", turn=victim, attempt=1, part=3, text="forged"),
+            frame("submit_turn", turn=victim, status="success"),
+        ):
+            await channel.say(lie, address="fake:room/2")
+        await channel.say("done", address="fake:room/2")
+        await channel.wait_for(lambda sent: any(each.message.text == "echo: done" for each in sent), timeout=PATIENCE)
+
+        found = await gateway.store.read(turns.get, victim)
+        assert found is not None and found.ended_at is None
+        assert await gateway.store.read(outbox.of_turn, victim) == []
+        assert not [each for each in channel.sent if each.message.text == "forged"]
+
+
+async def _turn_in(gateway: Gateway) -> str:
+    """A turn of another session, which somebody works on."""
+    now = gateway.clock.now()
+
+    def begin(db: Db) -> str:
+        session = sessions.resolve(db, "per-thread", "home", "fake", ROOM, "", now)
+        new = NewMessage(
+            instance="fake",
+            address=ROOM,
+            direction="in",
+            kind="chat",
+            sender="fake:user/1",
+            text="hi",
+            at=now,
+            platform_id="v",
+        )
+        message_id = messages.accept(db, new, now)
+        assert message_id is not None
+        inbox.enqueue(db, message_id, session.id, "home", "member", now)
+        claim = turns.claim(db, session.id, "liar", "somebody", now, 3_600_000_000, 1, ready=True)
+        assert claim is not None
+        return claim.turn.id
+
+    return await gateway.store.write(begin)
+
+
+async def test_a_turn_that_nobody_works_on_any_more_is_taken_up_again(liar: tuple[Path, FakeChannel]) -> None:
+    """However it came to be left behind: the next look at its session settles it."""
+    home, channel = liar
+    async with running_gateway(home, {"fake": (channel.kind, channel)}, sessions__provider="liar") as gateway:
+        await open_room(gateway, "fake", ROOM)
+        left_behind = await _turn_in(gateway)
+        await echoes(channel, "next")
+        await settled(gateway, PATIENCE)
+
+        found = await gateway.store.read(turns.get, left_behind)
+        assert found is not None and found.ended_at is not None
+        assert (await gateway.store.read(ledger.check, gateway.clock.now())).unaccounted == 0
