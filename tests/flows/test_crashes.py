@@ -1,6 +1,7 @@
 """Things that die in the middle: the sandbox, the provider, the daemon. Nothing is lost and nothing is said twice."""
 
 import asyncio
+import json
 import threading
 import time
 from collections import Counter
@@ -141,6 +142,30 @@ async def test_check_16_two_hundred_messages_in_a_moment_are_all_answered_in_ord
         account = await settled(gateway)
 
         assert await texts(channel) == [f"echo: m{number}" for number in range(200)]
+        assert account.unaccounted == 0
+
+
+async def test_a_full_disk_in_the_middle_of_a_turn_loses_nothing_once_there_is_room_again(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        long = "x" * 20_000
+        steps = [{"say": "one"}, {"wait": 0.3}, {"say": f"two {long}"}, {"say": "three"}]
+        script(gateway, json.dumps({"turns": [{"when": "go", "do": steps}]}))
+        await channel.say("go")
+        await channel.wait_for(1)
+        await gateway.store.write(lambda db: db.rows("PRAGMA max_page_count = 1"))
+        with pytest.raises(Unavailable, match="full"):
+            for number in range(50):
+                await channel.say(f"{number} {long}", address="fake:room/2")
+        await asyncio.sleep(0.6)  # the turn's answer comes while there is no room for it
+        await gateway.store.write(lambda db: db.rows("PRAGMA max_page_count = 1000000"))
+        await channel.wait_for(lambda sent: any(each.message.text == "three" for each in sent), timeout=30)
+        account = await settled(gateway)
+
+        said = [text for text in await texts(channel) if not text.startswith("echo")]
+        assert said == ["one", f"two {long}", "three"]
         assert account.unaccounted == 0
 
 

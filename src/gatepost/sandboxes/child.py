@@ -103,7 +103,8 @@ class Child:
             return
         self._tail = (self._tail + said)[-TAIL:]
         if self._log is not None and self._log_left > 0:
-            self._log_left -= os.write(self._log, said[: self._log_left])
+            with suppress(OSError):  # a full disk: the words are lost, the session is not
+                self._log_left -= os.write(self._log, said[: self._log_left])
 
     def _close(self) -> None:
         if self._words is not None:
