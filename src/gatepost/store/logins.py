@@ -7,7 +7,7 @@ from gatepost.store.port import Db, quick
 
 
 def _hash(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def issue(db: Db, kind: str, user_id: str, expires_at: int, now: int) -> str:

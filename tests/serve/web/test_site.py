@@ -160,3 +160,13 @@ async def test_a_bad_sign_in_is_refused_in_words(site: Any, body: bytes) -> None
         answer = await browser.post("/login", content=body)
     assert answer.status_code == 400
     assert answer.json()["error"]["text"]
+
+
+async def test_numbers_and_tokens_that_mean_nothing_are_answered_and_not_broken_over(site: Site) -> None:
+    huge = "9" * 40
+    async with site.signed_in() as browser:
+        assert (await browser.get(f"/api/files/{huge}/0")).status_code == 404
+        assert (await browser.get(f"/api/messages?room=web:home&before={huge}")).status_code == 200
+    async with site.browser() as stranger:
+        answer = await stranger.post("/login", content=b'{"token": "\\ud800"}')
+        assert answer.status_code == 403

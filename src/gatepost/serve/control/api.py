@@ -6,6 +6,7 @@ line. No answer carries a traceback.
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -33,6 +34,7 @@ from gatepost.serve import follow
 from gatepost.serve.control import chat
 from gatepost.serve.control.contract import OPERATIONS, Office, Operation
 
+LARGEST_NUMBER = 2**53
 LARGEST_BODY = 4 * 1024 * 1024  # bytes of one request
 KINDS: tuple[tuple[type[GatepostError], str, int], ...] = (
     (Invalid, "invalid", 400),
@@ -185,9 +187,12 @@ def _read_number(request: Request, name: str, default: float | None = None) -> f
     if given is None and default is not None:
         return default
     try:
-        return float(given or "")
+        number = float(given or "")
     except ValueError:
-        raise Invalid(name, f"{given!r} is not a number") from None
+        number = math.nan
+    if not abs(number) <= LARGEST_NUMBER:  # nor NaN
+        raise Invalid(name, f"{given!r} is not a number that means anything here")
+    return number
 
 
 def _json(value: Any, status: int = 200) -> Response:

@@ -35,6 +35,7 @@ MAX_UPLOAD_MB = setting(
     "web.max_upload_mb", 20, help="The largest message with its files on the web page, in megabytes."
 )
 MOST_FILES = 20
+LARGEST_ID = 2**53
 PAGE = 60  # messages of one page of history
 LONGEST_TEXT = 200_000  # characters
 OVERHEAD = 64 * 1024  # bytes of a form beside its files and its text
@@ -112,7 +113,7 @@ class Chat:
             self._hub.instance,
             room,
             request.query_params.get("thread", ""),
-            int(before) if before.isdecimal() else None,
+            _cursor(before),
             PAGE,
         )
         return JSONResponse({"messages": [show(seen) for seen in page.seen], "more": page.more})
@@ -162,7 +163,9 @@ class Chat:
     async def events(self, request: Request) -> Response:
         """Everything that happens in every room, from a cursor on (the browser sends its last one by itself)."""
         given = request.headers.get("last-event-id") or request.query_params.get("after", "")
-        after = int(given) if given.isdecimal() else await self._store.read(follow.begin, self._hub, None)
+        after = _cursor(given)
+        if after is None:
+            after = await self._store.read(follow.begin, self._hub, None)
         stream = self._stream(request.state.browser, after)
         return StreamingResponse(stream, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
@@ -253,7 +256,7 @@ def _routed(db: Db, platform: str) -> list[str]:
 
 def _find_file(db: Db, hub: Hub, message_id: int, number: int) -> tuple[SeenFile, Path | None] | None:
     """A file of one of this channel's messages; for one that was sent, where the channel keeps it."""
-    message = messages.get(db, message_id)
+    message = messages.get(db, message_id) if message_id < LARGEST_ID else None
     if message is None or message.instance != hub.instance:
         return None
     files = follow.files_of(message.content)
@@ -343,3 +346,8 @@ async def _read_upload(upload: UploadFile) -> Attachment:
         data=await upload.read(),
         kind=kind if kind in ("image", "audio", "video") else "file",
     )
+
+
+def _cursor(given: str) -> int | None:
+    """A ledger id as a browser gives it back; None if it is none."""
+    return int(given) if given.isascii() and given.isdecimal() and len(given) < 16 else None
