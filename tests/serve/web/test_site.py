@@ -162,7 +162,7 @@ async def test_a_bad_sign_in_is_refused_in_words(site: Any, body: bytes) -> None
     assert answer.json()["error"]["text"]
 
 
-async def test_numbers_and_tokens_that_mean_nothing_are_answered_and_not_broken_over(site: Site) -> None:
+async def test_numbers_and_tokens_that_mean_nothing_are_answered_and_not_broken_over(site: Any) -> None:
     huge = "9" * 40
     async with site.signed_in() as browser:
         assert (await browser.get(f"/api/files/{huge}/0")).status_code == 404
