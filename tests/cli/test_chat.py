@@ -5,10 +5,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 
-from gatepost.cli.commands.chat import complaint, read_event, render
+from gatepost.cli.commands.chat import complaint, render, say
+from gatepost.cli.conversation import Place, read_event
+from gatepost.serve.control.client import Control
 from gatepost.testing.daemon import Daemon
 
 
@@ -106,6 +110,50 @@ def test_a_conversation_prints_replies_as_they_come_and_ends_with_quit(daemon: D
     assert talking.wait(30) == 0
 
 
+def test_what_is_piped_in_is_answered_before_it_ends(daemon: Daemon) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gatepost", "chat", "--room", "pipe"],
+        env=daemon.env,
+        input="hello\n/ping\nsay cheese\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "demo" in done.stdout and "pong: " in done.stdout and "cheese" in done.stdout
+    assert "Type a message" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "said"), [("/ping", "pong: "), ("/chatid", "terminal:own"), ("/clear", "new"), ("/stop", "othing")]
+)
+def test_with_wait_the_gateways_own_answer_is_printed(daemon: Daemon, command: str, said: str) -> None:
+    done = daemon.gatepost("chat", "-m", command, "--wait", "--room", "own")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert said in done.stdout
+
+
+class Impatient(Control):
+    """A gateway that has the message, and somebody who does not wait for its answer."""
+
+    def post(self, path: str, body: dict[str, Any] | None = None, timeout: float = 1) -> dict[str, Any]:
+        return {"result": {"message_id": 7, "new": True, "state": "queued", "reason": ""}}
+
+    def get(self, path: str, timeout: float = 1) -> dict[str, Any]:
+        raise KeyboardInterrupt
+
+
+def test_whoever_stops_waiting_is_told_that_it_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(click.exceptions.Exit) as ended:
+        say(Impatient(tmp_path / "control.sock"), Place(room="", thread="", sender=""), "hi", "", 60)
+
+    assert ended.value.exit_code == 130
+    assert capsys.readouterr().err == "message 7 goes on; `gatepost trace 7`\n"
+
+
 def test_wait_and_id_belong_to_a_message(daemon: Daemon) -> None:
     assert daemon.gatepost("chat", "--wait").returncode == 2
 
@@ -123,7 +171,7 @@ def test_without_a_gateway_the_way_out_is_named(tmp_path: Path, args: tuple[str,
     done = Daemon(tmp_path / "home").gatepost(*args)
 
     assert done.returncode == 1
-    assert "gatepost up" in done.stderr
+    assert f"no gateway runs in {tmp_path / 'home'}; `gatepost up` starts one" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -131,6 +179,9 @@ def test_what_is_not_answered_in_time_is_named_with_the_way_to_look() -> None:
     outcome = json.loads('{"message": 7, "new": true, "state": "working", "reason": "", "replies": []}')
 
     assert complaint(outcome, 2.5) == "no answer within 2.5 s; message 7 is working: `gatepost trace 7`"
+    assert complaint({**outcome, "state": "retry", "reason": "the sandbox died"}, 3) == (
+        "no answer within 3 s; message 7 waits to be tried again, because the sandbox died: `gatepost trace 7`"
+    )
     assert render(outcome, waited=False) == "message 7 working"
     assert render(outcome, waited=True) == ""
 

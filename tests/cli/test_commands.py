@@ -2,18 +2,19 @@
 
 import json
 import os
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from gatepost.cli import show
+from gatepost.cli import reasons, show
 from gatepost.cli.commands.logs import readable
 from gatepost.cli.commands.trace import offset
 from gatepost.core import lock
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
-from gatepost.store import groups, inbox, messages, outbox, sessions, turns
+from gatepost.store import audit, groups, inbox, messages, outbox, rooms, sessions, turns, users
 from gatepost.store.messages import NewMessage
 from gatepost.store.migrate import migrate
 from gatepost.store.outbox import NewEffect
@@ -101,7 +102,7 @@ def test_the_ledger_is_listed_with_both_directions(run: Run, db: Db) -> None:
         ("out", "sent", "You said: hello"),
     ]
     assert [row["state"] for row in run("ledger", "list", "--state", "sent", "--json").json] == ["sent"]
-    assert "hello there" in run("ledger", "list").out
+    assert "hello⏎there" in run("ledger", "list").out
     assert run("ledger", "list", "--state", "lost").code == 1
 
 
@@ -125,6 +126,94 @@ def test_a_trace_of_nothing_says_so(run: Run, db: Db) -> None:
     told = run("trace", "77")
 
     assert told.code == 1 and "no message named '77'" in told.err
+
+
+def test_reasons_are_sentences_for_people_and_codes_for_programs(run: Run, db: Db) -> None:
+    message_id, _ = ask(db, "hello", "p1", 1_000_000)
+    inbox.refuse(db, message_id, "home", "guest", "unknown_sender_strict", 1_000_000)
+
+    assert "nobody here knows the sender (policy strict)" in run("trace", "p1").out
+    assert "unknown_sender_strict" not in run("ledger", "list", "--state", "refused").out
+    assert run("ledger", "list", "--state", "refused", "--json").json[0]["reason"] == "unknown_sender_strict"
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("dropped_by_route 7", "route 7 drops it"),
+        ("command /ping", "the gateway answered /ping by itself"),
+        ("the agent failed", "the agent failed"),
+        ("", ""),
+    ],
+)
+def test_a_reason_that_is_no_code_is_left_alone(reason: str, words: str) -> None:
+    assert reasons.sentence(reason) == words
+
+
+def test_a_row_that_the_gateway_wrote_for_an_agent_says_what_it_is(run: Run, db: Db) -> None:
+    _, session_id = ask(db, "hello", "p1", 1_000_000)
+    new = NewMessage(
+        instance="web", address="web:home", direction="in", kind="system", sender="gatepost:system", text="", at=1,
+        platform_id="continue:t1:2", event="system", content='{"event": "continued"}',
+    )  # fmt: skip
+    message_id = messages.accept(db, new, 2_000_000)
+    assert message_id is not None
+    inbox.enqueue(db, message_id, session_id, "home", "member", 2_000_000)
+
+    assert "(note: continued after a crash)" in run("ledger", "list").out
+    assert "(note: continued after a crash)" in run("trace", str(message_id)).out
+
+
+def test_times_have_a_year_and_their_zone_is_named_once(run: Run, db: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask(db, "hello", "p1", 1_800_000_000_000_000)
+    monkeypatch.setenv("GATEPOST_TIMEZONE", "Asia/Tokyo")
+
+    head, row = run("ledger", "list").out.splitlines()
+
+    assert "at (Asia/Tokyo)" in head and "2027-01-15 17:00:00" in row
+    monkeypatch.setenv("GATEPOST_TIMEZONE", "Nowhere/Land")
+    assert "'Nowhere/Land' is not a zone" in run("ledger", "list").err
+    monkeypatch.delenv("GATEPOST_TIMEZONE")
+    assert "at (local, " in run("ledger", "list").out
+
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp.exe\u2066\x7f\r\x85\u2028\ufeff\U000e0041 two\nlines\ttab"
+
+
+def test_no_text_of_others_reaches_the_terminal_raw(run: Run, db: Db, home: Home) -> None:
+    """Whatever prints it, for people or as JSON."""
+    message_id, session_id = ask(db, HOSTILE, "p1", 1_000_000)
+    answer(db, session_id, HOSTILE, 1_010_000)
+    inbox.refuse(db, message_id, "home", "guest", HOSTILE, 1_000_000)
+    groups.add(db, "acme", HOSTILE, "", 1)
+    groups.change(db, "acme", {"model": HOSTILE, "speed": HOSTILE})
+    rooms.add(db, "web", "web:x\u202e", HOSTILE, False, "strict", 1)
+    users.add(db, "web:user/\u202e", HOSTILE, 1)
+    audit.append(db, audit.Record(1, HOSTILE, HOSTILE, "done", {"text": HOSTILE}))
+    line = json.dumps({"timestamp": "2027", "level": "info", "event": HOSTILE, "x": HOSTILE}, ensure_ascii=False)
+    (home.logs / "gatepost.log").write_text(f"{line}\n{HOSTILE.replace(chr(10), ' ')}\n", encoding="utf-8")
+
+    said = ""
+    for args in (
+        ("ledger", "list"),
+        ("trace", str(message_id)),
+        ("audit", "list"),
+        ("group", "list"),
+        ("group", "show", "acme"),
+        ("room", "list"),
+        ("user", "list"),
+        ("user", "show", "web:user/\u202e"),
+        ("logs",),
+    ):
+        for form in ((), ("--json",)):
+            told = run(*args, *form)
+            assert told.code == 0, told.err
+            said += told.out
+    said += run("trace", HOSTILE).err + run("user", "show", HOSTILE).err
+
+    raw = {char for char in said if ord(char) < 0x20 or unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp")}
+    assert raw <= {"\n", "\t"}
+    assert "␛[2J␛]0;owned␇" in said and "\\u202egnp.exe" in said and "two⏎lines" in said
 
 
 def test_offsets_are_as_fine_as_it_matters() -> None:
@@ -152,15 +241,51 @@ def test_a_group_is_removed_only_on_purpose(run: Run, home: Home) -> None:
 
     assert told.code == 0 and f"its files stay in {home.group('acme')}" in told.out
     assert (home.group("acme") / "AGENTS.md").is_file()
-    assert run("group", "rm", "home", "--yes").code == 1
+    assert "belongs to every gateway and stays" in run("group", "rm", "home").err
 
 
 def test_a_group_is_changed(run: Run) -> None:
     run("group", "add", "acme")
 
     assert run("group", "set", "acme", "name=Road Runner", "options.speed=9", "--json").json["options"] == {"speed": 9}
+    assert run("group", "set", "acme", "provider=scripted", "options.speed=").out.splitlines() == [
+        "group acme: provider is now scripted",
+        "group acme: options.speed is now not set",
+    ]
+    assert run("group", "set", "acme", "provider=").out == "group acme: provider is now demo (default)\n"
+    assert "seen after a restart" in run("group", "set", "acme", "sandbox=nope").err
     assert run("group", "set", "acme", "name").code == 1
     assert "is nothing that a group has" in run("group", "set", "acme", "colour=red").err
+
+
+def test_what_a_group_takes_from_the_gateway_is_shown_as_such(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEPOST_SANDBOX_KIND", "process")
+    run("group", "add", "acme", "--provider", "scripted")
+
+    table, shown = run("group", "list").out, run("group", "show", "home").out
+
+    assert "scripted " in table and "demo (default)" in table and "process (default)" in table
+    assert "demo (default)" in shown and "the provider's own (default)" in shown and "\nopen" not in shown
+
+
+def test_people_and_rooms_are_kept_with_the_gateway_down(run: Run) -> None:
+    assert run("user", "add", "spool:user/ann", "--name", "Ann").out == (
+        "spool:user/ann (Ann): known, a guest everywhere\n"
+    )
+    assert "member of home" in run("user", "member", "spool:user/ann", "home").out
+    assert "admin of home" in run("user", "role", "spool:user/ann", "admin", "--folder", "home").out
+    assert run("user", "show", "spool:user/ann", "--json").json["member_of"] == ["home"]
+    assert "spool:user/ann" in run("user", "list").out
+    assert run("user", "member", "spool:user/bob", "home").err == (
+        "gatepost: no user named 'spool:user/bob'; `gatepost user add spool:user/bob` makes them known\n"
+    )
+    told = run("room", "policy", "spool:office", "public")
+    assert told.out == "room spool:office (channel spool) is public: everybody may speak; nothing was said there yet\n"
+    assert ("spool:office", "public") in [
+        (each["address"], each["policy"]) for each in run("room", "list", "--json").json
+    ]
+    assert "spool:office" in run("room", "list").out
+    assert run("room", "policy", "spool:office", "open").code == 2
 
 
 def test_a_route_test_explains_who_wins(run: Run) -> None:
@@ -239,6 +364,15 @@ def test_the_doctor_finds_what_is_wrong_and_says_the_way_out(run: Run, db: Db, h
     assert run("doctor").code == 1
 
 
+def test_the_doctor_goes_on_behind_settings_that_cannot_be_read(run: Run, db: Db, home: Home) -> None:
+    (home.path / "gatepost.toml").write_text("a = = 1")
+
+    found = run("doctor", "--json").json["findings"]
+
+    assert any(each["subject"] == "settings" and "not valid TOML" in each["text"] for each in found)
+    assert {"sandbox", "store", "ledger"} <= {each["subject"] for each in found}
+
+
 def test_the_doctor_names_a_plug_in_that_does_not_load(run: Run, home: Home) -> None:
     home.prepare()
     (home.plugins / "channels" / "bad.py").write_text("import nothing_of_that_name")
@@ -270,6 +404,7 @@ def test_settings_are_listed_with_where_they_came_from(run: Run, home: Home, mon
     assert (rows["listen"]["value"], rows["listen"]["source"]) == (":9000", str(home.path / "gatepost.toml"))
     assert (rows["log.level"]["value"], rows["log.level"]["source"]) == ("debug", "GATEPOST_LOG_LEVEL")
     assert rows["sandbox.kind"]["source"] == "default"
+    assert rows["web.hosts"]["value"] == []
 
 
 def test_the_settings_page_is_printed_from_the_declarations(run: Run) -> None:

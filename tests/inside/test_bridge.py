@@ -176,6 +176,23 @@ async def test_when_the_gateway_hangs_up_the_bridge_ends_and_says_so(served: Ser
     assert await process.stderr.read() == b"gatepost bridge: the gateway closed the connection\n"
 
 
+@pytest.mark.parametrize("data", [b"", line("ping") * 5000], ids=["nothing", "much"])
+async def test_whoever_is_turned_away_is_always_told_why(data: bytes, tmp_path: Path) -> None:
+    """Whether our words, their end or the hang-up comes first."""
+
+    async def turn_away(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    server = await asyncio.start_unix_server(turn_away, tmp_path / "closed.sock")
+    for _ in range(5):
+        answers, errors, code = await through(SCRIPT, tmp_path / "closed.sock", data)
+        assert (answers, code) == ([], 1)
+        assert errors.decode() == (
+            "gatepost bridge: the gateway closed the connection: only processes of that session's sandbox may connect\n"
+        )
+    server.close()
+
+
 async def test_when_the_client_stops_reading_for_good_the_bridge_ends(served: Served) -> None:
     read, write = os.pipe()
     process = await asyncio.create_subprocess_exec(

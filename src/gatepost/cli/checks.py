@@ -6,6 +6,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -53,10 +54,21 @@ def examine(home: Home) -> list[Finding]:
         config = settings.load(home.path)
     except GatepostError as error:
         findings.append(Finding("fail", "settings", str(error), "mend or remove what it names"))
-        config = settings.peek(home.path)
+        config = _what_can_be_read(home)
     else:
         findings.append(Finding("ok", "settings", f"{len(SETTINGS)} settings, every plug-in loads"))
     return [*findings, *_providers(home), *_control(home), *_sandboxes(config), *_store(home, config)]
+
+
+def _what_can_be_read(home: Home) -> Config:
+    """The settings that are well: one that is not, or a file that cannot be read, must not hide the rest."""
+    config = Config()
+    for name, each in SETTINGS.items():
+        with suppress(GatepostError):
+            found = settings.peek(home.path, each)
+            if found.source(each) != "default":
+                config = config.with_values({name: found[each]}, found.source(each))
+    return config
 
 
 def _python() -> Iterator[Finding]:
@@ -124,7 +136,11 @@ def _providers(home: Home) -> Iterator[Finding]:
 
 
 def _control(home: Home) -> Iterator[Finding]:
-    path = listen.find_control(home)
+    try:
+        path = listen.find_control(home)
+    except GatepostError:
+        told = lock.read(home)  # the settings are told of as such
+        path = Path(told.control) if told is not None and told.control else home.control
     if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
         yield Finding(
             "fail", "control", f"{path} is too long for a socket", "set GATEPOST_CONTROL_SOCK to a shorter path"
@@ -135,7 +151,7 @@ def _control(home: Home) -> Iterator[Finding]:
             yield Finding("fail", "control", f"{path} is no socket", "move it away; it will not be removed for you")
         return
     try:
-        Control(path).get("/v1/health", timeout=5)
+        Control(path, home.path).get("/v1/health", timeout=5)
         yield Finding("ok", "control", f"{path} answers")
     except GatepostError as error:
         yield Finding("fail", "control", str(error), "`gatepost logs` may say why; `gatepost down` ends it")

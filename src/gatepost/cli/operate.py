@@ -4,11 +4,13 @@ function. What only reads looks at the store directly."""
 import asyncio
 import time
 from collections.abc import Callable
+from datetime import datetime, tzinfo
 from typing import Any, TypeVar, TypeVarTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gatepost.core import home as homes
-from gatepost.core import listen, lock
-from gatepost.core.errors import Unavailable
+from gatepost.core import listen, lock, settings
+from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.serve.control.client import Control
 from gatepost.store.look import look
@@ -25,7 +27,21 @@ def home_of(given: str | None) -> Home:
 
 
 def control_of(home: Home) -> Control:
-    return Control(listen.find_control(home))
+    return Control(listen.find_control(home), home.path)
+
+
+def zone_of(home: Home) -> tuple[tzinfo | None, str]:
+    """The zone in which times are shown, and its name for the table's head: `timezone` where it is set, else local."""
+    from gatepost.flow.sessions.plan import TIMEZONE
+
+    config = settings.peek(home.path, TIMEZONE)
+    if config.source(TIMEZONE) == "default":
+        return None, f"local, {datetime.now().astimezone():%Z}"
+    name = config[TIMEZONE]
+    try:
+        return ZoneInfo(name), name
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise SetupError(f"timezone = {name!r} is not a zone; write it like Europe/Berlin") from None
 
 
 def reading(home: Home, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
@@ -65,7 +81,6 @@ def _alone(home: Home, name: str, args: dict[str, Any]) -> Any:
 
 
 async def _run(home: Home, run: Callable[..., Any], args: dict[str, Any]) -> Any:
-    from gatepost.core import settings
     from gatepost.core.bells import Bells
     from gatepost.core.clock import SystemClock
     from gatepost.flow.groups import ensure_defaults

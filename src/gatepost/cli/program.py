@@ -19,6 +19,7 @@ from gatepost import __version__
 from gatepost.cli import commands
 from gatepost.core import home as homes
 from gatepost.core.errors import GatepostError
+from gatepost.core.visible import visible
 
 INTERRUPTED = 130
 
@@ -107,7 +108,7 @@ def run(args: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except GatepostError as error:
-        print("gatepost: " + str(error).replace("\n", "; "), file=sys.stderr)
+        print("gatepost: " + visible(str(error).replace("\n", "; ")), file=sys.stderr)
         return 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read us has enough
@@ -131,7 +132,8 @@ def _last_words(kind: type[BaseException], error: BaseException, trace: Tracebac
         return sys.__excepthook__(kind, error, trace)
     log = homes.find(_given_home()).logs / "gatepost.log"
     print(
-        f"gatepost: this should not happen: {kind.__name__}: {error}; GATEPOST_DEBUG=1 shows where, the log is {log}",
+        visible(f"gatepost: this should not happen: {kind.__name__}: {error}; GATEPOST_DEBUG=1 shows where,")
+        + f" the log is {log}",
         file=sys.stderr,
     )
     return None

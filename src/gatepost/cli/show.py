@@ -1,42 +1,82 @@
-"""How commands print: tables that fit 100 columns, JSON that stays the same, times and durations for people."""
+"""How commands print: lines and tables that fit 100 columns, JSON that stays the same, times and durations for people.
+
+Everything that people read goes through `say` or `table`, which let no control character of anybody's text through;
+colours are added afterwards and are ours alone.
+"""
 
 import json
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, is_dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass, is_dataclass
+from datetime import datetime, tzinfo
 from typing import Any
+
+from gatepost.core.visible import in_json, one_line, visible
 
 WIDTH = 100
 _COLORS = {"ok": "32", "warn": "33", "fail": "31", "dim": "2", "bold": "1"}
 
 
+@dataclass(frozen=True, slots=True)
+class Colored:
+    """A piece of a line that is coloured on a terminal."""
+
+    text: str
+    color: str
+
+
+Piece = str | Colored
+Line = tuple[Piece, ...]
+
+
+def say(*pieces: Piece, error: bool = False, flush: bool = False) -> None:
+    """One line, or several where a text has them."""
+    print("".join(map(_drawn, pieces)), file=sys.stderr if error else sys.stdout, flush=flush)
+
+
+def _drawn(piece: Piece) -> str:
+    if isinstance(piece, str):
+        return visible(piece)
+    text = visible(piece.text)
+    return f"\x1b[{_COLORS[piece.color]}m{text}\x1b[0m" if sys.stdout.isatty() else text
+
+
+def say_above(text: str, below: str) -> None:
+    """Print above the line that is being typed, and draw that line (`below`) anew."""
+    print(f"\r\x1b[K{visible(text)}\n{visible(below)}", end="", flush=True)
+
+
+def colored(text: str, color: str) -> Colored:
+    return Colored(text, color)
+
+
 def as_json(value: Any) -> None:
     """One document, indented; what is no JSON is told by its text."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+    print(in_json(json.dumps(value, indent=2, ensure_ascii=False, default=_plain)))
+
+
+def as_json_line(value: Any) -> None:
+    """One document on one line."""
+    print(in_json(json.dumps(value, ensure_ascii=False, default=_plain)))
 
 
 def _plain(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
-def colored(text: str, color: str) -> str:
-    return f"\x1b[{_COLORS[color]}m{text}\x1b[0m" if sys.stdout.isatty() else text
-
-
 def table(head: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str = "nothing") -> None:
     """Aligned columns; the last one is cut where the screen ends."""
     if not rows:
-        print(empty)
+        say(empty)
         return
-    cells = [[str(head[at]) for at in range(len(head))], *[[_one_line(cell) for cell in row] for row in rows]]
+    cells = [[str(head[at]) for at in range(len(head))], *[[_cell(cell) for cell in row] for row in rows]]
     widths = [max(len(row[at]) for row in cells) for at in range(len(head))]
     room = max(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH)
     _shrink(widths, room - 2 * (len(head) - 1))
     for number, row in enumerate(cells):
         line = "  ".join(cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        print(colored(line, "dim") if number == 0 else line)
+        say(colored(line, "dim") if number == 0 else line)
 
 
 def _shrink(widths: list[int], room: int) -> None:
@@ -45,21 +85,21 @@ def _shrink(widths: list[int], room: int) -> None:
         widths[widths.index(max(widths))] -= 1
 
 
-def _one_line(cell: object) -> str:
-    if cell is None:
+def _cell(value: object) -> str:
+    if value is None:
         return "-"
-    if isinstance(cell, bool):
-        return "yes" if cell else "no"
-    return " ".join(str(cell).split()) or "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return one_line(str(value)) or "-"
 
 
 def cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
 
 
-def clock(at: int | None) -> str:
-    """A moment in the local time of whoever looks."""
-    return "-" if at is None else datetime.fromtimestamp(at / 1_000_000).strftime("%m-%d %H:%M:%S")
+def clock(at: int | None, zone: tzinfo | None = None) -> str:
+    """A moment in a zone; None: the local one of whoever looks."""
+    return "-" if at is None else datetime.fromtimestamp(at / 1_000_000, zone).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def span(seconds: float) -> str:

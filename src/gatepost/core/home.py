@@ -85,6 +85,9 @@ class Home:
                 folder.mkdir(mode=mode, parents=folder == self.path, exist_ok=True)
                 folder.chmod(mode)
             except OSError as error:
+                for place in (folder, *folder.parents):
+                    if place.exists() and not place.is_dir():
+                        raise SetupError(f"{place} is a file, not a folder; the home must be one (`--home`)") from None
                 raise SetupError(f"{folder} cannot be used as part of the home: {error.strerror}") from None
         for kind in ("channels", "tools", "providers", "sandboxes"):
             (self.plugins / kind).mkdir(exist_ok=True)

@@ -50,6 +50,20 @@ class Listen:
         return str(self) if self.kind == "unix" else f"http://{self}"
 
 
+def how_to_open(address: str) -> str:
+    """A one-time address as a person can use it: no browser opens a socket, so there something must stand before it."""
+    if not address.startswith("unix:"):
+        return address
+    path, _, rest = address.removeprefix("unix:").partition("/#")
+    return (
+        f"unix:{path}\n"
+        f"  {rest.replace('=', ' ', 1)}\n"
+        "  Put a reverse proxy before the socket (or: ssh -L 8420:SOCKET host, or"
+        " socat TCP-LISTEN:8420,bind=127.0.0.1,fork UNIX-CONNECT:SOCKET),\n"
+        f"  then open http://127.0.0.1:8420/#{rest}"
+    )
+
+
 def parse(text: str) -> Listen:
     """Read an address; nonsense is refused with examples."""
     text = text.strip()

@@ -50,8 +50,7 @@ class Taken(SetupError):
         who = f"pid {info.pid}" if info.pid else "a process that this one cannot see"
         since = f", since {info.started_at}" if info.started_at else ""
         super().__init__(
-            f"gatepost is already running in {home.path} ({who}{since});"
-            " `gatepost down` ends it, `--home` chooses another home"
+            f"already running in {home.path} ({who}{since}); `gatepost down` ends it, `--home` chooses another home"
         )
         self.info = info
 

@@ -16,6 +16,7 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
+from gatepost.core.visible import visible
 
 LEVEL = setting("log.level", "info", help="What is logged.", choices=("debug", "info", "warning", "error"))
 FORMAT = setting(
@@ -109,7 +110,7 @@ def configure(home: Home, config: Config, stream: IO[str] | None = None) -> None
         (_open_file(home), as_json),
         (logging.StreamHandler(shown), for_people if pretty else as_json),
     ):
-        target.setFormatter(_formatter(renderer))
+        target.setFormatter(_formatter(renderer, _show_all if renderer is for_people else _redact_all))
         target.set_name("gatepost")
         root.addHandler(target)
     root.setLevel(config[LEVEL].upper())
@@ -128,7 +129,7 @@ def close() -> None:
     logging.captureWarnings(False)
 
 
-def _formatter(renderer: Any) -> logging.Formatter:
+def _formatter(renderer: Any, clean: Any) -> logging.Formatter:
     import structlog
 
     return structlog.stdlib.ProcessorFormatter(
@@ -140,7 +141,7 @@ def _formatter(renderer: Any) -> logging.Formatter:
         processors=[
             structlog.processors.format_exc_info,
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            _redact_all,
+            clean,
             renderer,
         ],
     )
@@ -158,6 +159,11 @@ def _take_facts(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapp
 def _redact_all(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
     clean: dict[str, Any] = redact(event)
     return clean
+
+
+def _show_all(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """For a terminal, which would obey what stands in other people's text."""
+    return {name: visible(value) if isinstance(value, str) else value for name, value in redact(event).items()}
 
 
 def _open_file(home: Home) -> logging.Handler:

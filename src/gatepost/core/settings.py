@@ -5,6 +5,7 @@ An unknown key is an error with its dotted path. `docs/settings.md` is printed f
 """
 
 import difflib
+import math
 import os
 import tomllib
 from collections.abc import Callable, Mapping
@@ -36,7 +37,7 @@ class Setting(Generic[T]):
         try:
             value = self.read(raw)
         except (ValueError, TypeError) as error:
-            raise SetupError(f"{where}: {self.name} = {raw!r} is not valid: {error}") from None
+            raise SetupError(f"{where}: {self.name} = {raw!r} {error}") from None
         if self.choices and value not in self.choices:
             raise SetupError(f"{where}: {self.name} = {raw!r} is not one of {', '.join(self.choices)}")
         return value
@@ -50,25 +51,32 @@ def _read_bool(raw: Any) -> bool:
         return True
     if word in ("0", "false", "no", "off", ""):
         return False
-    raise ValueError("expected true or false")
+    raise ValueError("is neither true nor false")
 
 
 def _read_text(raw: Any) -> str:
     if isinstance(raw, (dict, list)):
-        raise ValueError("expected text")
+        raise ValueError("is not text")
     return str(raw)
 
 
-def _read_number(kind: type) -> Callable[[Any], Any]:
-    def read(raw: Any) -> Any:
-        if isinstance(raw, bool):
-            raise ValueError("expected a number")
-        value = kind(raw)
-        if value < 0:
-            raise ValueError("expected a number that is not negative")
-        return value
+def _read_whole(raw: Any) -> int:
+    value = _read_number(raw, "is not a whole number")
+    if value != int(value):
+        raise ValueError("is not a whole number")
+    return int(value)
 
-    return read
+
+def _read_number(raw: Any, complaint: str = "is not a number") -> float:
+    try:
+        value = math.nan if isinstance(raw, bool) else float(raw)
+    except (ValueError, TypeError, OverflowError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(complaint)
+    if value < 0:
+        raise ValueError("is negative, which makes no sense here")
+    return value
 
 
 def _read_list(raw: Any) -> tuple[str, ...]:
@@ -76,7 +84,7 @@ def _read_list(raw: Any) -> tuple[str, ...]:
         return tuple(part.strip() for part in raw.split(",") if part.strip())
     if isinstance(raw, (list, tuple)):
         return tuple(str(part) for part in raw)
-    raise ValueError("expected a list")
+    raise ValueError("is not a list")
 
 
 @overload
@@ -103,8 +111,8 @@ def setting(
     """Declare a setting. Its type is that of its default."""
     readers: dict[type, Callable[[Any], Any]] = {
         bool: _read_bool,
-        int: _read_number(int),
-        float: _read_number(float),
+        int: _read_whole,
+        float: _read_number,
         str: _read_text,
         tuple: _read_list,
     }

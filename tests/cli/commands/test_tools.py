@@ -26,6 +26,18 @@ def listed(home: Path, folder: str, capsys: pytest.CaptureFixture[str]) -> set[s
     return {each["name"] for each in json.loads(capsys.readouterr().out)}
 
 
+@pytest.fixture(autouse=True)
+def groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for folder in ("acme", "a/b", "a/b/c"):
+        assert program.run(["group", "add", folder, "--home", str(tmp_path)]) == 0
+    capsys.readouterr()
+
+
+def test_a_group_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.run(["tools", "--home", str(tmp_path), "--folder", "nope"]) == 1
+    assert "no group named 'nope'" in capsys.readouterr().err
+
+
 def test_a_worker_sees_less_than_an_agent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     worker, agent = listed(tmp_path, "a/b/c", capsys), listed(tmp_path, "a/b", capsys)
     assert "reply" in worker and "send" not in worker
@@ -45,7 +57,6 @@ def test_a_bad_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_a_tool_from_outside_is_listed_for_its_tiers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from gatepost.tools.contract import TOOLS
 
-    (tmp_path / "plugins" / "tools").mkdir(parents=True)
     (tmp_path / "plugins" / "tools" / "window.py").write_text(PLUGIN)
     try:
         assert "open_window" in listed(tmp_path, "acme", capsys)

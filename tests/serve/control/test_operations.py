@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -91,18 +92,18 @@ async def test_arguments_that_do_not_fit_are_refused_by_name(desk: Desk) -> None
 
 
 async def test_a_group_is_changed_by_key_and_value(desk: Desk) -> None:
-    values = {"name": "Hall", "open": "no", "window_messages": "5", "options.temperature": "0.5", "options.x": "y"}
+    values = {"name": "Hall", "window_messages": "5", "options.temperature": "0.5", "options.x": "y"}
 
     changed = await desk.do("group.set", folder="home", values=values)
 
-    assert (changed["name"], changed["open"], changed["window_messages"]) == ("Hall", False, 5)
+    assert (changed["name"], changed["window_messages"]) == ("Hall", 5)
     assert changed["options"] == {"temperature": 0.5, "x": "y"}
     changed = await desk.do("group.set", folder="home", values={"window_messages": "", "options.x": ""})
     assert (changed["window_messages"], changed["options"]) == (None, {"temperature": 0.5})
 
 
 @pytest.mark.parametrize(
-    "values", [{"colour": "x"}, {"open": "maybe"}, {"window_chars": "-1"}, {"provider": "?"}, {"sandbox": "?"}]
+    "values", [{"colour": "x"}, {"open": "no"}, {"window_chars": "-1"}, {"provider": "?"}, {"sandbox": "?"}]
 )
 async def test_a_value_that_cannot_be_is_refused(desk: Desk, values: dict[str, str]) -> None:
     with pytest.raises(Invalid):
@@ -140,7 +141,6 @@ async def test_what_is_not_there_is_told(desk: Desk) -> None:
         ("route.rm", {"id": 99}),
         ("session.close", {"id": "s-nope"}),
         ("user.show", {"id": "web:user/1"}),
-        ("room.policy", {"address": "web:nope", "policy": "public"}),
     ):
         with pytest.raises(NotFound):
             await desk.do(name, **args)
@@ -202,6 +202,35 @@ async def test_a_room_is_opened_to_the_public(desk: Desk) -> None:
     await desk.do("room.policy", address="web:home", policy="public")
 
     assert {room["address"]: room["policy"] for room in await desk.do("room.list")}["web:home"] == "public"
+
+
+async def test_a_room_may_be_given_a_policy_before_anybody_spoke_there(desk: Desk) -> None:
+    told = await desk.do("room.policy", address="spool:office", policy="public")
+
+    assert (told["instance"], told["new"]) == ("spool", True)
+    assert (await desk.do("room.policy", address="spool:office", policy="strict"))["new"] is False
+    assert {room["address"]: room["policy"] for room in await desk.do("room.list")}["spool:office"] == "strict"
+
+
+async def test_everybody_who_is_known_is_listed(desk: Desk) -> None:
+    await desk.do("user.add", id="spool:user/ann", name="Ann")
+
+    known = {user["id"]: user for user in await desk.do("user.list")}
+
+    assert known["spool:user/ann"]["name"] == "Ann"
+    assert known["terminal:owner"]["roles"] == (("owner", ""),)
+
+
+@pytest.mark.parametrize("window", ["5", "a/b", "-1/5", "5/5/5"])
+async def test_a_window_is_messages_and_characters(desk: Desk, window: str) -> None:
+    with pytest.raises(Invalid, match=r"is not N/C \(messages/characters\)"):
+        await desk.do("route.add", match="", target="home", window=window)
+
+
+async def test_moments_are_told_as_rfc_3339(desk: Desk) -> None:
+    [route] = await desk.do("route.list")
+
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", route["created_at"])
 
 
 async def test_a_session_is_closed_and_what_waited_is_withdrawn(desk: Desk) -> None:

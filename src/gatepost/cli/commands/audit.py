@@ -5,7 +5,7 @@ import json
 import click
 
 from gatepost.cli import show
-from gatepost.cli.operate import home_of, reading
+from gatepost.cli.operate import home_of, reading, zone_of
 from gatepost.core.clock import iso
 from gatepost.store import audit
 
@@ -24,9 +24,9 @@ def verify(home: str | None, as_json: bool) -> int:
     if as_json:
         show.as_json({"rows": rows, "whole": bad is None, "first_bad": bad})
     elif bad is None:
-        print(show.colored(f"the chain of {rows} rows holds", "ok"))
+        show.say(show.colored(f"the chain of {rows} rows holds", "ok"))
     else:
-        print(show.colored(f"row {bad} does not hold: it, or one before it, was changed or removed", "fail"))
+        show.say(show.colored(f"row {bad} does not hold: it, or one before it, was changed or removed", "fail"))
     return 0 if bad is None else 1
 
 
@@ -36,7 +36,8 @@ def verify(home: str | None, as_json: bool) -> int:
 @click.pass_obj
 def list_rows(home: str | None, limit: int, as_json: bool) -> None:
     """The newest rows, oldest first."""
-    rows = list(reversed(reading(home_of(home), audit.latest, limit)))
+    place = home_of(home)
+    rows = list(reversed(reading(place, audit.latest, limit)))
     if as_json:
         names = ("seq", "at", "actor", "action", "verdict")
         show.as_json(
@@ -46,8 +47,9 @@ def list_rows(home: str | None, limit: int, as_json: bool) -> None:
             ]
         )
         return
+    zone, called = zone_of(place)
     show.table(
-        ("seq", "at", "actor", "action", "verdict", "details"),
-        [(row[0], show.clock(row[1]), *row[2:5], "(erased)" if row[5] is None else row[5]) for row in rows],
+        ("seq", f"at ({called})", "actor", "action", "verdict", "details"),
+        [(row[0], show.clock(row[1], zone), *row[2:5], "(erased)" if row[5] is None else row[5]) for row in rows],
         empty="nothing was recorded yet",
     )

@@ -23,7 +23,7 @@ def command(home: str | None, as_json: bool) -> int:
         show.as_json({"ok": not failed, "findings": [asdict(each) for each in findings]})
         return int(failed)
     for each in findings:
-        print(f"{show.colored(_SIGNS[each.level], each.level)} {each.subject:<9} {each.text}")
+        show.say(show.colored(_SIGNS[each.level], each.level), f" {each.subject:<9} {each.text}")
         if each.way_out:
-            print(f"  {'':<9} {show.colored('→ ' + each.way_out, 'dim')}")
+            show.say(f"  {'':<9} ", show.colored("→ " + each.way_out, "dim"))
     return int(failed)

@@ -6,6 +6,7 @@ import time
 
 import click
 
+from gatepost.cli import show
 from gatepost.cli.operate import control_of, home_of
 from gatepost.core import lock
 from gatepost.core.errors import GatepostError, SetupError, Unavailable
@@ -21,7 +22,7 @@ def command(home: str | None, timeout: float) -> int:
     place = home_of(home)
     holder = lock.holder(place)
     if holder is None:
-        print(f"gatepost is not running in {place.path}")
+        show.say(f"gatepost is not running in {place.path}")
         return 0
     _ask(place, holder)
     deadline = time.monotonic() + timeout
@@ -29,7 +30,7 @@ def command(home: str | None, timeout: float) -> int:
         if time.monotonic() > deadline:
             raise Unavailable(f"the end of pid {holder.pid}", f"it still runs after {timeout:g} s; `kill -9` ends it")
         time.sleep(0.05)
-    print(f"gatepost (pid {holder.pid}) is down" if holder.pid else "gatepost is down")
+    show.say(f"gatepost (pid {holder.pid}) is down" if holder.pid else "gatepost is down")
     return 0
 
 

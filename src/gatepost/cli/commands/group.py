@@ -6,7 +6,10 @@ import click
 
 from gatepost.cli import show
 from gatepost.cli.operate import home_of, operate, reading
+from gatepost.core import settings
 from gatepost.core.errors import Invalid
+from gatepost.core.home import Home
+from gatepost.core.visible import one_line
 from gatepost.store import groups
 
 
@@ -28,7 +31,9 @@ def add(home: str | None, folder: str, name: str, provider: str, as_json: bool) 
     if as_json:
         show.as_json(made)
     else:
-        print(f"group {made['folder']} (tier {made['tier']}) is in {place.group(folder)}; a route brings it messages")
+        show.say(
+            f"group {made['folder']} (tier {made['tier']}) is in {place.group(folder)}; a route brings it messages"
+        )
 
 
 @command.command("list")
@@ -38,17 +43,40 @@ def list_groups(home: str | None, as_json: bool) -> None:
     """All groups, by folder."""
     from gatepost.serve.control.operations.groups import as_shown
 
-    found = [as_shown(group) for group in reading(home_of(home), groups.every)]
+    place = home_of(home)
+    found = [as_shown(group) for group in reading(place, groups.every)]
     if as_json:
         show.as_json(found)
         return
+    defaults = _defaults(place)
     show.table(
         ("folder", "tier", "name", "provider", "model", "sandbox"),
-        [(each["folder"], each["tier"], each["name"], *(each[key] or "default" for key in _CHOSEN)) for each in found],
+        [(each["folder"], each["tier"], each["name"], *_chosen(each, defaults)) for each in found],
     )
 
 
-_CHOSEN = ("provider", "model", "sandbox")
+def _chosen(group: dict[str, Any], defaults: dict[str, str]) -> list[str]:
+    return [_in_force(group, key, defaults) for key in ("provider", "model", "sandbox")]
+
+
+def _in_force(group: dict[str, Any], key: str, defaults: dict[str, str]) -> str:
+    """What holds for a group: its own value, or the gateway's with a word that it is that."""
+    own = group[key]
+    return str(own) if own not in ("", None) else f"{defaults[key]} (default)" if key in defaults else "-"
+
+
+def _defaults(home: Home) -> dict[str, str]:
+    from gatepost.flow.sessions.parts import PROVIDER, WINDOW
+    from gatepost.flow.sessions.plan import KIND
+
+    config = settings.peek(home.path, PROVIDER, WINDOW, KIND)
+    return {
+        "provider": config[PROVIDER],
+        "model": "the provider's own",
+        "sandbox": config[KIND],
+        "window_messages": str(config[WINDOW]),
+        "window_chars": "no limit",
+    }
 
 
 @command.command("show")
@@ -64,17 +92,21 @@ def show_group(home: str | None, folder: str, as_json: bool) -> None:
     if as_json:
         show.as_json(group)
         return
-    for key in ("folder", "name", "tier", *_CHOSEN, "open", "window_messages", "window_chars"):
-        print(f"{key:<16} {'default' if group[key] in ('', None) else group[key]}")
+    defaults = _defaults(place)
+    for key in ("folder", "name", "tier", "provider", "model", "sandbox", "window_messages", "window_chars"):
+        show.say(f"{key:<16} {one_line(_in_force(group, key, defaults))}")
     for key, value in group["options"].items():
-        print(f"options.{key:<8} {value}")
-    print(f"{'files':<16} {place.group(folder)}")
+        show.say(f"options.{key:<8} {one_line(str(value))}")
+    show.say(f"{'files':<16} {place.group(folder)}")
     for route in group["routes"]:
-        print(f"{'route ' + str(route['id']):<16} {route['match'] or '(everything)'} → {route['target']}")
+        show.say(f"{'route ' + str(route['id']):<16} {one_line(route['match']) or '(everything)'} → {route['target']}")
     for each in group["destinations"]:
-        print(f"{'may send to':<16} {each['name']} ({each['address'] or each['target_folder']})")
+        show.say(f"{'may send to':<16} {one_line(each['name'])} ({each['address'] or each['target_folder']})")
     for session in group["sessions"]:
-        print(f"{'session':<16} {session['id']} {session['state']} {session['address']} {session['thread']}")
+        where = one_line(f"{session['address']} {session['thread']}")
+        show.say(f"{'session':<16} {session['id']} {session['state']} {where}")
+        if (sockets := place.sockets_of(session["id"])).is_dir():
+            show.say(f"{'':<16} {sockets}/router.sock, for processes of its sandbox alone")
 
 
 @command.command("set")
@@ -83,15 +115,20 @@ def show_group(home: str | None, folder: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the changed group as JSON.")
 @click.pass_obj
 def set_values(home: str | None, folder: str, values: tuple[str, ...], as_json: bool) -> None:
-    """Change a group: name, provider, model, sandbox, open, window_messages, window_chars, options.KEY.
+    """Change a group: name, provider, model, sandbox, window_messages, window_chars, options.KEY.
 
     An empty value is the default. Sandboxes that are awake take it up when they start anew.
     """
-    changed = operate(home_of(home), "group.set", {"folder": folder, "values": _pairs(values)})
+    place, pairs = home_of(home), _pairs(values)
+    changed = operate(place, "group.set", {"folder": folder, "values": pairs})
     if as_json:
         show.as_json(changed)
-    else:
-        print(f"group {folder}: " + ", ".join(values))
+        return
+    defaults = _defaults(place)
+    for key in pairs:
+        bare = key.removeprefix("options.")
+        now = changed["options"].get(bare, "not set") if bare != key else _in_force(changed, key, defaults)
+        show.say(f"group {folder}: {key} is now {one_line(str(now))}")
 
 
 def _pairs(values: tuple[str, ...]) -> dict[str, str]:
@@ -110,7 +147,10 @@ def _pairs(values: tuple[str, ...]) -> dict[str, str]:
 @click.pass_obj
 def rm(home: str | None, folder: str, yes: bool) -> None:
     """Remove a group with its routes and sessions. Its files and its messages in the ledger stay."""
+    from gatepost.serve.control.operations.groups import check_may_go
+
+    check_may_go(folder)
     if not yes:
         raise Invalid("", f"removing {folder!r} ends its sessions and takes its routes away; say --yes to do it")
     gone: dict[str, Any] = operate(home_of(home), "group.rm", {"folder": folder})
-    print(f"group {folder} is removed, {gone['closed']} sessions closed; its files stay in {gone['kept']}")
+    show.say(f"group {folder} is removed, {gone['closed']} sessions closed; its files stay in {gone['kept']}")

@@ -5,8 +5,8 @@ from functools import partial
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of, reading
+from gatepost.cli import reasons, show
+from gatepost.cli.operate import home_of, reading, zone_of
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import Invalid
 from gatepost.store import inbox, ledger, outbox
@@ -29,8 +29,8 @@ def check(home: str | None, as_json: bool) -> int:
         show.as_json(asdict(account))
     else:
         verdict = "ok" if account.unaccounted == 0 else "fail"
-        print(show.colored(f"{account.unaccounted} unaccounted", verdict))
-        print(f"{account.in_flight} in flight, {account.overdue} overdue, oldest {show.span(account.oldest_s)}")
+        show.say(show.colored(f"{account.unaccounted} unaccounted", verdict))
+        show.say(f"{account.in_flight} in flight, {account.overdue} overdue, oldest {show.span(account.oldest_s)}")
     return 0 if account.unaccounted == 0 else 1
 
 
@@ -43,21 +43,23 @@ def list_rows(home: str | None, state: str | None, limit: int, as_json: bool) ->
     """The newest rows, oldest first: direction, room, state, reason, text."""
     if state is not None and state not in STATES:
         raise Invalid("state", f"{state!r} is none of {', '.join(STATES)}")
-    lines = reading(home_of(home), partial(ledger.lines, state=state, limit=limit))
+    place = home_of(home)
+    lines = reading(place, partial(ledger.lines, state=state, limit=limit))
     if as_json:
         show.as_json([{**asdict(line), "at": iso(line.at)} for line in lines])
         return
+    zone, called = zone_of(place)
     show.table(
-        ("id", "at", "", "room", "state", "reason", "text"),
+        ("id", f"at ({called})", "", "room", "state", "reason", "text"),
         [
             (
                 line.id,
-                show.clock(line.at),
+                show.clock(line.at, zone),
                 "→" if line.direction == "in" else "←",
                 f"{line.address}#{line.thread}" if line.thread else line.address,
                 line.state,
-                line.reason,
-                line.text,
+                reasons.sentence(line.reason),
+                reasons.note_by_id(line.platform_id) if line.event == "system" and not line.text else line.text,
             )
             for line in lines
         ],

@@ -2,8 +2,9 @@
 
 import click
 
+from gatepost.cli import show
 from gatepost.core.home import find
-from gatepost.core.listen import find_control
+from gatepost.core.listen import find_control, how_to_open
 from gatepost.serve.control.client import Control
 
 
@@ -11,5 +12,6 @@ from gatepost.serve.control.client import Control
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Print a new address that signs one browser in as the owner, once, within ten minutes."""
-    answer = Control(find_control(find(ctx.obj))).post("/v1/login")
-    click.echo(answer["result"]["url"])
+    home = find(ctx.obj)
+    answer = Control(find_control(home), home.path).post("/v1/login")
+    show.say(how_to_open(answer["result"]["url"]))

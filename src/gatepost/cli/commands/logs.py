@@ -9,8 +9,10 @@ from typing import Any
 
 import click
 
+from gatepost.cli import show
 from gatepost.cli.operate import home_of
 from gatepost.core.errors import SetupError
+from gatepost.core.visible import in_json, one_line
 
 LOOK_S = 0.25
 
@@ -23,12 +25,12 @@ LOOK_S = 0.25
 @click.option("--json", "raw", is_flag=True, help="The lines as they are: one JSON object each.")
 @click.pass_obj
 def command(home: str | None, follow: bool, lines: int, raw: bool) -> None:
-    """What the gateway wrote to its log, oldest first."""
+    """What the gateway wrote to its log, oldest first. Times are UTC."""
     path = home_of(home).logs / "gatepost.log"
     if not path.is_file() and not follow:
         raise SetupError(f"there is no log at {path}; `gatepost up` begins one")
     for line in _read(path, lines, follow):
-        print(line if raw else readable(line), flush=follow)
+        show.say(in_json(line) if raw else readable(line), flush=follow)
 
 
 def _read(path: Path, lines: int, follow: bool) -> Iterator[str]:
@@ -65,7 +67,8 @@ def readable(line: str) -> str:
     at, level, event = (str(facts.pop(key, "")) for key in ("timestamp", "level", "event"))
     logger, trace = str(facts.pop("logger", "")), str(facts.pop("exception", ""))
     rest = " ".join(f"{key}={_short(value)}" for key, value in facts.items())
-    text = f"{at[:23].replace('T', ' ')} {level:7} {logger:24} {event} {rest}".rstrip()
+    text = one_line(f"{event} {rest}")
+    text = f"{at[:23].replace('T', ' ')} {level:7} {logger:18} {text}".rstrip()
     return f"{text}\n{trace}" if trace else text
 
 

@@ -32,7 +32,12 @@ def command() -> None:
     "--session", type=click.Choice(MODES), default="per-thread", show_default=True, help="What shares one conversation."
 )
 @click.option("--also", is_flag=True, help="Deliver here, and go on matching.")
-@click.option("--window", default="", metavar="N/C", help="At most N observed messages, C characters, in a turn.")
+@click.option(
+    "--window",
+    default="",
+    metavar="N/C",
+    help="At most N observed messages, C characters, in a turn: 20/8000, 20/ or /8000.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the new route as JSON.")
 @click.pass_obj
 def add(home: str | None, /, as_json: bool, **args: Any) -> None:
@@ -41,7 +46,7 @@ def add(home: str | None, /, as_json: bool, **args: Any) -> None:
     if as_json:
         show.as_json(made)
     else:
-        print(f"route {made['id']} (seq {made['seq']}): {made['match'] or '(everything)'} → {made['target']}")
+        show.say(f"route {made['id']} (seq {made['seq']}): {made['match'] or '(everything)'} → {made['target']}")
 
 
 @command.command("list")
@@ -49,9 +54,11 @@ def add(home: str | None, /, as_json: bool, **args: Any) -> None:
 @click.pass_obj
 def list_routes(home: str | None, as_json: bool) -> None:
     """All routes, in the order in which they are asked."""
+    from gatepost.serve.control.contract import as_told
+
     found = reading(home_of(home), routes.in_order)
     if as_json:
-        show.as_json(found)
+        show.as_json([as_told(each) for each in found])
         return
     show.table(
         ("id", "seq", "match", "target", "session", "also"),
@@ -66,7 +73,7 @@ def list_routes(home: str | None, as_json: bool) -> None:
 def rm(home: str | None, route: int) -> None:
     """Remove a route by its id."""
     gone = operate(home_of(home), "route.rm", {"id": route})
-    print(f"route {route} ({gone['match'] or '(everything)'} → {gone['target']}) is removed")
+    show.say(f"route {route} ({gone['match'] or '(everything)'} → {gone['target']}) is removed")
 
 
 @command.command()
@@ -93,10 +100,12 @@ def test(home: str | None, /, as_json: bool, **args: str) -> int:
 def _print(answer: dict[str, Any]) -> None:
     for each in answer["groups"]:
         how = " (observes)" if each["observe"] else f" (topic {each['topic']})" if each["topic"] else ""
-        print(show.colored(f"→ {each['folder']}", "ok") + f"{how}, by route {each['route']}, session {each['session']}")
+        show.say(
+            show.colored(f"→ {each['folder']}", "ok"), f"{how}, by route {each['route']}, session {each['session']}"
+        )
     if answer["dropped"] or not answer["groups"]:
-        print(show.colored(f"→ nobody: {answer['why']}", "warn"))
-    print()
+        show.say(show.colored(f"→ nobody: {answer['why']}", "warn"))
+    show.say()
     show.table(
         ("", "id", "seq", "match", "target", "why"),
         [

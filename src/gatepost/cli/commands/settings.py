@@ -1,5 +1,6 @@
 """`gatepost settings`: every setting, its value and where that came from."""
 
+import sys
 from typing import Any
 
 import click
@@ -24,7 +25,7 @@ def command(home: str | None, as_json: bool, docs: bool) -> None:
     """
     if docs:
         declared.load_package()
-        print(as_markdown(), end="")
+        sys.stdout.write(as_markdown())
         return
     place = home_of(home)
     declared.load_all(place)
@@ -32,14 +33,16 @@ def command(home: str | None, as_json: bool, docs: bool) -> None:
     if as_json:
         show.as_json([_row(each, config) for _, each in SETTINGS.items()])
         return
-    rows = [(each.name, _value(each, config), config.source(each), each.help) for _, each in SETTINGS.items()]
+    rows = [(each.name, _words(_value(each, config)), config.source(each), each.help) for _, each in SETTINGS.items()]
     show.table(("setting", "value", "from", "meaning"), rows)
 
 
 def _value(each: Setting[Any], config: Config) -> Any:
     value = config[each]
-    if each.secret and value:
-        return "(set)"
+    return "(set)" if each.secret and value else value
+
+
+def _words(value: Any) -> Any:
     return ", ".join(value) if isinstance(value, tuple) else value
 
 

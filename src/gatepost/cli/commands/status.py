@@ -31,7 +31,8 @@ def command(home: str | None, as_json: bool) -> int:
     if as_json:
         show.as_json(status)
     else:
-        print("\n".join(lines(status)))
+        for line in lines(status):
+            show.say(*line)
     return 0 if status["answers"] else 1
 
 
@@ -104,37 +105,40 @@ def _sandbox(home: Home) -> dict[str, Any]:
     return {"kind": chosen.name or None, "isolated": chosen.isolated, "trouble": chosen.trouble}
 
 
-def lines(status: dict[str, Any]) -> list[str]:
+def lines(status: dict[str, Any]) -> list[show.Line]:
+    out: list[show.Line]
     if not status["running"]:
-        out = [show.colored("gatepost is down", "warn") + f"  ({status['home']})"]
+        out = [(show.colored("gatepost is down", "warn"), f"  ({status['home']})")]
     elif not status["answers"]:
-        out = [show.colored(f"gatepost runs as pid {status['pid']} but does not answer", "fail")]
-        out.append(f"  {status.get('trouble', '')}; it may be starting, `gatepost logs` tells")
+        out = [(show.colored(f"gatepost runs as pid {status['pid']} but does not answer", "fail"),)]
+        out.append((f"  {status.get('trouble', '')}; it may be starting, `gatepost logs` tells",))
     else:
-        out = [show.colored("gatepost is up", "ok") + f"  pid {status['pid']} since {status['since']}"]
-        out.append(f"  {'web':<10} {status['listen']}")
-        out.append(f"  {'control':<10} {status['control']}")
-        out.append(f"  {'channels':<10} {', '.join(status['channels']) or 'none'}")
-        out.append(f"  {'awake':<10} {status['awake']} sandboxes, {status['waiting']} sessions wait for one")
-    out.append(f"  {'sandbox':<10} {_walls(status['sandbox'])}")
-    out += _store_lines(status["store"])
-    return out
+        out = [(show.colored("gatepost is up", "ok"), f"  pid {status['pid']} since {status['since']}")]
+        out.append((f"  {'home':<10} {status['home']}",))
+        out.append((f"  {'web':<10} {status['listen']}",))
+        out.append((f"  {'control':<10} {status['control']}",))
+        out.append((f"  {'channels':<10} {', '.join(status['channels']) or 'none'}",))
+        out.append((f"  {'awake':<10} {status['awake']} sandboxes, {status['waiting']} sessions wait for one",))
+    out.append((f"  {'sandbox':<10} ", _walls(status["sandbox"])))
+    return out + _store_lines(status["store"])
 
 
-def _walls(sandbox: dict[str, Any]) -> str:
+def _walls(sandbox: dict[str, Any]) -> show.Piece:
     if sandbox["kind"] is None:
         return show.colored(f"none: {sandbox['trouble']}", "fail")
     return str(sandbox["kind"]) if sandbox["isolated"] else show.colored(f"{sandbox['kind']}: NO ISOLATION", "warn")
 
 
-def _store_lines(store: dict[str, Any] | None) -> list[str]:
+def _store_lines(store: dict[str, Any] | None) -> list[show.Line]:
     if store is None:
-        return [f"  {'store':<10} none yet; `gatepost up` makes it"]
+        return [(f"  {'store':<10} none yet; `gatepost up` makes it",)]
     if "trouble" in store:
-        return [f"  {'store':<10} {show.colored(store['trouble'], 'fail')}"]
+        return [(f"  {'store':<10} ", show.colored(store["trouble"], "fail"))]
     account = store["ledger"]
     return [
-        f"  {'groups':<10} {store['groups']}, with {store['sessions']} live sessions",
-        f"  {'ledger':<10} {account['unaccounted']} unaccounted, {account['in_flight']} in flight,"
-        f" {account['overdue']} overdue",
+        (f"  {'groups':<10} {store['groups']}, with {store['sessions']} live sessions",),
+        (
+            f"  {'ledger':<10} {account['unaccounted']} unaccounted, {account['in_flight']} in flight,"
+            f" {account['overdue']} overdue",
+        ),
     ]

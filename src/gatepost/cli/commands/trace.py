@@ -1,16 +1,21 @@
 """`gatepost trace`: one message's whole life, moment by moment."""
 
 from dataclasses import asdict
+from datetime import tzinfo
 from typing import Any
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of, reading
+from gatepost.cli import reasons, show
+from gatepost.cli.operate import home_of, reading, zone_of
 from gatepost.core.clock import iso
 from gatepost.core.errors import NotFound
+from gatepost.core.visible import one_line
+from gatepost.serve.control.contract import as_told
 from gatepost.store import ledger
+from gatepost.store.inbox import END, Entry
 from gatepost.store.ledger import Life, Moment
+from gatepost.store.messages import Message
 from gatepost.store.port import Db
 
 _BAD = ("failed", "refused", "cancelled", "uncertain", "interrupted", "retry")
@@ -23,11 +28,14 @@ _OUT = ("send ", "edit ", "react ", "file ", "delete ", "pin ", "unpin ", "card 
 @click.pass_obj
 def command(home: str | None, message: str, as_json: bool) -> None:
     """One message's whole life. MESSAGE is its number in the ledger or its id on the platform."""
-    life = reading(home_of(home), _find, message)
+    place = home_of(home)
+    life = reading(place, _find, message)
     if as_json:
         show.as_json(as_data(life))
     else:
-        print("\n".join(lines(life)))
+        zone, called = zone_of(place)
+        for line in lines(life, zone, called):
+            show.say(*line)
 
 
 def _find(db: Db, wanted: str) -> Life:
@@ -42,35 +50,46 @@ def as_data(life: Life) -> dict[str, Any]:
     begin = life.message.accepted_at
     return {
         "message": {**asdict(life.message), "at": iso(life.message.at), "accepted_at": iso(begin)},
-        "entries": [asdict(entry) for entry in life.entries],
+        "entries": [as_told(entry) for entry in life.entries],
         "moments": [
             {"at": iso(each.at), "offset_ms": (each.at - begin) / 1000, "what": each.what, "detail": each.detail}
             for each in life.moments
         ],
-        "effects": [asdict(effect) for effect in life.effects],
+        "effects": [as_told(effect) for effect in life.effects],
     }
 
 
-def lines(life: Life) -> list[str]:
+def lines(life: Life, zone: tzinfo | None, called: str) -> list[show.Line]:
     """As it is printed: what it was, then a line per moment with the time since it was accepted."""
     message = life.message
-    who = message.sender_name or message.sender
+    who = one_line(message.sender_name or message.sender)
     begin = message.accepted_at
-    states = ", ".join(f"{entry.state} in {entry.folder or 'no group'}" for entry in life.entries)
+    states = ", ".join(f"{_far(entry)} in {entry.folder or 'no group'}" for entry in life.entries)
     took = show.span((life.moments[-1].at - begin) / 1_000_000) if life.moments else ""
-    out = [
-        show.colored(f"message {message.id}", "bold") + f"  {who} in {message.address}"
-        f"{'#' + message.thread if message.thread else ''}  {show.clock(begin)}",
-        f"  {show.cut(' '.join(message.text.split()), show.WIDTH - 4)}",
-        f"  {states or message.direction}" + (f", {took} in all" if took else ""),
-        "",
+    where = one_line(message.address + (f"#{message.thread}" if message.thread else ""))
+    out: list[show.Line] = [
+        (show.colored(f"message {message.id}", "bold"), f"  {who} in {where}  {show.clock(begin, zone)} ({called})"),
+        (f"  {show.cut(_text(message), show.WIDTH - 4)}",),
+        (f"  {one_line(states) or message.direction}" + (f", {took} in all" if took else ""),),
+        ("",),
     ]
-    out += [_line(each, begin) for each in life.moments]
-    said = [effect for effect in life.effects if effect.payload.get("text")]
-    for effect in said:
-        text = " ".join(str(effect.payload["text"]).split())
-        out.append(show.cut(f"{'':>13}{effect.op} #{effect.seq} {effect.state}: {text}", show.WIDTH))
+    out += [(_line(each, begin),) for each in life.moments]
+    for effect in life.effects:
+        if text := one_line(str(effect.payload.get("text") or "")):
+            out.append((show.cut(f"{'':>13}{effect.op} #{effect.seq} {effect.state}: {text}", show.WIDTH),))
     return out
+
+
+def _text(message: Message) -> str:
+    if message.kind == "system" and not message.text:
+        return reasons.note(str(message.content.get("event", "")))
+    return one_line(message.text)
+
+
+def _far(entry: Entry) -> str:
+    if entry.state in END:
+        return entry.state + (f" ({reasons.sentence(entry.reason)})" if entry.reason else "")
+    return reasons.waiting(entry.state, entry.reason).removeprefix("is ")
 
 
 def _line(moment: Moment, begin: int) -> str:
@@ -83,7 +102,8 @@ def _line(moment: Moment, begin: int) -> str:
         arrow = "·"
     if moment.what.split()[-1] in _BAD:
         arrow = "✗"
-    return show.cut(f"{offset(moment.at - begin):>10}  {arrow} {moment.what:<22} {moment.detail}", show.WIDTH).rstrip()
+    what, detail = one_line(moment.what), one_line(reasons.sentence(moment.detail))
+    return show.cut(f"{offset(moment.at - begin):>10}  {arrow} {what:<22} {detail}", show.WIDTH).rstrip()
 
 
 def offset(micros: int) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gatepost.channels.hub import Hub
@@ -12,12 +13,15 @@ from gatepost.messages.inbound import Inbound
 from gatepost.messages.text import clean
 from gatepost.serve.follow import QUICKEST_S, state_of
 from gatepost.store import inbox, messages, outbox
+from gatepost.store.messages import Message
 from gatepost.store.port import Db, Store
 
 LONGEST_WAIT_S = 60.0  # one request; who wants to wait longer asks again
 SLOWEST_S = 0.5  # between looks while nothing rings
 _NAME = re.compile(r"[^\s/:][^\s:]{0,63}\Z")
 _SPOKEN = ("send", "file", "card")
+NOTICE = "notice:"  # the keys of what the gateway says to a message begin so, its id follows
+STOPPED = "command /stop"  # the reason of an inbox row that was one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +105,26 @@ def answer_to(db: Db, message_id: int) -> Answer:
                 continue
             under_way = under_way or effect.state not in outbox.END
             replies.append(Reply(text=str(effect.payload.get("text", "")), seq=effect.seq, state=effect.state))
+    for effect in _own_words(db, message, entries):
+        under_way = under_way or effect.state not in outbox.END
+        replies.append(Reply(text=str(effect.payload.get("text", "")), seq=effect.seq, state=effect.state))
     state, reason = state_of(entries)
     done = bool(entries) and not under_way and all(entry.state in inbox.END for entry in entries)
     return Answer(message=message_id, state=state, reason=reason, done=done, replies=tuple(replies))
+
+
+def _own_words(db: Db, message: Message, entries: list[inbox.Entry]) -> Iterator[outbox.Effect]:
+    """What the gateway itself said to a message: why it was not taken, or what a command came to."""
+    key, part = f"{NOTICE}{message.id}", 1
+    while (effect := outbox.by_key(db, key if part == 1 else f"{key}/{part}")) is not None:
+        yield effect
+        part += 1
+    if part == 1 and any(entry.reason == STOPPED for entry in entries):
+        # It is the stopped session that speaks then, and it does not know whose word stopped it.
+        for later in messages.in_room(db, message.instance, message.address, message.id, 20):
+            if later.direction == "out" and later.kind == "system" and later.thread == message.thread:
+                yield from outbox.of_message(db, later.id)
+                return
 
 
 def _answers(effect: outbox.Effect, entry: inbox.Entry, instance: str, address: str) -> bool:

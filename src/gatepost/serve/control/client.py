@@ -20,6 +20,16 @@ class NotDone(GatepostError):
         self.kind = kind
 
 
+class NotRunning(Unavailable):
+    """Nobody listens there at all."""
+
+    def __init__(self, where: Path) -> None:
+        super().__init__("the gateway", "it is not running")
+        self.args = (
+            f"no gateway runs in {where}; `gatepost up` starts one, `--home` or GATEPOST_HOME chooses another home",
+        )
+
+
 class _Connection(http.client.HTTPConnection):
     def __init__(self, path: Path, timeout: float) -> None:
         super().__init__("localhost", timeout=timeout)
@@ -34,8 +44,9 @@ class _Connection(http.client.HTTPConnection):
 class Control:
     """One gateway, by its control socket. Every call is a connection of its own."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, home: Path | None = None) -> None:
+        """`home` is what people are told if nobody is there."""
+        self.path, self._home = path, home or path.parent
 
     def get(self, path: str, timeout: float = TIMEOUT_S) -> dict[str, Any]:
         return self._call("GET", path, None, timeout)
@@ -75,6 +86,8 @@ class Control:
             connection.connect()
         except OSError as error:
             connection.close()
+            if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
+                raise NotRunning(self._home) from None
             raise Unavailable("the gateway", _why(error, self.path)) from None
         try:
             headers = {"content-type": "application/json"} if body is not None else {}
@@ -88,8 +101,6 @@ class Control:
 def _why(error: OSError, path: Path) -> str:
     if isinstance(error, PermissionError):
         return f"{path} belongs to another user"
-    if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
-        return "it is not running; start it with `gatepost up`"
     return f"{path}: {error}"
 
 

@@ -6,13 +6,13 @@ in its own transaction.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
 
 from gatepost.core.bells import Bells
-from gatepost.core.clock import Clock
+from gatepost.core.clock import Clock, iso
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
@@ -20,6 +20,7 @@ from gatepost.core.settings import Config
 from gatepost.store import audit
 from gatepost.store.port import Db, Store
 
+_MOMENTS = ("_at", "_until")  # how the names of times end
 OPERATOR = "operator"  # whoever may open the control socket, or the home itself
 
 
@@ -68,6 +69,14 @@ def operation(
         return fn
 
     return register
+
+
+def as_told(entity: Any) -> dict[str, Any]:
+    """A row as JSON says it: its moments as RFC 3339."""
+    return {
+        name: iso(value or None) if name == "at" or name.endswith(_MOMENTS) else value
+        for name, value in asdict(entity).items()
+    }
 
 
 T = TypeVar("T")

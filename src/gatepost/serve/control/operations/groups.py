@@ -54,7 +54,9 @@ def check_provider(home: Home, name: str) -> str:
 
 
 def as_shown(group: Group) -> dict[str, Any]:
-    return {**as_told(group), "tier": int(tier_of(group.folder))}
+    told = as_told(group)
+    del told["open"]  # nothing reads it yet
+    return {**told, "tier": int(tier_of(group.folder))}
 
 
 @operation("group.add", Add)

@@ -1,13 +1,12 @@
 """Routes: add, list, remove, and what would become of a message."""
 
-from dataclasses import asdict
 from typing import Any
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.intake import routing
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Verb
-from gatepost.serve.control.contract import OPERATOR, Args, Nothing, Office, operation, write_down
+from gatepost.serve.control.contract import OPERATOR, Args, Nothing, Office, as_told, operation, write_down
 from gatepost.store import groups, routes
 from gatepost.store.port import Db
 
@@ -40,11 +39,10 @@ def read_window(text: str) -> tuple[int | None, int | None]:
     """`N/C`: at most N observed messages and C characters of them; either may be left out."""
     if not text:
         return None, None
-    left, _, right = text.partition("/")
-    try:
-        return (int(left) if left else None), (int(right) if right else None)
-    except ValueError:
-        raise Invalid("window", f"{text!r} is not N/C, like 20/8000 (messages/characters)") from None
+    left, slash, right = text.partition("/")
+    if not slash or not all(not part or (part.isascii() and part.isdigit()) for part in (left, right)):
+        raise Invalid("window", f"{text!r} is not N/C (messages/characters), like 20/8000, 20/ or /8000")
+    return (int(left) if left else None), (int(right) if right else None)
 
 
 @operation("route.add", Add)
@@ -61,7 +59,7 @@ async def add(office: Office, args: Add) -> dict[str, Any]:
             ),
         )
         assert made is not None
-        return asdict(made)
+        return as_told(made)
 
     details = {"match": args.match, "target": args.target, "seq": args.seq, "session": args.session, "also": args.also}
     return await write_down(office, "route.add", details, insert)
@@ -69,7 +67,7 @@ async def add(office: Office, args: Add) -> dict[str, Any]:
 
 @operation("route.list", Nothing)
 async def every(office: Office, args: Nothing) -> list[dict[str, Any]]:
-    return [asdict(route) for route in await office.store.read(routes.in_order)]
+    return [as_told(route) for route in await office.store.read(routes.in_order)]
 
 
 @operation("route.rm", Numbered)
@@ -79,7 +77,7 @@ async def remove(office: Office, args: Numbered) -> dict[str, Any]:
         if route is None:
             raise NotFound("route", str(args.id), "`gatepost route list` shows them")
         routes.remove(db, args.id)
-        return asdict(route)
+        return as_told(route)
 
     return await write_down(office, "route.rm", {"id": args.id}, delete)
 
@@ -114,7 +112,7 @@ def explained(db: Db, args: Test) -> dict[str, Any]:
             for each in decision.chosen
         ],
         "routes": [
-            {**asdict(verdict.route), "held": verdict.held, "why": verdict.why}
+            {**as_told(verdict.route), "held": verdict.held, "why": verdict.why}
             for verdict in routing.explain(rows, facts, known.__contains__)
         ],
     }

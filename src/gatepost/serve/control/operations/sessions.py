@@ -1,10 +1,9 @@
 """Sessions: list the live ones, stop what one does, close one."""
 
-from dataclasses import asdict
 from typing import Any
 
 from gatepost.core.errors import NotFound
-from gatepost.serve.control.contract import Args, Office, operation, write_down
+from gatepost.serve.control.contract import Args, Office, as_told, operation, write_down
 from gatepost.serve.control.operations.groups import end_session
 from gatepost.store import sessions
 from gatepost.store.port import Db
@@ -27,7 +26,7 @@ def _live(db: Db, session_id: str) -> sessions.Session:
 
 @operation("session.list", Of)
 async def every(office: Office, args: Of) -> list[dict[str, Any]]:
-    return [asdict(session) for session in await office.store.read(sessions.live, args.folder or None)]
+    return [as_told(session) for session in await office.store.read(sessions.live, args.folder or None)]
 
 
 @operation("session.stop", Named)

@@ -1,4 +1,4 @@
-"""People: make one known, give a role, let into a group, show."""
+"""People: make one known, give a role, let into a group, list, show."""
 
 from dataclasses import asdict
 from typing import Any, Literal
@@ -6,7 +6,7 @@ from typing import Any, Literal
 from gatepost.core.errors import NotFound
 from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
-from gatepost.serve.control.contract import OPERATOR, Args, Office, operation, write_down
+from gatepost.serve.control.contract import OPERATOR, Args, Nothing, Office, as_told, operation, write_down
 from gatepost.store import groups, users
 from gatepost.store.port import Db
 
@@ -33,7 +33,7 @@ class Named(Args, frozen=True):
 
 def _known(db: Db, user_id: str, folder: str = "") -> None:
     if users.get(db, user_id) is None:
-        raise NotFound("user", user_id, "make them known first (user.add)")
+        raise NotFound("user", user_id, f"`gatepost user add {user_id}` makes them known")
     if folder and groups.get(db, folder) is None:
         raise NotFound("group", folder, "`gatepost group list` shows them")
 
@@ -41,8 +41,17 @@ def _known(db: Db, user_id: str, folder: str = "") -> None:
 def shown(db: Db, user_id: str) -> dict[str, Any]:
     user = users.get(db, user_id)
     if user is None:
-        raise NotFound("user", user_id)
-    return {**asdict(user), **asdict(users.standing(db, user_id))}
+        raise NotFound("user", user_id, "`gatepost user list` shows them")
+    return {**as_told(user), **asdict(users.standing(db, user_id))}
+
+
+def all_shown(db: Db) -> list[dict[str, Any]]:
+    return [shown(db, user.id) for user in users.every(db)]
+
+
+@operation("user.list", Nothing)
+async def every(office: Office, args: Nothing) -> list[dict[str, Any]]:
+    return await office.store.read(all_shown)
 
 
 @operation("user.add", Add)

@@ -1,0 +1,173 @@
+"""A conversation at a terminal: what is typed is sent, what is said in the room is printed above it.
+
+From a pipe it is the same without a prompt, and it ends when everything that was sent has been answered.
+"""
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from gatepost.cli import reasons, show
+from gatepost.core.errors import GatepostError
+from gatepost.serve.control.client import Control
+
+PROMPT = "> "
+WAIT_S = 30.0  # one request of a longer wait
+RETRY_S = 1.0  # before a broken stream is taken up again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where and as whom somebody talks."""
+
+    room: str
+    thread: str
+    sender: str
+
+    def body(self, text: str, key: str = "") -> dict[str, Any]:
+        return {"text": text, "room": self.room, "thread": self.thread, "as": self.sender, "id": key}
+
+
+def wait_for(control: Control, message: int, timeout: float) -> Iterator[dict[str, Any]]:
+    """What became of a message so far, again and again until that is final or the time is over."""
+    deadline = time.monotonic() + timeout
+    while True:
+        left = max(0.0, deadline - time.monotonic())
+        query = urlencode({"message": message, "timeout": min(left, WAIT_S)})
+        answer: dict[str, Any] = control.get(f"/v1/chat/wait?{query}")["result"]
+        yield answer
+        if answer["done"] or left <= 0:
+            return
+
+
+def read_event(event: dict[str, Any], thread: str) -> str:
+    """One line of the conversation, or nothing: what the person wrote is on the screen already."""
+    if event["type"] != "message" or event["direction"] != "out" or event["thread"] != thread:
+        return ""
+    if event["verb"] == "react":
+        return f"[{event['reaction']}]"
+    mark = "[edited] " if event["verb"] == "edit" else ""
+    return mark + str(event["text"]) if event["verb"] not in ("delete", "pin", "unpin") else ""
+
+
+class Screen:
+    """Two threads write to it: one asks for lines, one prints what comes. The prompt is drawn anew only while somebody
+    is being asked, so it never stands there twice."""
+
+    def __init__(self) -> None:
+        self.typed = sys.stdin.isatty() and sys.stdout.isatty()
+        self._lock = threading.Lock()
+        self._asking = False
+        self._readline: Any = None
+        if self.typed:
+            with contextlib.suppress(ImportError):
+                import readline  # gives input() its line editing
+
+                self._readline = readline
+                readline.set_pre_input_hook(self._asked)
+
+    def ask(self) -> str:
+        """The next line; EOFError if there is none."""
+        if not self.typed:
+            line = sys.stdin.readline()
+            if not line:
+                raise EOFError
+            return line.rstrip("\n")
+        if self._readline is None:
+            self._asked()
+        try:
+            return input(PROMPT)
+        finally:
+            with self._lock:
+                self._asking = False
+
+    def _asked(self) -> None:
+        with self._lock:
+            self._asking = True
+
+    def tell(self, text: str, *, error: bool = False) -> None:
+        with self._lock:
+            if self._asking:
+                begun = self._readline.get_line_buffer() if self._readline is not None else ""
+                show.say_above(text, PROMPT + begun)
+            else:
+                show.say(text, error=error, flush=True)
+
+
+class Conversation:
+    def __init__(self, control: Control, place: Place, timeout: float) -> None:
+        self._control, self._place, self._timeout = control, place, timeout
+        self._screen = Screen()
+        self._cursor = -1
+        self._shown: set[int] = set()
+        self._lock = threading.Lock()
+        self._sent: list[int] = []
+
+    def run(self) -> None:
+        """Read lines and send them, until there are no more; print what comes meanwhile."""
+        self._control.get("/v1/health")
+        if self._screen.typed:
+            show.say("Type a message; /quit or Ctrl-D ends the conversation.")
+        else:
+            self._look(once=True)  # from here on: what is said now must not be missed
+        threading.Thread(target=self._listen, daemon=True).start()
+        try:
+            while (line := self._screen.ask()).strip() != "/quit":
+                if line.strip():
+                    self._send(line)
+        except (EOFError, KeyboardInterrupt):
+            if self._screen.typed:
+                show.say()
+        if not self._screen.typed:
+            self._finish()
+
+    def _send(self, line: str) -> None:
+        try:
+            receipt = self._control.post("/v1/chat", self._place.body(line))["result"]
+        except GatepostError as error:
+            self._screen.tell(str(error), error=True)
+            return
+        self._sent.append(receipt["message_id"])
+        if receipt["state"] == "refused":
+            self._screen.tell(f"refused: {reasons.sentence(receipt['reason'])}", error=True)
+
+    def _finish(self) -> None:
+        """Whoever pipes text in wants the answers: wait for each, then print what the stream has not told yet."""
+        for message in self._sent:
+            last = list(wait_for(self._control, message, self._timeout))[-1]
+            if not last["done"]:
+                how = reasons.waiting(last["state"], last["reason"])
+                self._screen.tell(f"message {message} {how}: `gatepost trace {message}`", error=True)
+        if self._sent:
+            self._look(once=True)
+
+    def _listen(self) -> None:
+        """What is said in the room, from now on; after a break go on where it broke off."""
+        while True:
+            try:
+                self._look()
+            except GatepostError:
+                time.sleep(RETRY_S)
+
+    def _look(self, once: bool = False) -> None:
+        """Follow the room from the cursor on; `once`: as far as it is now."""
+        query = urlencode({"room": self._place.room, "after": self._cursor})
+        for event in self._control.stream(f"/v1/chat/stream?{query}"):
+            if event["type"] == "cursor":
+                self._cursor = event["cursor"]
+                if once:
+                    return
+            elif line := read_event(event, self._place.thread):
+                self._print(event["id"], line)
+
+    def _print(self, message: int, line: str) -> None:
+        """Both threads may have seen it."""
+        with self._lock:
+            if message not in self._shown:
+                self._shown.add(message)
+                self._screen.tell(line)

@@ -1,0 +1,52 @@
+"""Why something is as it is in the ledger, as a sentence. The ledger and --json keep the codes, which programs know."""
+
+import re
+
+_SENTENCES = {
+    "unknown_sender_strict": "nobody here knows the sender (policy strict)",
+    "unknown_sender_request_approval": "nobody here knows the sender, and nobody can be asked yet"
+    " (policy request_approval)",
+    "root_is_for_owners": "root hears owners alone",
+    "no_route": "no route leads to a group",
+    "command_denied": "only an owner or an admin may give this command",
+    "dropped command": "this gateway has no such command",
+    "stale": "it was too old by then",
+    "text_too_long": "the text was too long",
+    "attachments_too_large": "the files were too large",
+}
+_PATTERNS = (
+    (re.compile(r"dropped_by_route (\d+)\Z"), r"route \1 drops it"),
+    (re.compile(r"command (/\S+)\Z"), r"the gateway answered \1 by itself"),
+)
+_NOTES = {
+    "continued": "continued after a crash",
+    "delivery_failed": "the agent is told that something was not delivered",
+    "delivery_uncertain": "the agent is told that something may not have been delivered",
+}
+_NOTES_BY_ID = {"continue": "continued", "delivery": "delivery_failed"}
+
+
+def sentence(reason: str) -> str:
+    """What a code means; anything else is a sentence already."""
+    for pattern, words in _PATTERNS:
+        if pattern.match(reason):
+            return pattern.sub(words, reason)
+    return _SENTENCES.get(reason, reason)
+
+
+def note(event: str) -> str:
+    """What the gateway told an agent by a row without a text."""
+    return f"(note: {_NOTES.get(event, event.replace('_', ' ')) or 'from the gateway'})"
+
+
+def note_by_id(platform_id: str | None) -> str:
+    """The same where only the row's id is at hand."""
+    kind = (platform_id or "").partition(":")[0]
+    return note(_NOTES_BY_ID.get(kind, kind))
+
+
+def waiting(state: str, reason: str) -> str:
+    """How far something is that has not come to its end."""
+    if state != "retry":
+        return f"is {state}"
+    return "waits to be tried again" + (f", because {sentence(reason)}" if reason else "")
