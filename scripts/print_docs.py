@@ -68,7 +68,7 @@ def _parameter(name: str, facts: dict[str, Any], required: bool) -> str:
 
 def commands() -> str:
     out = ["# Commands", "", "Printed from the command line's own help by `make docs`; do not edit.", "", "```"]
-    context = click.Context(program, info_name="gatepost", max_content_width=100, terminal_width=100)
+    context = click.Context(program, info_name="gatepost", terminal_width=100, **program.context_settings)
     out += [program.get_help(context), "```"]
     for name in program.list_commands(context):
         command = program.get_command(context, name)

@@ -24,7 +24,7 @@ from gatepost.core.bells import Bells
 from gatepost.core.clock import Clock, SystemClock, iso
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
-from gatepost.core.listen import LISTEN, Listen, control_path, parse
+from gatepost.core.listen import LISTEN, Listen, control_path, how_to_open, parse
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery.outgoing import Reach
 from gatepost.flow.delivery.pump import Pump
@@ -193,7 +193,8 @@ class Daemon:
                 tasks = [asyncio.create_task(server.run()) for server in servers]
                 self.lock.publish(listen=str(self.listen), control=str(control.path))
                 _log.info("started", version=__version__, home=str(self.home.path), address=self.listen.url)
-                print(f"gatepost is ready at {await self.new_login()}", flush=True)  # noqa: T201  the one line of `up`
+                opened = how_to_open(await self.new_login())
+                print(f"gatepost is ready at {opened}", flush=True)  # noqa: T201  the one line of `up`
                 await self._until_stopped(tasks)
                 for server in servers:
                     server.stop()

@@ -302,6 +302,13 @@ def test_a_route_test_explains_who_wins(run: Run) -> None:
     assert run("route", "test", "nonsense").code == 1
 
 
+def test_a_home_that_is_a_file_is_said_to_be_one(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    assert f"{tmp_path / 'file'} is a file, not a folder" in run("up", "--home", str(tmp_path / "file")).err
+    assert f"{tmp_path / 'file'} is a file, not a folder" in run("up", "--home", str(tmp_path / "file" / "x")).err
+
+
 def test_down_of_nothing_is_fine_and_says_so(run: Run, home: Home) -> None:
     told = run("down")
 

@@ -1,7 +1,6 @@
 """The channel in docs/extend/channel.md, exactly as it is printed there, dropped into a plug-in folder and run."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -17,17 +16,15 @@ from gatepost.messages.outbound import Outbound
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.post import Post
 
-PAGE = Path(__file__).parents[2] / "docs" / "extend" / "channel.md"
+EXAMPLE = Path(__file__).parents[2] / "docs" / "extend" / "examples" / "spool.py"
 KEY = "turn/1/1"
 
 
 @pytest.fixture
 def kind(tmp_path: Path) -> Iterator[ChannelKind]:
-    found = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert found is not None
     plugins = tmp_path / "plugins"
     plugins.mkdir()
-    (plugins / "spool.py").write_text(found[1], encoding="utf-8")
+    (plugins / "spool.py").write_text(EXAMPLE.read_text(encoding="utf-8"), encoding="utf-8")
     registry.load_folder(plugins, "channels")
     kind = CHANNELS["spool"]
     yield kind

@@ -4,7 +4,6 @@ gateway hears the channel, has the provider answer in the sandbox, and serves th
 import asyncio
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -31,10 +30,8 @@ niced.around = "{around}"
 
 def drop_all(home: Path) -> None:
     """One file of each kind into the home's plug-in folders."""
-    spool = re.search(r"```python\n(.*?)```", (ROOT / "docs/extend/channel.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert spool is not None
     files = {
-        "channels/spool.py": spool[1],
+        "channels/spool.py": (EXAMPLES / "spool.py").read_text(encoding="utf-8"),
         "tools/dice.py": (EXAMPLES / "dice.py").read_text(encoding="utf-8"),
         "providers/parrot.py": (EXAMPLES / "parrot.py").read_text(encoding="utf-8"),
         "sandboxes/niced.py": (EXAMPLES / "niced.py").read_text(encoding="utf-8"),

@@ -6,7 +6,7 @@ import pytest
 
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
-from gatepost.core.listen import CONTROL_SOCKET, control_path, find_control, parse
+from gatepost.core.listen import CONTROL_SOCKET, control_path, find_control, how_to_open, parse
 from gatepost.core.settings import Config
 
 
@@ -77,3 +77,12 @@ def test_what_is_set_wins_over_what_a_daemon_said(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("GATEPOST_CONTROL_SOCK", "/chosen/c.sock")
 
     assert find_control(home) == Path("/chosen/c.sock")
+
+
+def test_a_socket_is_told_apart_from_the_token_with_what_to_put_before_it() -> None:
+    first, second, *rest = how_to_open("unix:/run/web.sock/#token=abc").splitlines()
+
+    assert (first, second) == ("unix:/run/web.sock", "  token abc")
+    assert any("UNIX-CONNECT:/run/web.sock" in line for line in rest)
+    assert rest[-1] == "  and open http://127.0.0.1:8420/#token=abc"
+    assert how_to_open("http://127.0.0.1:1/#token=abc") == "http://127.0.0.1:1/#token=abc"

@@ -37,7 +37,7 @@ def test_none_that_cannot_be_seen_is_forgotten() -> None:
 
 
 def test_a_cell_is_one_line() -> None:
-    assert one_line(" two\n\nlines\t and  more\u2028") == "two⏎⏎lines and more\\u2028"
+    assert one_line("\n two\n\nlines\t and  more\u2028") == "two⏎⏎lines and more\\u2028"
 
 
 def test_json_means_the_same_and_holds_nothing_raw() -> None:

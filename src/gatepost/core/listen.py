@@ -51,16 +51,19 @@ class Listen:
 
 
 def how_to_open(address: str) -> str:
-    """A one-time address as a person can use it: no browser opens a socket, so there something must stand before it."""
+    """A one-time address as a person can use it: before a socket something must stand that browsers can open."""
     if not address.startswith("unix:"):
         return address
     path, _, rest = address.removeprefix("unix:").partition("/#")
-    return (
-        f"unix:{path}\n"
-        f"  {rest.replace('=', ' ', 1)}\n"
-        "  Put a reverse proxy before the socket (or: ssh -L 8420:SOCKET host, or"
-        " socat TCP-LISTEN:8420,bind=127.0.0.1,fork UNIX-CONNECT:SOCKET),\n"
-        f"  then open http://127.0.0.1:8420/#{rest}"
+    return "\n  ".join(
+        (
+            f"unix:{path}",
+            rest.replace("=", " ", 1),
+            "No browser opens a socket. Put a reverse proxy before it, or one of these:",
+            f"  socat TCP-LISTEN:8420,bind=127.0.0.1,fork UNIX-CONNECT:{path}",
+            f"  ssh -L 8420:{path} THIS_MACHINE",
+            f"and open http://127.0.0.1:8420/#{rest}",
+        )
     )
 
 

@@ -25,7 +25,7 @@ def visible(text: str) -> str:
 
 def one_line(text: str) -> str:
     """For a cell or a line of a list: a newline is `⏎`, blanks are one each."""
-    return " ".join(visible(text).replace("\n", "⏎").split())
+    return " ".join(visible(text).strip().replace("\n", "⏎").split())
 
 
 def in_json(text: str) -> str:
