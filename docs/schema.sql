@@ -142,6 +142,29 @@ CREATE TABLE routes (
         created_at INTEGER NOT NULL
     ) STRICT;
 CREATE TABLE schema_version (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT;
+CREATE TABLE secret_uses (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        scope TEXT,                             -- whose it was; NULL: nobody above the caller has one
+        folder TEXT NOT NULL,                   -- for which group
+        user_id TEXT NOT NULL DEFAULT '',
+        purpose TEXT NOT NULL DEFAULT '',
+        outcome TEXT NOT NULL                   -- used | missing | unreadable
+    ) STRICT;
+CREATE TABLE secrets (
+        scope TEXT NOT NULL,                    -- '' the gateway | folder:acme/eng | user:telegram:user/9
+        name TEXT NOT NULL,
+        folder TEXT REFERENCES groups (folder) ON DELETE CASCADE,
+        user_id TEXT REFERENCES users (id) ON DELETE CASCADE,
+        key_id TEXT NOT NULL,                   -- which key of the ring
+        nonce BLOB NOT NULL,
+        sealed BLOB NOT NULL,                   -- AES-GCM; scope, name and key_id are sealed in with the value
+        created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL,
+        used_at INTEGER,
+        PRIMARY KEY (scope, name)
+    ) STRICT;
 CREATE TABLE sessions (
         id TEXT PRIMARY KEY,
         key TEXT NOT NULL,                      -- computed from the session mode
@@ -154,6 +177,8 @@ CREATE TABLE sessions (
         title TEXT NOT NULL DEFAULT '',
         state TEXT NOT NULL DEFAULT 'idle',     -- initializing | idle | running | error | interrupted | closed
         next_seq INTEGER NOT NULL DEFAULT 1,
+        window_messages INTEGER,                    -- observed context that its route shows; NULL: as its group says
+        window_chars INTEGER,
         owner TEXT NOT NULL DEFAULT '',
         lease_until INTEGER NOT NULL DEFAULT 0,
         epoch INTEGER NOT NULL DEFAULT 0,
@@ -205,6 +230,7 @@ CREATE TABLE users (
         name TEXT NOT NULL DEFAULT '',
         created_at INTEGER NOT NULL
     ) STRICT;
+CREATE INDEX inbox_observed ON inbox (session_id, seq) WHERE mode = 'observe' AND given = 0;
 CREATE INDEX inbox_open ON inbox (next_at) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
 CREATE INDEX inbox_open_session ON inbox (session_id, seq) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
 CREATE UNIQUE INDEX inbox_seq ON inbox (session_id, seq) WHERE session_id IS NOT NULL;

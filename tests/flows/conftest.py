@@ -74,9 +74,16 @@ async def add_group(gateway: Gateway, folder: str) -> None:
 
 
 async def add_route(
-    gateway: Gateway, match: str, target: str, *, seq: int = 10, mode: str = "per-thread", also: bool = False
+    gateway: Gateway,
+    match: str,
+    target: str,
+    *,
+    seq: int = 10,
+    mode: str = "per-thread",
+    also: bool = False,
+    window: tuple[int | None, int | None] = (None, None),
 ) -> None:
-    add = partial(routes.add, window=(None, None), ttl_s=None, by="test", now=gateway.clock.now())
+    add = partial(routes.add, window=window, ttl_s=None, by="test", now=gateway.clock.now())
     folder = parse(target).folder or None
     await gateway.store.write(lambda db: add(db, seq, match, target, folder, mode, also))
 

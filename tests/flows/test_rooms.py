@@ -1,6 +1,7 @@
 """What people in a room see of a whole gateway: files, reactions, statuses, typing, and who answers whom."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,32 @@ async def test_what_is_only_observed_wakes_nobody_and_is_shown_with_the_next_tur
         assert observed.index("the build is red") < observed.index("I am on it")
         assert "what is up?" in asked and "what is up?" not in observed
         assert answer.address == ROOM
+
+
+@pytest.mark.parametrize(
+    ("window", "shown"),
+    [((None, None), range(5, 15)), ((3, None), range(12, 15)), ((None, 30), range(10, 15)), ((0, None), range(0))],
+)
+async def test_arizuko_check_25_of_what_was_observed_the_newest_that_fit_are_shown_once(
+    tmp_path: Path, channel: FakeChannel, window: tuple[int | None, int | None], shown: range
+) -> None:
+    home = tmp_path / "h"
+    add_looker(home)
+    async with running_gateway(home, {"fake": (channel.kind, channel)}, sessions__provider="looker") as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await open_room(gateway, "fake", "fake:room/2")
+        await add_route(gateway, "room=room/2", "home#observe", mode="agent-shared", window=window)
+        await add_route(gateway, "room=room/1", "home", mode="agent-shared")
+        for number in range(15):
+            await channel.say(f"seen{number:02}", address="fake:room/2")  # six characters each
+        await channel.say("first")
+        await channel.wait_for(1)
+        await settled(gateway)
+        await channel.say("second")
+        first, second = await channel.wait_for(2)
+
+        assert re.findall(r"seen(\d\d)", first.message.text) == [f"{number:02}" for number in shown]
+        assert "seen" not in second.message.text
 
 
 async def test_check_6_with_an_also_route_two_groups_answer_one_message(tmp_path: Path, channel: FakeChannel) -> None:

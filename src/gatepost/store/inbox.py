@@ -99,20 +99,35 @@ def of_message(db: Db, message_id: int) -> list[Entry]:
 
 
 @quick
-def to_project(db: Db, session_id: str, observed: int) -> list[tuple[Entry, Message]]:
-    """What this session's mailbox must hold, by seq: every open row, and the newest `observed` ones of context."""
+def to_project(db: Db, session_id: str, observed: int, chars: int = 2**31) -> list[tuple[Entry, Message]]:
+    """What this session's mailbox must hold, by seq: every open row, and of the context that no turn has shown yet the
+    newest `observed` ones, as long as they have no more than `chars` characters together."""
     rows = db.rows(
         f"SELECT {_QUALIFIED}, {_MESSAGE} FROM inbox i JOIN messages m ON m.id = i.message_id"
         f" WHERE i.session_id = ? AND i.state NOT IN {_END_SQL} ORDER BY i.seq",
         (session_id,),
     )
+    pairs = [_pair(row) for row in rows]
     if observed:
-        rows += db.rows(
+        context = db.rows(
             f"SELECT {_QUALIFIED}, {_MESSAGE} FROM inbox i JOIN messages m ON m.id = i.message_id"
             " WHERE i.session_id = ? AND i.mode = 'observe' AND i.given = 0 ORDER BY i.seq DESC LIMIT ?",
             (session_id, observed),
         )
-    return sorted((_pair(row) for row in rows), key=lambda pair: pair[0].seq)
+        for entry, message in map(_pair, context):
+            chars -= len(message.text)
+            if chars < 0:
+                break
+            pairs.append((entry, message))
+    return sorted(pairs, key=lambda pair: pair[0].seq)
+
+
+def context_shown(db: Db, session_id: str, before: int) -> None:
+    """Context up to that seq was shown with a turn, or did not fit: it is not shown again."""
+    db.run(
+        "UPDATE inbox SET given = 1 WHERE session_id = ? AND mode = 'observe' AND given = 0 AND seq < ?",
+        (session_id, before),
+    )
 
 
 def of_turn(db: Db, turn_id: str) -> list[tuple[Entry, Message]]:

@@ -7,8 +7,8 @@ from gatepost.core.errors import NotFound
 from gatepost.store.port import Db, quick
 
 COLUMNS = (
-    "id, key, folder, mode, instance, address, thread, provider, title, state, next_seq, owner, lease_until, epoch,"
-    " created_at, active_at, closed_at"
+    "id, key, folder, mode, instance, address, thread, provider, title, state, next_seq, window_messages, window_chars,"
+    " owner, lease_until, epoch, created_at, active_at, closed_at"
 )
 MODES = ("per-thread", "shared", "agent-shared")
 
@@ -26,6 +26,8 @@ class Session:
     title: str
     state: str
     next_seq: int
+    window_messages: int | None
+    window_chars: int | None
     owner: str
     lease_until: int
     epoch: int
@@ -88,6 +90,11 @@ def take_seq(db: Db, session_id: str, now: int) -> int:
     if not rows:
         raise NotFound("session", session_id, "its group was removed")
     return int(rows[0][0])
+
+
+def set_window(db: Db, session_id: str, messages: int | None, chars: int | None) -> None:
+    """How much observed context it is shown, as the route says that brings it."""
+    db.run("UPDATE sessions SET window_messages = ?, window_chars = ? WHERE id = ?", (messages, chars, session_id))
 
 
 def set_state(db: Db, session_id: str, state: str, now: int) -> None:

@@ -291,7 +291,9 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
     if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.begun_at is None:
         return False
     spoke = bool(outbox.done_in_turn(db, turn_id))
-    for entry, message in inbox.of_turn(db, turn_id):
+    entries = inbox.of_turn(db, turn_id)
+    inbox.context_shown(db, turn.session_id, max(entry.seq for entry, _ in entries))
+    for entry, message in entries:
         if entry.state != "working":
             continue
         if entry.given:

@@ -297,6 +297,10 @@ def _deliver(case: _Case, targets: Sequence[_Target], room: Room | None) -> Acce
         queued[session.id] = not chosen.observe
         if session.created_at == case.now or chosen.mode == "agent-shared":
             _meet(case, chosen)
+        window = chosen.route.window_messages, chosen.route.window_chars
+        speaks_of_it = chosen.observe or window != (None, None)
+        if speaks_of_it and window != (session.window_messages, session.window_chars):
+            sessions.set_window(db, session.id, *window)
         record = inbox.observe if chosen.observe else inbox.enqueue
         record(db, case.id, session.id, chosen.folder, target.rights, case.now)
     wake = tuple(session_id for session_id, triggers in queued.items() if triggers)

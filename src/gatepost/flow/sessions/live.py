@@ -16,7 +16,7 @@ from gatepost.core.sockets import bind_unix
 from gatepost.core.untrusted import open_root
 from gatepost.flow.sessions import plan, projection, settle
 from gatepost.flow.sessions.line import Line
-from gatepost.flow.sessions.parts import WINDOW, Parts
+from gatepost.flow.sessions.parts import WINDOW, WINDOW_CHARS, Parts
 from gatepost.flow.sessions.talk import Talk
 from gatepost.flow.sessions.watch import Facts
 from gatepost.gate.caller import Caller
@@ -24,7 +24,7 @@ from gatepost.gate.socket import ToolSocket
 from gatepost.mailbox import wire
 from gatepost.mailbox.inbound import Locked
 from gatepost.sandboxes.contract import Sandbox
-from gatepost.store import destinations, inbox, turns
+from gatepost.store import destinations, inbox, sessions, turns
 from gatepost.store.destinations import Destination
 from gatepost.store.groups import Group
 from gatepost.store.inbox import Entry
@@ -241,8 +241,11 @@ class Live:
         return {entry.id for entry, _ in pairs}
 
     async def _open_rows(self) -> tuple[list[tuple[Entry, Message]], list[Destination]]:
-        store = self.parts.store
-        pairs = await store.read(inbox.to_project, self.session.id, self.parts.config[WINDOW])
+        store, config = self.parts.store, self.parts.config
+        session = await store.read(sessions.get, self.session.id) or self.session
+        messages = _first_of(session.window_messages, self.group.window_messages, config[WINDOW])
+        chars = _first_of(session.window_chars, self.group.window_chars, config[WINDOW_CHARS])
+        pairs = await store.read(inbox.to_project, session.id, messages, chars)
         return pairs, await store.read(destinations.of, self.session.folder)
 
     async def _off_loop(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
@@ -275,6 +278,11 @@ class Live:
         elif not self.talk.claimed and not self._blameless and not self._stopped:
             await settle.not_woken(self.parts, self.session, reason, final=hopeless)
         self.talk.turn_over()
+
+
+def _first_of(of_route: int | None, of_group: int | None, default: int) -> int:
+    """A route's word counts before the group's, and 0 is a word."""
+    return next((value for value in (of_route, of_group) if value is not None), default)
 
 
 def _with_files(pairs: list[tuple[Entry, Message]]) -> set[int]:

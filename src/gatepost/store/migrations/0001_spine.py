@@ -83,6 +83,8 @@ TABLES = (
         title {text} NOT NULL DEFAULT '',
         state {text} NOT NULL DEFAULT 'idle',     -- initializing | idle | running | error | interrupted | closed
         next_seq {int} NOT NULL DEFAULT 1,
+        window_messages {int},                    -- observed context that its route shows; NULL: as its group says
+        window_chars {int},
         owner {text} NOT NULL DEFAULT '',
         lease_until {int} NOT NULL DEFAULT 0,
         epoch {int} NOT NULL DEFAULT 0,
@@ -170,6 +172,7 @@ TABLES = (
     " WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed')",
     "CREATE INDEX inbox_open_session ON inbox (session_id, seq)"
     " WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed')",
+    "CREATE INDEX inbox_observed ON inbox (session_id, seq) WHERE mode = 'observe' AND given = 0",
     "CREATE INDEX inbox_turn ON inbox (turn_id) WHERE turn_id IS NOT NULL",
     """CREATE TABLE outbox (
         id {id},
