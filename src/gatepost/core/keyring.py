@@ -1,0 +1,185 @@
+"""The key ring: the keys that secrets are sealed with. It lies beside the store and never in it, nor in a backup.
+
+It is `keyring.json` in the home (0600), or, read-only, the same JSON in GATEPOST_KEYRING or in a systemd credential
+named `gatepost.keyring`. One key is current and seals; the others still open what they sealed. The ring is read anew
+at every use, so that a rotation holds at once; only whoever holds the home's lock writes it.
+"""
+
+import os
+import stat
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from gatepost.core import ids
+from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
+
+FILE = "keyring.json"
+VARIABLE = "GATEPOST_KEYRING"
+CREDENTIAL = "gatepost.keyring"
+KEY_BYTES, NONCE_BYTES = 32, 12
+LARGEST_FILE = 1024 * 1024
+
+
+class Unreadable(SetupError):
+    """A sealed value does not open; the text says which and why, never what."""
+
+
+class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The ring as it is written down; keys are base64."""
+
+    current: str
+    keys: dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    key_id: str
+    nonce: bytes
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """Keys by id. Never shown: neither its text nor a traceback's holds a key."""
+
+    current: str
+    keys: Mapping[str, bytes] = field(repr=False)
+
+    def seal(self, value: bytes, about: tuple[str, ...]) -> Sealed:
+        """Close a value together with what it is about, so that it opens in its own place alone."""
+        nonce = os.urandom(NONCE_BYTES)
+        data = AESGCM(self.keys[self.current]).encrypt(nonce, value, _bound(about, self.current))
+        return Sealed(self.current, nonce, data)
+
+    def open(self, sealed: Sealed, about: tuple[str, ...]) -> bytes:
+        if sealed.key_id not in self.keys:
+            raise Unreadable(f"it was sealed with the key {sealed.key_id}, which is not in the key ring")
+        try:
+            return AESGCM(self.keys[sealed.key_id]).decrypt(sealed.nonce, sealed.data, _bound(about, sealed.key_id))
+        except (InvalidTag, ValueError):  # ValueError: a nonce that is none
+            raise Unreadable("it was changed, or moved here from another place") from None
+
+
+def _bound(about: tuple[str, ...], key_id: str) -> bytes:
+    return msgspec.json.encode((*about, key_id))
+
+
+class Keyring:
+    """Where a home's ring is kept. One from elsewhere is read and never written."""
+
+    def __init__(self, home: Home, environ: Mapping[str, str] | None = None) -> None:
+        env = os.environ if environ is None else environ
+        self._path = home.path / FILE
+        self._given = env.get(VARIABLE, "")
+        folder = env.get("CREDENTIALS_DIRECTORY", "")
+        credential = Path(folder, CREDENTIAL) if folder else None
+        self._credential = credential if credential is not None and credential.exists() else None
+
+    @property
+    def where(self) -> str:
+        """For people: where the ring is kept."""
+        if self._given:
+            return VARIABLE
+        return f"the systemd credential {CREDENTIAL}" if self._credential else str(self._path)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is the home's own file, which this gateway may write."""
+        return not self._given and self._credential is None
+
+    def read(self) -> Ring | None:
+        """The ring; None if the home has none yet. One that cannot be read is never taken for none."""
+        if self._given:
+            return _parse(self._given.encode("utf-8", "surrogateescape"), self.where)
+        raw = _read_owned(self._path) if self._credential is None else _read(self._credential)
+        return None if raw is None else _parse(raw, self.where)
+
+    def add_key(self) -> Ring:
+        """Make a new key the current one, in a ring of its own if there is none. On the disk when this returns."""
+        before = self.read()
+        key_id = ids.new("key")
+        keys = {**(before.keys if before else {}), key_id: AESGCM.generate_key(KEY_BYTES * 8)}
+        return self._write(Ring(key_id, keys))
+
+    def drop_keys(self, key_ids: Collection[str]) -> Ring:
+        """Take keys out for good; the current one stays whatever is asked."""
+        ring = self.read()
+        if ring is None:
+            raise SetupError(f"there is no key ring in {self.where}")
+        going = set(key_ids) - {ring.current}
+        return self._write(Ring(ring.current, {key: value for key, value in ring.keys.items() if key not in going}))
+
+    def _write(self, ring: Ring) -> Ring:
+        """Whole or not at all, and the owner's alone from its first moment."""
+        if not self.is_file:
+            raise SetupError(f"the key ring is kept in {self.where}; gatepost does not change it there")
+        temporary = self._path.with_name(f".{FILE}.{os.getpid()}")
+        try:
+            temporary.unlink(missing_ok=True)
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(_Written(ring.current, dict(ring.keys)))) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self._path)
+            _sync_folder(self._path.parent)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise SetupError(f"the key ring {self._path} cannot be written: {error.strerror}") from None
+        return ring
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _read_owned(path: Path) -> bytes | None:
+    """The home's file, if it is its owner's alone."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SetupError(f"the key ring {path} cannot be read: {error.strerror}") from None
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_FILE:
+            raise SetupError(f"the key ring {path} is not a key ring; bring the right file back")
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            raise SetupError(
+                f"the key ring {path} is open to others; `chmod 600` it, and if somebody may have read it, replace the"
+                " secrets and `gatepost secret rotate`"
+            )
+        return file.read(LARGEST_FILE)
+
+
+def _read(path: Path) -> bytes:
+    """A credential, whose access systemd has settled."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SetupError(f"the key ring {path} cannot be read: {error.strerror}") from None
+
+
+def _parse(raw: bytes, where: str) -> Ring:
+    """What is wrong is said without a word of what stands there."""
+    broken = SetupError(f"the key ring in {where} is damaged or none; bring the right one back")
+    try:
+        written = msgspec.json.decode(raw, type=_Written)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise broken from None
+    if written.current not in written.keys or any(len(key) != KEY_BYTES for key in written.keys.values()):
+        raise broken
+    return Ring(written.current, written.keys)

@@ -1,0 +1,231 @@
+"""Secrets: sealed values by scope (a person, a folder, the whole gateway) and name, and the record of their uses.
+
+Sealing and opening happen inside the store's transactions, which come one after another: so none is sealed with a key
+that a rotation beside it is about to drop. No function here that lists, records or rotates gives a value away.
+"""
+
+from dataclasses import dataclass
+
+from gatepost.core.clock import Clock, SystemClock
+from gatepost.core.errors import SetupError
+from gatepost.core.keyring import Keyring, Ring, Sealed, Unreadable
+from gatepost.store.port import Db, Row, Store
+
+ANTHROPIC_API_KEY = "ANTHROPIC_API_KEY"
+ANTHROPIC_AUTH_TOKEN = "ANTHROPIC_AUTH_TOKEN"  # of a subscription, made by `claude setup-token`
+OPENAI_API_KEY = "OPENAI_API_KEY"
+KNOWN = (ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY)  # those that the gateway itself uses
+
+USES_KEPT = 100_000  # one a model call: the record is for looking back, not for ever
+_COLUMNS = "name, folder, user_id, key_id, created_at, updated_at, used_at"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Whose a secret is: a folder's and those below it, a person's, or (neither) the gateway's."""
+
+    folder: str = ""
+    user_id: str = ""
+
+    @property
+    def scope(self) -> str:
+        if self.user_id:
+            return f"user:{self.user_id}"
+        return f"folder:{self.folder}" if self.folder else ""
+
+    def __str__(self) -> str:
+        return told(self.scope)
+
+
+def told(scope: str) -> str:
+    """A scope for people: `folder acme/eng`."""
+    return scope.replace(":", " ", 1) or "the gateway"
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Everything about a secret but its value."""
+
+    name: str
+    folder: str
+    user_id: str
+    key_id: str
+    created_at: int
+    updated_at: int
+    used_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    at: int
+    name: str
+    scope: str | None  # None: there was none
+    folder: str
+    user_id: str
+    purpose: str
+    outcome: str  # used | missing | unreadable
+
+
+def scopes_for(folder: str, user: str | None) -> tuple[str, ...]:
+    """Where to look, the nearest first: the person, the folder, those above it, the gateway."""
+    parts = folder.split("/") if folder else []
+    folders = ["/".join(parts[:depth]) for depth in range(len(parts), 0, -1)]
+    person = (Place(user_id=user).scope,) if user else ()
+    return (*person, *(Place(each).scope for each in folders), "")
+
+
+def _secret(row: Row) -> Secret:
+    name, folder, user_id, key_id, created_at, updated_at, used_at = row
+    return Secret(name, folder or "", user_id or "", key_id, created_at, updated_at, used_at)
+
+
+def put(db: Db, keyring: Keyring, place: Place, name: str, value: str, now: int) -> Secret:
+    """Seal a value into its place; the one that was there is gone."""
+    sealed = _ring_to_seal(db, keyring).seal(value.encode(), (place.scope, name))
+    row = db.row(
+        "INSERT INTO secrets (scope, name, folder, user_id, key_id, nonce, sealed, created_at, updated_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (scope, name) DO UPDATE SET key_id = excluded.key_id,"
+        " nonce = excluded.nonce, sealed = excluded.sealed, updated_at = excluded.updated_at"
+        f" RETURNING {_COLUMNS}",
+        (
+            place.scope,
+            name,
+            place.folder or None,
+            place.user_id or None,
+            sealed.key_id,
+            sealed.nonce,
+            sealed.data,
+            now,
+            now,
+        ),
+    )
+    assert row is not None
+    return _secret(row)
+
+
+def get(db: Db, place: Place, name: str) -> Secret | None:
+    row = db.row(f"SELECT {_COLUMNS} FROM secrets WHERE scope = ? AND name = ?", (place.scope, name))
+    return _secret(row) if row else None
+
+
+def every(db: Db) -> list[Secret]:
+    return [_secret(row) for row in db.rows(f"SELECT {_COLUMNS} FROM secrets ORDER BY name, scope")]
+
+
+def remove(db: Db, place: Place, name: str) -> bool:
+    return bool(db.run("DELETE FROM secrets WHERE scope = ? AND name = ?", (place.scope, name)))
+
+
+def uses(db: Db, limit: int) -> list[Use]:
+    """The latest first."""
+    rows = db.rows(
+        "SELECT at, name, scope, folder, user_id, purpose, outcome FROM secret_uses ORDER BY id DESC LIMIT ?", (limit,)
+    )
+    return [Use(*row) for row in rows]
+
+
+def _ring_to_seal(db: Db, keyring: Keyring) -> Ring:
+    """The ring, made with the first secret. A lost one is not replaced: what it sealed would stay shut unnoticed."""
+    ring = keyring.read()
+    if ring is None and db.row("SELECT 1 FROM secrets LIMIT 1") is None:
+        return keyring.add_key()
+    return ring if ring is not None else _lost(keyring)
+
+
+def _ring_to_open(keyring: Keyring) -> Ring:
+    ring = keyring.read()
+    return ring if ring is not None else _lost(keyring)
+
+
+def _lost(keyring: Keyring) -> Ring:
+    raise SetupError(
+        f"there are secrets, but the key ring {keyring.where} is gone; bring it back (GATEPOST_KEYRING, if it was kept"
+        " there), or remove them with `gatepost secret rm` and set them anew"
+    )
+
+
+def _open(ring: Ring, scope: str, name: str, sealed: Sealed) -> bytes:
+    try:
+        return ring.open(sealed, (scope, name))
+    except Unreadable as error:
+        raise Unreadable(f"the secret {name} of {told(scope)} cannot be read: {error}; set it anew") from None
+
+
+def _use(
+    db: Db, keyring: Keyring, name: str, folder: str, user: str | None, purpose: str, now: int
+) -> tuple[str | None, SetupError | None]:
+    """The nearest value, and its use on record. A near one that does not open is not passed over for a farther one."""
+    order = scopes_for(folder, user)
+    marks = ", ".join("?" * len(order))
+    rows = db.rows(
+        f"SELECT scope, key_id, nonce, sealed FROM secrets WHERE name = ? AND scope IN ({marks})", (name, *order)
+    )
+    scope, value, trouble = None, None, None
+    if rows:
+        scope, *sealed = min(rows, key=lambda row: order.index(row[0]))
+        try:
+            value = _open(_ring_to_open(keyring), scope, name, Sealed(*sealed)).decode()
+            db.run("UPDATE secrets SET used_at = ? WHERE scope = ? AND name = ?", (now, scope, name))
+        except SetupError as error:
+            trouble = error
+    outcome = "unreadable" if trouble else "missing" if value is None else "used"
+    row = db.row(
+        "INSERT INTO secret_uses (at, name, scope, folder, user_id, purpose, outcome) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        " RETURNING id",
+        (now, name, scope, folder, user or "", purpose, outcome),
+    )
+    assert row is not None
+    db.run("DELETE FROM secret_uses WHERE id <= ?", (row[0] - USES_KEPT,))
+    return value, trouble
+
+
+class Secrets:
+    """For whoever spends secrets on the host."""
+
+    def __init__(self, store: Store, keyring: Keyring, clock: Clock | None = None) -> None:
+        self._store, self._keyring, self._clock = store, keyring, clock or SystemClock()
+
+    async def get(self, name: str, folder: str, user: str | None = None, *, purpose: str = "") -> str | None:
+        """The value that holds for a group, and for a person if one is named: theirs first, then that of the deepest
+        folder, then the gateway's. None: nobody has it. The use is recorded with its purpose, such as a host; a value
+        that does not open is a SetupError."""
+        now = self._clock.now()
+        value, trouble = await self._store.write(_use, self._keyring, name, folder, user, purpose, now, durable=False)
+        if trouble is not None:
+            raise trouble
+        return value
+
+
+def reseal(db: Db, keyring: Keyring) -> tuple[str, int]:
+    """Seal everything with a new key, or, where the ring is kept elsewhere, with its current one: (the key, how many).
+
+    All are opened before the ring is touched: one that does not open stops it, and nothing has changed.
+    """
+    rows = db.rows("SELECT scope, name, key_id, nonce, sealed FROM secrets ORDER BY scope, name")
+    ring = _ring_to_open(keyring) if rows else keyring.read()
+    opened = [(scope, name, _open(ring, scope, name, Sealed(*sealed))) for scope, name, *sealed in rows] if ring else []
+    if keyring.is_file:
+        ring = keyring.add_key()  # beside the old ones: a crash from here on leaves every secret readable
+    assert ring is not None
+    for scope, name, value in opened:
+        sealed = ring.seal(value, (scope, name))
+        db.run(
+            "UPDATE secrets SET key_id = ?, nonce = ?, sealed = ? WHERE scope = ? AND name = ?",
+            (sealed.key_id, sealed.nonce, sealed.data, scope, name),
+        )
+    return ring.current, len(opened)
+
+
+def unused_keys(db: Db, keyring: Keyring) -> list[str]:
+    """Keys of the ring that no secret needs any more."""
+    ring = keyring.read()
+    needed = {str(row[0]) for row in db.rows("SELECT DISTINCT key_id FROM secrets")}
+    return sorted(set(ring.keys) - needed - {ring.current}) if ring else []
+
+
+def drop_unused_keys(db: Db, keyring: Keyring) -> list[str]:
+    """After `reseal` is on the disk, never with it: a key may go only when nothing on the disk needs it."""
+    going = unused_keys(db, keyring)
+    if going:
+        keyring.drop_keys(going)
+    return going

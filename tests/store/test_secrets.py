@@ -1,0 +1,208 @@
+"""Secrets: the nearest holds, what was tampered with is noticed, and a rotation leaves nothing to the old key."""
+
+from pathlib import Path
+
+import pytest
+
+from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
+from gatepost.core.keyring import FILE, Keyring, Unreadable
+from gatepost.store import groups, secrets, users
+from gatepost.store.port import Db
+from gatepost.store.secrets import Place, Secrets, scopes_for
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.clock import FixedClock
+
+NOON = 1_800_000_000_000_000
+ANN = "fake:user/1"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+@pytest.fixture
+def keyring(home: Home) -> Keyring:
+    return Keyring(home, {})
+
+
+@pytest.fixture
+def filled(db: Db, keyring: Keyring) -> Db:
+    """TOKEN for the gateway, a world, an agent in it, and a person; each value names its place."""
+    for folder in ("acme", "acme/eng"):
+        groups.add(db, folder, folder, "", NOON)
+    users.add(db, ANN, "Ann", NOON)
+    for place in (Place(), Place("acme"), Place("acme/eng"), Place(user_id=ANN)):
+        secrets.put(db, keyring, place, "TOKEN", f"xyzzy of {place}", NOON)
+    return db
+
+
+@pytest.fixture
+def held(filled: Db, store: SqliteStore, keyring: Keyring) -> Secrets:
+    return Secrets(store, keyring, FixedClock(NOON))
+
+
+def test_the_nearest_place_is_looked_at_first() -> None:
+    assert scopes_for("a/b/c", None) == ("folder:a/b/c", "folder:a/b", "folder:a", "")
+    assert scopes_for("a", ANN) == (f"user:{ANN}", "folder:a", "")
+    assert scopes_for("", None) == ("",)
+
+
+@pytest.mark.parametrize(
+    ("folder", "user", "expected"),
+    [
+        ("acme/eng/sre", None, "xyzzy of folder acme/eng"),
+        ("acme/eng", None, "xyzzy of folder acme/eng"),
+        ("acme/sales", None, "xyzzy of folder acme"),
+        ("acmes", None, "xyzzy of the gateway"),
+        ("root", None, "xyzzy of the gateway"),
+        ("acme/eng", ANN, f"xyzzy of user {ANN}"),
+        ("acme/eng", "fake:user/2", "xyzzy of folder acme/eng"),
+    ],
+)
+async def test_the_deepest_folder_wins_and_a_person_comes_first(
+    held: Secrets, folder: str, user: str | None, expected: str
+) -> None:
+    assert await held.get("TOKEN", folder, user) == expected
+
+
+async def test_a_secret_that_nobody_has_is_none(held: Secrets) -> None:
+    assert await held.get("OTHER", "acme/eng", ANN) is None
+
+
+async def test_every_use_is_recorded_without_the_value(held: Secrets, filled: Db) -> None:
+    await held.get("TOKEN", "acme/eng/sre", purpose="api.example.org")
+    await held.get("OTHER", "acme", ANN)
+
+    assert secrets.uses(filled, 10) == [
+        secrets.Use(NOON, "OTHER", None, "acme", ANN, "", "missing"),
+        secrets.Use(NOON, "TOKEN", "folder:acme/eng", "acme/eng/sre", "", "api.example.org", "used"),
+    ]
+    used = secrets.get(filled, Place("acme/eng"), "TOKEN")
+    assert used is not None and used.used_at == NOON
+    assert "xyzzy" not in repr(secrets.every(filled))
+
+
+async def test_the_record_of_uses_does_not_grow_for_ever(
+    held: Secrets, filled: Db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secrets, "USES_KEPT", 2)
+    for number in range(4):
+        await held.get("TOKEN", "acme", purpose=str(number))
+    assert [use.purpose for use in secrets.uses(filled, 10)] == ["3", "2"]
+
+
+@pytest.mark.parametrize("moved", ["scope", "name"])
+async def test_two_rows_swapped_in_the_database_are_noticed(
+    held: Secrets, filled: Db, keyring: Keyring, moved: str
+) -> None:
+    """The gateway's key in the place of a group's, or one name's value under another's."""
+    secrets.put(filled, keyring, Place(), "OTHER", "xyzzy too", NOON)
+    swap = {
+        "scope": (("", "TOKEN"), ("folder:acme", "TOKEN")),
+        "name": (("", "TOKEN"), ("", "OTHER")),
+    }[moved]
+    found = [
+        filled.row("SELECT key_id, nonce, sealed FROM secrets WHERE scope = ? AND name = ?", each) for each in swap
+    ]
+    for value, place in zip(reversed(found), swap, strict=True):
+        assert value is not None
+        filled.run(
+            "UPDATE secrets SET key_id = ?, nonce = ?, sealed = ? WHERE scope = ? AND name = ?", (*value, *place)
+        )
+
+    for scope, name in swap:
+        with pytest.raises(Unreadable, match=rf"the secret {name} of .* cannot be read: it was changed, or moved"):
+            await held.get(name, scope.removeprefix("folder:"))
+    assert [use.outcome for use in secrets.uses(filled, 2)] == ["unreadable", "unreadable"]
+
+
+async def test_a_near_secret_that_does_not_open_is_not_passed_over_for_a_farther_one(held: Secrets, filled: Db) -> None:
+    filled.run("UPDATE secrets SET sealed = x'00' WHERE scope = 'folder:acme/eng'")
+    with pytest.raises(Unreadable):
+        await held.get("TOKEN", "acme/eng")
+    filled.run("UPDATE secrets SET nonce = x'' WHERE scope = 'folder:acme/eng'")
+    with pytest.raises(Unreadable):
+        await held.get("TOKEN", "acme/eng")
+    assert await held.get("TOKEN", "acme") == "xyzzy of folder acme"
+
+
+async def test_a_rotation_seals_everything_anew_and_the_old_key_can_be_dropped(
+    held: Secrets, filled: Db, keyring: Keyring
+) -> None:
+    before = keyring.read()
+    assert before is not None
+
+    key_id, count = secrets.reseal(filled, keyring)
+
+    assert (count, {each.key_id for each in secrets.every(filled)}) == (4, {key_id})
+    assert key_id != before.current
+    assert secrets.drop_unused_keys(filled, keyring) == [before.current]
+    after = keyring.read()
+    assert after is not None and list(after.keys) == [key_id]
+    assert await held.get("TOKEN", "acme/eng") == "xyzzy of folder acme/eng"
+    assert all(each.updated_at == NOON for each in secrets.every(filled))
+
+
+async def test_a_rotation_that_was_cut_off_leaves_every_secret_readable(
+    held: Secrets, store: SqliteStore, filled: Db, keyring: Keyring
+) -> None:
+    def cut_off(db: Db) -> None:
+        secrets.reseal(db, keyring)
+        raise SetupError("the power went")
+
+    with pytest.raises(SetupError, match="the power went"):
+        await store.write(cut_off)
+
+    assert secrets.unused_keys(filled, keyring) == []  # the old key is in use, the new one current
+    assert await held.get("TOKEN", "acme") == "xyzzy of folder acme"
+
+
+def test_a_secret_that_does_not_open_stops_a_rotation_before_the_ring_is_touched(
+    filled: Db, keyring: Keyring, home: Home
+) -> None:
+    before = (home.path / FILE).read_bytes()
+    filled.run("UPDATE secrets SET sealed = x'00' WHERE scope = 'folder:acme'")
+
+    with pytest.raises(Unreadable, match=r"TOKEN of folder acme cannot be read"):
+        secrets.reseal(filled, keyring)
+    assert (home.path / FILE).read_bytes() == before
+
+
+async def test_a_ring_kept_elsewhere_is_rotated_by_whoever_keeps_it(filled: Db, home: Home, store: SqliteStore) -> None:
+    Keyring(home, {}).add_key()
+    outside = Keyring(home, {"GATEPOST_KEYRING": (home.path / FILE).read_text()})
+    current = outside.read()
+    assert current is not None
+
+    assert secrets.reseal(filled, outside) == (current.current, 4)
+
+    assert len(secrets.unused_keys(filled, outside)) == 1
+    assert await Secrets(store, outside).get("TOKEN", "acme") == "xyzzy of folder acme"
+
+
+async def test_a_lost_ring_is_told_and_not_replaced(held: Secrets, filled: Db, keyring: Keyring, home: Home) -> None:
+    (home.path / FILE).unlink()
+
+    with pytest.raises(SetupError, match=r"key ring .* is gone; bring it back"):
+        await held.get("TOKEN", "acme")
+    with pytest.raises(SetupError, match=r"key ring .* is gone"):
+        secrets.put(filled, keyring, Place(), "TOKEN", "anew", NOON)
+    with pytest.raises(SetupError, match=r"key ring .* is gone"):
+        secrets.reseal(filled, keyring)
+    assert keyring.read() is None
+
+
+def test_a_secret_goes_with_its_group_and_with_its_person(filled: Db) -> None:
+    groups.remove(filled, "acme/eng")
+    filled.run("DELETE FROM users WHERE id = ?", (ANN,))
+    assert [(each.folder, each.user_id) for each in secrets.every(filled)] == [("", ""), ("acme", "")]
+
+
+def test_what_is_set_again_is_replaced(filled: Db, keyring: Keyring) -> None:
+    again = secrets.put(filled, keyring, Place("acme"), "TOKEN", "other", NOON + 1)
+    assert (again.created_at, again.updated_at) == (NOON, NOON + 1)
+    assert len(secrets.every(filled)) == 4
+    assert secrets.remove(filled, Place("acme"), "TOKEN")
+    assert not secrets.remove(filled, Place("acme"), "TOKEN")
