@@ -1,0 +1,121 @@
+"""`gatepost secret` on a home whose gateway is down."""
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gatepost.core.home import Home
+
+Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
+VALUE = "sk-ant-xyzzy-0123456789"
+
+
+def type_in(monkeypatch: pytest.MonkeyPatch, raw: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+
+
+def holding(folder: Path, text: str) -> list[str]:
+    return [str(path) for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize("given", [(), ("-",), ("stdin",)])
+def test_a_value_comes_from_standard_input_without_its_last_newline(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...]
+) -> None:
+    type_in(monkeypatch, f"{VALUE}\r\n".encode())
+
+    told = run("secret", "set", "ANTHROPIC_API_KEY", *given)
+
+    assert (told.code, told.out) == (0, "ANTHROPIC_API_KEY is set for the gateway\n")
+    assert _stored(home, "ANTHROPIC_API_KEY") == VALUE
+
+
+def test_a_value_comes_from_the_command_line_and_is_forgotten_there(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever takes the home's lock writes its command line into a file."""
+    monkeypatch.setattr(sys, "argv", ["gatepost", "secret", "set", "OPENAI_API_KEY", VALUE])
+
+    told = run("secret", "set", "OPENAI_API_KEY", VALUE, "--folder", "home", "--json")
+
+    assert told.json["folder"] == "home" and told.json["new"] is True
+    assert sys.argv[-1] == "…"
+    assert _stored(home, "OPENAI_API_KEY") == VALUE
+
+
+def test_no_command_prints_a_value_and_no_file_holds_it(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = [run("secret", "set", "TOKEN", VALUE), run("secret", "set", "TOKEN", VALUE)]
+    assert _stored(home, "TOKEN") == VALUE
+    for args in (("list",), ("rotate",), ("log",)):
+        said += [run("secret", *args), run("secret", *args, "--json")]
+    said += [run("audit", "list"), run("audit", "list", "--json"), run("secret", "rm", "TOKEN")]
+
+    assert [each.code for each in said] == [0] * len(said)
+    assert "replaced for the gateway" in said[1].out
+    assert "xyzzy" not in "".join(each.out + each.err for each in said)
+    assert holding(home.path, "xyzzy") == []
+
+
+def test_a_listing_tells_whose_and_when_used(run: Run, home: Home) -> None:
+    run("user", "add", "fake:user/1")
+    run("secret", "set", "TOKEN", VALUE, "--user", "fake:user/1")
+    run("secret", "set", "TOKEN", VALUE, "--folder", "home")
+    assert _stored(home, "TOKEN") == VALUE
+
+    listed = run("secret", "list", "--json").json
+    used = run("secret", "log", "--json").json
+
+    assert [(each["folder"], each["user_id"], each["used_at"] is None) for each in listed] == [
+        ("home", "", False),
+        ("", "fake:user/1", True),
+    ]
+    assert [(each["name"], each["scope"], each["outcome"]) for each in used] == [("TOKEN", "folder:home", "used")]
+    assert "user fake:user/1" in run("secret", "list").out and "folder home" in run("secret", "log").out
+
+
+def test_a_value_in_the_place_of_the_name_is_not_repeated(run: Run) -> None:
+    told = run("secret", "set", VALUE)
+    assert told.code == 1 and "named in capitals" in told.err and "xyzzy" not in told.err
+
+
+def test_what_is_no_text_and_what_is_nothing_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    type_in(monkeypatch, b"\xff\xfe")
+    assert run("secret", "set", "TOKEN").err == "gatepost: value: is not text\n"
+    type_in(monkeypatch, b"\n")
+    assert "is empty" in run("secret", "set", "TOKEN").err
+
+
+def test_a_ring_from_the_environment_leaves_none_in_the_home(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ring = '{"current": "mine", "keys": {"mine": "' + "A" * 43 + '="}}'
+    monkeypatch.setenv("GATEPOST_KEYRING", ring)
+    run("secret", "set", "TOKEN", VALUE)
+
+    told = run("secret", "rotate")
+
+    assert "1 secrets are sealed with mine (GATEPOST_KEYRING)" in told.out and "add one in GATEPOST_KEYRING" in told.out
+    assert not (home.path / "keyring.json").exists()
+    monkeypatch.delenv("GATEPOST_KEYRING")
+    assert "is gone; bring it back" in run("secret", "set", "TOKEN", VALUE).err
+
+
+def _stored(home: Home, name: str) -> str | None:
+    """The value as the gateway would spend it for the group `home`."""
+    import anyio
+
+    from gatepost.core.keyring import Keyring
+    from gatepost.store.secrets import Secrets
+    from gatepost.store.writer import SqliteStore
+
+    async def get() -> str | None:
+        store = SqliteStore(home.store)
+        try:
+            return await Secrets(store, Keyring(home)).get(name, "home")
+        finally:
+            store.close()
+
+    return anyio.run(get)

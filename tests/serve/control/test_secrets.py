@@ -1,0 +1,131 @@
+"""What an operator may do to secrets: judged before it is stored, recorded without the value."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.core.bells import Bells
+from gatepost.core.clock import SystemClock
+from gatepost.core.errors import GatepostError, Invalid, NotFound
+from gatepost.core.home import Home
+from gatepost.core.keyring import Keyring
+from gatepost.core.registry import load_package
+from gatepost.core.settings import Config
+from gatepost.serve.control.contract import OPERATIONS, Office
+from gatepost.store import audit, groups, users
+from gatepost.store.secrets import Secrets
+from gatepost.store.writer import SqliteStore
+
+VALUE = "sk-ant-xyzzy-0123456789"
+
+
+class Desk:
+    def __init__(self, office: Office) -> None:
+        self.office = office
+
+    async def do(self, name: str, /, **args: Any) -> Any:
+        return await OPERATIONS[name](self.office, args)
+
+    async def get(self, name: str, folder: str, user: str | None = None) -> str | None:
+        return await Secrets(self.office.store, Keyring(self.office.home)).get(name, folder, user)
+
+    async def recorded(self) -> list[tuple[str, Any]]:
+        rows = await self.office.store.read(audit.latest, 100)
+        return [(row[3], json.loads(row[5])) for row in reversed(rows)]
+
+
+@pytest.fixture
+async def desk(store: SqliteStore, tmp_path: Path) -> Desk:
+    load_package("gatepost.serve.control.operations")
+    home = Home(tmp_path / "home")
+    home.prepare()
+    await store.write(groups.add, "acme", "Acme", "", 1)
+    await store.write(users.add, "fake:user/1", "Ann", 1)
+    return Desk(Office(home=home, store=store, clock=SystemClock(), config=Config(), bells=Bells()))
+
+
+async def test_a_secret_is_set_listed_used_rotated_and_removed_and_its_value_told_to_nobody(desk: Desk) -> None:
+    said = [
+        await desk.do("secret.set", name="TOKEN", value=VALUE, folder="acme"),
+        await desk.do("secret.set", name="TOKEN", value=VALUE, user="fake:user/1"),
+    ]
+    assert await desk.get("TOKEN", "acme/eng") == VALUE
+    assert await desk.get("TOKEN", "other", "fake:user/1") == VALUE
+    said += [
+        await desk.do("secret.list"),
+        await desk.do("secret.log"),
+        await desk.do("secret.rotate"),
+    ]
+    assert await desk.get("TOKEN", "acme/eng") == VALUE
+    said += [await desk.do("secret.rm", name="TOKEN", folder="acme"), await desk.recorded()]
+
+    assert "xyzzy" not in json.dumps(said)
+    assert await desk.get("TOKEN", "acme/eng") is None
+    assert await desk.recorded() == [
+        ("secret.set", {"name": "TOKEN", "scope": "folder:acme"}),
+        ("secret.set", {"name": "TOKEN", "scope": "user:fake:user/1"}),
+        ("secret.rotate", {"keep": False}),
+        ("secret.rm", {"name": "TOKEN", "scope": "folder:acme"}),
+    ]
+
+
+async def test_a_rotation_says_which_keys_went_and_can_keep_them(desk: Desk) -> None:
+    first = (await desk.do("secret.set", name="TOKEN", value=VALUE))["key_id"]
+
+    kept = await desk.do("secret.rotate", keep=True)
+    done = await desk.do("secret.rotate")
+
+    assert (kept["resealed"], kept["dropped"], kept["unused"]) == (1, [], [first])
+    assert (done["dropped"], done["unused"]) == (sorted([first, kept["key_id"]]), [])
+    assert await desk.get("TOKEN", "acme") == VALUE
+
+
+async def test_a_rotation_of_nothing_makes_a_key(desk: Desk) -> None:
+    assert (await desk.do("secret.rotate"))["resealed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "complaint"),
+    [
+        ({"name": VALUE, "value": "TOKEN"}, "named in capitals"),
+        ({"name": "", "value": VALUE}, "named in capitals"),
+        ({"name": "TOKEN\n", "value": VALUE}, "named in capitals"),
+        ({"name": "TOKEN", "value": " "}, "is empty"),
+        ({"name": "TOKEN", "value": VALUE + "\x00"}, "no text"),
+        ({"name": "TOKEN", "value": VALUE + "\ud800"}, "not text"),
+        ({"name": "TOKEN", "value": VALUE * 4000}, "longer than"),
+        ({"name": "TOKEN", "value": [VALUE]}, r"Expected `str`"),
+        ({"name": "TOKEN", "value": VALUE, "folder": "../etc"}, "not a name"),
+        ({"name": "TOKEN", "value": VALUE, "folder": "acme", "user": "fake:user/1"}, "not both"),
+        ({"name": "TOKEN", "value": VALUE, "folder": "nowhere"}, "gatepost group add nowhere"),
+        ({"name": "TOKEN", "value": VALUE, "user": "fake:user/2"}, "gatepost user add fake:user/2"),
+    ],
+)
+async def test_what_cannot_be_a_secret_is_refused_without_repeating_it(
+    desk: Desk, args: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(GatepostError, match=complaint) as error:
+        await desk.do("secret.set", **args)
+
+    assert "xyzzy" not in str(error.value)
+    assert await desk.do("secret.list") == [] and await desk.recorded() == []
+
+
+async def test_what_is_not_there_is_not_removed(desk: Desk) -> None:
+    await desk.do("secret.set", name="TOKEN", value=VALUE)
+    with pytest.raises(NotFound, match="folder acme has none of its own"):
+        await desk.do("secret.rm", name="TOKEN", folder="acme")
+    with pytest.raises(Invalid, match="named in capitals"):
+        await desk.do("secret.rm", name=VALUE)
+
+
+async def test_a_secret_can_be_removed_when_its_key_ring_is_gone(desk: Desk) -> None:
+    await desk.do("secret.set", name="TOKEN", value=VALUE)
+    (desk.office.home.path / "keyring.json").unlink()
+
+    await desk.do("secret.rm", name="TOKEN")
+
+    await desk.do("secret.set", name="TOKEN", value=VALUE)
+    assert await desk.get("TOKEN", "acme") == VALUE
