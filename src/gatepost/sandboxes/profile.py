@@ -1,0 +1,55 @@
+"""The system call filter of a sandbox once more, as the JSON that container engines read: the same calls refused as in
+`seccomp`, which makes it for bubblewrap.
+
+Everything is allowed but what is listed. Engines join the rules for one call by "or" and cannot say "none of these", so
+the families of sockets that are refused are listed, not those that are let through.
+"""
+
+import errno
+import json
+import platform
+from collections.abc import Iterable
+
+from gatepost.sandboxes import seccomp
+
+ARCHITECTURES = {"x86_64": "SCMP_ARCH_X86_64", "aarch64": "SCMP_ARCH_AARCH64", "arm64": "SCMP_ARCH_AARCH64"}
+FAMILIES = (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6)
+LOWER_HALF = 0xFFFF_FFFF  # the kernel looks at no more of an int, the engine's comparison does
+
+Argument = dict[str, int | str]
+Rule = dict[str, list[str] | list[Argument] | str | int]
+
+
+def make_profile(machine: str = "") -> str:
+    """For `--security-opt seccomp=`. Calls of other machine types, as 32-bit programs make them, end the caller."""
+    machine = machine or platform.machine()
+    rules = [_refuse(sorted(seccomp.MACHINES[machine].refused), errno.EPERM), _refuse(["clone3"], errno.ENOSYS)]
+    flags = _bits(seccomp.NEW_NAMESPACES)
+    rules += [_refuse(["clone", "unshare"], errno.EPERM, _has(0, flag, flag)) for flag in flags]
+    rules += _only("socket", FAMILIES)
+    rules += _only("socketpair", (seccomp.AF_UNIX,))
+    requests = (seccomp.TIOCSTI, seccomp.TIOCLINUX)
+    rules += [_refuse(["ioctl"], errno.EPERM, _has(1, LOWER_HALF, request)) for request in requests]
+    return json.dumps(
+        {"defaultAction": "SCMP_ACT_ALLOW", "architectures": [ARCHITECTURES[machine]], "syscalls": rules}, indent=1
+    )
+
+
+def _refuse(names: list[str], code: int, *arguments: Argument) -> Rule:
+    rule: Rule = {"names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": code}
+    return {**rule, "args": list(arguments)} if arguments else rule
+
+
+def _only(name: str, families: Iterable[int]) -> list[Rule]:
+    let = set(families)
+    others = [family for family in range(max(let)) if family not in let]
+    comparisons = [("SCMP_CMP_EQ", family) for family in others] + [("SCMP_CMP_GT", max(let))]
+    return [_refuse([name], errno.EAFNOSUPPORT, {"index": 0, "value": value, "op": op}) for op, value in comparisons]
+
+
+def _has(index: int, mask: int, value: int) -> Argument:
+    return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
+
+
+def _bits(mask: int) -> Iterable[int]:
+    return (1 << place for place in range(mask.bit_length()) if mask & 1 << place)
