@@ -1,5 +1,6 @@
 """What an operator may do to secrets: judged before it is stored, recorded without the value."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -129,3 +130,21 @@ async def test_a_secret_can_be_removed_when_its_key_ring_is_gone(desk: Desk) -> 
 
     await desk.do("secret.set", name="TOKEN", value=VALUE)
     assert await desk.get("TOKEN", "acme") == VALUE
+
+
+async def test_what_is_set_and_used_while_rotations_run_stays_readable(desk: Desk) -> None:
+    names = [f"TOKEN_{number}" for number in range(12)]
+    await asyncio.gather(*(desk.do("secret.set", name=name, value=f"old {name}") for name in names))
+
+    async with asyncio.TaskGroup() as tasks:
+        reads = []
+        for name in names:
+            tasks.create_task(desk.do("secret.rotate"))
+            tasks.create_task(desk.do("secret.set", name=name, value=f"new {name}"))
+            reads.append(tasks.create_task(desk.get(name, "acme")))
+
+    for name, read in zip(names, reads, strict=True):
+        assert read.result() in (f"old {name}", f"new {name}")
+    assert [await desk.get(name, "acme") for name in names] == [f"new {name}" for name in names]
+    ring = Keyring(desk.office.home).read()
+    assert ring is not None and list(ring.keys) == [ring.current]
