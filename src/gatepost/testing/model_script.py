@@ -1,0 +1,170 @@
+"""What a scripted model says: the script's format, and the reply to one request. A reply is a function of the request:
+it follows from the newest words of a person and from how often the model has answered since. So a client that asks
+again, or in another process, is answered alike. Only faults are counted. Described in docs/extend/models.md.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+class Use(msgspec.Struct, forbid_unknown_fields=True):
+    """One tool call. The name is the gateway's; a client that offers it under a longer one is understood."""
+
+    call: str
+    arguments: dict[str, Any] = msgspec.field(default_factory=dict, name="with")
+
+
+class Reply(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """One answer of the model: words, tool calls or both, and what goes wrong before it comes."""
+
+    say: str = ""
+    call: str = ""
+    arguments: dict[str, Any] = msgspec.field(default_factory=dict, name="with")
+    calls: list[Use] = []
+    fault: int | str = ""  # an HTTP status, cut or hang
+    times: int = 1  # how often, for one message; negative: always
+    retry_after: float | None = None
+    error: str = ""  # the fault's words
+    hold: bool = False  # wait until the test lets go
+    usage: dict[str, int] | None = None  # input, output, cache_read, cache_write; {}: none is reported
+    stop: str = ""  # why it ends, in the words of the Messages API
+
+    def uses(self) -> list[Use]:
+        return [Use(self.call, self.arguments), *self.calls] if self.call else self.calls
+
+
+class Turn(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """How words of a person are answered: one reply after another, the last one again and again."""
+
+    do: list[Reply]
+    when: str = ""
+    recall: str = ""  # found in what people said before, its groups are words, too
+
+
+class Script(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    turns: list[Turn] = []
+    default: list[Reply] = msgspec.field(default_factory=lambda: [Reply(say="echo: {text}")])
+    side: str = "A conversation"  # to requests without tools, where the script says that there are tools
+    tools: bool = False  # clients bring tools; a request without any is a side request
+
+    def json(self) -> str:
+        return json.dumps(msgspec.to_builtins(self), indent=1, ensure_ascii=False)
+
+
+def read_script(data: bytes | str) -> Script:
+    """Raises ValueError that names what is wrong, and where."""
+    return msgspec.json.decode(data, type=Script)
+
+
+def load_script(path: Path) -> Script:
+    return read_script(path.read_bytes())
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One message of a conversation, as a script sees it."""
+
+    role: str  # user | assistant | tool | system
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A tool of a request; `namespace` where the client groups its tools."""
+
+    name: str
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    name: str
+    arguments: dict[str, Any]
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A reply with everything filled in. `key` names the place in the script and the words it answers."""
+
+    key: str
+    reply: Reply
+    text: str
+    calls: tuple[Called, ...] = field(default=())
+
+
+def answer(script: Script, lines: list[Line], offered: list[Offered]) -> Spoken:
+    """What the model says next."""
+    if script.tools and not offered:
+        return Spoken("side", Reply(say=script.side), script.side)
+    at = max((index for index, line in enumerate(lines) if line.role == "user"), default=-1)
+    text = _newest(lines, at)
+    later = [line.role for line in lines[max(at, 0) :]]
+    since = [role for before, role in pairwise(later) if role == "assistant" != before]
+    results = [line.text for line in lines[at + 1 :] if line.role == "tool"]
+    index, do, words = _choose(script, text, [line.text for line in lines[: at + 1] if line.role == "user"])
+    if not do:
+        return Spoken(f"{index}", Reply(), "")
+    step = min(len(since), len(do) - 1)
+    reply = do[step]
+    words |= {"text": text, "result": results[-1] if results else ""}
+    said, calls = _fill(reply.say, words), []
+    for use in reply.uses():
+        found = find_tool(use.call, offered)
+        if found is None:
+            said = f"I have no tool {use.call}."
+        else:
+            calls.append(Called(found.name, _fill_all(use.arguments, words), found.namespace))
+    return Spoken(f"{index}.{step}:{text}", reply, said, tuple(calls))
+
+
+def find_tool(name: str, offered: list[Offered]) -> Offered | None:
+    """By its own name, or by one that a client made of server and name (`mcp__gatepost__send`)."""
+    exact = [tool for tool in offered if tool.name == name]
+    longer = [tool for tool in offered if tool.name.endswith(f"_{name}")]
+    return next(iter([*exact, *longer]), None)
+
+
+def _newest(lines: list[Line], at: int) -> str:
+    """The words of a person that the model is to answer: all that came in one go."""
+    first = at
+    while first > 0 and lines[first - 1].role == "user":
+        first -= 1
+    return "\n".join(line.text for line in lines[max(first, 0) : at + 1])
+
+
+def _choose(script: Script, text: str, said: list[str]) -> tuple[int, list[Reply], dict[str, str]]:
+    for index, turn in enumerate(script.turns):
+        found = re.search(turn.when, text, re.DOTALL)
+        if found is None:
+            continue
+        words = _groups(found)
+        if turn.recall:
+            before = [each for line in said if (each := re.search(turn.recall, line, re.DOTALL))]
+            if not before:
+                continue
+            words = _groups(before[-1])
+        return index, turn.do, words
+    return -1, script.default, {}
+
+
+def _groups(found: re.Match[str]) -> dict[str, str]:
+    return {str(number): group or "" for number, group in enumerate(found.groups(), 1)}
+
+
+def _fill(text: str, words: dict[str, str]) -> str:
+    return re.sub(r"\{(\w+)\}", lambda found: words.get(found.group(1), found.group(0)), text)
+
+
+def _fill_all(value: Any, words: dict[str, str]) -> Any:
+    if isinstance(value, str):
+        return _fill(value, words)
+    if isinstance(value, dict):
+        return {key: _fill_all(inner, words) for key, inner in value.items()}
+    return [_fill_all(inner, words) for inner in value] if isinstance(value, list) else value

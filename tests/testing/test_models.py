@@ -1,0 +1,149 @@
+"""The scripted model: the same script in three shapes, streamed or not, and what goes wrong on request."""
+
+import asyncio
+import http.client
+import json
+from typing import Any
+
+import pytest
+
+from gatepost.testing.model_script import Line, Offered, Script, answer, find_tool, read_script
+from gatepost.testing.models import ModelEndpoint
+
+SCRIPT = {
+    "turns": [
+        {"when": "word", "recall": r"remember (\w+)", "do": [{"say": "It was {1}."}]},
+        {
+            "when": "remember",
+            "do": [{"say": "noting", "call": "set_work", "with": {"content": "x"}}, {"say": "{result}"}],
+        },
+        {"when": "both", "do": [{"calls": [{"call": "a"}, {"call": "b"}]}, {"say": "done"}]},
+    ]
+}
+PATHS = {"messages": "/v1/messages?beta=true", "chat": "/v1/chat/completions", "responses": "/v1/responses"}
+
+
+def ask(endpoint: ModelEndpoint, path: str, body: dict[str, Any], **headers: str) -> tuple[int, str, dict[str, str]]:
+    """One request, by a client that is not ours."""
+    connection = http.client.HTTPConnection("127.0.0.1", endpoint.port, timeout=10)
+    connection.request("POST", path, json.dumps(body), headers)
+    got = connection.getresponse()
+    text = got.read().decode()
+    connection.close()
+    return got.status, text, {name.lower(): value for name, value in got.getheaders()}
+
+
+def a_body(shape: str, *, stream: bool, text: str = "remember plum") -> dict[str, Any]:
+    schema = {"type": "object"}
+    if shape == "messages":
+        tools: list[dict[str, Any]] = [{"name": "mcp__gatepost__set_work", "input_schema": schema}]
+        return {"messages": [{"role": "user", "content": text}], "tools": tools, "stream": stream}
+    if shape == "chat":
+        tools = [{"type": "function", "function": {"name": "gatepost_set_work", "parameters": schema}}]
+        return {"messages": [{"role": "user", "content": text}], "tools": tools, "stream": stream}
+    tools = [{"type": "namespace", "name": "mcp__gatepost", "tools": [{"type": "function", "name": "set_work"}]}]
+    content = [{"type": "input_text", "text": text}]
+    return {"input": [{"type": "message", "role": "user", "content": content}], "tools": tools, "stream": stream}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("shape", sorted(PATHS))
+async def test_words_and_a_tool_call_come_in_each_shape(shape: str, stream: bool) -> None:
+    async with ModelEndpoint(SCRIPT) as endpoint:
+        status, text, headers = await asyncio.to_thread(ask, endpoint, PATHS[shape], a_body(shape, stream=stream))
+
+    assert status == 200 and "noting" in text and "set_work" in text
+    assert ("event-stream" in headers["content-type"]) == stream
+    assert [request.said("plum") for request in endpoint.calls] == [1]
+    if not stream:
+        assert json.loads(text)["usage"]
+
+
+async def test_a_status_comes_as_often_as_the_script_says_then_the_answer() -> None:
+    script = {"turns": [{"do": [{"fault": 529, "times": 2, "retry_after": 0, "say": "at last"}]}]}
+    async with ModelEndpoint(script) as endpoint:
+        got = [
+            await asyncio.to_thread(ask, endpoint, PATHS["messages"], a_body("messages", stream=False))
+            for _ in range(3)
+        ]
+
+    assert [status for status, _, _ in got] == [529, 529, 200]
+    assert "overloaded_error" in got[0][1] and got[0][2]["retry-after"] == "0"
+    assert "at last" in got[2][1]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_cut_answer_ends_in_the_middle(stream: bool) -> None:
+    async with ModelEndpoint({"turns": [{"do": [{"fault": "cut", "say": "a long answer"}]}]}) as endpoint:
+        with pytest.raises(http.client.IncompleteRead):
+            await asyncio.to_thread(ask, endpoint, PATHS["chat"], a_body("chat", stream=stream))
+
+
+async def test_without_the_key_nobody_is_answered() -> None:
+    async with ModelEndpoint(SCRIPT, key="k-1") as endpoint:
+        body = a_body("messages", stream=False)
+        denied, _, _ = await asyncio.to_thread(ask, endpoint, PATHS["messages"], body)
+        known, _, _ = await asyncio.to_thread(lambda: ask(endpoint, PATHS["messages"], body, **{"x-api-key": "k-1"}))
+        bearer, _, _ = await asyncio.to_thread(lambda: ask(endpoint, PATHS["chat"], body, Authorization="Bearer k-1"))
+
+    assert (denied, known, bearer) == (401, 200, 200)
+
+
+async def test_tokens_are_counted_and_other_paths_are_unknown() -> None:
+    async with ModelEndpoint(SCRIPT) as endpoint:
+        counted = await asyncio.to_thread(ask, endpoint, "/v1/messages/count_tokens", {})
+        unknown = await asyncio.to_thread(ask, endpoint, "/v1/files", {})
+
+    assert "input_tokens" in counted[1] and unknown[0] == 404
+    assert endpoint.calls == [] and len(endpoint.requests) == 2
+
+
+def test_a_reply_follows_from_the_request_alone() -> None:
+    script = read_script(json.dumps(SCRIPT))
+    tools = [Offered("set_work")]
+    asked = [Line("user", "remember plum")]
+    first = answer(script, asked, tools)
+    second = answer(script, [*asked, Line("assistant", "noting"), Line("tool", "ok")], tools)
+
+    assert [call.name for call in first.calls] == ["set_work"] and second.text == "ok"
+    assert answer(script, asked, tools) == first
+
+
+def test_an_answer_in_several_lines_is_one_step() -> None:
+    script = read_script(json.dumps(SCRIPT))
+    lines = [Line("user", "both"), Line("assistant", ""), Line("assistant", ""), Line("tool", "1"), Line("tool", "2")]
+
+    assert answer(script, lines, [Offered("a"), Offered("b")]).text == "done"
+
+
+def test_what_was_said_before_is_recalled_only_if_it_is_there() -> None:
+    script = read_script(json.dumps(SCRIPT))
+    before = [Line("user", "remember plum"), Line("assistant", "ok")]
+
+    assert answer(script, [*before, Line("user", "which word?")], []).text == "It was plum."
+    assert answer(script, [Line("user", "which word?")], []).text == "echo: which word?"
+
+
+def test_a_tool_that_is_not_offered_is_said() -> None:
+    script = read_script(json.dumps(SCRIPT))
+
+    assert answer(script, [Line("user", "remember plum")], []).text == "I have no tool set_work."
+    assert find_tool("send", [Offered("x_send"), Offered("send")]) == Offered("send")
+
+
+def test_a_side_request_has_no_tools_where_the_script_says_that_there_are() -> None:
+    script = Script(tools=True, side="A title")
+
+    assert answer(script, [Line("user", "hello")], []).text == "A title"
+    assert answer(script, [Line("user", "hello")], [Offered("send")]).text == "echo: hello"
+
+
+def test_an_unknown_key_is_named() -> None:
+    with pytest.raises(ValueError, match="sya"):
+        read_script('{"turns": [{"do": [{"sya": "x"}]}]}')
+
+
+def test_a_script_survives_its_json() -> None:
+    script = read_script(json.dumps(SCRIPT))
+
+    assert read_script(script.json()) == script
