@@ -1,0 +1,92 @@
+"""Money as people write and read it, how much of an answer a budget still buys, and what is said when it ends.
+
+Amounts are whole millionths of a USD everywhere but in what people see.
+"""
+
+from datetime import UTC, datetime
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
+
+from gatepost.core.clock import SECOND
+from gatepost.core.errors import Invalid
+from gatepost.core.periods import Period
+from gatepost.store.budgets import STOP, Kind, Note, Standing
+from gatepost.store.reservations import DEAREST, Denied
+
+MICRO = 1_000_000  # in one USD
+PER = 1_000_000  # prices are for so many tokens
+
+
+def micro_of(usd: str | float, field: str) -> int:
+    """An amount as somebody wrote it. A fraction of a millionth counts as a whole one: nothing vanishes by rounding."""
+    try:
+        amount = Decimal(str(usd).strip().removeprefix("$"))
+    except InvalidOperation:
+        amount = Decimal("nan")
+    if not amount.is_finite():
+        raise Invalid(field, f"{str(usd)[:40]!r} is not an amount; write USD like 2.50")
+    if amount < 0:
+        raise Invalid(field, f"{usd} is negative; money is only ever spent")
+    if amount * MICRO > DEAREST:
+        raise Invalid(field, f"is more than {DEAREST // MICRO} USD")
+    return int((amount * MICRO).to_integral_value(ROUND_CEILING))
+
+
+def usd(micro: int) -> str:
+    """`$1.50`, with as many digits as it takes."""
+    whole, rest = divmod(micro, MICRO)
+    digits = f"{rest:06d}".rstrip("0")
+    return f"${whole}.{digits:0<2}"
+
+
+def in_usd(micro: int) -> float:
+    """The same as a number, for JSON."""
+    return micro / MICRO
+
+
+def affordable(asked: int | None, most: int, left: int | None, input_micro: int, output_price: int) -> int:
+    """How many tokens an answer may have: the least of what was asked, what is allowed, and what is left to buy once
+    the question is paid; 0 if that is nothing. `output_price` is for a million tokens; `left` None is no limit."""
+    wanted = most if asked is None else min(asked, most)
+    if left is None:
+        return max(wanted, 0)
+    rest = left - input_micro
+    if rest < 0:
+        return 0
+    return max(min(wanted, rest * PER // output_price), 0) if output_price else max(wanted, 0)
+
+
+def why(denied: Denied) -> str:
+    """For the agent: why its call was refused, and what it can do."""
+    standing = denied.standing
+    told = f"{usd(standing.spent)} of {usd(standing.limit)} spent"
+    if denied.busy:
+        return (
+            f"{_named(standing)} has no room for this call while others are running ({told}, {usd(standing.reserved)}"
+            " set aside for them); try again when they have ended, or ask for less"
+        )
+    return (
+        f"{_named(standing)} has no room for this call: {told}, and it may cost {usd(denied.asked)}."
+        f" It starts anew on {_moment(standing.ends_at)}; an operator can raise it with `gatepost budget set`"
+    )
+
+
+def notice(note: Note) -> str:
+    """For the room."""
+    standing = note.standing
+    name, amount = _named(standing), f"{usd(standing.spent)} of {usd(standing.limit)}"
+    if note.percent != STOP:
+        return f"{name} is nearly spent: {amount}."
+    end = f"It starts anew on {_moment(standing.ends_at)}."
+    if standing.spent >= standing.limit:
+        return f"{name} is spent: {amount}. {end}"
+    return f"{name} is too small for what the agent needs next: {amount} are spent. {end}"
+
+
+def _named(standing: Standing) -> str:
+    period = "Today's" if standing.period is Period.DAY else "This month's"
+    whose = "this gateway" if standing.scope.kind is Kind.INSTANCE else standing.scope.name
+    return f"{period} budget of {whose}"
+
+
+def _moment(at: int) -> str:
+    return f"{datetime.fromtimestamp(at // SECOND, UTC):%Y-%m-%d at %H:%M} UTC"

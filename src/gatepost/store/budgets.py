@@ -1,0 +1,168 @@
+"""Budgets: how much a group with all below it, a user, or the whole instance may spend in a day or month (UTC).
+
+`spending` holds what was spent and what is reserved in each scope and period, with a budget or without, so that one
+that is set at noon counts the morning. No budget means no limit; a budget of 0 means that nothing may be spent.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gatepost.core.periods import Period, end_of, start_of
+from gatepost.store.port import Db, quick
+
+NEAR = 80  # percent
+STOP = 100
+
+
+class Kind(StrEnum):
+    GROUP = "group"
+    USER = "user"
+    INSTANCE = "instance"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose money it is. The instance has no name."""
+
+    kind: Kind
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A budget in the current period. Amounts are millionths of a USD."""
+
+    scope: Scope
+    period: Period
+    limit: int
+    spent: int
+    reserved: int
+    starts_at: int
+    ends_at: int
+
+    @property
+    def left(self) -> int:
+        return max(self.limit - self.spent - self.reserved, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something to tell people, once in a period: 80 percent are spent, or nothing more fits (100)."""
+
+    percent: int
+    standing: Standing
+
+
+def chain(folder: str, user: str) -> tuple[Scope, ...]:
+    """Everybody whose money a group spends: itself, its parents, the user, the instance."""
+    parts = folder.split("/")
+    groups = tuple(Scope(Kind.GROUP, "/".join(parts[:depth])) for depth in range(len(parts), 0, -1))
+    person = (Scope(Kind.USER, user),) if user else ()
+    return (*groups, *person, Scope(Kind.INSTANCE))
+
+
+def put(db: Db, scope: Scope, period: Period, micro: int | None, by: str, now: int) -> None:
+    """Set a limit; None takes it away. People hear anew when a changed one is nearly spent."""
+    key = (scope.kind, scope.name, period)
+    found = db.row("SELECT micro FROM budgets WHERE kind = ? AND name = ? AND period = ?", key)
+    if (found[0] if found else None) == micro:
+        return
+    if micro is None:
+        db.run("DELETE FROM budgets WHERE kind = ? AND name = ? AND period = ?", key)
+    else:
+        db.run(
+            "INSERT INTO budgets (kind, name, period, micro, set_by, set_at) VALUES (?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (kind, name, period) DO UPDATE SET micro = excluded.micro, set_by = excluded.set_by,"
+            " set_at = excluded.set_at",
+            (*key, micro, by, now),
+        )
+    db.run("UPDATE spending SET told_near = 0, told_stop = 0 WHERE kind = ? AND name = ? AND period = ?", key)
+
+
+def every(db: Db, now: int) -> list[Standing]:
+    """All budgets, the instance's first."""
+    found = _standings(db, "1 = 1", (), now)
+    order = (Kind.INSTANCE, Kind.GROUP, Kind.USER)
+    return sorted(found, key=lambda each: (order.index(each.scope.kind), each.scope.name, each.period))
+
+
+def standings(db: Db, folder: str, user: str, now: int) -> list[Standing]:
+    """The budgets that a group's calls for a user must fit into."""
+    scopes = chain(folder, user)
+    where = " OR ".join(["(b.kind = ? AND b.name = ?)"] * len(scopes))
+    return _standings(db, where, tuple(part for each in scopes for part in (each.kind, each.name)), now)
+
+
+def _standings(db: Db, where: str, params: tuple[str, ...], now: int) -> list[Standing]:
+    rows = db.rows(
+        "SELECT b.kind, b.name, b.period, b.micro, COALESCE(s.spent, 0), COALESCE(s.reserved, 0) FROM budgets b"
+        " LEFT JOIN spending s ON s.kind = b.kind AND s.name = b.name AND s.period = b.period"
+        f" AND s.starts_at = CASE b.period WHEN 'day' THEN ? ELSE ? END WHERE {where}",
+        (start_of(Period.DAY, now), start_of(Period.MONTH, now), *params),
+    )
+    found = []
+    for kind, name, period, limit, spent, reserved in rows:
+        per = Period(period)
+        scope = Scope(Kind(kind), name)
+        found.append(Standing(scope, per, limit, spent, reserved, start_of(per, now), end_of(per, now)))
+    return found
+
+
+@quick
+def room(db: Db, folder: str, user: str | None, now: int) -> int | None:
+    """What may still be reserved, in millionths of a USD; None: there is no limit."""
+    return min((each.left for each in standings(db, folder, user or "", now)), default=None)
+
+
+def move(db: Db, folder: str, user: str, at: int, *, spent: int = 0, reserved: int = 0) -> None:
+    """Add to what is spent and reserved, all the way up, in the periods that hold the moment `at`."""
+    for scope, period, starts_at in _rows(folder, user, at):
+        db.run(
+            "INSERT INTO spending (kind, name, period, starts_at, spent, reserved) VALUES (?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (kind, name, period, starts_at) DO UPDATE SET spent = spending.spent + excluded.spent,"
+            " reserved = spending.reserved + excluded.reserved",
+            (scope.kind, scope.name, period, starts_at, spent, reserved),
+        )
+
+
+def release(db: Db, folder: str, user: str, at: int, *, spent: int, reserved: int) -> None:
+    """What was reserved becomes what was spent."""
+    for scope, period, starts_at in _rows(folder, user, at):
+        db.run(
+            "UPDATE spending SET spent = spent + ?, reserved = reserved - ?"
+            " WHERE kind = ? AND name = ? AND period = ? AND starts_at = ?",
+            (spent, reserved, scope.kind, scope.name, period, starts_at),
+        )
+
+
+def _rows(folder: str, user: str, at: int) -> Iterator[tuple[Scope, Period, int]]:
+    return ((scope, period, start_of(period, at)) for scope in chain(folder, user) for period in Period)
+
+
+def take_notes(db: Db, folder: str, user: str, now: int) -> tuple[Note, ...]:
+    """What people must hear about the money that was spent; each thing is handed out once, however many ask."""
+    high = [each for each in standings(db, folder, user, now) if each.spent * 100 >= each.limit * NEAR and each.spent]
+    notes = (Note(STOP if each.spent >= each.limit else NEAR, each) for each in high)
+    return tuple(note for note in notes if _tell(db, note))
+
+
+def take_stop(db: Db, standing: Standing) -> tuple[Note, ...]:
+    """The message that nothing more fits; empty if it was handed out before."""
+    note = Note(STOP, standing)
+    return (note,) if _tell(db, note) else ()
+
+
+def _tell(db: Db, note: Note) -> bool:
+    standing = note.standing
+    key = (standing.scope.kind, standing.scope.name, standing.period, standing.starts_at)
+    # A budget of 0 stops a scope in which nothing was ever spent.
+    db.run(
+        "INSERT INTO spending (kind, name, period, starts_at) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (kind, name, period, starts_at) DO NOTHING",
+        key,
+    )
+    where = "WHERE kind = ? AND name = ? AND period = ? AND starts_at = ?"
+    if note.percent == NEAR:
+        return bool(db.run(f"UPDATE spending SET told_near = 1 {where} AND told_near = 0", key))
+    return bool(db.run(f"UPDATE spending SET told_near = 1, told_stop = 1 {where} AND told_stop = 0", key))

@@ -1,0 +1,99 @@
+"""Costs: what was spent, one row a model call. A row is booked once, by its key, and never changed.
+
+A cost counts in the day and month in which its call was let through, not in those in which it was learnt: only there
+was it judged.
+"""
+
+from dataclasses import dataclass
+
+from gatepost.core.clock import DAY, iso
+from gatepost.store import budgets
+from gatepost.store.port import Db
+
+BY = {"group": "folder", "user": "user_id", "model": "model", "day": f"at / {DAY}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens. Those read from a cache, or written to it, are not in `input`."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCost:
+    key: str
+    at: int
+    folder: str
+    model: str
+    micro: int
+    user: str = ""
+    session_id: str = ""
+    turn_id: str = ""
+    usage: Usage = Usage()
+    measured: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    key: str  # a folder, a user, a model or a day
+    calls: int
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    micro: int
+
+
+def book(db: Db, new: NewCost, source: str, now: int) -> bool:
+    """Write it down; False if it was. Whoever books also moves the spending."""
+    usage = new.usage
+    return bool(
+        db.run(
+            "INSERT INTO costs (key, at, booked_at, folder, user_id, session_id, turn_id, model, source, measured,"
+            " input, output, cache_read, cache_write, micro) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (key) DO NOTHING",
+            (
+                *(new.key, new.at, now, new.folder, new.user, new.session_id, new.turn_id, new.model, source),
+                *(int(new.measured), usage.input, usage.output, usage.cache_read, usage.cache_write, new.micro),
+            ),
+        )
+    )
+
+
+def add_external(db: Db, new: NewCost, now: int) -> bool:
+    """Something that was spent elsewhere, and told to us afterwards; False if it was told before.
+
+    It is booked whether it fits or not. What people must hear of it is handed out with the next reservation.
+    """
+    if not book(db, new, "external", now):
+        return False
+    budgets.move(db, new.folder, new.user, new.at, spent=new.micro)
+    return True
+
+
+def payer(db: Db, turn_id: str) -> str:
+    """Whose budget a turn is paid from: who wrote the first message of its batch; '' for nobody."""
+    row = db.row(
+        "SELECT m.sender FROM inbox i JOIN messages m ON m.id = i.message_id"
+        " WHERE i.turn_id = ? AND m.kind = 'chat' ORDER BY i.seq LIMIT 1",
+        (turn_id,),
+    )
+    return str(row[0]) if row else ""
+
+
+def sums(db: Db, by: str, since: int = 0) -> list[Sum]:
+    """By group, user, model (the dearest first) or day (in order), of what was let through since a moment."""
+    rows = db.rows(
+        f"SELECT {BY[by]}, COUNT(*), SUM(input), SUM(output), SUM(cache_read), SUM(cache_write), SUM(micro)"
+        f" FROM costs WHERE at >= ? GROUP BY 1 ORDER BY {'1' if by == 'day' else '7 DESC, 1'}",
+        (since,),
+    )
+    return [Sum(_day(key) if by == "day" else key, *numbers) for key, *numbers in rows]
+
+
+def _day(number: int) -> str:
+    return str(iso(number * DAY))[:10]

@@ -1,0 +1,153 @@
+"""Reservations: before a model call, the worst that it can cost is set aside; after it, what it did cost is booked.
+
+The check and the reservation are one transaction, so calls that come together cannot pass a budget together. What a
+reservation holds is either settled or, after a crash, booked in full; it is never forgotten.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gatepost.core.errors import Invalid
+from gatepost.store import budgets, costs
+from gatepost.store.budgets import Note, Standing
+from gatepost.store.costs import NewCost, Usage
+from gatepost.store.port import Db
+
+COLUMNS = "id, at, folder, user_id, session_id, turn_id, model, worst"
+DEAREST = 10**15  # a thousand million USD: more is a mistake, and the sums stay far from 64 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    id: int
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """The call does not fit. `busy`: it would, if calls in flight cost less than their worst; so nobody is told."""
+
+    standing: Standing  # of the budget that stands in the way the longest
+    asked: int
+    busy: bool
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    micro: int  # what was booked
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Reservation:
+    id: int
+    at: int
+    folder: str
+    user: str
+    session_id: str
+    turn_id: str
+    model: str
+    worst: int
+
+
+def reserve(
+    db: Db,
+    folder: str,
+    user: str | None,
+    session_id: str | None,
+    turn_id: str | None,
+    model: str,
+    worst_micro: int,
+    now: int,
+) -> Reserved | Denied:
+    """Set aside the worst that a call can cost, if it fits everywhere up the tree."""
+    if not 0 <= worst_micro <= DEAREST:
+        raise Invalid("worst_micro", f"{worst_micro} is no price of a call")
+    payer = user or ""
+    denied = judge(budgets.standings(db, folder, payer, now), worst_micro)
+    if denied is not None:
+        notes = () if denied.busy else budgets.take_stop(db, denied.standing)
+        return Denied(denied.standing, worst_micro, denied.busy, notes)
+    rows = db.rows(
+        "INSERT INTO reservations (at, folder, user_id, session_id, turn_id, model, worst)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        (now, folder, payer, session_id or "", turn_id or "", model, worst_micro),
+    )
+    budgets.move(db, folder, payer, now, reserved=worst_micro)
+    return Reserved(int(rows[0][0]), budgets.take_notes(db, folder, payer, now))
+
+
+def judge(standings: Sequence[Standing], worst: int) -> Denied | None:
+    """None: it fits. What costs nothing always does."""
+    full = [each for each in standings if worst > each.left]
+    if not full:
+        return None
+    lasting = [each for each in full if each.spent + worst > each.limit]
+    chosen = max(lasting or full, key=lambda each: (each.ends_at, -each.left))
+    return Denied(chosen, worst, busy=not lasting)
+
+
+def stopped(db: Db, folder: str, user: str | None, now: int) -> Denied | None:
+    """Is a budget spent, so that nothing should even be started? Its message is handed out once."""
+    spent = [each for each in budgets.standings(db, folder, user or "", now) if each.spent >= each.limit]
+    if not spent:
+        return None
+    chosen = max(spent, key=lambda each: each.ends_at)
+    return Denied(chosen, 0, busy=False, notes=budgets.take_stop(db, chosen))
+
+
+def settle(
+    db: Db, reservation_id: int, actual_micro: int | None, usage: Mapping[str, int] | None, now: int
+) -> Settled | None:
+    """Book what a call did cost; None for `actual_micro` (the usage was never learnt) books it in full.
+
+    `usage` may have input, output, cache_read, cache_write. None if the reservation is settled already.
+    """
+    rows = db.rows(f"DELETE FROM reservations WHERE id = ? RETURNING {COLUMNS}", (reservation_id,))
+    if not rows:
+        return None
+    held = _Reservation(*rows[0])
+    micro = _book(db, held, actual_micro, _tokens(usage or {}), now)
+    return Settled(micro, budgets.take_notes(db, held.folder, held.user, now))
+
+
+def book_leftovers(db: Db, now: int) -> int:
+    """At the start: nobody will settle what a crash left, and the call may have cost its worst. How many there were."""
+    rows = db.rows(f"DELETE FROM reservations RETURNING {COLUMNS}")
+    for row in rows:
+        _book(db, _Reservation(*row), None, Usage(), now)
+    return len(rows)
+
+
+def in_flight(db: Db) -> int:
+    """All that is set aside now, in millionths of a USD."""
+    row = db.row("SELECT COALESCE(SUM(worst), 0) FROM reservations")
+    return int(row[0]) if row else 0
+
+
+def _book(db: Db, held: _Reservation, actual: int | None, usage: Usage, now: int) -> int:
+    measured = actual is not None and 0 <= actual <= DEAREST
+    micro = actual if actual is not None and measured else held.worst
+    new = NewCost(
+        key=f"reservation/{held.id}",
+        at=held.at,
+        folder=held.folder,
+        user=held.user,
+        session_id=held.session_id,
+        turn_id=held.turn_id,
+        model=held.model,
+        micro=micro,
+        usage=usage,
+        measured=measured,
+    )
+    costs.book(db, new, "proxy", now)
+    budgets.release(db, held.folder, held.user, held.at, spent=micro, reserved=held.worst)
+    return micro
+
+
+def _tokens(usage: Mapping[str, int]) -> Usage:
+    """What the other side says, within reason."""
+    return Usage(
+        *(min(max(usage.get(name, 0), 0), DEAREST) for name in ("input", "output", "cache_read", "cache_write"))
+    )

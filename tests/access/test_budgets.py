@@ -1,0 +1,82 @@
+"""Money as people write and read it, and how much of an answer it buys."""
+
+import pytest
+
+from gatepost.access.budgets import affordable, micro_of, notice, usd, why
+from gatepost.core.errors import Invalid
+from gatepost.core.periods import Period
+from gatepost.store.budgets import Kind, Note, Scope, Standing
+from gatepost.store.reservations import Denied
+
+MIDNIGHT = 1_794_787_200_000_000  # 2026-11-16
+
+
+def standing(spent: int, *, reserved: int = 0, kind: Kind = Kind.GROUP, name: str = "acme") -> Standing:
+    return Standing(Scope(kind, name), Period.DAY, 1_000_000, spent, reserved, MIDNIGHT - 86_400_000_000, MIDNIGHT)
+
+
+@pytest.mark.parametrize(
+    ("written", "micro"),
+    [("1", 1_000_000), ("2.50", 2_500_000), (" $0.1 ", 100_000), ("0", 0), (0.1, 100_000), ("0.0000001", 1), (1e-9, 1)],
+)
+def test_an_amount_is_read_exactly_and_never_vanishes(written: str | float, micro: int) -> None:
+    assert micro_of(written, "daily") == micro
+
+
+@pytest.mark.parametrize("written", ["", "much", "-1", "nan", "inf", "1e40", "1,5", "10000000000", -0.01])
+def test_what_is_no_amount_is_named(written: str | float) -> None:
+    with pytest.raises(Invalid, match="daily: "):
+        micro_of(written, "daily")
+
+
+@pytest.mark.parametrize(
+    ("micro", "shown"),
+    [(0, "$0.00"), (1, "$0.000001"), (500_000, "$0.50"), (1_234_500, "$1.2345"), (12 * 10**6, "$12.00")],
+)
+def test_an_amount_is_shown_with_the_digits_it_takes(micro: int, shown: str) -> None:
+    assert usd(micro) == shown
+    assert micro_of(shown, "x") == micro
+
+
+@pytest.mark.parametrize(
+    ("asked", "left", "tokens"),
+    [
+        (None, None, 16_000),
+        (100, None, 100),
+        (50_000, None, 16_000),
+        (50_000, 10**9, 16_000),
+        (1_000, 5_000 + 15_000, 1_000),  # 15,000 millionths buy a thousand tokens at 15 USD a million
+        (1_000, 5_000 + 14_999, 999),
+        (1_000, 5_000, 0),
+        (1_000, 4_999, 0),
+    ],
+)
+def test_an_answer_is_as_long_as_the_least_of_what_is_asked_allowed_and_affordable(
+    asked: int | None, left: int | None, tokens: int
+) -> None:
+    assert affordable(asked, 16_000, left, 5_000, 15_000_000) == tokens
+
+
+def test_a_free_answer_is_affordable_with_nothing_left() -> None:
+    assert affordable(None, 16_000, 0, 0, 0) == 16_000
+
+
+def test_a_refusal_says_whose_budget_how_much_and_until_when() -> None:
+    told = why(Denied(standing(990_000), 50_000, busy=False))
+
+    assert "Today's budget of acme" in told
+    assert "$0.99 of $1.00 spent" in told and "$0.05" in told
+    assert "2026-11-16 at 00:00 UTC" in told
+
+
+def test_a_refusal_for_calls_in_flight_says_that_it_passes() -> None:
+    told = why(Denied(standing(100_000, reserved=900_000), 50_000, busy=True))
+
+    assert "$0.90 set aside" in told and "try again" in told
+
+
+def test_a_notice_is_honest_about_what_is_left() -> None:
+    assert notice(Note(80, standing(810_000))) == "Today's budget of acme is nearly spent: $0.81 of $1.00."
+    assert "is spent: $1.00 of $1.00. It starts anew" in notice(Note(100, standing(1_000_000)))
+    small = notice(Note(100, standing(600_000, kind=Kind.INSTANCE, name="")))
+    assert small.startswith("Today's budget of this gateway is too small") and "$0.60 of $1.00 are spent" in small

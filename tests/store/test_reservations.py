@@ -1,0 +1,195 @@
+"""Reservations: calls that come together cannot pass a budget together, and nothing is forgotten."""
+
+import asyncio
+import random
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatepost.core.clock import SystemClock
+from gatepost.core.errors import Invalid
+from gatepost.core.periods import Period
+from gatepost.store import budgets, costs, reservations
+from gatepost.store.budgets import Kind, Scope
+from gatepost.store.migrate import migrate
+from gatepost.store.port import Db
+from gatepost.store.reservations import Denied, Reserved, Settled
+from gatepost.store.writer import SqliteStore
+
+NOON = int(datetime(2026, 11, 15, 12, tzinfo=UTC).timestamp()) * 1_000_000
+USD = 1_000_000
+ADA = "telegram:user/9"
+ACME = Scope(Kind.GROUP, "acme")
+FOLDERS = ("acme", "acme/eng", "acme/eng/sre", "acme/sales")
+SCOPES = (Scope(Kind.INSTANCE), *(Scope(Kind.GROUP, folder) for folder in FOLDERS), Scope(Kind.USER, ADA))
+
+
+def limit(db: Db, micro: int, scope: Scope = ACME) -> None:
+    budgets.put(db, scope, Period.DAY, micro, "operator", NOON)
+
+
+def reserve(db: Db, micro: int, folder: str = "acme") -> Reserved:
+    held = reservations.reserve(db, folder, ADA, "s-1", "t-1", "claude", micro, NOON)
+    assert isinstance(held, Reserved)
+    return held
+
+
+def booked(db: Db) -> int:
+    return sum(each.micro for each in costs.sums(db, "group"))
+
+
+async def test_of_fifty_calls_at_once_only_those_pass_that_fit(store: SqliteStore) -> None:
+    await store.write(limit, 1 * USD)
+
+    answers = await asyncio.gather(
+        *(
+            store.write(reservations.reserve, "acme/eng", ADA, "s-1", f"t-{n}", "claude", 90_000, NOON)
+            for n in range(50)
+        )
+    )
+
+    assert sum(isinstance(answer, Reserved) for answer in answers) == 11
+    assert all(answer.busy for answer in answers if isinstance(answer, Denied))
+    assert await store.read(budgets.room, "acme", ADA, NOON) == 10_000
+
+
+async def call(store: SqliteStore, folder: str, worst: int, actual: int | None) -> bool:
+    """One model call: set aside, made, settled; None is a call whose usage is never learnt."""
+    held = await store.write(reservations.reserve, folder, ADA, "s-1", "t-1", "claude", worst, NOON)
+    if isinstance(held, Denied):
+        return False
+    await asyncio.sleep(0)
+    await store.write(reservations.settle, held.id, actual, {"input": 1}, NOON)
+    return True
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> list[tuple[str, int, int | None]]:
+    made = []
+    for _ in range(50):
+        worst = draw(st.integers(0, 400_000))
+        made.append((draw(st.sampled_from(FOLDERS)), worst, draw(st.none() | st.integers(0, worst))))
+    return made
+
+
+@settings(max_examples=15, deadline=None)
+@given(calls(), st.dictionaries(st.sampled_from(SCOPES), st.integers(0, 2 * USD), min_size=1), st.randoms())
+def test_fifty_parallel_calls_never_pass_a_budget_together(
+    made: list[tuple[str, int, int | None]], limits: dict[Scope, int], shuffled: random.Random
+) -> None:
+    """Over two stores on one file, as two processes would have them: the database keeps the promise."""
+    shuffled.shuffle(made)
+
+    async def run(path: Path) -> None:
+        stores = [SqliteStore(path), SqliteStore(path)]
+        try:
+            for scope, micro in limits.items():
+                await stores[0].write(limit, micro, scope)
+            passed = await asyncio.gather(*(call(stores[n % 2], *each) for n, each in enumerate(made)))
+            for standing in await stores[1].read(budgets.every, NOON):
+                assert standing.spent <= standing.limit
+                assert standing.reserved == 0
+                assert standing.spent == paid_by(standing.scope, made, passed)
+        finally:
+            for each in stores:
+                each.close()
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "gatepost.db")
+        migrate(path, SystemClock())
+        asyncio.run(run(path))
+
+
+def paid_by(scope: Scope, made: list[tuple[str, int, int | None]], passed: list[bool]) -> int:
+    return sum(
+        worst if actual is None else actual
+        for (folder, worst, actual), done in zip(made, passed, strict=True)
+        if done and scope in budgets.chain(folder, ADA)
+    )
+
+
+def test_settling_books_what_it_cost_and_gives_the_rest_back(db: Db) -> None:
+    limit(db, 1 * USD)
+    held = reserve(db, 800_000, "acme/eng")
+
+    usage = {"input": 10, "output": 20, "cache_read": 30, "cache_write": 40, "other": 50}
+    assert reservations.settle(db, held.id, 100_000, usage, NOON) == Settled(100_000)
+
+    assert budgets.room(db, "acme", "", NOON) == 900_000
+    [row] = costs.sums(db, "model")
+    assert (row.key, row.calls, row.micro) == ("claude", 1, 100_000)
+    assert (row.input, row.output, row.cache_read, row.cache_write) == (10, 20, 30, 40)
+
+
+def test_a_call_is_settled_once(db: Db) -> None:
+    held = reserve(db, 800_000)
+
+    assert reservations.settle(db, held.id, 100_000, {}, NOON) is not None
+    assert reservations.settle(db, held.id, 100_000, {}, NOON) is None
+    assert reservations.settle(db, 999, 100_000, {}, NOON) is None
+    assert booked(db) == 100_000
+
+
+@pytest.mark.parametrize("actual", [None, -1, 10**20])
+def test_a_call_whose_cost_nobody_knows_is_booked_in_full(db: Db, actual: int | None) -> None:
+    held = reserve(db, 800_000)
+
+    assert reservations.settle(db, held.id, actual, {"input": -5}, NOON) == Settled(800_000)
+    assert db.row("SELECT micro, measured, input FROM costs") == (800_000, 0, 0)
+
+
+def test_what_was_measured_is_booked_even_if_it_is_more_than_was_thought(db: Db) -> None:
+    limit(db, 1 * USD)
+    held = reserve(db, 900_000)
+
+    settled = reservations.settle(db, held.id, 1_100_000, {}, NOON)
+
+    assert settled is not None and [note.percent for note in settled.notes] == [100]
+    assert budgets.room(db, "acme", "", NOON) == 0
+
+
+async def test_what_a_crash_left_is_booked_in_full_where_it_was_reserved(store_path: Path) -> None:
+    store = SqliteStore(store_path)
+    await store.write(limit, 1 * USD)
+    for micro in (300_000, 400_000):
+        await store.write(reserve, micro, "acme/eng")
+    store.close()
+
+    store = SqliteStore(store_path)
+    tomorrow = NOON + 24 * 3600 * USD
+    assert await store.write(reservations.book_leftovers, tomorrow) == 2
+    assert await store.write(reservations.book_leftovers, tomorrow) == 0
+
+    assert await store.read(booked) == 700_000
+    assert await store.read(reservations.in_flight) == 0
+    assert await store.read(budgets.room, "acme", ADA, NOON) == 300_000
+    assert await store.read(budgets.room, "acme", ADA, tomorrow) == 1 * USD
+    store.close()
+
+
+def test_a_note_that_a_crash_kept_from_people_is_given_with_the_next_call(db: Db) -> None:
+    limit(db, 1 * USD)
+    reserve(db, 850_000)
+    reservations.book_leftovers(db, NOON)
+
+    assert [note.percent for note in reserve(db, 1).notes] == [80]
+    assert reserve(db, 1).notes == ()
+
+
+def test_what_is_refused_leaves_nothing_behind(db: Db) -> None:
+    limit(db, 1 * USD)
+
+    assert isinstance(reservations.reserve(db, "acme", ADA, None, None, "claude", 2 * USD, NOON), Denied)
+
+    assert reservations.in_flight(db) == 0
+    assert budgets.room(db, "acme", ADA, NOON) == 1 * USD
+
+
+@pytest.mark.parametrize("worst", [-1, 10**15 + 1])
+def test_a_price_that_makes_no_sense_is_refused(db: Db, worst: int) -> None:
+    with pytest.raises(Invalid):
+        reservations.reserve(db, "acme", ADA, "s", "t", "claude", worst, NOON)
