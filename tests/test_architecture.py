@@ -25,7 +25,7 @@ LAYERS = (
     ("gatepost.inside",),
     ("gatepost.access",),
     ("gatepost.channels.contract", "gatepost.sandboxes.contract", "gatepost.tools.contract"),
-    ("gatepost.gate",),
+    ("gatepost.gate", "gatepost.egress"),
     ("gatepost.flow",),
     ("gatepost.channels", "gatepost.sandboxes", "gatepost.tools"),
     ("gatepost.serve",),

@@ -1,0 +1,138 @@
+"""Prices: what the tokens of a model cost, in millionths of a USD for a million tokens. Data, in `prices.toml`.
+
+A model without a price has none guessed for it: who asks gets None, and refuses the call.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gatepost.access.budgets import PER, micro_of
+from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.home import Home
+from gatepost.core.settings import Config, setting
+from gatepost.store.costs import Usage
+
+FILE = setting(
+    "prices.file",
+    "",
+    help="A TOML file with prices of your own, in USD for a million tokens, under the home if it is not absolute."
+    " It adds to the built-in list and wins over it: `[my-model]`, then `input = 0.5` and `output = 1.5`.",
+)
+SHIPPED = Path(__file__).with_name("prices.toml")
+_DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """Millionths of a USD for a million tokens."""
+
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    cache_write_long: int  # to stay in the cache for an hour
+    long_from: int = 0  # 0: a long question costs no more
+    long_input: int = 100  # percent
+    long_output: int = 100
+
+    def of(self, usage: Usage, written_long: int = 0) -> int:
+        """What a call did cost; `written_long` of the tokens written to the cache stay there for an hour."""
+        long = min(max(written_long, 0), usage.cache_write)
+        asked = (
+            usage.input * self.input
+            + usage.cache_read * self.cache_read
+            + (usage.cache_write - long) * self.cache_write
+            + long * self.cache_write_long
+        )
+        tokens = usage.input + usage.cache_read + usage.cache_write
+        return self._sum(asked, usage.output * self.output, tokens)
+
+    def worst(self, input_tokens: int, output_tokens: int) -> int:
+        """The most that a call can cost: all that is asked is written to the cache, where that costs the most."""
+        dearest = max(self.input, self.cache_read, self.cache_write, self.cache_write_long)
+        return self._sum(input_tokens * dearest, output_tokens * self.output, input_tokens)
+
+    def output_beyond(self, input_tokens: int) -> int:
+        """The price of the answer to a question of that length."""
+        return self.output * self.long_output // 100 if self._is_long(input_tokens) else self.output
+
+    def _is_long(self, input_tokens: int) -> bool:
+        return bool(self.long_from) and input_tokens > self.long_from
+
+    def _sum(self, asked: int, answered: int, input_tokens: int) -> int:
+        long = self._is_long(input_tokens)
+        hundredths = asked * (self.long_input if long else 100) + answered * (self.long_output if long else 100)
+        return -(-hundredths // (100 * PER))  # a begun millionth counts whole
+
+
+class _Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A model in the file, in USD."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+    cache_write_long: float | None = None
+    long_from: int = 0
+    long_input: int = 100
+    long_output: int = 100
+
+
+def price(model: str, own: Mapping[str, Price] | None = None) -> Price | None:
+    """Of a model, by its name with or without a date; the operator's own list wins. None: nobody knows."""
+    for table in (own or {}, shipped()):
+        for name in (model, _DATED.sub("", model)):
+            if name in table:
+                return table[name]
+    return None
+
+
+@cache
+def shipped() -> Mapping[str, Price]:
+    return read(SHIPPED)
+
+
+def own_prices(home: Home, config: Config) -> Mapping[str, Price]:
+    """The operator's, read at the start; a mistake in it stops the start."""
+    return read(home.path / config[FILE]) if config[FILE] else {}
+
+
+def read(path: Path) -> dict[str, Price]:
+    try:
+        with path.open("rb") as file:
+            models: dict[str, Any] = tomllib.load(file)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SetupError(f"{path} is not valid TOML: {error}") from None
+    except OSError as error:
+        raise SetupError(f"the prices {path} cannot be read: {error.strerror}") from None
+    return {name: _read_price(f"{path}: {name}", table) for name, table in models.items()}
+
+
+def _read_price(where: str, table: Any) -> Price:
+    try:
+        listed = msgspec.convert(table, _Listed)
+        plain, answer = micro_of(listed.input, "input"), micro_of(listed.output, "output")
+        written = plain if listed.cache_write is None else micro_of(listed.cache_write, "cache_write")
+        kept = written if listed.cache_write_long is None else micro_of(listed.cache_write_long, "cache_write_long")
+        found = plain if listed.cache_read is None else micro_of(listed.cache_read, "cache_read")
+    except (msgspec.ValidationError, Invalid) as error:
+        raise SetupError(f"{where}: {error}") from None
+    if min(listed.long_from, listed.long_input - 100, listed.long_output - 100) < 0:
+        raise SetupError(f"{where}: long_from is negative, or a long call would cost less than 100 percent")
+    return Price(
+        input=plain,
+        output=answer,
+        cache_read=found,
+        cache_write=written,
+        cache_write_long=kept,
+        long_from=listed.long_from,
+        long_input=listed.long_input,
+        long_output=listed.long_output,
+    )

@@ -1,0 +1,101 @@
+"""Prices: what a call costs, what it costs at worst, and whose price is not known."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
+from gatepost.core.settings import Config
+from gatepost.egress.prices import FILE, own_prices, price, read, shipped
+from gatepost.store.costs import Usage
+
+MILLION = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("model", "listed"),
+    [
+        ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5"),
+        ("gpt-5-2025-08-07", "gpt-5"),
+        ("claude-3-7-sonnet-latest", "claude-3-7-sonnet"),
+        ("gpt-4.1", "gpt-4.1"),
+    ],
+)
+def test_a_model_is_known_with_and_without_its_date(model: str, listed: str) -> None:
+    assert price(model) == shipped()[listed]
+
+
+@pytest.mark.parametrize("model", ["", "gpt", "gpt-5-pro", "claude-opus-4-5-fast", "claude-opus-4-5-2025", "x/gpt-5"])
+def test_a_model_that_nobody_listed_has_no_price(model: str) -> None:
+    assert price(model) is None
+
+
+def test_a_call_costs_what_the_vendor_lists() -> None:
+    sonnet = price("claude-sonnet-5")
+    assert sonnet is not None
+    assert sonnet.of(Usage(input=MILLION)) == 2_000_000
+    assert sonnet.of(Usage(output=MILLION)) == 10_000_000
+    assert sonnet.of(Usage(cache_read=MILLION)) == 200_000
+    assert sonnet.of(Usage(cache_write=MILLION)) == 2_500_000
+    assert sonnet.of(Usage(cache_write=MILLION), written_long=MILLION) == 4_000_000
+    assert sonnet.of(Usage(cache_read=1)) == 1  # a begun millionth counts whole
+    assert sonnet.of(Usage()) == 0
+
+
+def test_a_long_question_costs_more_where_the_vendor_says_so() -> None:
+    sonnet = price("claude-sonnet-4-5")
+    assert sonnet is not None
+    assert sonnet.of(Usage(input=200_000, output=1_000)) == 600_000 + 15_000
+    assert sonnet.of(Usage(input=200_000, cache_read=1, output=1_000)) == 1_200_000 + 1 + 22_500
+    assert (sonnet.output_beyond(200_000), sonnet.output_beyond(200_001)) == (15_000_000, 22_500_000)
+
+
+TOKENS = st.integers(0, 400_000)
+
+
+@given(st.sampled_from(sorted(shipped())), TOKENS, TOKENS, TOKENS, TOKENS, TOKENS)
+def test_no_call_costs_more_than_its_worst(
+    model: str, plain: int, found: int, written: int, kept: int, answer: int
+) -> None:
+    usage = Usage(plain, answer, found, written)
+    assert shipped()[model].of(usage, kept) <= shipped()[model].worst(plain + found + written, answer)
+
+
+def test_the_operators_own_prices_add_to_the_list_and_win(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('["llama:70b"]\ninput = 0\noutput = 0\n[gpt-5]\ninput = 1\noutput = 2.5\n')
+    own = own_prices(Home(tmp_path), Config({FILE.name: "mine.toml"}))
+
+    llama, mine, theirs = price("llama:70b", own), price("gpt-5-2025-08-07", own), price("gpt-5-mini", own)
+
+    assert llama is not None and llama.worst(10**6, 10**6) == 0
+    assert mine is not None and (mine.input, mine.output, mine.cache_read) == (1_000_000, 2_500_000, 1_000_000)
+    assert theirs == shipped()["gpt-5-mini"]
+    assert own_prices(Home(tmp_path), Config()) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[m]\ninput = 1\n", "output"),
+        ("[m]\ninput = -1\noutput = 1\n", "negative"),
+        ("[m]\ninput = nan\noutput = 1\n", "not an amount"),
+        ("[m]\ninput = 1\noutput = 1\nprice = 2\n", "price"),
+        ("[m]\ninput = 1\noutput = 1\nlong_output = 50\n", "100 percent"),
+        ("m = 1\n", "m: "),
+        ("[m\n", "not valid TOML"),
+    ],
+)
+def test_a_mistake_in_the_operators_file_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(SetupError, match=complaint) as error:
+        read(path)
+    assert str(path) in str(error.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"nowhere\.toml cannot be read"):
+        own_prices(Home(tmp_path), Config({FILE.name: "nowhere.toml"}))
