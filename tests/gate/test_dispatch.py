@@ -24,7 +24,7 @@ load_package("gatepost.tools")
 
 # The deepest tier that has a tool, as the design's table says. A change of permission is a change of this table.
 TABLE = {
-    Tier.WORKER: {"reply", "send_file", "like", "edit", "get_work", "inspect_session"},
+    Tier.WORKER: {"reply", "send_file", "like", "edit", "get_work", "inspect_session", "log_external_cost"},
     Tier.AGENT: {"send", "set_work"},
     Tier.WORLD: set(),
     Tier.ROOT: set(),

@@ -1,0 +1,75 @@
+"""Money that was spent where the gateway does not see it."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
+
+from gatepost.access.budgets import MICRO, in_usd, micro_of, usd
+from gatepost.access.tiers import Tier
+from gatepost.core.errors import Invalid
+from gatepost.core.settings import setting
+from gatepost.messages.text import clean
+from gatepost.store import budgets, costs
+from gatepost.store.costs import NewCost, Usage
+from gatepost.store.port import Db
+from gatepost.tools.contract import Call, tool
+
+MOST = setting(
+    "budget.external_max",
+    100.0,
+    help="The most that an agent may report as spent elsewhere in one call, in USD: a slip of its pen must not use up"
+    " everybody's budget.",
+)
+LONGEST_NAME = 200
+CENT = MICRO // 100
+
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+Tokens = Annotated[int, Meta(ge=0, le=10**12, description="How many, 0 if unknown.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    ok: bool
+    cents: int  # rounded; the exact amount is booked
+    left_usd: float | None  # what the budgets still allow; null if there is no limit
+
+
+@tool(tier=Tier.WORKER, group="cost")
+async def log_external_cost(
+    call: Call,
+    provider: Annotated[Name, Meta(description="Who was paid: openai, codex, other.")],
+    model: Annotated[Name, Meta(description="The model, like gpt-5 or codex-mini.")],
+    cost_usd: Annotated[float, Meta(ge=0, description="What the provider says that it cost, in USD.")],
+    input_tokens: Tokens = 0,
+    output_tokens: Tokens = 0,
+) -> Logged:
+    """Report what a model call cost that you made past this gateway, right after it: a script or program with an
+    account of its own. It counts against your group's budget.
+
+    Not for your own model and not for calls through this gateway: those are measured.
+    """
+    micro = micro_of(cost_usd, "cost_usd")
+    if micro > micro_of(most := call.around.config[MOST], "budget.external_max"):
+        raise Invalid("cost_usd", f"{usd(micro)} is more than {most} USD in one call; report what was really spent")
+    usage = Usage(input=input_tokens, output=output_tokens)
+    left = await call.write(_book, call, f"{clean(provider)}:{clean(model)}", micro, usage)
+    return Logged(True, (micro + CENT // 2) // CENT, None if left is None else in_usd(left))
+
+
+def _book(db: Db, call: Call, model: str, micro: int, usage: Usage) -> int | None:
+    turn_id, folder = call.turn.id if call.turn else "", call.caller.folder
+    user = costs.payer(db, turn_id) if turn_id else ""
+    new = NewCost(
+        key=f"call/{call.key}",
+        at=call.now,
+        folder=folder,
+        user=user,
+        session_id=call.caller.session_id or "",
+        turn_id=turn_id,
+        model=model,
+        micro=micro,
+        usage=usage,
+    )
+    costs.add_external(db, new, call.now)
+    return budgets.room(db, folder, user, call.now)

@@ -1,0 +1,78 @@
+"""What was spent elsewhere, as an agent reports it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gatepost.core.periods import Period
+from gatepost.core.registry import load_package
+from gatepost.gate.dispatch import INVALID_PARAMS
+from gatepost.store import budgets, costs
+from gatepost.store.budgets import Kind, Scope
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.agent import Agent
+
+load_package("gatepost.tools")
+
+
+@pytest.fixture
+async def agent(tmp_path: Path, store: SqliteStore) -> Agent:
+    return await Agent.arrive(tmp_path, store, "acme/eng/sre")
+
+
+async def test_a_cost_is_booked_for_the_group_and_for_who_asked(agent: Agent) -> None:
+    answer = await agent.call(
+        "log_external_cost", provider="openai", model="gpt-5", cost_usd=0.0251, input_tokens=10, output_tokens=20
+    )
+
+    assert json.loads(answer.text) == {"ok": True, "cents": 3, "left_usd": None}
+    [row] = await agent.store.read(costs.sums, "model")
+    assert (row.key, row.micro, row.input, row.output) == ("openai:gpt-5", 25_100, 10, 20)
+    assert [each.key for each in await agent.store.read(costs.sums, "group")] == ["acme/eng/sre"]
+    assert [each.key for each in await agent.store.read(costs.sums, "user")] == ["fake:user/1"]
+    assert await agent.audited() == [("log_external_cost", "allowed")]
+
+
+async def test_it_counts_up_the_tree_and_tells_what_is_left(agent: Agent) -> None:
+    now = agent.around.clock.now()
+    await agent.store.write(budgets.put, Scope(Kind.GROUP, "acme"), Period.MONTH, 1_000_000, "operator", now)
+
+    first = await agent.call("log_external_cost", provider="x", model="y", cost_usd=0.4)
+    second = await agent.call("log_external_cost", provider="x", model="y", cost_usd=2)
+
+    assert json.loads(first.text)["left_usd"] == 0.6
+    assert json.loads(second.text)["left_usd"] == 0
+
+
+async def test_the_same_call_is_booked_once(agent: Agent) -> None:
+    for _ in range(2):
+        await agent.call("log_external_cost", "call-7", provider="x", model="y", cost_usd=0.4)
+
+    assert [each.micro for each in await agent.store.read(costs.sums, "group")] == [400_000]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"provider": "x", "model": "y", "cost_usd": -1}, "cost_usd"),
+        ({"provider": "x", "model": "y", "cost_usd": "much"}, "cost_usd"),
+        ({"provider": "x", "model": "y"}, "cost_usd"),
+        ({"provider": "", "model": "y", "cost_usd": 1}, "provider"),
+        ({"provider": "x", "model": "y" * 201, "cost_usd": 1}, "model"),
+        ({"provider": "x", "model": "y", "cost_usd": 1, "input_tokens": -1}, "input_tokens"),
+    ],
+)
+async def test_bad_input_is_named(agent: Agent, arguments: dict[str, object], field: str) -> None:
+    answer = await agent.call("log_external_cost", **arguments)
+
+    assert answer.code == INVALID_PARAMS
+    assert field in answer.text
+    assert await agent.store.read(costs.sums, "group") == []
+
+
+async def test_a_slip_of_the_pen_uses_up_nobodys_budget(agent: Agent) -> None:
+    answer = await agent.call("log_external_cost", provider="x", model="y", cost_usd=100.01)
+
+    assert answer.failed and answer.text.startswith("cost_usd: $100.01 is more than 100.0 USD")
+    assert await agent.store.read(costs.sums, "group") == []
