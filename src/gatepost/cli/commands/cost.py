@@ -1,0 +1,38 @@
+"""`gatepost cost`: what was spent on models."""
+
+import click
+
+from gatepost.cli import show
+from gatepost.cli.operate import home_of, reading
+
+
+@click.command()
+@click.option("--by", type=click.Choice(["group", "user", "model", "day"]), default="group", help="What to add up by.")
+@click.option("--days", type=click.IntRange(min=0), default=0, help="Only the last so many days (UTC; 0: all).")
+@click.option("--json", "as_json", is_flag=True, help="An object: total_usd, reserved_usd, rows.")
+@click.pass_obj
+def command(home: str | None, by: str, days: int, as_json: bool) -> None:
+    """What was spent on models: as measured between the agents and the vendors, and as agents reported it.
+
+    A call counts in the day in which it began. Its group is the one that spent it; budgets add up all below a group.
+    """
+    from gatepost.access.budgets import usd
+    from gatepost.core.clock import SystemClock
+    from gatepost.serve.control.operations.money import spent
+
+    told = reading(home_of(home), spent, by, days, SystemClock().now())
+    if as_json:
+        show.as_json(told)
+        return
+    show.table(
+        (by, "spent", "calls", "input", "output", "cache read", "cache write"),
+        [(row[by], usd(row["micro"]), row["calls"], *(row[key] for key in _TOKENS)) for row in told["rows"]],
+        empty="nothing was spent",
+    )
+    if told["rows"]:
+        show.say(f"total {usd(told['total_micro'])}")
+    if told["reserved_usd"]:
+        show.say(f"up to {told['reserved_usd']:.6f} USD more are set aside for calls that run")
+
+
+_TOKENS = ("input", "output", "cache_read", "cache_write")

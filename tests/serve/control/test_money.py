@@ -1,0 +1,127 @@
+"""Operations on money."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.core.bells import Bells
+from gatepost.core.clock import DAY
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.home import Home
+from gatepost.core.registry import load_package
+from gatepost.core.settings import Config
+from gatepost.serve.control.contract import OPERATIONS, Office
+from gatepost.store import audit, costs, groups, reservations, users
+from gatepost.store.costs import NewCost
+from gatepost.store.port import Db
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.clock import NOON, FixedClock
+
+ADA = "telegram:user/9"
+
+
+def settle_in(db: Db) -> None:
+    groups.add(db, "acme", "Acme", "", NOON)
+    users.add(db, ADA, "Ada", NOON)
+
+
+@pytest.fixture
+async def office(store: SqliteStore, tmp_path: Path) -> Office:
+    load_package("gatepost.serve.control.operations")
+    await store.write(settle_in)
+    return Office(home=Home(tmp_path), store=store, clock=FixedClock(), config=Config(), bells=Bells())
+
+
+async def do(office: Office, name: str, **args: Any) -> Any:
+    return await OPERATIONS[name](office, args)
+
+
+async def spend(office: Office, key: str, micro: int, at: int = NOON, **facts: str) -> None:
+    new = NewCost(key=key, at=at, micro=micro, **{"folder": "acme", "model": "m", "user": ADA, **facts})
+    await office.store.write(costs.add_external, new, NOON)
+
+
+async def test_a_budget_is_set_shown_and_written_down(office: Office) -> None:
+    await spend(office, "1", 250_000)
+    told = await do(office, "budget.set", folder="acme", daily="1.00")
+
+    daily = told["daily"]
+    assert (told["kind"], told["name"], told["monthly"]) == ("group", "acme", None)
+    assert (daily["limit_usd"], daily["spent_usd"], daily["reserved_usd"], daily["left_usd"]) == (1, 0.25, 0, 0.75)
+    assert daily["ends_at"] == "2027-01-16T00:00:00.000Z"
+    assert await do(office, "budget.show") == [told]
+    assert [row[3] for row in await office.store.read(audit.latest, 10)] == ["budget.set"]
+
+
+async def test_what_is_left_out_stays_and_none_takes_a_limit_away(office: Office) -> None:
+    await do(office, "budget.set", folder="acme", daily="1", monthly="20")
+    await do(office, "budget.set", folder="acme", daily="2")
+    [both] = await do(office, "budget.show")
+    await do(office, "budget.set", folder="acme", daily="none")
+    [one] = await do(office, "budget.show")
+    await do(office, "budget.set", folder="acme", monthly="None")
+
+    assert (both["daily"]["limit_usd"], both["monthly"]["limit_usd"]) == (2, 20)
+    assert (one["daily"], one["monthly"]["limit_usd"]) == (None, 20)
+    assert await do(office, "budget.show") == []
+
+
+async def test_people_and_the_gateway_have_budgets_too(office: Office) -> None:
+    await do(office, "budget.set", user=ADA, monthly="3")
+    await do(office, "budget.set", instance=True, daily="5")
+
+    assert [(each["kind"], each["name"]) for each in await do(office, "budget.show")] == [
+        ("instance", ""),
+        ("user", ADA),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "error", "text"),
+    [
+        ({"daily": "1"}, Invalid, "whose budget"),
+        ({"folder": "acme", "instance": True, "daily": "1"}, Invalid, "only one of them"),
+        ({"folder": "acme"}, Invalid, "how much"),
+        ({"folder": "acme", "daily": "much"}, Invalid, "daily: 'much' is not an amount"),
+        ({"folder": "acme", "monthly": "-1"}, Invalid, "monthly: -1 is negative"),
+        ({"folder": "ghost", "daily": "1"}, NotFound, "ghost"),
+        ({"user": "telegram:user/1", "daily": "1"}, NotFound, "gatepost user add"),
+        ({"folder": "acme", "daily": 1}, Invalid, "daily"),
+    ],
+)
+async def test_what_makes_no_budget_is_named_and_nothing_is_changed(
+    office: Office, args: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        await do(office, "budget.set", **args)
+    assert await do(office, "budget.show") == []
+
+
+async def test_the_budget_of_a_group_that_is_gone_can_be_taken_away(office: Office) -> None:
+    await do(office, "budget.set", folder="acme", daily="1")
+    await office.store.write(groups.remove, "acme")
+
+    assert len(await do(office, "budget.show")) == 1  # made again, it would not be free of it
+    await do(office, "budget.set", folder="acme", daily="none")
+    assert await do(office, "budget.show") == []
+
+
+async def test_costs_are_told_with_their_total_and_what_is_in_flight(office: Office) -> None:
+    await spend(office, "1", 250_000)
+    await spend(office, "2", 500_000, NOON - DAY, folder="home", model="n")
+    await office.store.write(reservations.reserve, "acme", ADA, "s", "t", "m", 40_000, NOON)
+
+    told = await do(office, "cost.show")
+    by_day = await do(office, "cost.show", by="day", days=1)
+
+    assert (told["by"], told["total_usd"], told["reserved_usd"]) == ("group", 0.75, 0.04)
+    assert [(row["group"], row["usd"], row["calls"]) for row in told["rows"]] == [("home", 0.5, 1), ("acme", 0.25, 1)]
+    assert [(row["day"], row["usd"]) for row in by_day["rows"]] == [("2027-01-15", 0.25)]
+    assert (by_day["total_usd"], by_day["since"]) == (0.25, "2027-01-15T00:00:00.000Z")
+
+
+@pytest.mark.parametrize("args", [{"by": "moon"}, {"days": -1}])
+async def test_a_question_that_makes_no_sense_is_refused(office: Office, args: dict[str, Any]) -> None:
+    with pytest.raises(Invalid):
+        await do(office, "cost.show", **args)
