@@ -31,6 +31,7 @@ test: setup-test  ## run the tests (TESTS=tests/store, ARGS="-k ledger")
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 -m "not slow" $(TESTS) $(ARGS)
 
 test-all: setup-test  ## and those that take long
+	@$(BIN)/python scripts/system_packages.py --all
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 $(TESTS) $(ARGS)
 
 check: setup-test  ## format, lint, types, imports

@@ -14,17 +14,24 @@ PACKAGES = {  # Debian package → the programs it brings, any of which will do
     "util-linux": ("setpriv",),
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
 }
+ENGINES = {  # with --all only: they take long to install and to run
+    "podman": ("podman",),
+    "runc": ("runc",),
+    "catatonit": ("catatonit",),
+    "uidmap": ("newuidmap",),
+}
 WHAT_FOR = {
     "bubblewrap": "agents in a real sandbox",
     "socat": "socat in the bridge's place",
     "util-linux": "sandboxes of a gateway that runs as root",
     "chromium": "the web page in a real browser",
+    **dict.fromkeys(ENGINES, "agents in containers"),
 }
 
 
-def missing() -> list[str]:
+def missing(packages: dict[str, tuple[str, ...]]) -> list[str]:
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
-    return [package for package, names in PACKAGES.items() if not any(shutil.which(name, path=path) for name in names)]
+    return [package for package, names in packages.items() if not any(shutil.which(name, path=path) for name in names)]
 
 
 def as_root() -> list[str] | None:
@@ -47,11 +54,12 @@ def install(packages: list[str], root: list[str]) -> None:
 
 
 def main() -> int:
-    wanted = missing() if sys.platform.startswith("linux") else []
+    packages = {**PACKAGES, **ENGINES} if "--all" in sys.argv[1:] else PACKAGES
+    wanted = missing(packages) if sys.platform.startswith("linux") else []
     root = as_root() if wanted and shutil.which("apt-get") else None
     if wanted and root is not None:
         install(wanted, root)
-    for package in missing():
+    for package in missing(packages):
         print(f"setup: {package} is not here, the tests of {WHAT_FOR[package]} will be skipped", flush=True)
     return 0
 

@@ -62,18 +62,20 @@ GUARD = 'read -r _ && exit; place=$1; shift; "$@"; sleep 1; "$@"; rm -rf -- "$pl
 
 
 class Place:
-    """A container's folder on the host while it lives: its root, the files of its `/etc`, its filter, its number."""
+    """A container's folder on the host while it lives: its root, the files of its `/etc`, an empty `/sys`,
+    its filter, its number."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.root, self.etc, self.filter = folder / "root", folder / "etc", folder / "seccomp.json"
-        self.pid, self.id = folder / "pid", folder / "id"
+        self.sys, self.pid, self.id = folder / "sys", folder / "pid", folder / "id"
 
     def make(self, uid: int, gid: int) -> None:
         self.folder.mkdir(mode=0o700)
         self.root.mkdir()
         with tarfile.open(fileobj=io.BytesIO(pack_root())) as packed:
             packed.extractall(self.root, filter="tar")
+        (self.sys / "fs" / "cgroup").mkdir(parents=True)
         self.etc.mkdir()
         for name, text in etc_files(uid, gid).items():
             (self.etc / name).write_text(text)
@@ -198,6 +200,9 @@ def mount_options(plan: Plan, place: Place, *, image: bool) -> list[str]:
         for path in (Path("/etc", name) for name in mounts.ETC_OF_HOST):
             if path.exists():
                 options += _bind(path.resolve(), str(path))
+    # Nothing in /sys is an agent's business: names of devices, of the host's other containers …
+    for name in ("", "/fs/cgroup"):
+        options += _bind(Path(f"{place.sys}{name}"), f"/sys{name}")
     for name in etc_files(0, 0):
         options += _bind(place.etc / name, f"/etc/{name}")
     for mount in plan.mounts:
@@ -246,6 +251,10 @@ class Guard:
             with suppress(BrokenPipeError):
                 os.write(self._ours, b"\n")
         self.act()
+
+    async def wait(self) -> None:
+        """Until it has gone, with what it had to end."""
+        await self._child.wait()
 
     def act(self) -> None:
         if self._open:

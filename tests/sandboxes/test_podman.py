@@ -1,0 +1,189 @@
+"""podman: its arguments and complaints; where it is installed, also containers that are started, owned and ended."""
+
+import asyncio
+import os
+import select
+import shutil
+import uuid
+from pathlib import Path
+
+import pytest
+
+from gatepost.core.errors import Unavailable
+from gatepost.core.settings import Config
+from gatepost.flow.sessions.plan import choose_sandbox, sandbox_uid
+from gatepost.sandboxes.bubblewrap import Bubblewrap
+from gatepost.sandboxes.containers import Contained, Place
+from gatepost.sandboxes.contract import Limits, Mount, Plan
+from gatepost.sandboxes.engine import unlimited, wrong_owner
+from gatepost.sandboxes.podman import Podman, choose_runtime
+from gatepost.store.groups import Group
+
+CONFIG = Config()
+INSTALLED = shutil.which("podman") is not None
+
+
+def engine_tests(test: object) -> object:
+    """Slow, and only where there is an engine."""
+    skip = pytest.mark.skipif(not INSTALLED, reason="podman is not installed: apt install podman runc catatonit uidmap")
+    return pytest.mark.slow(skip(test))
+
+
+def plan(script: str, *mounts: Mount, limits: Limits = Limits()) -> Plan:  # noqa: B008  frozen
+    return Plan(
+        name=f"gatepost-test-{uuid.uuid4().hex}",
+        mounts=mounts,
+        command=("/bin/sh", "-c", script),
+        env={"PATH": "/usr/bin"},
+        cwd="/",
+        limits=limits,
+        uid=sandbox_uid(CONFIG),
+    )
+
+
+async def start(script: str, *mounts: Mount, limits: Limits = Limits()) -> Contained:  # noqa: B008  frozen
+    return await Podman(CONFIG).start(plan(script, *mounts, limits=limits))
+
+
+def shared(tmp_path: Path) -> Mount:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    os.mkfifo(folder / "ready")
+    os.chmod(folder / "ready", 0o666)
+    uid = sandbox_uid(CONFIG)
+    if uid is not None:
+        os.chown(folder, uid, uid)
+    return Mount(source=folder, target="/shared", writable=True)
+
+
+def test_runtime_flags_and_image_are_settings() -> None:
+    config = Config({"sandbox.runtime": "runsc", "sandbox.runtime_flags": ("network=none",), "sandbox.image": "mine"})
+    command = Podman(config).run_command(plan("true"), "c", Place(Path("/p")))
+    text = " ".join(command)
+
+    assert "--runtime runsc --runtime-flag network=none" in text
+    assert command[-3:] == ["mine", "-c", "true"]
+    assert "--rootfs" not in command
+    assert "--rootfs /p/root -c true" in " ".join(Podman(CONFIG).run_command(plan("true"), "c", Place(Path("/p"))))
+
+
+def test_runc_is_taken_where_cgroup_v1_is_left() -> None:
+    assert choose_runtime(unified=False, runc="/usr/sbin/runc") == "runc"
+    assert choose_runtime(unified=False, runc=None) == ""
+    assert choose_runtime(unified=True, runc="/usr/sbin/runc") == ""
+
+
+def test_known_complaints_come_with_the_way_out() -> None:
+    explain = Podman(CONFIG).explain
+
+    assert "apt install runc" in explain("Error: crun: cgroups in hybrid mode not supported, drop all controllers")
+    assert "may not raise" in explain("Error: crun: setrlimit RLIMIT_NOFILE: Operation not permitted")
+    assert "apt install catatonit" in explain('Error: container-init binary not found: exec: "catatonit"')
+    assert explain("out of luck") == "a trial start failed: out of luck"
+
+
+def test_an_engine_that_ignores_limits_or_changes_owners_is_not_used(tmp_path: Path) -> None:
+    words = "Resource limits are not supported and ignored on cgroups V1 rootless systems"
+    (tmp_path / "seen").touch()
+
+    assert "cannot limit" in (unlimited("podman", words) or "")
+    assert unlimited("podman", "Your kernel does not support swap limit capabilities") is None
+    assert wrong_owner("podman", tmp_path / "seen", os.geteuid()) is None
+    assert "remapping" in (wrong_owner("podman", tmp_path / "seen", os.geteuid() + 1) or "")
+    assert "not on this machine" in (wrong_owner("podman", tmp_path / "none", 0) or "")
+
+
+def test_without_podman_it_says_how_to_install_it() -> None:
+    kind = Podman(CONFIG)
+    kind.program = None
+
+    assert "apt install podman" in (kind._find_trouble() or "")
+    assert kind.sweep("gatepost-none") == 0
+
+
+def test_auto_prefers_bubblewrap() -> None:
+    if Bubblewrap(CONFIG).trouble() is not None:
+        pytest.skip("bubblewrap does not work here")
+
+    assert choose_sandbox(CONFIG, Group("a", "a", "", "", "", {}, True, None, None, 0), "x")[0] == "bubblewrap"
+
+
+@engine_tests
+def test_it_has_no_trouble_here() -> None:
+    assert Podman(CONFIG).trouble() is None
+
+
+@engine_tests
+async def test_its_exit_code_and_last_words_come_back_and_nothing_is_left() -> None:
+    kind, given = Podman(CONFIG), plan("echo gone wrong >&2; exit 7")
+    started = await kind.start(given)
+
+    assert await started.wait() == 7
+    assert started.last_words == "gone wrong"
+    assert not started._place.folder.exists()
+    assert (kind.ask(kind.list_command(given.name)) or pytest.fail("no answer")).out == ""
+
+
+@engine_tests
+async def test_killing_it_ends_everything_inside_at_once(tmp_path: Path) -> None:
+    mount = shared(tmp_path)
+    started = await start("trap '' TERM INT HUP; setsid sleep 60 & echo up > /shared/ready; while :; do :; done", mount)
+    await asyncio.to_thread((mount.source / "ready").read_text)
+    inner = os.pidfd_open(started.inner_pid)
+
+    assert started.owns(started.inner_pid)
+    assert not started.owns(os.getpid())
+    assert not started.owns(started.pid)
+    started.kill()
+    started.kill()
+    assert await asyncio.wait_for(started.wait(), 10) == -9
+    assert select.select([inner], [], [], 0)[0]
+    assert not started.owns(started.inner_pid)
+    os.close(inner)
+
+
+@engine_tests
+async def test_what_runs_inside_has_no_rights_and_no_network(tmp_path: Path) -> None:
+    mount = shared(tmp_path)
+    script = """
+        exec > /shared/found
+        id -u; grep CapEff /proc/self/status; (echo 1 > /proc/sys/kernel/panic) 2>&1 | grep -c Read-only
+        grep -c : /proc/net/dev; find /sys -type f | wc -l; touch /usr/planted 2>&1 | grep -c Read-only
+        unshare --user true 2>&1 | grep -c 'not permitted'
+    """
+    await (await start(script, mount)).wait()
+    uid, capabilities, *counts = (mount.source / "found").read_text().splitlines()
+
+    assert int(uid) == mount.source.stat().st_uid != 0
+    assert capabilities.split() == ["CapEff:", "0" * 16]
+    assert counts == ["1", "1", "0", "1", "1"]  # one device: its own loopback
+
+
+@engine_tests
+async def test_processes_and_memory_are_limited() -> None:
+    fork = "i=0; while [ $i -lt 40 ]; do sleep 60 & i=$((i+1)); done; exit 0"
+    eat = '[ "$(head -c 300000000 /dev/zero | tail -c 300000000 | wc -c)" = 300000000 ] && exit 9; exit 0'
+    crowded = await start(fork, limits=Limits(processes=20))
+    hungry = await start(eat, limits=Limits(memory_mb=64))
+
+    assert await crowded.wait() != 0
+    assert await hungry.wait() != 9
+
+
+@engine_tests
+async def test_a_sweep_ends_what_an_earlier_daemon_left() -> None:
+    kind, left = Podman(CONFIG), plan("sleep 60")
+    started = await kind.start(left)
+
+    assert await asyncio.to_thread(kind.sweep, left.name) == 1
+    assert await asyncio.wait_for(started.wait(), 10) != 0
+    assert kind.sweep(left.name) == 0
+
+
+@engine_tests
+async def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+    kind = Podman(Config({"sandbox.runtime": str(tmp_path / "missing")}))
+
+    with pytest.raises(Unavailable, match="missing"):
+        await kind.start(plan("true"))
+    assert "missing" in (kind.trouble() or "")
