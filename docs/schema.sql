@@ -9,12 +9,39 @@ CREATE TABLE audit (
         previous TEXT NOT NULL,
         hash TEXT NOT NULL
     ) STRICT;
+CREATE TABLE budgets (
+        kind TEXT NOT NULL,                     -- group | user | instance
+        name TEXT NOT NULL,                     -- a folder, a user, '' for the instance
+        period TEXT NOT NULL,                   -- day | month, UTC
+        micro INTEGER NOT NULL CHECK (micro >= 0),
+        set_by TEXT NOT NULL,
+        set_at INTEGER NOT NULL,
+        PRIMARY KEY (kind, name, period)
+    ) STRICT;
 CREATE TABLE conversations (
         session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
         provider TEXT NOT NULL,
         conversation TEXT NOT NULL,
         updated_at INTEGER NOT NULL,
         PRIMARY KEY (session_id, provider)
+    ) STRICT;
+CREATE TABLE costs (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        key TEXT NOT NULL UNIQUE,               -- reservation/<id>, or the call of a tool: booked once
+        at INTEGER NOT NULL,                        -- when it was let through: the day and month that it counts in
+        booked_at INTEGER NOT NULL,
+        folder TEXT NOT NULL,
+        user_id TEXT NOT NULL,                  -- '': nobody's
+        session_id TEXT NOT NULL,
+        turn_id TEXT NOT NULL,
+        model TEXT NOT NULL,
+        source TEXT NOT NULL,                   -- proxy | external
+        measured INTEGER NOT NULL,                  -- 0: booked in full, because the usage was never learnt
+        input INTEGER NOT NULL,
+        output INTEGER NOT NULL,
+        cache_read INTEGER NOT NULL,
+        cache_write INTEGER NOT NULL,
+        micro INTEGER NOT NULL CHECK (micro >= 0)   -- millionths of a USD
     ) STRICT;
 CREATE TABLE destinations (
         folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
@@ -117,6 +144,16 @@ CREATE TABLE outbox (
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE reservations (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL,
+        folder TEXT NOT NULL,
+        user_id TEXT NOT NULL,
+        session_id TEXT NOT NULL,
+        turn_id TEXT NOT NULL,
+        model TEXT NOT NULL,
+        worst INTEGER NOT NULL CHECK (worst >= 0)   -- millionths of a USD
+    ) STRICT;
 CREATE TABLE rooms (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         instance TEXT NOT NULL,
@@ -186,6 +223,17 @@ CREATE TABLE sessions (
         active_at INTEGER NOT NULL,
         closed_at INTEGER
     ) STRICT;
+CREATE TABLE spending (
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        period TEXT NOT NULL,
+        starts_at INTEGER NOT NULL,
+        spent INTEGER NOT NULL DEFAULT 0,
+        reserved INTEGER NOT NULL DEFAULT 0 CHECK (reserved >= 0),
+        told_near INTEGER NOT NULL DEFAULT 0,       -- 1: the note at 80 % was given
+        told_stop INTEGER NOT NULL DEFAULT 0,       -- 1: the message at the end was given
+        PRIMARY KEY (kind, name, period, starts_at)
+    ) STRICT;
 CREATE TABLE steps (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
@@ -230,6 +278,7 @@ CREATE TABLE users (
         name TEXT NOT NULL DEFAULT '',
         created_at INTEGER NOT NULL
     ) STRICT;
+CREATE INDEX costs_at ON costs (at);
 CREATE INDEX inbox_observed ON inbox (session_id, seq) WHERE mode = 'observe' AND given = 0;
 CREATE INDEX inbox_open ON inbox (next_at) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
 CREATE INDEX inbox_open_session ON inbox (session_id, seq) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');

@@ -2,6 +2,9 @@
 
 import asyncio
 import random
+import signal
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -169,6 +172,37 @@ async def test_what_a_crash_left_is_booked_in_full_where_it_was_reserved(store_p
     assert await store.read(budgets.room, "acme", ADA, NOON) == 300_000
     assert await store.read(budgets.room, "acme", ADA, tomorrow) == 1 * USD
     store.close()
+
+
+CRASH = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from gatepost.store import reservations
+from gatepost.store.writer import SqliteStore
+
+async def main():
+    store, now = SqliteStore(Path(sys.argv[1])), int(sys.argv[2])
+    calls = (store.write(reservations.reserve, "acme", "", "s", "t", "claude", 90_000, now) for _ in range(50))
+    held = [answer.id for answer in await asyncio.gather(*calls) if isinstance(answer, reservations.Reserved)]
+    for each in held[:5]:
+        await store.write(reservations.settle, each, 10_000, {}, now)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_killed_gateway_leaves_no_call_unpaid_and_no_budget_passed(store: SqliteStore) -> None:
+    await store.write(limit, 1 * USD)
+    command = [sys.executable, "-c", CRASH, str(store.path), str(NOON)]
+    killed = await asyncio.to_thread(subprocess.run, command, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+
+    assert await store.write(reservations.book_leftovers, NOON) == 11 - 5
+    answers = await asyncio.gather(*(call(store, "acme", 90_000, 90_000) for _ in range(50)))
+
+    assert sum(answers) == 4  # 1.00 - 5 × 0.01 - 6 × 0.09 = 0.41
+    assert await store.read(booked) == 50_000 + 6 * 90_000 + 4 * 90_000
 
 
 def test_a_note_that_a_crash_kept_from_people_is_given_with_the_next_call(db: Db) -> None:
