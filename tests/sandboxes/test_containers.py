@@ -14,6 +14,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.sandboxes.containers import (
     Guard,
     Place,
+    cgroup_of,
     limit_options,
     mount_options,
     namespace_of,
@@ -102,6 +103,8 @@ def test_the_root_is_the_same_bytes_each_time_and_almost_empty() -> None:
 def test_a_process_of_ours_lives_in_no_container() -> None:
     assert namespace_of(os.getpid()) is None
     assert namespace_of(0) is None
+    assert cgroup_of(os.getpid(), "0123456789abcdef") is None
+    assert cgroup_of(os.getpid(), "") is None
 
 
 @pytest.mark.parametrize("dismissed", [True, False])

@@ -4,6 +4,8 @@ import asyncio
 import os
 import select
 import shutil
+import socket
+import struct
 import uuid
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from gatepost.flow.sessions.plan import choose_sandbox, sandbox_uid
 from gatepost.sandboxes.bubblewrap import Bubblewrap
 from gatepost.sandboxes.containers import Contained, Place
 from gatepost.sandboxes.contract import Limits, Mount, Plan
-from gatepost.sandboxes.engine import unlimited, wrong_owner
+from gatepost.sandboxes.engine import unlimited, wrong_folder, wrong_owner
 from gatepost.sandboxes.podman import Podman, choose_runtime
 from gatepost.store.groups import Group
 
@@ -90,6 +92,7 @@ def test_an_engine_that_ignores_limits_or_changes_owners_is_not_used(tmp_path: P
     assert unlimited("podman", "Your kernel does not support swap limit capabilities") is None
     assert wrong_owner("podman", tmp_path / "seen", os.geteuid()) is None
     assert "remapping" in (wrong_owner("podman", tmp_path / "seen", os.geteuid() + 1) or "")
+    assert "runc or crun" in (wrong_folder(tmp_path / "seen") or "")
     assert "not on this machine" in (wrong_owner("podman", tmp_path / "none", 0) or "")
 
 
@@ -187,3 +190,29 @@ async def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path) ->
     with pytest.raises(Unavailable, match="missing"):
         await kind.start(plan("true"))
     assert "missing" in (kind.trouble() or "")
+
+
+@engine_tests
+@pytest.mark.skipif(shutil.which("runsc") is None, reason="runsc is not installed: apt install runsc")
+async def test_under_gvisor_whoever_connects_for_the_container_is_its_own(tmp_path: Path) -> None:
+    flags = ("platform=ptrace", "network=none", "fsgofer-host-uds")
+    kind = Podman(Config({"sandbox.runtime": "runsc", "sandbox.runtime_flags": flags}))
+    mount = Mount(source=tmp_path, target="/run/gatepost")
+    tmp_path.chmod(0o755)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "s"))
+    (tmp_path / "s").chmod(0o777)
+    listener.listen()
+    listener.settimeout(20)
+
+    started = await kind.start(plan("exec socat - UNIX-CONNECT:/run/gatepost/s,retry=5 < /dev/zero", mount))
+    connection, _ = await asyncio.to_thread(listener.accept)
+    peer, *_ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+
+    assert started.owns(peer)
+    assert not started.owns(os.getpid())
+    assert not started.owns(started.pid)
+    started.kill()
+    assert await asyncio.wait_for(started.wait(), 10) != 0
+    connection.close()
+    listener.close()

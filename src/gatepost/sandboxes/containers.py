@@ -33,7 +33,8 @@ RUNTIME = setting(
 RUNTIME_FLAGS = setting(
     "sandbox.runtime_flags",
     (),
-    help="Of podman: flags for that runtime without their dashes, such as platform=systrap for runsc.",
+    help="Of podman: flags for that runtime without their dashes. runsc needs network=none and, so that sockets work, "
+    "host-uds=open (before 2023: fsgofer-host-uds).",
 )
 IMAGE = setting(
     "sandbox.image",
@@ -80,6 +81,14 @@ class Place:
         for name, text in etc_files(uid, gid).items():
             (self.etc / name).write_text(text)
         self.filter.write_text(profile.make_profile())
+
+    @property
+    def container(self) -> str:
+        """The id that the engine gave it; '' before it did."""
+        try:
+            return self.id.read_text().strip()
+        except OSError:
+            return ""
 
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -149,7 +158,19 @@ def run_options(plan: Plan, container: str, place: Place, *, image: bool) -> lis
     uid, gid = owner(plan)
     size = str(mounts.LARGEST_TMP)
     options = [
-        *("--rm", "--name", container, "--label", f"{LABEL}={plan.name}", "--pull", "never", "--log-driver", "none"),
+        *(
+            "--rm",
+            "--cidfile",
+            str(place.id),
+            "--name",
+            container,
+            "--label",
+            f"{LABEL}={plan.name}",
+            "--pull",
+            "never",
+            "--log-driver",
+            "none",
+        ),
         *("--init", "--sig-proxy=false", "--network", "none", "--ipc", "private", "--cgroupns", "private"),
         *("--read-only", "--cap-drop", "ALL", "--user", f"{uid}:{gid}", "--hostname", "gatepost"),
         *("--security-opt", "no-new-privileges", "--security-opt", "label=disable"),
@@ -271,6 +292,7 @@ class Contained:
         # The handle first: should the number be another's by now, that shows in the namespace.
         self._inner = _handle(inner_pid)
         self.pid_namespace = namespace_of(inner_pid)
+        self._cgroup = None if self.pid_namespace is not None else cgroup_of(inner_pid, place.container)
         if child.ended:
             self._clean()
         else:
@@ -298,9 +320,13 @@ class Contained:
         asyncio.get_running_loop().call_later(ENGINE_S, self._insist)
 
     def owns(self, pid: int) -> bool:
-        if self._child.ended or self.pid_namespace is None:
+        """gVisor's kernel is an ordinary process of the host, and another one connects for it; but both are alone in
+        the container's cgroup."""
+        if self._child.ended:
             return False
-        return namespace_of(pid) == self.pid_namespace
+        if self.pid_namespace is not None:
+            return namespace_of(pid) == self.pid_namespace
+        return self._cgroup is not None and cgroup_of(pid, self._place.container) == self._cgroup
 
     def _insist(self) -> None:
         if not self._child.ended:
@@ -322,6 +348,15 @@ def namespace_of(pid: int) -> int | None:
         return None if found == os.stat("/proc/self/ns/pid").st_ino else found
     except OSError:
         return None
+
+
+def cgroup_of(pid: int, container: str) -> str | None:
+    """The cgroups of a process, if they are this container's own: they bear its id."""
+    try:
+        found = Path(f"/proc/{pid}/cgroup").read_text()
+    except OSError:
+        return None
+    return found if container and container in found else None
 
 
 def _handle(pid: int) -> int | None:

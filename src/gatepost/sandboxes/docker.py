@@ -46,7 +46,6 @@ class Docker(Engine):
 
     def run_command(self, plan: Plan, container: str, place: Place) -> list[str]:
         command = [*self._docker(), "run", *run_options(plan, container, place, image=bool(self.image))]
-        command += ["--cidfile", str(place.id)]
         if self.runtime:
             command += ["--runtime", self.runtime]
         return [*command, self.image or self._root, *plan.command[1:]]

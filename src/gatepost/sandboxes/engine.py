@@ -23,7 +23,7 @@ from gatepost.sandboxes.containers import IMAGE, PATH, RUNTIME, RUNTIME_FLAGS, C
 from gatepost.sandboxes.contract import Mount, Plan
 
 START_S, TRIAL_S, LOOK_S = 30.0, 20.0, 0.005
-WRITE = ("/bin/sh", "-c", ": > /trial/seen")
+WRITE = ("/bin/sh", "-c", "{ stat -c %d:%i /trial || echo unknown; } > /trial/seen")
 NOT_STARTED = (125, 126, 127)  # the engine's own exit codes, unless a container has had its turn
 NOTICED_LIMITS = ("not supported", "ignored", "discarded", "does not support")
 
@@ -205,7 +205,8 @@ class Engine(ABC):
             return f"a trial start did not end within {TRIAL_S:g} s"
         if tried.code != 0:
             return self.explain(tried.words)
-        return unlimited(self.name, tried.words) or wrong_owner(self.name, folder / "seen", uid)
+        seen = folder / "seen"
+        return unlimited(self.name, tried.words) or wrong_owner(self.name, seen, uid) or wrong_folder(seen)
 
     def ask(self, command: list[str], given: bytes = b"") -> Answer | None:
         """None: no answer in time."""
@@ -235,6 +236,17 @@ def wrong_owner(engine: str, seen: Path, uid: int) -> str | None:
     if found == uid:
         return None
     return f"files made inside belong to uid {found} instead of {uid}; switch off the remapping of users in {engine}"
+
+
+def wrong_folder(seen: Path) -> str | None:
+    """The first code inside compares its folder's numbers with those that were meant."""
+    meant = seen.parent.stat()
+    if seen.read_text().strip() == f"{meant.st_dev}:{meant.st_ino}":
+        return None
+    return (
+        "its runtime gives folders numbers of its own, as gVisor's does, so an agent cannot tell whether it got the "
+        "folder that was meant for it; set sandbox.runtime to runc or crun"
+    )
 
 
 def _undo(guard: Guard | None, place: Place) -> None:
