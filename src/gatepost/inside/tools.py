@@ -14,9 +14,18 @@ PROTOCOL = "2025-11-25"
 LARGEST = 16 * 1024 * 1024
 
 
-class Tool(msgspec.Struct, frozen=True):
+class Hints(msgspec.Struct, frozen=True, rename="camel"):
+    """What the server says about a tool's effects."""
+
+    read_only_hint: bool = False
+    idempotent_hint: bool = False
+
+
+class Tool(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     description: str = ""
+    input_schema: dict[str, Any] = {}
+    annotations: Hints = Hints()
 
 
 class Answer(msgspec.Struct, frozen=True):

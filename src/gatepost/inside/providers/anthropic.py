@@ -1,0 +1,187 @@
+"""anthropic: any endpoint that speaks Anthropic's Messages API, driven by our own loop with the group's tools. No key
+is in here: whoever stands between the sandbox and the endpoint puts it in.
+"""
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gatepost.inside.conversation import Message, Told
+from gatepost.inside.loop import Asked, Loop, Reply, Stream, Wanted
+from gatepost.inside.media import Block, Kind
+from gatepost.inside.providers.contract import Place, provider
+from gatepost.inside.troubles import read_trouble
+
+Json = dict[str, Any]
+_CACHED = {"cache_control": {"type": "ephemeral"}}  # what comes again with the next request costs less
+
+
+class _Usage(msgspec.Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+    def numbers(self) -> dict[str, int]:
+        named = {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cache_read_tokens": self.cache_read_input_tokens,
+            "cache_write_tokens": self.cache_creation_input_tokens,
+        }
+        return {name: number for name, number in named.items() if number is not None}
+
+
+class _Part(msgspec.Struct):
+    type: str
+    text: str = ""
+    name: str = ""
+    input: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Whole(msgspec.Struct):
+    content: list[_Part] = []
+    stop_reason: str | None = None
+    usage: _Usage = msgspec.field(default_factory=_Usage)
+
+
+class _Delta(msgspec.Struct):
+    text: str = ""
+    partial_json: str = ""
+    stop_reason: str | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    index: int = 0
+    message: _Whole | None = None
+    content_block: _Part | None = None
+    delta: _Delta | None = None
+    usage: _Usage | None = None
+
+
+_read_event = msgspec.json.Decoder(_Event).decode
+_read_whole = msgspec.json.Decoder(_Whole).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Messages:
+    """The wire. Pure."""
+
+    name = "anthropic"
+    model = "claude-sonnet-4-5"
+    variable = "ANTHROPIC_BASE_URL"
+    egress = "/anthropic"
+    path = "/v1/messages"
+    headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
+
+    def render(self, asked: Asked) -> bytes:
+        body: Json = {
+            "model": asked.model,
+            "max_tokens": asked.max_tokens,
+            "stream": True,
+            "system": [{"type": "text", "text": asked.system, **_CACHED}],
+            "messages": render_messages(asked.messages, asked.bytes_of),
+        }
+        if asked.tools:
+            body["tools"] = [
+                {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "input_schema": tool.input_schema or {"type": "object"},
+                }
+                for tool in asked.tools
+            ]
+        return _encode(body)
+
+    def read(self, body: bytes) -> Reply:
+        whole = _read_whole(body)
+        wanted = tuple(
+            Wanted(part.name, bytes(part.input).decode()) for part in whole.content if part.type == "tool_use"
+        )
+        text = "".join(part.text for part in whole.content if part.type == "text")
+        return Reply(text.strip(), wanted, whole.usage.numbers(), whole.stop_reason == "refusal")
+
+    def stream(self) -> Stream:
+        return MessageStream()
+
+
+def render_messages(messages: Sequence[Message], bytes_of: Mapping[str, bytes]) -> list[Json]:
+    """Roles must alternate: everything between two answers is one message of the user."""
+    rendered: list[Json] = []
+    for message in messages:
+        if isinstance(message, Told):
+            blocks = [_block(block, bytes_of[block.file]) for block in message.blocks]
+            _add(rendered, "user", [*blocks, {"type": "text", "text": message.text}])
+            continue
+        said: list[Json] = [{"type": "text", "text": message.text}] if message.text else []
+        said += [{"type": "tool_use", "id": use.id, "name": use.tool, "input": use.input} for use, _ in message.uses]
+        if said:
+            _add(rendered, "assistant", said)
+        results = [
+            {"type": "tool_result", "tool_use_id": use.id, "content": used.text, "is_error": used.error}
+            for use, used in message.uses
+        ]
+        if results:
+            _add(rendered, "user", results)
+    if rendered:
+        rendered[-1]["content"][-1].update(_CACHED)
+    return rendered
+
+
+def _add(rendered: list[Json], role: str, content: list[Json]) -> None:
+    if rendered and rendered[-1]["role"] == role:
+        rendered[-1]["content"] += content
+    else:
+        rendered.append({"role": role, "content": content})
+
+
+def _block(block: Block, data: bytes) -> Json:
+    source = {"type": "base64", "media_type": block.mime, "data": b64encode(data).decode()}
+    return {"type": "document" if block.kind is Kind.PDF else "image", "source": source}
+
+
+class MessageStream:
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._tools: dict[int, tuple[str, list[str]]] = {}
+        self._usage: dict[str, int] = {}
+        self._stop = ""
+        self._ended = False
+
+    def feed(self, data: bytes) -> None:
+        event = _read_event(data)
+        match event.type:
+            case "error":
+                raise read_trouble(0, data)
+            case "message_start" if event.message is not None:
+                self._usage |= event.message.usage.numbers()
+            case "content_block_start" if event.content_block is not None:
+                if event.content_block.type == "tool_use":
+                    self._tools[event.index] = (event.content_block.name, [])
+                self._texts.append(event.content_block.text)
+            case "content_block_delta" if event.delta is not None:
+                self._texts.append(event.delta.text)
+                if event.index in self._tools:
+                    self._tools[event.index][1].append(event.delta.partial_json)
+            case "message_delta":
+                self._stop = (event.delta.stop_reason if event.delta else None) or self._stop
+                self._usage |= event.usage.numbers() if event.usage else {}
+            case "message_stop":
+                self._ended = True
+            case _:
+                pass
+
+    def reply(self) -> Reply | None:
+        if not self._ended:
+            return None
+        wanted = tuple(Wanted(name, "".join(parts)) for name, parts in self._tools.values())
+        return Reply("".join(self._texts).strip(), wanted, self._usage, self._stop == "refusal")
+
+
+@provider("anthropic")
+class Anthropic(Loop):
+    def __init__(self, place: Place) -> None:
+        super().__init__(place, Messages())

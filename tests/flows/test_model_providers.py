@@ -1,0 +1,277 @@
+"""anthropic and openai on a whole gateway: the same conversations on both, against the scripted model."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.app import Gateway
+from gatepost.messages.inbound import Attachment
+from gatepost.store import groups, inbox, turns
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.models import ModelEndpoint
+
+ROOM = "fake:room/1"
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
+SCRIPT: dict[str, Any] = {
+    "turns": [
+        {"when": "which word", "recall": r"remember the word (\w+)", "do": [{"say": "The word is {1}."}]},
+        {
+            "when": r"remember the word (\w+)",
+            "do": [{"call": "set_work", "with": {"content": "word: {1}"}}, {"say": "I will remember {1}."}],
+        },
+    ]
+}
+
+
+@pytest.fixture(params=["anthropic", "openai"])
+def provider(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def channel() -> FakeChannel:
+    return FakeChannel()
+
+
+@asynccontextmanager
+async def a_gateway(
+    path: Path, channel: FakeChannel, provider: str, endpoint: ModelEndpoint, **options: object
+) -> AsyncIterator[Gateway]:
+    """One whose group `home` talks to that endpoint."""
+    async with running_gateway(path, {"fake": (channel.kind, channel)}, sessions__provider=provider) as gateway:
+        base = endpoint.anthropic if provider == "anthropic" else endpoint.openai
+        await gateway.store.write(groups.change, "home", {"base_url": base, "model": "small-1", **options})
+        await open_room(gateway, "fake", ROOM)
+        yield gateway
+
+
+def texts(channel: FakeChannel) -> list[str]:
+    return [sent.message.text for sent in channel.sent]
+
+
+def work(gateway: Gateway) -> str:
+    return (gateway.home.group("home") / "work.md").read_text()
+
+
+async def test_a_word_is_remembered_a_tool_is_used_and_the_answer_comes(
+    tmp_path: Path, channel: FakeChannel, provider: str
+) -> None:
+    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
+        (gateway.home.group("home") / "PERSONA.md").write_text("You like plums.")
+        await channel.say("please remember the word plum")
+        await channel.wait_for(1)
+        await channel.say("which word was it?")
+        await channel.wait_for(2)
+        account = await settled(gateway)
+
+        assert texts(channel) == ["I will remember plum.", "The word is plum."]
+        assert work(gateway) == "word: plum"
+        assert account.unaccounted == 0
+    first, last = endpoint.calls[0], endpoint.calls[-1]
+    assert {"set_work", "get_work", "reply"} <= set(first.tools)
+    assert b"You like plums." in first.raw and b"How you are reached" in first.raw
+    assert first.body["model"] == "small-1"
+    assert last.said("remember the word plum") == 1
+    assert "x-api-key" not in first.headers and "authorization" not in first.headers
+
+
+async def test_an_overloaded_model_is_asked_again(tmp_path: Path, channel: FakeChannel, provider: str) -> None:
+    script = {"turns": [{"do": [{"fault": 529, "times": 2, "retry_after": 0.01, "say": "there you are"}]}]}
+    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
+        await channel.say("hello")
+        await channel.wait_for(1)
+        await settled(gateway)
+
+        assert texts(channel) == ["there you are"]
+    assert len(endpoint.calls) == 3 and {request.said("hello") for request in endpoint.calls} == {1}
+
+
+async def test_a_stream_that_is_cut_is_asked_for_again_and_nothing_of_it_is_said(
+    tmp_path: Path, channel: FakeChannel, provider: str
+) -> None:
+    script = {"turns": [{"do": [{"fault": "cut", "say": "the whole long answer"}]}]}
+    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
+        await channel.say("hello")
+        await channel.wait_for(1)
+        await settled(gateway)
+
+        assert texts(channel) == ["the whole long answer"]
+    assert len(endpoint.calls) == 2
+
+
+async def test_a_key_that_is_not_accepted_is_told_in_plain_words_and_not_tried_again(
+    tmp_path: Path, channel: FakeChannel, provider: str
+) -> None:
+    async with (
+        ModelEndpoint(SCRIPT, key="another") as endpoint,
+        a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway,
+    ):
+        receipt = await channel.say("hello")
+        await channel.wait_for(1)
+        await settled(gateway)
+
+        (notice,) = texts(channel)
+        assert notice.startswith("Sorry, I could not answer your message: the agent's account was not accepted.")
+        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        assert entry.state == "failed"
+    assert len(endpoint.calls) == 1
+
+
+async def test_two_turns_with_a_restart_between_them_are_one_conversation(
+    tmp_path: Path, channel: FakeChannel, provider: str
+) -> None:
+    async with ModelEndpoint(SCRIPT) as endpoint:
+        async with a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
+            await channel.say("remember the word plum")
+            await channel.wait_for(1)
+            await settled(gateway)
+        later = FakeChannel()
+        async with a_gateway(tmp_path / "h", later, provider, endpoint) as gateway:
+            await later.say("which word was it?", platform_id="later-1")
+            await later.wait_for(1)
+
+            assert texts(later) == ["The word is plum."]
+
+
+async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_has_one_effect(
+    tmp_path: Path, channel: FakeChannel, provider: str
+) -> None:
+    script = {
+        "turns": [
+            {"when": "broke off", "do": [{"say": "and the rest"}]},
+            {"when": "go", "do": [{"call": "send", "with": {"text": "told"}}, {"hold": True, "say": "never heard"}]},
+        ]
+    }
+    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
+        receipt = await channel.say("go to it")
+        await channel.wait_for(1)
+        await endpoint.wait_for(2)  # the tool's answer is on its way to the model
+        (live,) = gateway.sessions.awake
+        live.kill("the test pulls the plug")
+        await channel.wait_for(2)
+        account = await settled(gateway)
+
+        assert texts(channel) == ["told", "and the rest"]
+        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        turn = await gateway.store.read(turns.get, entry.turn_id or "")
+        assert entry.state == "answered" and turn is not None and turn.attempt == 2
+        assert account.unaccounted == 0
+    last = endpoint.calls[-1]
+    assert last.said("go to it") == 1 and last.said("broke off") == 1
+    assert [line.role for line in last.lines if line.role != "system"] == ["user", "assistant", "tool", "user"]
+
+
+async def test_a_call_whose_answer_was_lost_is_not_made_again_unless_that_changes_nothing(
+    tmp_path: Path, channel: FakeChannel, provider: str
+) -> None:
+    """The worst moment: the effect is in the ledger, and the conversation does not know."""
+    script = {
+        "turns": [
+            {"when": "broke off", "do": [{"say": "and the rest"}]},
+            {"when": "go", "do": [{"call": "send", "with": {"text": "told"}}, {"hold": True, "say": "never heard"}]},
+        ]
+    }
+    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
+        await channel.say("go to it")
+        await endpoint.wait_for(2)
+        (live,) = gateway.sessions.awake
+        (lines,) = (gateway.home.session(live.session.id) / "state" / provider).glob("*.jsonl")
+        live.kill("the test pulls the plug")
+        kept = [line for line in lines.read_bytes().splitlines(keepends=True) if b'"type":"used"' not in line]
+        lines.write_bytes(b"".join(kept) + b'{"type":"used","tu')
+        await channel.wait_for(2)
+        await settled(gateway)
+
+        assert texts(channel) == ["told", "and the rest"]
+    last = endpoint.calls[-1]
+    assert last.said("go to it") == 1
+    assert last.said("its result was lost", "tool") == 1 and last.said("told") == 1  # in the note of what was done
+
+
+async def test_a_follow_up_joins_the_turn_between_two_requests(
+    tmp_path: Path, channel: FakeChannel, provider: str
+) -> None:
+    script = {
+        "turns": [
+            {"when": "and this", "do": [{"say": "both done"}]},
+            {"when": "first", "do": [{"hold": True, "say": "first done"}]},
+        ]
+    }
+    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
+        receipt = await channel.say("first")
+        await endpoint.wait_for(1)
+        later = await channel.say("and this")
+        async with asyncio.timeout(20):
+            while True:
+                (entry,) = await gateway.store.read(inbox.of_message, later.message_id)
+                if entry.given:
+                    break
+                await asyncio.sleep(0.01)
+        endpoint.release()
+        await channel.wait_for(2)
+        await settled(gateway)
+
+        assert texts(channel) == ["first done", "both done"]
+        (before,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        assert before.turn_id == entry.turn_id
+    last = endpoint.calls[-1]
+    assert [line.role for line in last.lines if line.role != "system"] == ["user", "assistant", "user"]
+
+
+async def test_stop_ends_a_request_that_hangs(tmp_path: Path, channel: FakeChannel, provider: str) -> None:
+    script = {
+        "turns": [
+            {"when": "hello", "do": [{"say": "here"}]},
+            {"when": "hang", "do": [{"fault": "hang", "times": -1}]},
+        ]
+    }
+    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
+        await channel.say("hang")
+        await endpoint.wait_for(1)
+        (live,) = gateway.sessions.awake
+        await gateway.sessions.stop(live.session.id, "test")
+        await channel.wait_for(1)
+        await channel.say("hello")
+        await channel.wait_for(2)
+        await settled(gateway)
+
+        assert texts(channel) == ["Stopped.", "here"]
+    assert endpoint.calls[-1].said("was not answered to its end") == 1
+
+
+async def test_a_picture_is_shown_to_the_model_also_in_later_turns(
+    tmp_path: Path, channel: FakeChannel, provider: str
+) -> None:
+    async with ModelEndpoint() as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
+        picture = Attachment(name="a.jpg", mime="image/jpeg", kind="image", data=PNG)
+        note = Attachment(name="a.txt", mime="text/plain", kind="file", data=b"plain words")
+        await channel.say("look", attachments=(picture, note))
+        await channel.wait_for(1)
+        await settled(gateway)
+        await channel.say("again")
+        await channel.wait_for(2)
+        await settled(gateway)
+
+    for request in endpoint.calls:
+        assert request.raw.count(b"image/png") == 1  # as its bytes say, whatever it is called
+        assert b"iVBORw0KGgo" in request.raw and request.said("a.txt, saved as") == 1
+
+
+async def test_without_an_endpoint_the_sender_is_told_what_is_missing(
+    tmp_path: Path, channel: FakeChannel, provider: str
+) -> None:
+    async with (
+        ModelEndpoint() as endpoint,
+        a_gateway(tmp_path / "h", channel, provider, endpoint, base_url=None) as gateway,
+    ):
+        await channel.say("hello")
+        await channel.wait_for(1)
+        await settled(gateway)
+
+        (notice,) = texts(channel)
+        assert f"{provider} has no endpoint" in notice

@@ -1,0 +1,25 @@
+"""The system prompt: who the agent is, from plain files in its folder."""
+
+import os
+from pathlib import Path
+
+from gatepost.inside.system import LARGEST, system_prompt
+
+
+def test_persona_and_instructions_come_first(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("be brief")
+    (tmp_path / "PERSONA.md").write_text("be kind")
+    text = system_prompt(tmp_path, "Home", "home")
+
+    assert text.startswith("be kind\n\nbe brief\n\n# How you are reached")
+
+
+def test_without_files_it_still_knows_its_name(tmp_path: Path) -> None:
+    assert "You are Home" in system_prompt(tmp_path, "Home", "home")
+
+
+def test_what_is_no_plain_file_or_too_long_does_no_harm(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "PERSONA.md")
+    (tmp_path / "AGENTS.md").write_text("x" * (LARGEST + 5))
+
+    assert len(system_prompt(tmp_path, "Home", "home")) < LARGEST + 2000

@@ -1,0 +1,51 @@
+"""What an endpoint answers instead of an answer, and which class of error that is."""
+
+import json
+
+import pytest
+
+from gatepost.inside.troubles import read_trouble
+
+
+def anthropic(kind: str, message: str = "words") -> bytes:
+    return json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
+
+
+def openai(code: str | None, message: str = "words") -> bytes:
+    return json.dumps({"error": {"message": message, "type": "x", "code": code, "param": None}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (401, anthropic("authentication_error"), "auth"),
+        (401, b"", "auth"),
+        (400, openai("invalid_api_key"), "auth"),
+        (402, anthropic("billing_error"), "quota"),
+        (429, openai("insufficient_quota"), "quota"),
+        (400, anthropic("invalid_request_error", "Your credit balance is too low to go on"), "quota"),
+        (429, anthropic("rate_limit_error"), "retryable"),
+        (429, openai("rate_limit_exceeded"), "retryable"),
+        (529, anthropic("overloaded_error"), "retryable"),
+        (503, b"<html>not json</html>", "retryable"),
+        (0, anthropic("overloaded_error"), "retryable"),
+        (0, anthropic("invalid_request_error"), "fatal"),
+        (400, anthropic("invalid_request_error"), "fatal"),
+        (403, anthropic("permission_error"), "fatal"),
+        (404, openai(None), "fatal"),
+        (418, b'{"error": "a teapot"}', "fatal"),
+    ],
+)
+def test_every_answer_has_a_class(status: int, body: bytes, kind: str) -> None:
+    assert read_trouble(status, body).kind == kind
+
+
+def test_what_the_endpoint_says_is_passed_on_in_one_short_line() -> None:
+    trouble = read_trouble(403, anthropic("permission_error", "no\nprice " + "x" * 1000))
+
+    assert "no price xxx" in trouble.message and len(trouble.message) < 600
+
+
+def test_only_a_refusal_of_what_was_asked_is_about_the_input() -> None:
+    assert read_trouble(400, b"{}").about_input and read_trouble(413, b"").about_input
+    assert not read_trouble(403, b"").about_input and not read_trouble(500, b"").about_input
