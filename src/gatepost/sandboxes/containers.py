@@ -72,14 +72,20 @@ class Place:
         self.sys, self.pid, self.id = folder / "sys", folder / "pid", folder / "id"
 
     def make(self, uid: int, gid: int) -> None:
+        """Modes are set by hand: what is seen inside must be readable there, whatever our umask."""
         self.folder.mkdir(mode=0o700)
-        self.root.mkdir()
+        _open_folder(self.root)
         with tarfile.open(fileobj=io.BytesIO(pack_root())) as packed:
-            packed.extractall(self.root, filter="tar")
-        (self.sys / "fs" / "cgroup").mkdir(parents=True)
-        self.etc.mkdir()
+            for entry in packed:
+                if entry.issym():
+                    (self.root / entry.name).symlink_to(entry.linkname)
+                else:
+                    _open_folder(self.root / entry.name, entry.mode)
+        for folder in (self.sys, self.sys / "fs", self.sys / "fs" / "cgroup", self.etc):
+            _open_folder(folder)
         for name, text in etc_files(uid, gid).items():
             (self.etc / name).write_text(text)
+            (self.etc / name).chmod(0o444)
         self.filter.write_text(profile.make_profile())
 
     @property
@@ -92,6 +98,11 @@ class Place:
 
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _open_folder(path: Path, mode: int = 0o755) -> None:
+    path.mkdir()
+    path.chmod(mode)
 
 
 def places(engine: str) -> Path:
