@@ -282,3 +282,46 @@ async def test_an_option_that_makes_no_sense_is_named(name: str, place: Place) -
     place.options["max_tokens"] = "many"
     with pytest.raises(Misconfigured, match="max_tokens"):
         find_provider(name, None)(place)
+
+
+async def test_a_file_of_the_workspace_is_read(provider: Provider, place: Place, endpoint: ModelEndpoint) -> None:
+    (place.agent / "a.md").write_text("it says plum")
+    endpoint.play({"turns": [{"do": [{"call": "read_file", "with": {"path": "a.md"}}, {"say": "{result}"}]}]})
+    events = await collect(provider.query(a_batch("read it"), ""))
+
+    assert events[-1] == Result("it says plum")
+
+
+async def test_the_variable_names_the_endpoint_if_the_group_does_not(
+    name: str, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"{name.upper()}_BASE_URL", place.options.pop("base_url"))
+    provider = find_provider(name, None)(place)
+    events = await collect(provider.query(a_batch("one"), ""))
+
+    assert events[-1] == Result("echo: one")
+    await provider.close()
+
+
+async def test_without_either_it_goes_the_way_out_that_its_sandbox_has(
+    name: str, place: Place, endpoint: ModelEndpoint
+) -> None:
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        up_reader, up_writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+        await asyncio.gather(pump(reader, up_writer), pump(up_reader, writer))
+
+    server = await asyncio.start_unix_server(serve, str(place.router.parent / "egress.sock"))
+    del place.options["base_url"]
+    provider = find_provider(name, None)(place)
+    events = await collect(provider.query(a_batch("one"), ""))
+
+    assert events[-1] == Result("echo: one")
+    paths = {"anthropic": "/anthropic/v1/messages", "openai": "/openai/v1/chat/completions"}
+    assert [request.path for request in endpoint.calls] == [paths[name]]
+    await provider.close()
+    server.close()

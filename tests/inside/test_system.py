@@ -23,3 +23,19 @@ def test_what_is_no_plain_file_or_too_long_does_no_harm(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("x" * (LARGEST + 5))
 
     assert len(system_prompt(tmp_path, "Home", "home")) < LARGEST + 2000
+
+
+def test_skills_are_named_with_what_they_are_for(tmp_path: Path) -> None:
+    for name, text in {
+        "bake": "---\nname: bake\ndescription: >-\n  Use it for\n  bread.\nlicense: x\n---\n# Bake\nSecrets of dough.",
+        "plain": "Just words.",
+        "quoted": '---\ndescription: "When it rains"\n---\n',
+    }.items():
+        (tmp_path / "skills" / name).mkdir(parents=True)
+        (tmp_path / "skills" / name / "SKILL.md").write_text(text)
+    (tmp_path / "skills" / "empty").mkdir()
+    text = system_prompt(tmp_path, "Home", "home")
+
+    assert "- skills/bake/SKILL.md: Use it for bread.\n- skills/plain/SKILL.md\n" in text
+    assert "- skills/quoted/SKILL.md: When it rains\n" in text
+    assert "dough" not in text and "skills/empty" not in text

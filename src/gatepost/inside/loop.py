@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from gatepost.inside import media, post, prompt
+from gatepost.inside import files, media, post, prompt
 from gatepost.inside.conversation import Conversation, Heard, Message, Refused, Said, Use, Used, in_order, newest
 from gatepost.inside.media import Block
 from gatepost.inside.post import Cut, Endpoint, posting
@@ -248,7 +248,10 @@ class Loop:
     async def _call(self, turn: str, use: Use) -> Used:
         if use.bad:
             return Used(turn, use.id, "The arguments are no JSON object. Make the call again with one.", True)
-        answer = await (await self._connected()).call(use.tool, use.input, use.id)
+        if use.tool == files.READ_FILE.name:
+            answer = files.read_file(self._place, use.input)
+        else:
+            answer = await (await self._connected()).call(use.tool, use.input, use.id)
         text = answer.text
         if not text and answer.structured is not None:
             text = msgspec.json.encode(answer.structured).decode()
@@ -257,7 +260,7 @@ class Loop:
         return Used(turn, use.id, text, answer.is_error)
 
     async def _listed(self) -> list[Tool]:
-        return await (await self._connected()).list_tools()
+        return [*await (await self._connected()).list_tools(), files.READ_FILE]
 
     async def _connected(self) -> Tools:
         if self._tools is None or self._tools.closed:

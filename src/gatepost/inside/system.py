@@ -1,10 +1,14 @@
-"""The system prompt of agents that have no program around them: who they are, from the files in the group's folder, and
-how words travel here. What lies in that folder may have been put there by anybody inside, so only plain files are read.
+"""The system prompt of agents that have no program around them: who they are and what they learnt, from the files in
+the group's folder, and how words travel here. What lies in that folder may have been put there by anybody inside, so
+only plain files are read.
 """
 
+import re
 from pathlib import Path
 
 LARGEST = 100_000  # characters of one file
+MOST_SKILLS = 100
+LONGEST_SKILL = 1024  # characters of what is said about one
 FILES = ("PERSONA.md", "AGENTS.md")  # in this order
 MANNERS = """\
 # How you are reached
@@ -20,7 +24,27 @@ def system_prompt(agent: Path, name: str, folder: str) -> str:
     parts = [text for file in FILES if (text := _read(agent / file))]
     if not parts:
         parts = [f"You are {name or folder}, an agent. Your group is `{folder}`."]
-    return "\n\n".join([*parts, MANNERS])
+    return "\n\n".join([*parts, *_skills(agent / "skills"), MANNERS])
+
+
+def _skills(folder: Path) -> list[str]:
+    """What the agent learnt, by name and when to use it; it reads the rest when it needs it."""
+    try:
+        found = sorted(path for path in folder.iterdir() if path.is_dir())[:MOST_SKILLS]
+    except OSError:
+        return []
+    lines = [_skill(path.name, text) for path in found if (text := _read(path / "SKILL.md"))]
+    head = "# Your skills\n\nBefore you use one, read its file with read_file."
+    return ["\n".join([head, "", *lines])] if lines else []
+
+
+def _skill(folder: str, text: str) -> str:
+    front = re.match(r"---\s*\n(.*?)\n---\s*(\n|\Z)", text, re.DOTALL)
+    said = re.search(
+        r"^description:[ \t]*[>|]?-?(.*?)(?=^\S|\Z)", front.group(1) if front else "", re.DOTALL | re.MULTILINE
+    )
+    about = " ".join((said.group(1) if said else "").split()).strip("\"'")[:LONGEST_SKILL]
+    return f"- skills/{folder}/SKILL.md" + (f": {about}" if about else "")
 
 
 def _read(path: Path) -> str:
