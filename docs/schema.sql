@@ -54,6 +54,27 @@ CREATE TABLE destinations (
         created_at INTEGER NOT NULL,
         PRIMARY KEY (folder, name)
     ) STRICT;
+CREATE TABLE egress_log (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL,                        -- the first time
+        last_at INTEGER NOT NULL,
+        times INTEGER NOT NULL DEFAULT 1,
+        folder TEXT NOT NULL,
+        session_id TEXT NOT NULL,
+        target TEXT NOT NULL,                   -- host:port, or a model endpoint
+        verdict TEXT NOT NULL,                  -- allowed | denied
+        reason TEXT NOT NULL
+    ) STRICT;
+CREATE TABLE egress_rules (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        folder TEXT REFERENCES groups (folder) ON DELETE CASCADE,
+        host TEXT NOT NULL,                     -- a name covers its sub-domains; '*.name' these alone; '*' every host
+        port INTEGER NOT NULL DEFAULT 0,            -- 0: allowed for 80 and 443, denied for every port
+        allow INTEGER NOT NULL,                     -- 0 | 1; a denial wins
+        local INTEGER NOT NULL DEFAULT 0,           -- 1: the host may have an address of this machine or network
+        created_by TEXT NOT NULL,
+        created_at INTEGER NOT NULL
+    ) STRICT;
 CREATE TABLE group_members (
         user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
         folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
@@ -279,6 +300,9 @@ CREATE TABLE users (
         created_at INTEGER NOT NULL
     ) STRICT;
 CREATE INDEX costs_at ON costs (at);
+CREATE INDEX egress_log_folder ON egress_log (folder, id);
+CREATE UNIQUE INDEX egress_log_once ON egress_log (session_id, target, verdict, reason);
+CREATE UNIQUE INDEX egress_rules_once ON egress_rules (COALESCE(folder, ''), host, port);
 CREATE INDEX inbox_observed ON inbox (session_id, seq) WHERE mode = 'observe' AND given = 0;
 CREATE INDEX inbox_open ON inbox (next_at) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
 CREATE INDEX inbox_open_session ON inbox (session_id, seq) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');

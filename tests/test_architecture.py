@@ -140,7 +140,7 @@ def test_what_runs_inside_imports_little() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", ["gatepost.inside.bridge", "gatepost.__init__"])
+@pytest.mark.parametrize("name", ["gatepost.inside.bridge", "gatepost.inside.forwarder", "gatepost.__init__"])
 def test_what_must_start_fast_imports_the_standard_library_alone(name: str) -> None:
     module = modules()[name.removesuffix(".__init__")]
     assert [each for each, _ in module.imports() if each.split(".")[0] not in sys.stdlib_module_names] == []

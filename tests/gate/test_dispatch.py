@@ -25,9 +25,9 @@ load_package("gatepost.tools")
 # The deepest tier that has a tool, as the design's table says. A change of permission is a change of this table.
 TABLE = {
     Tier.WORKER: {"reply", "send_file", "like", "edit", "get_work", "inspect_session", "log_external_cost"},
-    Tier.AGENT: {"send", "set_work"},
+    Tier.AGENT: {"send", "set_work", "network_list"},
     Tier.WORLD: set(),
-    Tier.ROOT: set(),
+    Tier.ROOT: {"network_allow", "network_deny"},
 }
 FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 

@@ -1,0 +1,125 @@
+"""`gatepost egress`: which hosts agents may reach, and what they tried."""
+
+import click
+
+from gatepost.cli import show
+from gatepost.cli.operate import home_of, operate, reading, zone_of
+from gatepost.egress import rules
+from gatepost.store import egress
+
+
+@click.group()
+def command() -> None:
+    """Which hosts agents may reach, and what they tried. Works with the gateway up or down.
+
+    Nothing is allowed unless a rule says so. Rules of a group hold for the groups below it, too, and a denial wins over
+    every allowance. An allowed host is a way out for data: whatever an agent can read, it can send there.
+    """
+
+
+def _put(home: str | None, verdict: str, host: str, folder: str, as_json: bool) -> None:
+    made = operate(home_of(home), f"egress.{verdict}", {"host": host, "folder": folder})
+    if as_json:
+        show.as_json(made)
+        return
+    which = made["host"] + (f":{made['port']}" if made["port"] else "")
+    ports = "" if made["port"] else " on ports 80 and 443" if made["allow"] else " on every port"
+    show.say(f"rule {made['id']}: {which} is {'allowed' if made['allow'] else 'denied'}{ports} for {_whom(made)}")
+
+
+def _whom(made: dict[str, object]) -> str:
+    return f"{made['folder']} and below" if made["folder"] else "every group"
+
+
+_FOLDER = click.option("--folder", default="", help="For this group and those below it (default: every group).")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print the rule as JSON.")
+
+
+@command.command()
+@click.argument("host")
+@_FOLDER
+@_JSON
+@click.pass_obj
+def allow(home: str | None, host: str, folder: str, as_json: bool) -> None:
+    """Allow HOST: example.com (with its sub-domains), *.example.com (these alone), example.com:8443 or *.
+
+    Without a port: 80 and 443. A host of this machine or of a private network must be named exactly, with its port.
+    """
+    _put(home, "allow", host, folder, as_json)
+
+
+@command.command()
+@click.argument("host")
+@_FOLDER
+@_JSON
+@click.pass_obj
+def deny(home: str | None, host: str, folder: str, as_json: bool) -> None:
+    """Deny HOST, whatever else allows it; written as for allow. Without a port: every one."""
+    _put(home, "deny", host, folder, as_json)
+
+
+@command.command()
+@click.argument("rule", type=int)
+@click.pass_obj
+def rm(home: str | None, rule: int) -> None:
+    """Remove a rule by its id: what it said is no longer said."""
+    gone = operate(home_of(home), "egress.rm", {"id": rule})
+    show.say(f"rule {rule} for {gone['host']} is removed")
+
+
+@command.command("list")
+@click.option("--folder", default="", help="Only what holds for this group, inherited rules too.")
+@click.option("--json", "as_json", is_flag=True, help="A list of objects: id, folder, host, port, allow, local …")
+@click.pass_obj
+def list_rules(home: str | None, folder: str, as_json: bool) -> None:
+    """Every rule."""
+    from gatepost.serve.control.contract import as_told
+
+    found = reading(home_of(home), egress.rules)
+    chosen = rules.of_folder(found, folder) if folder else found
+    if as_json:
+        show.as_json([as_told(each) for each in chosen])
+        return
+    show.table(
+        ("id", "folder", "host", "port", "verdict", "by"),
+        [
+            (
+                each.id,
+                each.folder or "(all)",
+                each.host,
+                each.port or "-",
+                "allow" if each.allow else "deny",
+                each.created_by,
+            )
+            for each in chosen
+        ],
+        empty="there are no rules: no host is allowed",
+    )
+
+
+@command.command("log")
+@click.option("--folder", default="", help="Only of this group.")
+@click.option("--denied", is_flag=True, help="Only what was denied.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="The newest N.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="A list of objects: at, last_at, times, folder, target, verdict …"
+)
+@click.pass_obj
+def show_log(home: str | None, folder: str, denied: bool, limit: int, as_json: bool) -> None:
+    """What agents tried to reach, oldest first; the same try of a session is counted."""
+    from gatepost.serve.control.contract import as_told
+
+    place = home_of(home)
+    found = reading(place, egress.latest, limit, folder, "denied" if denied else "")[::-1]
+    if as_json:
+        show.as_json([as_told(each) for each in found])
+        return
+    zone, name = zone_of(place)
+    show.table(
+        (f"last ({name})", "times", "folder", "target", "verdict", "reason"),
+        [
+            (show.clock(each.last_at, zone), each.times, each.folder, each.target, each.verdict, each.reason)
+            for each in found
+        ],
+        empty="nothing was tried yet",
+    )

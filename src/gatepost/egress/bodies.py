@@ -1,0 +1,292 @@
+"""What may be asked of a model: bodies are parsed, judged and written anew, so that nothing passes unread.
+
+Refused: what would make the vendor fetch, run, store or connect for the agent (URL and file sources, server-side
+tools, remote MCP servers, stored prompts and conversations), unless the group allows the feature; and what nobody knows
+the meaning of, where it could do so. Fields that are not listed are left out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from gatepost.egress.http import Refusal
+
+LARGEST_BODY = 32 * 1024 * 1024
+DEEPEST = 64
+LEAST_OUTPUT = 256  # tokens; an answer that is cut earlier is of no use, unless it was asked for
+LEAST_THINKING = 1024
+# Tokens beyond the bytes of the text: what a picture, a document or a minute of sound may come to at most.
+MEDIA_TOKENS = {"image": 8_000, "image_url": 8_000, "input_image": 8_000, "input_audio": 20_000}
+PAGED_TOKENS = 400_000  # a document of many pages can be small
+
+
+class Feature(StrEnum):
+    """What a group may be allowed (`gatepost group set FOLDER option.model_features=url_sources,…`)."""
+
+    URL_SOURCES = "url_sources"
+    SERVER_TOOLS = "server_tools"
+    REMOTE_MCP = "remote_mcp"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One kind of request."""
+
+    fields: frozenset[str]
+    refused: Mapping[str, Feature | None]  # None: for everybody
+    forced: Mapping[str, object]
+    conversation: tuple[str, ...]  # the fields that hold content
+    types: frozenset[str]  # of the parts of content
+    tools: tuple[str, ...]  # what a tool's type may begin with: those that run with the agent
+    limits: tuple[str, ...]  # where the length of the answer stands; the first is set if none is
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A body that passed. `clamped` makes what is sent."""
+
+    body: dict[str, Any]
+    model: str
+    stream: bool
+    prompt: int  # tokens at most
+    output: int  # tokens, as asked and as the setting allows
+    adds_usage: bool  # a usage event that the client did not ask for will come
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_ANTHROPIC_TYPES = _words(
+    "text image document tool_use tool_result thinking redacted_thinking search_result server_tool_use base64 content"
+    " ephemeral char_location page_location content_block_location search_result_location tool_reference"
+    " tool_search_tool_result tool_search_tool_search_result direct mid_conv_system compaction"
+)
+_OPENAI_TYPES = _words(
+    "text image_url input_audio file refusal function custom message input_text input_image input_file output_text"
+    " summary_text reasoning_text reasoning function_call function_call_output custom_tool_call custom_tool_call_output"
+    " local_shell_call local_shell_call_output exec apply_patch_call apply_patch_call_output computer_call"
+    " computer_call_output computer_screenshot tool_search_call tool_search_output namespace additional_tools"
+    " compaction compaction_summary"
+)
+
+# What a model has said before: its arguments may look like anything, and nobody acts on them again.
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use", "local_shell_call", "computer_call", "apply_patch_call")
+_SAID = ("input", "action", "actions", "operation", "tools")
+
+MESSAGES = Shape(
+    fields=_words(
+        "model messages system max_tokens metadata stop_sequences stream temperature top_k top_p tools tool_choice"
+        " thinking output_config output_format cache_control context_management"
+    ),
+    refused={"mcp_servers": Feature.REMOTE_MCP, "container": None},
+    forced={},
+    conversation=("messages", "system"),
+    types=_ANTHROPIC_TYPES,
+    tools=("custom", "bash_", "text_editor_", "computer_", "memory_", "tool_search_tool_"),
+    limits=("max_tokens",),
+)
+CHAT = Shape(
+    fields=_words(
+        "model messages max_tokens max_completion_tokens stream stream_options temperature top_p n stop"
+        " presence_penalty frequency_penalty logit_bias logprobs top_logprobs user tools tool_choice"
+        " parallel_tool_calls functions function_call response_format seed reasoning_effort verbosity"
+        " prompt_cache_key safety_identifier"
+    ),
+    refused={"web_search_options": Feature.SERVER_TOOLS, "audio": None},
+    forced={},
+    conversation=("messages",),
+    types=_OPENAI_TYPES,
+    tools=("function", "custom"),
+    limits=("max_completion_tokens", "max_tokens"),
+)
+RESPONSES = Shape(
+    fields=_words(
+        "model input instructions max_output_tokens stream temperature top_p tools tool_choice parallel_tool_calls"
+        " reasoning text truncation include user top_logprobs prompt_cache_key safety_identifier"
+    ),
+    refused=dict.fromkeys(("previous_response_id", "conversation", "prompt", "background"), None),
+    forced={"store": False},
+    conversation=("input",),
+    types=_OPENAI_TYPES,
+    tools=("function", "custom", "namespace", "local_shell", "apply_patch", "computer", "tool_search"),
+    limits=("max_output_tokens",),
+)
+
+
+def decode(raw: bytes) -> dict[str, Any]:
+    try:
+        body = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refusal(400, f"the body is not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise Refusal(400, "the body is not a JSON object")
+    return body
+
+
+def encode(body: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(body)
+
+
+def judge(shape: Shape, given: dict[str, Any], features: frozenset[str], most_output: int) -> Asked:
+    """What of a body is sent, and how much it may come to. Raises Refusal."""
+    for name, feature in shape.refused.items():
+        if given.get(name) and (feature is None or feature not in features):
+            raise _no(name, feature)
+    kept = {name for name, feature in shape.refused.items() if feature is not None}
+    body = {name: value for name, value in given.items() if name in shape.fields | kept}
+    body.update(shape.forced)
+    model, stream = body.get("model"), body.get("stream", False)
+    if not isinstance(model, str) or not model or len(model) > 200:
+        raise Refusal(400, "model: a request names its model")
+    if not isinstance(stream, bool):
+        raise Refusal(400, "stream: is true or false")
+    if body.get("n", 1) not in (1, None) or isinstance(body.get("n"), bool):
+        raise Refusal(400, "n: one answer a call")
+    _judge_tools(shape, body, features)
+    media = sum(_judge_content(shape, body.get(name), features, 0) for name in shape.conversation)
+    _judge_edits(body)
+    return Asked(
+        body=body,
+        model=model,
+        stream=stream,
+        prompt=len(encode(body)) + media,
+        output=min(_asked_output(shape, body, most_output), most_output),
+        adds_usage=shape is CHAT and stream and not _asks_usage(body),
+    )
+
+
+def count(given: dict[str, Any], features: frozenset[str]) -> bytes:
+    """A request that only counts, as it is sent: the same walls, and no money."""
+    body = judge(MESSAGES, given | {"max_tokens": 1, "stream": False}, features, 1).body
+    return encode({name: value for name, value in body.items() if name not in ("max_tokens", "stream")})
+
+
+def clamped(shape: Shape, asked: Asked, output: int) -> bytes:
+    """The body as it is sent: the answer is at most `output` tokens long."""
+    body = dict(asked.body)
+    named = [name for name in shape.limits if body.get(name) is not None] or list(shape.limits[:1])
+    for name in named:
+        body[name] = output
+    thinking = body.get("thinking")
+    if isinstance(thinking, dict) and isinstance(thinking.get("budget_tokens"), int):
+        if output <= LEAST_THINKING:
+            raise Refusal(402, f"{output} tokens are too few to think and answer; ask without thinking")
+        body["thinking"] = thinking | {"budget_tokens": min(thinking["budget_tokens"], output - 1)}
+    if shape is CHAT and asked.stream:
+        given = body.get("stream_options")
+        body["stream_options"] = (given if isinstance(given, dict) else {}) | {"include_usage": True}
+    return encode(body)
+
+
+def _no(what: str, feature: Feature | None) -> Refusal:
+    way = f"; the operator can allow {feature} for this group" if feature else ""
+    return Refusal(403, f"{what} is not passed on to the model's vendor{way}")
+
+
+def _asks_usage(body: dict[str, Any]) -> bool:
+    options = body.get("stream_options")
+    return isinstance(options, dict) and options.get("include_usage") is True
+
+
+def _asked_output(shape: Shape, body: dict[str, Any], most: int) -> int:
+    given = [body[name] for name in shape.limits if body.get(name) is not None]
+    if not given:
+        return most
+    if any(not isinstance(each, int) or isinstance(each, bool) or each < 1 for each in given):
+        raise Refusal(400, f"{shape.limits[0]}: is a whole number above 0")
+    return int(min(given))
+
+
+def _judge_tools(shape: Shape, holder: dict[str, Any], features: frozenset[str], depth: int = 0) -> None:
+    tools = holder.get("tools")
+    if tools is None:
+        return
+    if not isinstance(tools, list) or depth > 3:
+        raise Refusal(400, "tools: is a list")
+    for tool in tools:
+        kind = tool.get("type", "custom") if isinstance(tool, dict) else None
+        if not isinstance(kind, str):
+            raise Refusal(400, "tools: each is an object with a type")
+        if any(kind == name or (name.endswith("_") and kind.startswith(name)) for name in shape.tools):
+            _judge_tools(shape, tool, features, depth + 1)
+            continue
+        feature = Feature.REMOTE_MCP if kind.startswith("mcp") else Feature.SERVER_TOOLS
+        if feature not in features:
+            raise _no(f"the tool {kind[:60]!r}, which the vendor would run,", feature)
+
+
+def _judge_content(shape: Shape, part: Any, features: frozenset[str], depth: int) -> int:
+    """Walk through everything that the model would read; tokens of what is not text."""
+    if depth > DEEPEST:
+        raise Refusal(400, f"the content is nested more than {DEEPEST} deep")
+    if isinstance(part, list):
+        return sum(_judge_content(shape, each, features, depth + 1) for each in part)
+    if not isinstance(part, dict):
+        return 0
+    kind = part.get("type", "")
+    if kind and kind not in shape.types and not _with_feature(kind, features):
+        raise _foreign(str(kind)[:60])
+    _judge_places(part, features)
+    if shape is not MESSAGES:
+        _judge_tools(shape, part, features)
+    skipped = _SAID if kind in _CALLS else ("tools",)
+    inner = sum(_judge_content(shape, each, features, depth + 1) for name, each in part.items() if name not in skipped)
+    paged = kind in ("document", "file", "input_file") and _is_data(part)
+    return inner + (PAGED_TOKENS if paged else MEDIA_TOKENS.get(str(kind), 0)) - _opaque(part)
+
+
+def _foreign(kind: str) -> Refusal:
+    if kind == "url":
+        return _no("a source that the vendor would fetch", Feature.URL_SOURCES)
+    if kind in ("file", "container_upload", "item_reference"):
+        return _no(f"{kind}: something that is kept at the vendor's", None)
+    return _no(f"content of type {kind!r}", Feature.REMOTE_MCP if kind.startswith("mcp_") else Feature.SERVER_TOOLS)
+
+
+def _opaque(part: dict[str, Any]) -> int:
+    """Bytes of a picture, a document or a sound: they are counted as such, not as text."""
+    if part.get("type") == "base64" or ("format" in part and "data" in part):
+        data = part.get("data")
+        return len(data) if isinstance(data, str) else 0
+    return sum(
+        len(value)
+        for name in ("url", "image_url")
+        if isinstance(value := part.get(name), str) and value.startswith("data:image/")
+    )
+
+
+def _with_feature(kind: object, features: frozenset[str]) -> bool:
+    return isinstance(kind, str) and (
+        (Feature.SERVER_TOOLS in features and ("_tool_result" in kind or kind.startswith(("web_", "code_"))))
+        or (Feature.REMOTE_MCP in features and kind.startswith("mcp_"))
+        or (Feature.URL_SOURCES in features and kind == "url")
+    )
+
+
+def _is_data(part: dict[str, Any]) -> bool:
+    source = part.get("source")
+    return not isinstance(source, dict) or source.get("type") == "base64"
+
+
+def _judge_places(part: dict[str, Any], features: frozenset[str]) -> None:
+    """Names of fields under which a vendor looks elsewhere than in this body."""
+    if "file_id" in part and part["file_id"] is not None:
+        raise _no("file_id: a file that is kept at the vendor's", None)
+    for name in ("image_url", "file_url", "file", "url"):
+        value = part.get(name)
+        where = value.get("url") if isinstance(value, dict) else value
+        if isinstance(where, str) and not where.startswith("data:") and Feature.URL_SOURCES not in features:
+            raise _no(f"{name}: a source that the vendor would fetch", Feature.URL_SOURCES)
+
+
+def _judge_edits(body: dict[str, Any]) -> None:
+    """Context management may forget; it may not have the model write a summary that is not in the usage."""
+    given = body.get("context_management")
+    edits = given.get("edits", []) if isinstance(given, dict) else [] if given is None else None
+    kinds = [each.get("type") if isinstance(each, dict) else None for each in edits] if isinstance(edits, list) else [0]
+    if not all(isinstance(kind, str) and kind.startswith("clear_") for kind in kinds):
+        raise Refusal(403, "context_management: only edits that clear are passed on")

@@ -1,0 +1,54 @@
+"""What the way out is given by others: a purse and keys. Money is in millionths of a USD.
+
+The purse decides; what it holds back is an upper bound, so whatever a call turns out to cost, the budget holds.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from gatepost.egress.prices import Price
+from gatepost.store.costs import Usage
+
+Prices = Callable[[str], Price | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Spender:
+    """For whom a model is called."""
+
+    folder: str
+    session_id: str
+    turn_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """So much is held back."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """It does not fit; the sentence is for the agent. `busy`: it may, once the calls in flight are settled."""
+
+    reason: str
+    busy: bool = False
+
+
+class Purse(Protocol):
+    async def room(self, spender: Spender) -> int | None:
+        """What is left; None: there is no limit. Only `reserve` decides."""
+        ...
+
+    async def reserve(self, spender: Spender, model: str, worst: int) -> Held | Short: ...
+
+    async def settle(self, held: Held, actual: int | None, usage: Usage) -> None:
+        """Book what it cost (None: nobody knows, so all of it) and give the rest back. Called once for every
+        reservation, whatever happened."""
+        ...
+
+
+class Keys(Protocol):
+    async def get(self, name: str, spender: Spender) -> str | None: ...

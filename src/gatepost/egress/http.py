@@ -1,0 +1,232 @@
+"""HTTP/1.1 as egress.sock takes it: one request a connection, read by rules that leave nothing to interpretation.
+
+What two parsers could read differently (bare line feeds, folded lines, two lengths, a length beside chunks, spaces
+before a colon) is refused, not repaired: behind us stands another parser. Every answer ends its connection.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+LARGEST_HEAD = 64 * 1024
+MOST_HEADERS = 100
+LARGEST_LINE = 8 * 1024  # of a chunk's head or a trailer
+CHUNK = 64 * 1024
+HEAD_S = 30.0  # until the head is there
+PAUSE_S = 120.0  # between two pieces of a body
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_TARGET = re.compile(r"[\x21-\x7e]+\Z")
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*\Z")
+_DIGITS = re.compile(r"[0-9]{1,15}\Z")
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,12})(?:[ \t]*;[\t\x20-\x7e]*)?\Z")
+_REASONS = {
+    100: "Continue",
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    402: "Payment Required",
+    403: "Forbidden",
+    404: "Not Found",
+    408: "Request Timeout",
+    413: "Content Too Large",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    502: "Bad Gateway",
+    503: "Service Unavailable",
+    504: "Gateway Timeout",
+}
+
+Headers = tuple[tuple[str, str], ...]
+
+
+class Refusal(Exception):
+    """A request ends with this status and this sentence. Its `target` is what was wanted, for the log."""
+
+    def __init__(self, status: int, reason: str, target: str = "", *, retry_after: int | None = None) -> None:
+        super().__init__(reason)
+        self.status, self.reason, self.target, self.retry_after = status, reason, target, retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    method: str
+    target: str
+    headers: Headers  # names in lower case
+    length: int | None  # None: chunked
+
+    def get(self, name: str) -> str:
+        return next((value for key, value in self.headers if key == name), "")
+
+    @property
+    def has_body(self) -> bool:
+        return self.length != 0
+
+
+def parse_head(raw: bytes) -> Head:
+    """The head without its empty line. Raises Refusal."""
+    lines = raw.decode("latin-1").split("\r\n")
+    method, _, rest = lines[0].partition(" ")
+    target, _, version = rest.partition(" ")
+    if version not in ("HTTP/1.1", "HTTP/1.0") or not _TOKEN.match(method) or not _TARGET.match(target):
+        raise Refusal(400, "the request line is not HTTP/1.1")
+    if len(lines) - 1 > MOST_HEADERS:
+        raise Refusal(431, f"a request may have at most {MOST_HEADERS} header lines")
+    headers = []
+    for line in lines[1:]:
+        name, colon, value = line.partition(":")
+        value = value.strip(" \t")
+        if not colon or not _TOKEN.match(name) or not _VALUE.match(value):
+            raise Refusal(400, "a header line is malformed")
+        headers.append((name.lower(), value))
+    return Head(method, target, tuple(headers), _length(method, version, headers))
+
+
+def _length(method: str, version: str, headers: list[tuple[str, str]]) -> int | None:
+    """How long the body is; whatever could be read in two ways is refused."""
+    lengths = [value for name, value in headers if name == "content-length"]
+    codings = [value for name, value in headers if name == "transfer-encoding"]
+    hosts = [value for name, value in headers if name == "host"]
+    if len(lengths) > 1 or len(codings) > 1 or len(hosts) > 1:
+        raise Refusal(400, "a request has one Host and one length")
+    if codings:
+        if lengths or version != "HTTP/1.1" or codings[0].lower() != "chunked":
+            raise Refusal(400, "a body is either chunked or has a Content-Length")
+        return None
+    if lengths and not _DIGITS.match(lengths[0]):
+        raise Refusal(400, "Content-Length is not a number")
+    length = int(lengths[0]) if lengths else 0
+    if method == "CONNECT" and length:
+        raise Refusal(400, "CONNECT has no body")
+    return length
+
+
+class Client:
+    """The one request of a connection, and the way to answer it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.answered = False  # the answer has begun
+        self._awaited = False  # the client waits for our word before it sends its body
+        self._unread = True  # there may be more of its request on the way
+
+    async def head(self) -> Head | None:
+        """None: it left without a word."""
+        try:
+            async with asyncio.timeout(HEAD_S):
+                raw = await self.reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError as cut:
+            if not cut.partial:
+                return None
+            raise Refusal(400, "the head of the request is incomplete") from None
+        except asyncio.LimitOverrunError:
+            raise Refusal(431, f"the head of a request may have at most {LARGEST_HEAD} bytes") from None
+        except TimeoutError:
+            raise Refusal(408, "the head of the request did not come") from None
+        if len(raw) > LARGEST_HEAD:
+            raise Refusal(431, f"the head of a request may have at most {LARGEST_HEAD} bytes")
+        head = parse_head(raw[:-4])
+        self._awaited = head.get("expect").lower() == "100-continue" and head.has_body
+        self._unread = head.has_body
+        return head
+
+    async def body(self, head: Head, limit: int) -> AsyncIterator[bytes]:
+        """The body in pieces, without its framing. Raises Refusal beyond the limit, or where it is malformed."""
+        if head.length is not None and head.length > limit:
+            raise Refusal(413, f"a body may have at most {limit} bytes here")
+        if self._awaited:
+            self.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        try:
+            if head.length is None:
+                async for piece in self._chunks(limit):
+                    yield piece
+            else:
+                async for piece in self._exactly(head.length):
+                    yield piece
+        except asyncio.IncompleteReadError:
+            raise Refusal(400, "the body ended before its end") from None
+        except (asyncio.LimitOverrunError, ValueError):
+            raise Refusal(400, "the body's chunks are malformed") from None
+        except TimeoutError:
+            raise Refusal(408, "the rest of the body did not come") from None
+        self._unread = False
+
+    async def _exactly(self, size: int) -> AsyncIterator[bytes]:
+        while size:
+            async with asyncio.timeout(PAUSE_S):
+                piece = await self.reader.read(min(size, CHUNK))
+            if not piece:
+                raise asyncio.IncompleteReadError(b"", size)
+            size -= len(piece)
+            yield piece
+
+    async def _chunks(self, limit: int) -> AsyncIterator[bytes]:
+        seen = 0
+        while True:
+            found = _SIZE.match(await self._line())
+            if not found:
+                raise ValueError
+            size = int(found[1], 16)
+            seen += size
+            if seen > limit:
+                raise Refusal(413, f"a body may have at most {limit} bytes here")
+            if not size:
+                break
+            async for piece in self._exactly(size):
+                yield piece
+            if await self._line():
+                raise ValueError
+        if await self._line():
+            raise ValueError  # trailers, which nobody needs
+
+    async def _line(self) -> bytes:
+        async with asyncio.timeout(PAUSE_S):
+            line = await self.reader.readuntil(b"\r\n")
+        if len(line) > LARGEST_LINE or b"\r" in line[:-2] or b"\n" in line[:-2]:
+            raise ValueError
+        return line[:-2]
+
+    # Answering.
+
+    def start(self, status: int, headers: Iterable[tuple[str, str]] = ()) -> None:
+        """Begin an answer."""
+        self.answered = True
+        lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Status')}"]
+        lines += [f"{name}: {value}" for name, value in headers]
+        self.writer.write("\r\n".join((*lines, "connection: close", "", "")).encode("latin-1"))
+
+    def start_tunnel(self) -> None:
+        self.answered = True
+        self.writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def send_chunk(self, data: bytes) -> None:
+        """Of an answer that was started as chunked; b"" ends it. Without that end the client knows that it was cut."""
+        await self.send(b"%x\r\n%b\r\n" % (len(data), data))
+
+    async def gone(self) -> None:
+        """Until the client has hung up. What it sends after its request is nobody's."""
+        with suppress(OSError):
+            while await self.reader.read(CHUNK):
+                pass
+
+    async def whole(self, status: int, body: bytes, kind: str, headers: Iterable[tuple[str, str]] = ()) -> None:
+        self.start(status, (("content-type", kind), ("content-length", str(len(body))), *headers))
+        await self.send(body)
+
+    async def linger(self) -> None:
+        """Read on for a while what the client still sends: else it might see a broken connection, not our answer."""
+        if not self._unread or not self.writer.can_write_eof():
+            return
+        self.writer.write_eof()
+        try:
+            async with asyncio.timeout(2.0):
+                while await self.reader.read(CHUNK):
+                    pass
+        except (TimeoutError, OSError):
+            return

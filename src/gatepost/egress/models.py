@@ -1,0 +1,233 @@
+"""Model endpoints: the one place where a key and a budget meet a request of a sandbox.
+
+Listed (method, path) pairs alone, nothing near them. A call is judged, clamped, paid for in advance, made, measured and
+settled, whatever ends it. The key goes out in one header and comes back in nothing.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from gatepost.core.settings import Config, Setting, setting
+from gatepost.egress import bodies
+from gatepost.egress.bodies import CHAT, MESSAGES, RESPONSES, Asked, Shape
+from gatepost.egress.contract import Held, Keys, Prices, Purse, Short, Spender
+from gatepost.egress.http import Client, Head, Refusal
+from gatepost.egress.prices import Price
+from gatepost.egress.rules import Target
+from gatepost.egress.upstream import (
+    NO_KEY,
+    Base,
+    Bill,
+    Key,
+    Upstream,
+    give_back,
+    read_base,
+    request_headers,
+    stream_back,
+)
+from gatepost.store.costs import Usage
+
+T = TypeVar("T")
+
+ANTHROPIC_BASE = setting(
+    "anthropic.base_url", "https://api.anthropic.com", help="Where Anthropic-shaped models are; local ones too."
+)
+OPENAI_BASE = setting(
+    "openai.base_url", "https://api.openai.com/v1", help="Where OpenAI-shaped models are; local ones too."
+)
+MAX_OUTPUT = setting("egress.max_output", 16_000, help="Tokens that one model call may answer with at most.")
+
+BIG = 256 * 1024  # bytes; a body above that is judged off the loop
+NO_MODEL = "this is no model endpoint; there are: "
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    vendor: str
+    path: str
+    shape: Shape | None = None  # None: no body
+    counts: bool = False  # answers with a number of tokens, and costs nothing
+
+
+ENDPOINTS: Mapping[tuple[str, str], Endpoint] = {
+    ("POST", "/anthropic/v1/messages"): Endpoint("anthropic", "/messages", MESSAGES),
+    ("POST", "/anthropic/v1/messages/count_tokens"): Endpoint("anthropic", "/messages/count_tokens", MESSAGES, True),
+    ("GET", "/anthropic/v1/models"): Endpoint("anthropic", "/models"),
+    ("POST", "/openai/v1/chat/completions"): Endpoint("openai", "/chat/completions", CHAT),
+    ("POST", "/openai/v1/responses"): Endpoint("openai", "/responses", RESPONSES),
+    ("GET", "/openai/v1/models"): Endpoint("openai", "/models"),
+}
+_QUERIES = ("", "beta=true")  # Claude Code says the latter; it changes nothing
+
+
+def find(head: Head) -> Endpoint:
+    """By the exact bytes of the path: no dots, no encoded signs, no second slash. Raises Refusal."""
+    path, _, query = head.target.partition("?")
+    found = ENDPOINTS.get((head.method, path))
+    if found is None:
+        known = ", ".join(f"{method} {each}" for method, each in ENDPOINTS)
+        raise Refusal(404, NO_MODEL + known, f"{head.method} {path[:200]}")
+    if found.shape is not None and query not in _QUERIES:
+        raise Refusal(403, "a model endpoint takes no query", f"{head.method} {path}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Deal:
+    """What a call may come to."""
+
+    asked: Asked
+    price: Price
+    output: int  # tokens at most
+    worst: int
+
+    def actual(self, bill: Bill) -> tuple[int | None, Usage]:
+        """What is booked: as measured; else what it may have been, and without any number (None) all of it."""
+        measured = bill.measured
+        if bill.free:
+            return 0, Usage()
+        if measured.usage is None:
+            return None, Usage()
+        told = measured.usage if measured.whole else replace(measured.usage, output=self.output)
+        return self.price.of(told, measured.written_long), told
+
+
+def strike(asked: Asked, price: Price, room: int | None) -> Deal:
+    """Clamp the answer to what the budget still buys, but not to what is of no use: the purse says no to that."""
+    output = asked.output
+    if room is not None:
+        prompt, each = price.worst(asked.prompt, 0), price.output_beyond(asked.prompt)
+        bought = max(room - prompt - 1, 0) * 1_000_000 // each if each else output  # 1: what is rounded up
+        output = min(output, max(bought, min(output, bodies.LEAST_OUTPUT)))
+    return Deal(asked, price, output, price.worst(asked.prompt, output))
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One request on its way."""
+
+    client: Client
+    head: Head
+    endpoint: Endpoint
+    key: Key
+    spender: Spender
+    features: frozenset[str]
+
+
+class Models:
+    """One for the whole gateway, so that connections to the vendors are kept."""
+
+    def __init__(self, config: Config, purse: Purse, keys: Keys, prices: Prices) -> None:
+        self._config, self._purse, self._keys, self._prices = config, purse, keys, prices
+        self._bases = {"anthropic": _base(config, ANTHROPIC_BASE), "openai": _base(config, OPENAI_BASE)}
+        self._upstream = Upstream()
+        self._settling: set[asyncio.Task[None]] = set()
+
+    @property
+    def targets(self) -> frozenset[Target]:
+        """The endpoints' own hosts, which nobody reaches by another way."""
+        return frozenset(base.target for base in self._bases.values() if base.target is not None)
+
+    async def close(self) -> None:
+        """When no socket is open any more."""
+        if self._settling:
+            await asyncio.wait(self._settling)
+        await self._upstream.close()
+
+    async def answer(self, client: Client, head: Head, spender: Spender, features: frozenset[str]) -> str:
+        """One request, from its body to the last byte of its answer; what it was, for the log. Raises Refusal."""
+        endpoint = find(head)
+        name = f"{endpoint.vendor} {endpoint.path}"
+        try:
+            order = Order(client, head, endpoint, await self._key(endpoint.vendor, spender), spender, features)
+            raw = b"".join([piece async for piece in client.body(head, bodies.LARGEST_BODY)])
+            await _while_there(client, self._serve(order, raw))
+        except Refusal as no:
+            no.target = no.target or name
+            raise
+        return name
+
+    async def _serve(self, order: Order, raw: bytes) -> None:
+        shape, features = order.endpoint.shape, order.features
+        if shape is None:
+            await self._call(order, None, Bill())
+            return
+        if order.endpoint.counts:
+            body = await _off_loop(len(raw), lambda: bodies.count(bodies.decode(raw), features))
+            await self._call(order, body, Bill())
+            return
+        most = self._config[MAX_OUTPUT]
+        asked = await _off_loop(len(raw), lambda: bodies.judge(shape, bodies.decode(raw), features, most))
+        price = self._prices(asked.model)
+        if price is None:
+            raise Refusal(403, f"{asked.model[:100]!r} has no price, so it is not called; the operator can add one")
+        deal = strike(asked, price, await self._purse.room(order.spender))
+        body = bodies.clamped(shape, asked, deal.output)
+        async with self._paid(order.spender, deal) as bill:
+            await self._call(order, body, bill, drop_usage=asked.adds_usage)
+
+    async def _call(self, order: Order, body: bytes | None, bill: Bill, *, drop_usage: bool = False) -> None:
+        endpoint, client, key = order.endpoint, order.client, order.key.value
+        url = self._bases[endpoint.vendor].url + endpoint.path
+        headers = request_headers(order.head, endpoint.vendor, order.key)
+        async with self._upstream.ask(order.head.method, url, headers, body, bill) as response:
+            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if response.status_code == 200 and kind == "text/event-stream":
+                await stream_back(client, response, key, bill, drop_usage=drop_usage)
+            else:
+                await give_back(client, response, key, bill)
+
+    @asynccontextmanager
+    async def _paid(self, spender: Spender, deal: Deal) -> AsyncIterator[Bill]:
+        """Held back before, settled after, in every case: also if the caller is cut off meanwhile."""
+        held = await self._purse.reserve(spender, deal.asked.model, deal.worst)
+        if isinstance(held, Short):
+            raise Refusal(429 if held.busy else 402, held.reason, retry_after=2 if held.busy else None)
+        bill = Bill()
+        try:
+            yield bill
+        finally:
+            task = asyncio.ensure_future(self._settle(held, deal, bill))
+            self._settling.add(task)
+            task.add_done_callback(self._settling.discard)
+            await asyncio.shield(task)
+
+    async def _settle(self, held: Held, deal: Deal, bill: Bill) -> None:
+        actual, told = deal.actual(bill)
+        await self._purse.settle(held, actual, told)
+
+    async def _key(self, vendor: str, spender: Spender) -> Key:
+        wanted = "ANTHROPIC_API_KEY" if vendor == "anthropic" else "OPENAI_API_KEY"
+        key = await self._keys.get(wanted, spender)
+        if key:
+            return Key(key, {"x-api-key": key} if vendor == "anthropic" else {"authorization": f"Bearer {key}"})
+        token = await self._keys.get("ANTHROPIC_AUTH_TOKEN", spender) if vendor == "anthropic" else None
+        if token:
+            return Key(token, {"authorization": f"Bearer {token}"}, beta="oauth-2025-04-20")
+        if self._bases[vendor].default:
+            raise Refusal(401, f"there is no key for this model; the operator can: gatepost secret set {wanted}")
+        return NO_KEY
+
+
+def _base(config: Config, where: Setting[str]) -> Base:
+    return read_base(where.name, config[where], default=config[where] == where.default)
+
+
+async def _off_loop(size: int, work: Callable[[], T]) -> T:
+    return await asyncio.to_thread(work) if size > BIG else work()
+
+
+async def _while_there(client: Client, work: Coroutine[Any, Any, None]) -> None:
+    """Nobody pays for an answer that nobody waits for: if the client hangs up, the call is cut."""
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(client.gone())
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+        working.cancel()
+        await asyncio.wait({working, leaving})
+    if not working.cancelled():
+        working.result()

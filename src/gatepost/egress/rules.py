@@ -1,0 +1,150 @@
+"""Which host a group may reach, and at which address: pure decisions.
+
+A target is a name and a port; an address in its place is refused, in every spelling that a resolver takes. Rules
+inherit down the tree, a denial wins, nothing said means no. A name is allowed; an address is checked after it was
+looked up, and the one that was checked is the one that is connected to.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gatepost.access.tiers import covers
+from gatepost.core.errors import Invalid
+from gatepost.store.egress import Rule
+
+WEB_PORTS = (80, 443)
+MODEL_HOSTS = frozenset({"api.anthropic.com", "api.openai.com"})  # reached through their endpoints here, with our keys
+EVERY = "*"
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\Z")
+_NUMBER = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)\Z")
+_PORT = re.compile(r"[1-9][0-9]{0,4}\Z")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_PUBLIC = ipaddress.IPv6Network("2000::/3")
+_COMPATIBLE = ipaddress.IPv6Network("::/96")
+_NEVER = tuple(map(ipaddress.IPv4Network, ("0.0.0.0/8", "169.254.0.0/16", "240.0.0.0/4")))
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    allowed: bool
+    reason: str
+    local: bool = False  # it may have an address of this machine or network
+
+
+def read_host(text: str) -> str:
+    """A host's name in its one spelling. Raises Invalid."""
+    host = text.lower().removesuffix(".")
+    if not host or len(host) > 253:
+        raise Invalid("host", "is empty or longer than 253 characters")
+    labels = host.split(".")
+    if ":" in host or host.startswith("[") or _NUMBER.match(labels[-1]):
+        raise Invalid("host", f"{text[:80]!r} is an address; only names can be allowed, say the host's name")
+    if not all(map(_LABEL.match, labels)):
+        raise Invalid("host", f"{text[:80]!r} is not a host's name (letters, digits, `-`, dots; others as xn--…)")
+    return host
+
+
+def read_port(text: str) -> int:
+    if not _PORT.match(text) or int(text) > 65535:
+        raise Invalid("port", f"{text[:20]!r} is not a port between 1 and 65535")
+    return int(text)
+
+
+def read_target(text: str, port: int | None = None) -> Target:
+    """`host:port`; without a port only if there is a usual one. No user, no path, no address."""
+    host, colon, after = text.rpartition(":")
+    if not colon and port is not None:
+        return Target(read_host(text), port)
+    if not colon:
+        raise Invalid("target", f"{text[:80]!r} names no port")
+    return Target(read_host(host), read_port(after))
+
+
+def read_pattern(text: str) -> tuple[str, int]:
+    """What a rule is written for: `host`, `host:port`, `*.host`, `*`. Port 0: the usual ones."""
+    host, colon, after = text.strip().partition(":")
+    if ":" in after:
+        raise Invalid("host", f"{text[:80]!r} is an address; only names can be allowed, say the host's name")
+    port = read_port(after) if colon else 0
+    if host == EVERY:
+        return EVERY, port
+    if host.startswith("*."):
+        return f"*.{read_host(host[2:])}", port
+    return read_host(host), port
+
+
+def is_one_host(host: str, port: int) -> bool:
+    """Whether a rule names one place exactly; only such a rule can lead to a local address."""
+    return not host.startswith(EVERY) and port != 0
+
+
+def _names(rule: Rule, target: Target) -> bool:
+    if rule.host != EVERY:
+        name = rule.host.removeprefix("*.")
+        below = target.host.endswith(f".{name}")
+        if not below and (target.host != name or rule.host != name):
+            return False
+    return rule.port == target.port or (rule.port == 0 and (not rule.allow or target.port in WEB_PORTS))
+
+
+def of_folder(rules: Iterable[Rule], folder: str) -> list[Rule]:
+    """The rules that hold for a group: the instance's, its parents' and its own. Root's are its own alone: it has no
+    children."""
+    return [rule for rule in rules if rule.folder is None or _inherits(rule.folder, folder)]
+
+
+def _inherits(parent: str, folder: str) -> bool:
+    return parent == folder or (parent != "root" and covers(parent, folder))
+
+
+def judge(rules: Sequence[Rule], folder: str, target: Target, models: frozenset[Target] = frozenset()) -> Verdict:
+    """May this group's sandboxes connect there?"""
+    if target.host in MODEL_HOSTS or target in models:
+        return Verdict(False, f"{target.host} serves models and is reached only through the model endpoints")
+    found = [rule for rule in of_folder(rules, folder) if _names(rule, target)]
+    denied = next((rule for rule in found if not rule.allow), None)
+    if denied is not None:
+        return Verdict(False, f"{target} is denied to {denied.folder or 'everybody'} by a rule for {denied.host}")
+    if not found:
+        return Verdict(False, f"{target} is not allowed for {folder}; the operator can: gatepost egress allow {target}")
+    exact = any(rule.local and rule.host == target.host and rule.port == target.port for rule in found)
+    return Verdict(True, "", local=exact)
+
+
+def judge_address(text: str, *, local: bool) -> str:
+    """Why a resolved address may not be connected to; '' if it may."""
+    address = _innermost(ipaddress.ip_address(text.partition("%")[0]))
+    if isinstance(address, ipaddress.IPv4Address):
+        never, public = any(address in network for network in _NEVER), address.is_global
+    else:
+        never = address.is_link_local or address.is_unspecified
+        public = address.is_global and address in _PUBLIC
+    if never or address.is_multicast:
+        return "it has an address that nobody may reach from a sandbox"
+    if not public and not local:
+        return "it has an address of this machine or a private network; the operator can allow it by name and port"
+    return ""
+
+
+def _innermost(address: Address) -> Address:
+    """The IPv4 address that an IPv6 one stands for: a wall that looks at the outer one only has a hole."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    teredo = address.teredo
+    inner = address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else None)
+    if inner is None and (address in _NAT64 or (address in _COMPATIBLE and int(address) > 1)):
+        inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return inner or address

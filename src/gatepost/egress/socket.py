@@ -1,0 +1,182 @@
+"""`egress.sock`: one per session, the only way out of its sandbox. HTTP/1.1, one request a connection.
+
+CONNECT and http:// go to allowed hosts, `/anthropic/v1/…` and `/openai/v1/…` to the models; everything else, every
+denial and every way of asking that leaves a doubt is refused with a sentence, and written down.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from gatepost.core import log
+from gatepost.core.clock import Clock
+from gatepost.core.errors import GatepostError
+from gatepost.core.sockets import bind_unix, own_file, peer_pid
+from gatepost.egress import proxy, rules
+from gatepost.egress.contract import Spender
+from gatepost.egress.http import LARGEST_HEAD, Client, Head, Refusal
+from gatepost.egress.models import Models
+from gatepost.egress.rules import Target, Verdict
+from gatepost.messages.text import clean
+from gatepost.store import audit, egress, groups
+from gatepost.store.port import Db, Store
+from gatepost.tools.contract import Caller
+
+MOST_CONNECTIONS = 128
+MOST_CALLS = 16  # of models at once; each may hold a large body
+MOST_WRITTEN = 2000  # different denials of one session that are written down one by one
+REVOKED = "this session was stopped"
+
+_log = log.get("egress")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EgressAround:
+    """What every session's way out shares: given once by the app."""
+
+    store: Store
+    clock: Clock
+    models: Models
+    resolve: proxy.Resolve = proxy.resolve
+
+
+class EgressSocket:
+    """Open it before its sandbox starts, close it after the sandbox has ended."""
+
+    def __init__(self, around: EgressAround, caller: Caller, owns: Callable[[int], bool]) -> None:
+        self._around, self._caller, self._owns = around, caller, owns
+        self._proxy = proxy.Proxy(self._judge, lambda target: self._tried(str(target), "allowed", ""), around.resolve)
+        self._calls = asyncio.Semaphore(MOST_CALLS)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._file = ExitStack()
+        self._written: set[tuple[str, str]] = set()
+        self._revoked = False
+
+    async def open(self, path: Path, uid: int | None = None) -> None:
+        """Listen at `path`, which is `uid`'s alone from the first moment."""
+        listener = bind_unix(path, uid)
+        self._file.enter_context(own_file(path))
+        self._server = await asyncio.start_unix_server(self._arrive, sock=listener, limit=LARGEST_HEAD)
+
+    async def close(self) -> None:
+        """Nobody new comes in, every call is cut and settled, and the file goes if it is still ours."""
+        self.revoke()
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._file.close()
+
+    def revoke(self) -> None:
+        """Every call in flight is cut now, and whoever comes is refused."""
+        self._revoked = True
+        for task in self._tasks:
+            task.cancel()
+
+    def _arrive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        pid = peer_pid(writer.get_extra_info("socket"))
+        if len(self._tasks) >= MOST_CONNECTIONS or pid <= 0 or not self._owns(pid):
+            _log.warning("a connection was turned away", folder=self._caller.folder, pid=pid, open=len(self._tasks))
+            writer.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(Client(reader, writer)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, client: Client) -> None:
+        head: Head | None = None
+        try:
+            head = await client.head()
+            if self._revoked:
+                raise Refusal(403, REVOKED)
+            if head is not None:
+                await self._answer(client, head)
+        except Refusal as no:
+            await self._refuse(client, head, no)
+        except OSError:
+            pass  # the client is gone
+        except Exception:  # noqa: BLE001  one request that nobody thought of must not end the way out
+            _log.exception("a request could not be answered", folder=self._caller.folder)
+            await self._refuse(client, head, Refusal(502, "the gateway had a problem of its own; its log describes it"))
+        finally:
+            client.writer.close()
+
+    async def _answer(self, client: Client, head: Head) -> None:
+        if head.method == "CONNECT":
+            await self._proxy.tunnel(client, head)
+            return
+        if not head.target.startswith("/"):
+            await self._proxy.fetch(client, head)
+            return
+        group = await self._around.store.read(groups.get, self._caller.folder)
+        features = read_features(group.options.get("model_features")) if group else frozenset()
+        async with self._calls:
+            name = await self._around.models.answer(client, head, self._spender(), features)
+        self._tried(name, "allowed", "")
+
+    def _spender(self) -> Spender:
+        turn = self._caller.running() if self._caller.running is not None else None
+        return Spender(self._caller.folder, self._caller.session_id or "", turn.id if turn else None)
+
+    async def _judge(self, target: Target) -> Verdict:
+        """Rules are read anew for every request: what is denied now is denied now."""
+        known = await self._around.store.read(egress.rules)
+        return rules.judge(known, self._caller.folder, target, self._around.models.targets)
+
+    async def _refuse(self, client: Client, head: Head | None, no: Refusal) -> None:
+        self._tried(no.target or "-", "denied", no.reason)
+        if client.answered:
+            return  # it breaks off: there is no other way to say so
+        with suppress(OSError):
+            vendor = head.target.split("/", 2)[1] if head is not None and head.target.startswith("/") else ""
+            kind, body = render_refusal(no, vendor)
+            later = [] if no.retry_after is None else [("retry-after", str(no.retry_after))]
+            await client.whole(no.status, body, kind, [("x-gatepost-reason", _header(no.reason)), *later])
+            await client.linger()
+
+    def _tried(self, target: str, verdict: str, reason: str) -> None:
+        """Write it down: a denial for the first time also in the audit."""
+        target, reason = clean(target)[:300], clean(reason)[:500]
+        if (target, reason) not in self._written and len(self._written) >= MOST_WRITTEN:
+            target, reason = "-", "more than can be told apart"
+        self._written.add((target, reason))
+        try:
+            self._around.store.post(self._write, target, verdict, reason, self._around.clock.now())
+        except GatepostError:
+            _log.warning("a try could not be written down", folder=self._caller.folder, target=target, verdict=verdict)
+
+    def _write(self, db: Db, target: str, verdict: str, reason: str, now: int) -> None:
+        folder, session = self._caller.folder, self._caller.session_id or ""
+        if egress.log(db, folder, session, target, verdict, reason, now) and verdict == "denied":
+            details = {"session": session, "target": target, "reason": reason}
+            audit.append(db, audit.Record(now, folder, "egress", "refused", details))
+
+
+def read_features(option: object) -> frozenset[str]:
+    """A group's option `model_features`: a list, or words between commas."""
+    words = option.split(",") if isinstance(option, str) else option if isinstance(option, list) else []
+    return frozenset(str(word).strip() for word in words)
+
+
+def render_refusal(no: Refusal, vendor: str) -> tuple[str, bytes]:
+    """(content type, body): the sentence, in the shape that the vendor's clients show."""
+    reason = f"gatepost: {no.reason}"
+    kinds = {400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error"}
+    kind = kinds.get(no.status, "not_found_error" if no.status == 404 else "api_error")
+    if vendor == "anthropic":
+        return "application/json", msgspec.json.encode({"type": "error", "error": {"type": kind, "message": reason}})
+    if vendor == "openai":
+        code = "insufficient_quota" if no.status == 402 else None
+        return "application/json", msgspec.json.encode({"error": {"message": reason, "type": kind, "code": code}})
+    return "text/plain; charset=utf-8", f"{reason}\n".encode()
+
+
+def _header(text: str) -> str:
+    """A sentence as one header line: curl shows it where it hides the body of a refused CONNECT."""
+    return "".join(sign if " " <= sign <= "~" else "?" for sign in text)[:500]

@@ -1,0 +1,201 @@
+"""The models' vendors: how they are asked, and what of their answers goes back into a sandbox.
+
+Headers go both ways by list. The key is in one header out; an answer that holds it, wherever, comes back without it.
+Redirects are not followed and not passed on.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from gatepost.core.errors import Invalid, SetupError
+from gatepost.egress import usage
+from gatepost.egress.http import Client, Head, Refusal
+from gatepost.egress.rules import Target, read_host
+
+if TYPE_CHECKING:
+    import httpx2
+
+LARGEST_ANSWER = 64 * 1024 * 1024
+CONNECT_S, SILENCE_S = 15.0, 600.0
+_SENT = ("content-type", "accept", "anthropic-version", "user-agent")
+_PASSED = ("content-type", "request-id", "x-request-id", "retry-after", "retry-after-ms", "x-should-retry")
+_PASSED_PREFIXES = ("anthropic-ratelimit-", "x-ratelimit-")
+# What these switch on costs more than the price list says, or works on what is kept at the vendor's.
+_NO_BETAS = (
+    "context-1m",
+    "fast-mode",
+    "files-api",
+    "mcp-client",
+    "code-execution",
+    "web-fetch",
+    "skills",
+    "message-batches",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Where a vendor's API begins; `url` ends with its version."""
+
+    url: str
+    host: str
+    port: int
+    default: bool  # the vendor's own, where nothing is answered without a key
+
+    @property
+    def target(self) -> Target | None:
+        """As a sandbox might name it; None if it is an address, which no sandbox may."""
+        try:
+            return Target(read_host(self.host), self.port)
+        except Invalid:
+            return None
+
+
+def read_base(name: str, text: str, *, default: bool) -> Base:
+    """`…/v1` may be written or left out."""
+    try:
+        parts = urlsplit(text.strip())
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        raise SetupError(f"{name} = {text!r} is not an address") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
+        raise SetupError(f"{name} = {text!r} is not an address; write it like https://host/v1, without user or query")
+    path = parts.path.rstrip("/")
+    path = path if path.endswith("/v1") else f"{path}/v1"
+    return Base(f"{parts.scheme}://{parts.netloc}{path}", parts.hostname, port, default)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    value: str = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+    beta: str = ""
+
+
+NO_KEY = Key("", {})
+
+
+@dataclass(slots=True)
+class Bill:
+    """What a call has come to so far. Nothing asked, or refused by the vendor, is free."""
+
+    free: bool = True
+    measured: usage.Measured = field(default_factory=usage.Measured)
+
+
+class Upstream:
+    """Connections to the vendors, kept between calls. The client library is loaded with the first one."""
+
+    def __init__(self) -> None:
+        self._client: httpx2.AsyncClient | None = None
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    def _opened(self) -> "httpx2.AsyncClient":
+        if self._client is None:
+            import httpx2
+
+            self._client = httpx2.AsyncClient(
+                follow_redirects=False,
+                trust_env=False,  # no .netrc, no proxy that nobody told us about
+                timeout=httpx2.Timeout(SILENCE_S, connect=CONNECT_S),
+                limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
+            )
+        return self._client
+
+    @asynccontextmanager
+    async def ask(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, bill: Bill
+    ) -> AsyncIterator["httpx2.Response"]:
+        """The vendor's answer, its body unread. From the moment the request may have arrived, it is not free."""
+        import httpx2
+
+        client = self._opened()
+        request = client.build_request(method, url, headers=dict(headers), content=body)
+        bill.free = False
+        try:
+            response = await client.send(request, stream=True)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
+            bill.free = True
+            raise Refusal(502, "the model's endpoint cannot be reached") from None
+        except httpx2.TimeoutException:
+            raise Refusal(504, "the model's endpoint does not answer") from None
+        except httpx2.HTTPError:
+            raise Refusal(502, "the model's endpoint broke off") from None
+        bill.free = response.status_code != 200
+        try:
+            yield response
+        except httpx2.HTTPError:
+            raise Refusal(502, "the model's endpoint broke off") from None
+        finally:
+            await response.aclose()
+
+
+def request_headers(head: Head, vendor: str, key: Key) -> dict[str, str]:
+    sent = {name: head.get(name) for name in _SENT if head.get(name)}
+    sent.setdefault("user-agent", "gatepost")
+    sent["accept-encoding"] = "identity"
+    if vendor == "anthropic":
+        sent.setdefault("anthropic-version", "2023-06-01")
+        given = [each.strip() for name, value in head.headers if name == "anthropic-beta" for each in value.split(",")]
+        betas = [each for each in given if each and not each.startswith(_NO_BETAS)]
+        betas += [key.beta] if key.beta and key.beta not in betas else []
+        if betas:
+            sent["anthropic-beta"] = ",".join(betas)
+    return {**sent, **key.headers}
+
+
+def answer_headers(response: "httpx2.Response", key: str) -> list[tuple[str, str]]:
+    return [
+        (name, value)
+        for name, value in response.headers.items()
+        if (name in _PASSED or name.startswith(_PASSED_PREFIXES)) and not (key and key in value) and value.isprintable()
+    ]
+
+
+async def give_back(client: Client, response: "httpx2.Response", key: str, bill: Bill) -> None:
+    """An answer in one piece."""
+    if response.status_code in (401, 403):
+        # Vendors like to quote a part of the key.
+        raise Refusal(response.status_code, "the model's endpoint refuses the gateway's key; the operator must look")
+    if 300 <= response.status_code < 400 or response.status_code < 200:
+        raise Refusal(502, "the model's endpoint sent us elsewhere, which is not followed")
+    pieces, size = [], 0
+    async for piece in response.aiter_bytes():
+        size += len(piece)
+        if size > LARGEST_ANSWER:
+            raise Refusal(502, f"the model's endpoint answered with more than {LARGEST_ANSWER} bytes")
+        pieces.append(piece)
+    raw = b"".join(pieces)
+    if not bill.free:
+        bill.measured = usage.of_answer(raw)
+    raw = raw.replace(key.encode(), b"[key]") if key else raw
+    headers = answer_headers(response, key)
+    client.start(response.status_code, [*headers, ("content-length", str(len(raw)))])
+    await client.send(raw)
+
+
+async def stream_back(client: Client, response: "httpx2.Response", key: str, bill: Bill, *, drop_usage: bool) -> None:
+    """Events as they come. One that ends early has no end for the client either."""
+    events = usage.Events(key, drop_usage=drop_usage)
+    client.start(200, [*answer_headers(response, key), ("transfer-encoding", "chunked")])
+    try:
+        async for piece in response.aiter_bytes():
+            passed = events.feed(piece)
+            bill.measured = events.measured
+            if passed:
+                await client.send_chunk(passed)
+        rest = events.rest()
+        if rest:
+            await client.send_chunk(rest)
+    except ValueError:
+        return  # an event without end: what it cost is not known
+    finally:
+        bill.measured = events.measured
+    await client.send_chunk(b"")

@@ -1,0 +1,113 @@
+"""A byte pump from 127.0.0.1 to egress.sock, for programs that know proxies and base URLs but no unix sockets.
+
+    port = start(Path("/run/gatepost"))          python -I -S forwarder.py /run/gatepost 3128
+
+The standard library alone. It judges nothing: the wall is the other end of the socket. A sandbox without a network has
+a loopback of its own, so nobody else reaches the port; without a sandbox every local process would.
+"""
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+SOCKET = "egress.sock"
+CHUNK = 64 * 1024
+LOOPBACK = "127.0.0.1"
+PLACEHOLDER = "gatepost"  # where a program wants to see a key; the real one is put in outside
+
+
+def environment(port: int) -> dict[str, str]:
+    """What programs must be told so that they go this way."""
+    proxy = f"http://{LOOPBACK}:{port}"
+    around = f"{LOOPBACK},localhost"
+    return {
+        "HTTP_PROXY": proxy,
+        "HTTPS_PROXY": proxy,
+        "http_proxy": proxy,
+        "https_proxy": proxy,
+        "NO_PROXY": around,
+        "no_proxy": around,
+        "ANTHROPIC_BASE_URL": f"{proxy}/anthropic",
+        "ANTHROPIC_API_KEY": PLACEHOLDER,
+        "OPENAI_BASE_URL": f"{proxy}/openai/v1",
+        "OPENAI_API_KEY": PLACEHOLDER,
+    }
+
+
+def start(run: Path, port: int = 0) -> int:
+    """Serve from a thread of this process, as long as it lives; the port."""
+    opened = threading.Event()
+    found: list[int | OSError] = []
+
+    def told(answer: int | OSError) -> None:
+        found.append(answer)
+        opened.set()
+
+    threading.Thread(target=lambda: asyncio.run(_serve(run, port, told)), name="forwarder", daemon=True).start()
+    opened.wait()
+    if isinstance(found[0], OSError):
+        raise found[0]
+    return found[0]
+
+
+async def _serve(run: Path, port: int, told: Callable[[int | OSError], None]) -> None:
+    async def arrive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await _join(reader, writer, run / SOCKET)
+
+    try:
+        server = await asyncio.start_server(arrive, LOOPBACK, port, limit=CHUNK)
+    except OSError as error:
+        told(error)
+        return
+    told(int(server.sockets[0].getsockname()[1]))
+    await server.serve_forever()
+
+
+async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: Path) -> None:
+    try:
+        inner, out = await asyncio.open_unix_connection(path, limit=CHUNK)
+    except OSError:
+        writer.close()  # the gateway has closed the way out
+        return
+    try:
+        up = asyncio.ensure_future(_pump(reader, out))
+        down = asyncio.ensure_future(_pump(inner, writer))
+        await asyncio.wait({down})  # the gateway ends a connection, never the client's last word
+        if down.result():
+            await asyncio.wait({up}, timeout=2.0)  # what the client still sends is read, or it misses the answer
+        up.cancel()
+    finally:
+        out.close()
+        writer.close()
+
+
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> bool:
+    """False: one side is gone."""
+    try:
+        while piece := await source.read(CHUNK):
+            sink.write(piece)
+            await sink.drain()
+        if sink.can_write_eof():
+            sink.write_eof()
+    except OSError:
+        return False
+    return True
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 2 or not arguments[1].isdigit():
+        sys.stderr.write("usage: forwarder.py RUN PORT\n")
+        return 2
+
+    def told(answer: int | OSError) -> None:
+        sys.stdout.write(f"{answer}\n")
+        sys.stdout.flush()
+
+    asyncio.run(_serve(Path(arguments[0]), int(arguments[1]), told))
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

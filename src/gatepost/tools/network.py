@@ -1,0 +1,73 @@
+"""The network: which hosts an agent may reach. Only root changes that; an agent may look at what holds for it."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
+
+from gatepost.access.tiers import Tier
+from gatepost.core.errors import NotFound
+from gatepost.egress import rules
+from gatepost.store import egress, groups
+from gatepost.store.port import Db
+from gatepost.tools.contract import Call, tool
+
+Host = Annotated[
+    str, Meta(description="example.com (with its sub-domains), *.example.com (these alone), example.com:8443, or *.")
+]
+Folder = Annotated[str, Meta(description="The group it holds for, and those below it; left out: every group.")]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkRule:
+    id: int
+    host: str
+    port: int  # 0: 80 and 443 if allowed, every port if denied
+    allow: bool
+    folder: str  # '': every group
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkRules:
+    rules: list[NetworkRule]
+
+
+def _told(rule: egress.Rule) -> NetworkRule:
+    return NetworkRule(rule.id, rule.host, rule.port, rule.allow, rule.folder or "")
+
+
+async def _put(call: Call, host: str, folder: str, *, allow: bool) -> NetworkRule:
+    """Never for a local address: that is the operator's alone to say."""
+    name, port = rules.read_pattern(host)
+
+    def put(db: Db) -> egress.Rule:
+        if folder and groups.get(db, folder) is None:
+            raise NotFound("group", folder)
+        return egress.put(db, folder or None, name, port, allow=allow, local=False, by=call.caller.folder, now=call.now)
+
+    return _told(await call.write(put))
+
+
+@tool(tier=Tier.ROOT, group="network", idempotent=True)
+async def network_allow(call: Call, host: Host, folder: Folder = "") -> NetworkRule:
+    """Let a group's agents reach a host. What they can read, they can then send there: allow what is needed, no more.
+
+    Hosts of this machine or of a private network cannot be allowed here. To take a host away again use network_deny.
+    """
+    return await _put(call, host, folder, allow=True)
+
+
+@tool(tier=Tier.ROOT, group="network", destructive=True, idempotent=True)
+async def network_deny(call: Call, host: Host, folder: Folder = "") -> NetworkRule:
+    """Keep a group's agents from a host, whatever else allows it; also takes back what network_allow gave."""
+    return await _put(call, host, folder, allow=False)
+
+
+@tool(tier=Tier.AGENT, group="network", quick=True, read_only=True, idempotent=True)
+async def network_list(call: Call) -> NetworkRules:
+    """Look which hosts you may reach, when a request was refused or before you rely on one. Nothing else is reachable.
+
+    Ask the operator for what is missing.
+    """
+    found = await call.read(egress.rules)
+    return NetworkRules([_told(rule) for rule in rules.of_folder(found, call.caller.folder)])

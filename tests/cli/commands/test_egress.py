@@ -1,0 +1,52 @@
+"""`gatepost egress`: allow, deny, rm, list, log, with the gateway down."""
+
+from collections.abc import Callable
+from typing import Any
+
+from gatepost.core.home import Home
+from gatepost.store import audit, egress
+from gatepost.store.writer import Sqlite, connect
+
+Run = Callable[..., Any]
+
+
+def test_a_rule_is_made_changed_and_removed(run: Run, home: Home) -> None:
+    made = run("egress", "allow", "Example.com.", "--json")
+    local = run("egress", "allow", "localhost:8080", "--folder", "home")
+    turned = run("egress", "deny", "example.com")
+
+    assert (made.code, made.json["host"], made.json["port"], made.json["local"]) == (0, "example.com", 0, False)
+    assert "localhost:8080 is allowed for home and below" in local.out
+    assert "example.com is denied on every port for every group" in turned.out
+    listed = run("egress", "list", "--json").json
+    assert [(each["host"], each["allow"], each["local"]) for each in listed] == [
+        ("example.com", False, False),
+        ("localhost", True, True),
+    ]
+    assert [each["host"] for each in run("egress", "list", "--folder", "acme", "--json").json] == ["example.com"]
+    assert "is removed" in run("egress", "rm", str(made.json["id"])).out
+    assert run("egress", "rm", str(made.json["id"])).code == 1
+    assert "home" in run("egress", "list").out
+    actions = [row[3] for row in audit.latest(Sqlite(connect(home.store)), 10)]
+    assert actions == ["egress.rm", "egress.deny", "egress.allow", "egress.allow"]
+
+
+def test_what_cannot_be_allowed_is_said(run: Run) -> None:
+    literal, ghost = run("egress", "allow", "10.0.0.1:80"), run("egress", "allow", "a.com", "--folder", "nobody")
+    assert (literal.code, ghost.code) == (1, 1)
+    assert "only names can be allowed" in literal.err
+    assert "no group named 'nobody'" in ghost.err
+
+
+def test_the_log_counts_what_was_tried(run: Run, home: Home) -> None:
+    assert run("egress", "allow", "a.com").code == 0
+    db = Sqlite(connect(home.store))
+    assert egress.log(db, "acme", "s", "evil.com:443", "denied", "not allowed", 1_000_000)
+    assert not egress.log(db, "acme", "s", "evil.com:443", "denied", "not allowed", 2_000_000)
+    egress.log(db, "acme", "s", "a.com:443", "allowed", "", 3_000_000)
+
+    assert [each["target"] for each in run("egress", "log", "--json").json] == ["evil.com:443", "a.com:443"]
+    denied = run("egress", "log", "--denied", "--json").json
+    assert [(each["times"], each["reason"]) for each in denied] == [(2, "not allowed")]
+    assert "evil.com:443" in run("egress", "log").out
+    assert "nothing was tried yet" in run("egress", "log", "--folder", "other").out

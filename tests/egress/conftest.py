@@ -1,0 +1,220 @@
+"""A session's way out on a real unix socket, with upstreams on loopback and a purse that keeps books."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.core.clock import SystemClock
+from gatepost.core.settings import Config
+from gatepost.egress.contract import Held, Short, Spender
+from gatepost.egress.models import Models
+from gatepost.egress.prices import Price
+from gatepost.egress.socket import EgressAround, EgressSocket
+from gatepost.store import egress, groups
+from gatepost.store.costs import Usage
+from gatepost.store.port import Db
+from gatepost.store.writer import SqliteStore
+from gatepost.tools.contract import Caller
+
+KEY = "sk-ant-the-real-key-0123456789"
+FOLDER = "acme/eng"
+PRICE = Price(input=3_000_000, output=15_000_000, cache_read=300_000, cache_write=3_750_000, cache_write_long=6_000_000)
+
+
+@dataclass
+class FakePurse:
+    left: int | None = None
+    busy: bool = False
+    held: dict[int, int] = field(default_factory=dict)
+    booked: list[tuple[int | None, Usage]] = field(default_factory=list)
+    spenders: list[Spender] = field(default_factory=list)
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def room(self, spender: Spender) -> int | None:
+        return self.left
+
+    async def reserve(self, spender: Spender, model: str, worst: int) -> Held | Short:
+        self.spenders.append(spender)
+        if self.left is not None and worst > self.left:
+            return Short("the budget of acme is spent", self.busy)
+        self.held[len(self.held) + 1] = worst
+        self.left = None if self.left is None else self.left - worst
+        return Held(len(self.held))
+
+    async def settle(self, held: Held, actual: int | None, usage: Usage) -> None:
+        worst = self.held[held.id]
+        self.booked.append((actual, usage))
+        if self.left is not None:
+            self.left += worst - (worst if actual is None else actual)
+        self.settled.set()
+
+
+@dataclass
+class FakeKeys:
+    keys: dict[str, str] = field(default_factory=lambda: {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY})
+
+    async def get(self, name: str, spender: Spender) -> str | None:
+        return self.keys.get(name)
+
+
+Reply = Callable[[asyncio.StreamWriter, bytes], Awaitable[None]]
+
+
+@dataclass
+class Upstream:
+    """A host on loopback: keeps what it was sent and answers as told."""
+
+    port: int = 0
+    reply: bytes = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+    hang: bool = False  # after the reply
+    heads: list[str] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            self.heads.append(head.decode())
+            lines = dict(line.split(": ", 1) for line in head.decode().lower().split("\r\n")[1:-2])
+            size = int(lines.get("content-length", "0"))
+            self.bodies.append(await reader.readexactly(size))
+            self.arrived.set()
+            writer.write(self.reply)
+            await writer.drain()
+            if self.hang:
+                await reader.read()
+        except (asyncio.IncompleteReadError, OSError):
+            pass
+        finally:
+            self.left.set()
+            writer.close()
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The last body."""
+        found: dict[str, Any] = json.loads(self.bodies[-1])
+        return found
+
+
+def http(body: bytes | str, kind: str = "application/json", status: str = "200 OK", extra: str = "") -> bytes:
+    raw = body.encode() if isinstance(body, str) else body
+    return f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {len(raw)}\r\n{extra}\r\n".encode() + raw
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+def read_answer(raw: bytes) -> Answer:
+    head, _, body = raw.partition(b"\r\n\r\n")
+    lines = head.decode("latin-1").split("\r\n")
+    headers = dict(line.split(": ", 1) for line in lines[1:])
+    if headers.get("transfer-encoding") == "chunked":
+        whole = b""
+        while body:
+            size, _, rest = body.partition(b"\r\n")
+            whole, body = whole + rest[: int(size, 16)], rest[int(size, 16) + 2 :]
+        body = whole
+    return Answer(int(lines[0].split(" ")[1]), headers, body)
+
+
+@dataclass
+class Way:
+    """The way out of one session."""
+
+    socket: EgressSocket
+    path: Path
+    store: SqliteStore
+    purse: FakePurse
+    keys: FakeKeys
+    vendor: Upstream  # of both models
+    host: Upstream  # `localhost`, which must be allowed
+    models: Models
+    names: dict[str, list[str]]  # what the resolver says
+    looked_up: list[str] = field(default_factory=list)
+
+    async def raw(self, data: bytes) -> bytes:
+        """Everything that comes back until the gateway closes."""
+        async with asyncio.timeout(10):
+            reader, writer = await asyncio.open_unix_connection(self.path)
+            writer.write(data)
+            try:
+                return await reader.read()
+            finally:
+                writer.close()
+
+    async def send(self, data: bytes) -> Answer:
+        return read_answer(await self.raw(data))
+
+    async def post(self, path: str, body: object, headers: str = "") -> Answer:
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return await self.send(
+            f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{headers}"
+            f"content-length: {len(raw)}\r\n\r\n".encode()
+            + raw
+        )
+
+    async def allow(self, host: str, port: int = 0, *, folder: str | None = None, allow: bool = True) -> None:
+        def put(db: Db) -> None:
+            egress.put(db, folder, host, port, allow=allow, local=allow and port != 0, by="operator", now=1)
+
+        await self.store.write(put)
+
+    async def log(self) -> list[egress.Tried]:
+        await self.store.write(lambda db: None)  # what was posted before is written before
+        return await self.store.read(egress.latest, 100)
+
+
+@asynccontextmanager
+async def listening(upstream: Upstream) -> AsyncIterator[Upstream]:
+    server = await asyncio.start_server(upstream.serve, "127.0.0.1", 0)
+    upstream.port = server.sockets[0].getsockname()[1]
+    try:
+        yield upstream
+    finally:
+        server.close()
+
+
+@pytest.fixture
+async def way(store: SqliteStore, tmp_path: Path) -> AsyncIterator[Way]:
+    def arrive(db: Db) -> None:
+        for folder in ("root", "acme", FOLDER, "other"):
+            groups.add(db, folder, folder, "scripted", 1)
+
+    await store.write(arrive)
+    async with AsyncExitStack() as stack:
+        vendor, host = [await stack.enter_async_context(listening(Upstream())) for _ in range(2)]
+        base = f"http://127.0.0.1:{vendor.port}"
+        config = Config({"anthropic.base_url": base, "openai.base_url": f"{base}/v1"})
+        purse, keys = FakePurse(), FakeKeys()
+        models = Models(config, purse, keys, lambda model: PRICE if model.startswith("known") else None)
+        stack.push_async_callback(models.close)
+        names = {"localhost": ["127.0.0.1"]}
+        looked_up: list[str] = []
+
+        async def resolve(name: str, port: int) -> list[str]:
+            looked_up.append(name)
+            if name not in names:
+                raise OSError("unknown")
+            return names[name]
+
+        around = EgressAround(store=store, clock=SystemClock(), models=models, resolve=resolve)
+        opened = EgressSocket(around, Caller(FOLDER, "s-1", "scripted"), lambda pid: pid == os.getpid())
+        await opened.open(tmp_path / "egress.sock")
+        stack.push_async_callback(opened.close)
+        yield Way(opened, tmp_path / "egress.sock", store, purse, keys, vendor, host, models, names, looked_up)
