@@ -10,6 +10,7 @@ import signal
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -24,8 +25,12 @@ from gatepost.core.bells import Bells
 from gatepost.core.clock import Clock, SystemClock, iso
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
+from gatepost.core.keyring import Keyring
 from gatepost.core.listen import LISTEN, Listen, control_path, how_to_open, parse
 from gatepost.core.settings import Config, setting
+from gatepost.egress.models import Models
+from gatepost.egress.prices import own_prices, price
+from gatepost.egress.socket import EgressAround
 from gatepost.flow.delivery.outgoing import Reach
 from gatepost.flow.delivery.pump import Pump
 from gatepost.flow.delivery.typing import Typing
@@ -36,6 +41,7 @@ from gatepost.flow.sessions.parts import PROVIDER, Parts
 from gatepost.flow.sessions.plan import KIND, TIMEZONE, describe_sandbox, name_prefix, sandbox_uid
 from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.wake import Sessions
+from gatepost.flow.spending import Keys, Purse
 from gatepost.gate.dispatch import Around, Dispatch
 from gatepost.inside import providers
 from gatepost.sandboxes.contract import SANDBOXES
@@ -44,7 +50,9 @@ from gatepost.serve.control.contract import Office
 from gatepost.serve.http import Server, binding, bound
 from gatepost.serve.web.login import new_address
 from gatepost.serve.web.site import SiteParts, make_site
+from gatepost.store import reservations
 from gatepost.store.migrate import migrate
+from gatepost.store.secrets import Secrets
 from gatepost.store.writer import SqliteStore
 from gatepost.tools.contract import TOOLS
 
@@ -101,6 +109,9 @@ class Gateway:
                 writes_to=self.pump.write,
             ),
         )
+        purse = Purse(self.store, clock, self.reach, self.bells)
+        keys = Keys(self.store, Secrets(self.store, Keyring(home), clock))
+        self.models = Models(config, purse, keys, partial(price, own=own_prices(home, config)))
         self.files = ThreadPoolExecutor(4, thread_name_prefix="mailbox")
         self.sessions = Sessions(
             Parts(
@@ -110,6 +121,7 @@ class Gateway:
                 clock=clock,
                 bells=self.bells,
                 dispatch=self.dispatch,
+                egress=EgressAround(store=self.store, clock=clock, models=self.models),
                 reach=self.reach,
                 typing=self.typing,
                 pump=self.pump,
@@ -133,6 +145,7 @@ class Gateway:
         """Settle what the last run left, then run every flow until the block is left."""
         await ensure_defaults(self.store, self.home, self.clock, sandbox_uid(self.config))
         sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))
+        await self.store.write(reservations.book_leftovers, self.clock.now())
         await continue_turns(self.sessions.parts)
         self.flows = asyncio.create_task(self._flows())
         try:
@@ -151,6 +164,7 @@ class Gateway:
         await self.sessions.stop_all("the gateway was stopped")
         self.flows.cancel()
         await asyncio.wait({self.flows}, timeout=STOP_S / 2)
+        await self.models.close()
         self.files.shutdown(wait=False)
         self.store.close()
         if self.flows.done() and not self.flows.cancelled() and (error := self.flows.exception()) is not None:

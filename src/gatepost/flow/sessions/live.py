@@ -14,6 +14,7 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.sockets import bind_unix
 from gatepost.core.untrusted import open_root
+from gatepost.egress.socket import EgressSocket
 from gatepost.flow.sessions import plan, projection, settle
 from gatepost.flow.sessions.line import Line
 from gatepost.flow.sessions.parts import WINDOW, WINDOW_CHARS, Parts
@@ -47,6 +48,7 @@ class Live:
         self._started_at = self.talk.heard_at
         self._line: Line | None = None
         self._tools: ToolSocket | None = None
+        self._egress: EgressSocket | None = None
         self._sandbox: Sandbox | None = None
         self._unseen = asyncio.Event()
         self._opened = asyncio.Event()
@@ -106,6 +108,8 @@ class Live:
         self._blameless = self._blameless or blameless
         if self._tools is not None:
             self._tools.revoke()
+        if self._egress is not None:
+            self._egress.revoke()
         if self._sandbox is not None:
             self._sandbox.kill()
 
@@ -139,21 +143,16 @@ class Live:
         await self._off_loop(self._mailbox.begin, pairs, known)
         layout = plan.plan_for(parts.home, parts.config, self.group, session.id, provider=self.provider)
         folder = parts.home.sockets_of(session.id)
-        tools = ToolSocket(
-            parts.dispatch,
-            Caller(
-                folder=session.folder,
-                session_id=session.id,
-                provider=self.provider,
-                running=lambda: self.talk.turn,
-            ),
-            self._owns,
-            self.talk.submit_turn,
+        caller = Caller(
+            folder=session.folder, session_id=session.id, provider=self.provider, running=lambda: self.talk.turn
         )
+        tools = ToolSocket(parts.dispatch, caller, self._owns, self.talk.submit_turn)
+        egress = EgressSocket(parts.egress, caller, self._owns)
         try:
             await tools.open(folder / "router.sock", layout.uid)
+            await egress.open(folder / "egress.sock", layout.uid)
             listener = bind_unix(folder / "runner.sock", layout.uid)
-            self._tools = tools
+            self._tools, self._egress = tools, egress
             self._sandbox = await kind.start(layout)
             # Served only now: who connects is held against the sandbox that was started.
             server = await asyncio.get_running_loop().create_unix_server(lambda: Line(self._admit), sock=listener)
@@ -166,6 +165,7 @@ class Live:
             if self._sandbox is not None:
                 self._sandbox.kill()
             await tools.close()
+            await egress.close()
             await self._off_loop(self._mailbox.close)
             await self._off_loop(_remove_sockets, parts.home, session.id)
 

@@ -9,6 +9,7 @@ from gatepost.core.clock import Clock, seconds
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
+from gatepost.egress.socket import EgressAround
 from gatepost.flow.delivery.outgoing import Reach
 from gatepost.flow.delivery.pump import Pump
 from gatepost.flow.delivery.typing import Typing
@@ -43,6 +44,7 @@ class Parts:
     clock: Clock
     bells: Bells
     dispatch: Dispatch
+    egress: EgressAround
     reach: Reach
     typing: Typing
     pump: Pump

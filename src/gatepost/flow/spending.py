@@ -1,0 +1,108 @@
+"""The purse and the keys that the way out is given: budgets and secrets of the store, and a word to the room when a
+budget runs low. The reservation and what people are told about it are one transaction."""
+
+from gatepost.access import budgets as judged
+from gatepost.core.bells import Bells
+from gatepost.core.clock import Clock
+from gatepost.egress.contract import Held, Short, Spender
+from gatepost.flow.delivery.outgoing import Reach, Say, say
+from gatepost.store import budgets, costs, reservations, sessions, turns
+from gatepost.store.budgets import Note
+from gatepost.store.costs import Usage
+from gatepost.store.port import Db, Store
+from gatepost.store.reservations import Denied
+from gatepost.store.secrets import Secrets
+
+Room = tuple[str, str]
+
+
+class Purse:
+    """Budgets of the group, its parents, the person who asked, and the gateway."""
+
+    def __init__(self, store: Store, clock: Clock, reach: Reach, bells: Bells) -> None:
+        self._store, self._clock, self._reach, self._bells = store, clock, reach, bells
+        self._spenders: dict[int, Spender] = {}  # of what is held back now
+
+    async def room(self, spender: Spender) -> int | None:
+        def look(db: Db) -> int | None:
+            return budgets.room(db, spender.folder, _payer(db, spender), self._clock.now())
+
+        return await self._store.read(look)
+
+    async def reserve(self, spender: Spender, model: str, worst: int) -> Held | Short:
+        now = self._clock.now()
+
+        def hold(db: Db) -> tuple[Held | Short, Room | None]:
+            user = _payer(db, spender) or None
+            found = reservations.reserve(
+                db, spender.folder, user, spender.session_id, spender.turn_id, model, worst, now
+            )
+            room = self._tell(db, spender, found.notes, now)
+            if isinstance(found, Denied):
+                return Short(judged.why(found), found.busy), room
+            return Held(found.id), room
+
+        answer, room = await self._store.write(hold)
+        if isinstance(answer, Held):
+            self._spenders[answer.id] = spender
+        self._ring(room)
+        return answer
+
+    async def settle(self, held: Held, actual: int | None, usage: Usage) -> None:
+        now, spender = self._clock.now(), self._spenders.pop(held.id, None)
+        numbers = {
+            "input": usage.input,
+            "output": usage.output,
+            "cache_read": usage.cache_read,
+            "cache_write": usage.cache_write,
+        }
+
+        def book(db: Db) -> Room | None:
+            settled = reservations.settle(db, held.id, actual, numbers, now)
+            if settled is None or spender is None:
+                return None
+            return self._tell(db, spender, settled.notes, now)
+
+        self._ring(await self._store.write(book))
+
+    def _tell(self, db: Db, spender: Spender, notes: tuple[Note, ...], now: int) -> Room | None:
+        """One honest message each, where the turn is, else where the session is."""
+        turn = turns.get(db, spender.turn_id) if spender.turn_id else None
+        where = turn or sessions.get(db, spender.session_id)
+        if where is None or not notes or not where.address:
+            return None
+        for note in notes:
+            scope = note.standing.scope
+            told = Say(
+                key=f"notice/budget/{scope.kind}:{scope.name}/{note.percent}/{note.standing.ends_at}",
+                origin="notice",
+                instance=where.instance,
+                address=where.address,
+                thread=where.thread,
+                text=judged.notice(note),
+                session_id=spender.session_id,
+            )
+            say(db, self._reach, told, now)
+        return where.instance, where.address
+
+    def _ring(self, room: Room | None) -> None:
+        if room is not None:
+            self._bells.room(*room)
+
+
+def _payer(db: Db, spender: Spender) -> str:
+    return costs.payer(db, spender.turn_id) if spender.turn_id else ""
+
+
+class Keys:
+    """A model's key, as the secrets say for this group and person. It leaves this process in one header alone."""
+
+    def __init__(self, store: Store, secrets: Secrets) -> None:
+        self._store, self._secrets = store, secrets
+
+    async def get(self, name: str, spender: Spender) -> str | None:
+        def look(db: Db) -> str:
+            return _payer(db, spender)
+
+        user = await self._store.read(look)
+        return await self._secrets.get(name, spender.folder, user or None, purpose="model")

@@ -1,0 +1,101 @@
+"""The whole way out: an API provider in bubblewrap, without a network and without a key, through egress.sock to a
+scripted model; the key is put in outside, the cost is booked, and the budget holds."""
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.access.budgets import micro_of
+from gatepost.app import Gateway
+from gatepost.core.keyring import Keyring
+from gatepost.core.periods import Period
+from gatepost.store import budgets, costs, groups, reservations, secrets
+from gatepost.store.budgets import Scope
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.models import ModelEndpoint
+
+ROOM = "fake:room/1"
+KEY = "sk-very-secret-000"
+MODELS = {"anthropic": "claude-sonnet-4-5", "openai": "gpt-5-mini"}
+NAMES = {"anthropic": secrets.ANTHROPIC_API_KEY, "openai": secrets.OPENAI_API_KEY}
+SCRIPT: dict[str, Any] = {
+    "turns": [
+        {
+            "when": r"remember the word (\w+)",
+            "do": [{"call": "set_work", "with": {"content": "word: {1}"}}, {"say": "I will remember {1}."}],
+        },
+        {"when": "hello", "do": [{"say": "hello yourself"}]},
+    ]
+}
+
+pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+
+
+@pytest.fixture(params=["anthropic", "openai"])
+def provider(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@asynccontextmanager
+async def a_gateway(path: Path, channel: FakeChannel, provider: str, endpoint: ModelEndpoint) -> AsyncIterator[Gateway]:
+    path.parent.chmod(0o711)
+    given = {
+        "sandbox__kind": "bubblewrap",
+        "sessions__provider": provider,
+        "anthropic__base_url": endpoint.anthropic,
+        "openai__base_url": endpoint.openai,
+    }
+    async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:
+        await gateway.store.write(groups.change, "home", {"model": MODELS[provider]})
+        keyring, now = Keyring(gateway.home), gateway.clock.now()
+        await gateway.store.write(secrets.put, keyring, secrets.Place(), NAMES[provider], KEY, now)
+        await open_room(gateway, "fake", ROOM)
+        yield gateway
+
+
+def texts(channel: FakeChannel) -> list[str]:
+    return [sent.message.text for sent in channel.sent]
+
+
+async def test_a_model_is_reached_with_a_key_that_is_never_inside(tmp_path: Path, provider: str) -> None:
+    channel = FakeChannel()
+    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
+        await channel.say("please remember the word plum")
+        await channel.wait_for(1, timeout=30)
+        account = await settled(gateway)
+        (live,) = gateway.sessions.awake
+        sums = await gateway.store.read(costs.sums, "group")
+
+        assert texts(channel) == ["I will remember plum."]
+        assert (gateway.home.group("home") / "work.md").read_text() == "word: plum"
+        assert account.unaccounted == 0
+        assert sum(each.micro for each in sums) > 0
+        assert await gateway.store.read(reservations.in_flight) == 0
+        for folder in (gateway.home.session(live.session.id), gateway.home.group("home")):
+            assert not [path for path in folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+    headers = endpoint.calls[0].headers
+    assert KEY in (headers.get("x-api-key"), headers.get("authorization", "").removeprefix("Bearer "))
+
+
+async def test_what_does_not_fit_the_budget_is_not_asked_and_the_room_is_told_once(
+    tmp_path: Path, provider: str
+) -> None:
+    channel = FakeChannel()
+    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
+        limit, now = micro_of("0.000001", "daily"), gateway.clock.now()
+        await gateway.store.write(budgets.put, Scope("group", "home"), Period.DAY, limit, "test", now)
+        for _ in range(3):
+            await channel.say("hello")
+            await settled(gateway, 40)
+
+        told = [text for text in texts(channel) if "budget" in text.lower() or "spent" in text.lower()]
+        notices = [text for text in told if not text.startswith("Sorry")]
+        assert len(notices) == 1
+        assert "hello yourself" not in texts(channel)
+        assert sum(each.micro for each in await gateway.store.read(costs.sums, "group")) <= limit
+    assert endpoint.calls == []
