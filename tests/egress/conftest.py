@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,13 +28,20 @@ FOLDER = "acme/eng"
 PRICE = Price(input=3_000_000, output=15_000_000, cache_read=300_000, cache_write=3_750_000, cache_write_long=6_000_000)
 
 
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return "asyncio", {"use_uvloop": True}  # as in the daemon
+
+
 @dataclass
 class FakePurse:
     left: int | None = None
     busy: bool = False
+    slow: asyncio.Event | None = None  # a reservation waits for it
     held: dict[int, int] = field(default_factory=dict)
     booked: list[tuple[int | None, Usage]] = field(default_factory=list)
     spenders: list[Spender] = field(default_factory=list)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
     settled: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def room(self, spender: Spender) -> int | None:
@@ -42,6 +49,9 @@ class FakePurse:
 
     async def reserve(self, spender: Spender, model: str, worst: int) -> Held | Short:
         self.spenders.append(spender)
+        self.asked.set()
+        if self.slow is not None:
+            await self.slow.wait()
         if self.left is not None and worst > self.left:
             return Short("the budget of acme is spent", self.busy)
         self.held[len(self.held) + 1] = worst
@@ -62,9 +72,6 @@ class FakeKeys:
 
     async def get(self, name: str, spender: Spender) -> str | None:
         return self.keys.get(name)
-
-
-Reply = Callable[[asyncio.StreamWriter, bytes], Awaitable[None]]
 
 
 @dataclass
@@ -102,11 +109,6 @@ class Upstream:
         """The last body."""
         found: dict[str, Any] = json.loads(self.bodies[-1])
         return found
-
-
-def http(body: bytes | str, kind: str = "application/json", status: str = "200 OK", extra: str = "") -> bytes:
-    raw = body.encode() if isinstance(body, str) else body
-    return f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {len(raw)}\r\n{extra}\r\n".encode() + raw
 
 
 @dataclass

@@ -365,7 +365,30 @@ async def test_a_call_in_flight_is_cut_and_booked(way: Any, end: str) -> None:
     assert [usage.output for _, usage in way.purse.booked] == [100]
 
 
-async def test_a_vendor_that_is_down_costs_nothing(way: Any) -> None:
+async def test_a_call_that_is_cut_while_the_purse_thinks_leaves_nothing_held_back(way: Any) -> None:
+    way.purse.slow = asyncio.Event()
+    body = json.dumps(ASK).encode()
+    _, writer = await asyncio.open_unix_connection(way.path)
+    writer.write(b"POST /anthropic/v1/messages HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+    async with asyncio.timeout(5):
+        await way.purse.asked.wait()
+        way.socket.revoke()
+        way.purse.slow.set()
+        await way.purse.settled.wait()
+    writer.close()
+    assert way.purse.booked == [(0, Usage())] and way.vendor.heads == []
+
+
+async def test_fifty_calls_at_once_never_pass_the_budget(way: Any) -> None:
+    way.vendor.reply = http(ANSWER)
+    way.purse.left = start = 20_000
+    answers = await asyncio.gather(*(way.post(MESSAGES, ASK | {"max_tokens": 400}) for _ in range(50)))
+    assert {each.status for each in answers} == {200, 402}
+    assert sum(actual for actual, _ in way.purse.booked) == start - way.purse.left
+    assert way.purse.left >= 0
+
+
+async def test_a_vendor_that_breaks_off_without_a_word_is_booked_in_full(way: Any) -> None:
     way.vendor.reply = b""
     broke = await way.post(MESSAGES, ASK)
     assert broke.status == 502

@@ -190,10 +190,10 @@ class Client:
 
     # Answering.
 
-    def start(self, status: int, headers: Iterable[tuple[str, str]] = ()) -> None:
+    def start(self, status: int, headers: Iterable[tuple[str, str]] = (), phrase: str = "") -> None:
         """Begin an answer."""
         self.answered = True
-        lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Status')}"]
+        lines = [f"HTTP/1.1 {status} {phrase or _REASONS.get(status, 'Status')}"]
         lines += [f"{name}: {value}" for name, value in headers]
         self.writer.write("\r\n".join((*lines, "connection: close", "", "")).encode("latin-1"))
 
@@ -215,8 +215,10 @@ class Client:
             while await self.reader.read(CHUNK):
                 pass
 
-    async def whole(self, status: int, body: bytes, kind: str, headers: Iterable[tuple[str, str]] = ()) -> None:
-        self.start(status, (("content-type", kind), ("content-length", str(len(body))), *headers))
+    async def whole(
+        self, status: int, body: bytes, kind: str, headers: Iterable[tuple[str, str]] = (), phrase: str = ""
+    ) -> None:
+        self.start(status, (("content-type", kind), ("content-length", str(len(body))), *headers), phrase)
         await self.send(body)
 
     async def linger(self) -> None:

@@ -112,7 +112,6 @@ class Order:
     client: Client
     head: Head
     endpoint: Endpoint
-    key: Key
     spender: Spender
     features: frozenset[str]
 
@@ -142,7 +141,7 @@ class Models:
         endpoint = find(head)
         name = f"{endpoint.vendor} {endpoint.path}"
         try:
-            order = Order(client, head, endpoint, await self._key(endpoint.vendor, spender), spender, features)
+            order = Order(client, head, endpoint, spender, features)
             raw = b"".join([piece async for piece in client.body(head, bodies.LARGEST_BODY)])
             await _while_there(client, self._serve(order, raw))
         except Refusal as no:
@@ -153,11 +152,11 @@ class Models:
     async def _serve(self, order: Order, raw: bytes) -> None:
         shape, features = order.endpoint.shape, order.features
         if shape is None:
-            await self._call(order, None, Bill())
+            await self._call(order, await self._key(order), None, Bill())
             return
         if order.endpoint.counts:
             body = await _off_loop(len(raw), lambda: bodies.count(bodies.decode(raw), features))
-            await self._call(order, body, Bill())
+            await self._call(order, await self._key(order), body, Bill())
             return
         most = self._config[MAX_OUTPUT]
         asked = await _off_loop(len(raw), lambda: bodies.judge(shape, bodies.decode(raw), features, most))
@@ -165,41 +164,60 @@ class Models:
         if price is None:
             raise Refusal(403, f"{asked.model[:100]!r} has no price, so it is not called; the operator can add one")
         deal = strike(asked, price, await self._purse.room(order.spender))
-        body = bodies.clamped(shape, asked, deal.output)
+        body, key = bodies.clamped(shape, asked, deal.output), await self._key(order)
         async with self._paid(order.spender, deal) as bill:
-            await self._call(order, body, bill, drop_usage=asked.adds_usage)
+            await self._call(order, key, body, bill, drop_usage=asked.adds_usage)
 
-    async def _call(self, order: Order, body: bytes | None, bill: Bill, *, drop_usage: bool = False) -> None:
-        endpoint, client, key = order.endpoint, order.client, order.key.value
+    async def _call(self, order: Order, key: Key, body: bytes | None, bill: Bill, *, drop_usage: bool = False) -> None:
+        endpoint, client = order.endpoint, order.client
         url = self._bases[endpoint.vendor].url + endpoint.path
-        headers = request_headers(order.head, endpoint.vendor, order.key)
+        headers = request_headers(order.head, endpoint.vendor, key)
         async with self._upstream.ask(order.head.method, url, headers, body, bill) as response:
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if response.status_code == 200 and kind == "text/event-stream":
-                await stream_back(client, response, key, bill, drop_usage=drop_usage)
+                await stream_back(client, response, key.value, bill, drop_usage=drop_usage)
             else:
-                await give_back(client, response, key, bill)
+                await give_back(client, response, key.value, bill)
 
     @asynccontextmanager
     async def _paid(self, spender: Spender, deal: Deal) -> AsyncIterator[Bill]:
         """Held back before, settled after, in every case: also if the caller is cut off meanwhile."""
-        held = await self._purse.reserve(spender, deal.asked.model, deal.worst)
+        held = await self._reserve(spender, deal)
         if isinstance(held, Short):
             raise Refusal(429 if held.busy else 402, held.reason, retry_after=2 if held.busy else None)
         bill = Bill()
         try:
             yield bill
         finally:
-            task = asyncio.ensure_future(self._settle(held, deal, bill))
-            self._settling.add(task)
-            task.add_done_callback(self._settling.discard)
-            await asyncio.shield(task)
+            await asyncio.shield(self._kept(self._settle(held, deal, bill)))
+
+    async def _reserve(self, spender: Spender, deal: Deal) -> Held | Short:
+        """Who is cut off while the purse thinks leaves nothing held back."""
+        asking = asyncio.ensure_future(self._purse.reserve(spender, deal.asked.model, deal.worst))
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            self._kept(self._give_up(asking, deal))
+            raise
+
+    async def _give_up(self, asking: asyncio.Future[Held | Short], deal: Deal) -> None:
+        held = await asking
+        if isinstance(held, Held):
+            await self._settle(held, deal, Bill())
+
+    def _kept(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """What must be done whoever waits for it; `close` waits for all of it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+        return task
 
     async def _settle(self, held: Held, deal: Deal, bill: Bill) -> None:
         actual, told = deal.actual(bill)
         await self._purse.settle(held, actual, told)
 
-    async def _key(self, vendor: str, spender: Spender) -> Key:
+    async def _key(self, order: Order) -> Key:
+        vendor, spender = order.endpoint.vendor, order.spender
         wanted = "ANTHROPIC_API_KEY" if vendor == "anthropic" else "OPENAI_API_KEY"
         key = await self._keys.get(wanted, spender)
         if key:

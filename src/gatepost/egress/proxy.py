@@ -7,6 +7,8 @@ asks the resolver a second time. Redirects are the client's to follow, through h
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from urllib.parse import urlsplit
 
 from gatepost.core.errors import Invalid
@@ -34,14 +36,17 @@ _HOP = frozenset(
     }
 )
 
+# Threads of their own: names that are slow to look up hold up nothing but other names.
+_LOOKUPS = ThreadPoolExecutor(16, "lookup")
+
 Judge = Callable[[Target], Awaitable[Verdict]]
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 
 async def resolve(host: str, port: int) -> list[str]:
     """The addresses of a name, as the system's resolver tells them."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    found = await asyncio.get_running_loop().run_in_executor(_LOOKUPS, ask)
     return list(dict.fromkeys(str(each[4][0]) for each in found))
 
 

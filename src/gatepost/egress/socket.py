@@ -137,7 +137,10 @@ class EgressSocket:
             vendor = head.target.split("/", 2)[1] if head is not None and head.target.startswith("/") else ""
             kind, body = render_refusal(no, vendor)
             later = [] if no.retry_after is None else [("retry-after", str(no.retry_after))]
-            await client.whole(no.status, body, kind, [("x-gatepost-reason", _header(no.reason)), *later])
+            reason = _header(no.reason)
+            # Of a refused CONNECT, clients show the status line at most.
+            phrase = reason if head is not None and head.method == "CONNECT" else ""
+            await client.whole(no.status, body, kind, [("x-gatepost-reason", reason), *later], phrase)
             await client.linger()
 
     def _tried(self, target: str, verdict: str, reason: str) -> None:
@@ -178,5 +181,5 @@ def render_refusal(no: Refusal, vendor: str) -> tuple[str, bytes]:
 
 
 def _header(text: str) -> str:
-    """A sentence as one header line: curl shows it where it hides the body of a refused CONNECT."""
+    """A sentence as one line of a head."""
     return "".join(sign if " " <= sign <= "~" else "?" for sign in text)[:500]
