@@ -62,7 +62,7 @@ CREATE TABLE egress_log (
         folder TEXT NOT NULL,
         session_id TEXT NOT NULL,
         target TEXT NOT NULL,                   -- host:port, or a model endpoint
-        verdict TEXT NOT NULL,                  -- allowed | denied
+        verdict TEXT NOT NULL,                  -- allowed | denied | failed
         reason TEXT NOT NULL
     ) STRICT;
 CREATE TABLE egress_rules (

@@ -227,3 +227,5 @@ async def test_an_unknown_host_and_one_that_is_down_are_told_apart_from_a_denial
     unknown, down = await way.send(connect("nowhere.com:443")), await way.send(connect("localhost:1"))
     assert (unknown.status, down.status) == (502, 502)
     assert "resolver" in unknown.text and "cannot be reached" in down.text
+    assert {each.verdict for each in await way.log()} == {"failed"}
+    assert await way.store.read(audit.latest, 10) == []

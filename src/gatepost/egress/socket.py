@@ -130,7 +130,7 @@ class EgressSocket:
         return rules.judge(known, self._caller.folder, target, self._around.models.targets)
 
     async def _refuse(self, client: Client, head: Head | None, no: Refusal) -> None:
-        self._tried(no.target or "-", "denied", no.reason)
+        self._tried(no.target or "-", "denied" if no.status < 500 else "failed", no.reason)
         if client.answered:
             return  # it breaks off: there is no other way to say so
         with suppress(OSError):

@@ -22,7 +22,7 @@ TABLES = (
         folder {text} NOT NULL,
         session_id {text} NOT NULL,
         target {text} NOT NULL,                   -- host:port, or a model endpoint
-        verdict {text} NOT NULL,                  -- allowed | denied
+        verdict {text} NOT NULL,                  -- allowed | denied | failed
         reason {text} NOT NULL
     ) {strict}""",
     "CREATE UNIQUE INDEX egress_log_once ON egress_log (session_id, target, verdict, reason)",
