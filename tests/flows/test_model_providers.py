@@ -262,16 +262,18 @@ async def test_a_picture_is_shown_to_the_model_also_in_later_turns(
         assert b"iVBORw0KGgo" in request.raw and request.said("a.txt, saved as") == 1
 
 
-async def test_without_an_endpoint_the_sender_is_told_what_is_missing(
+async def test_without_a_key_the_sender_is_told_what_is_missing_and_no_vendor_is_asked(
     tmp_path: Path, channel: FakeChannel, provider: str
 ) -> None:
+    """No endpoint of its own: the way out that every sandbox has, which wants a key for a vendor's."""
+    model = {"anthropic": "claude-sonnet-4-5", "openai": "gpt-5-mini"}[provider]
     async with (
         ModelEndpoint() as endpoint,
-        a_gateway(tmp_path / "h", channel, provider, endpoint, base_url=None) as gateway,
+        a_gateway(tmp_path / "h", channel, provider, endpoint, base_url=None, model=model) as gateway,
     ):
         await channel.say("hello")
         await channel.wait_for(1)
         await settled(gateway)
 
         (notice,) = texts(channel)
-        assert f"{provider} has no endpoint" in notice
+        assert "account was not accepted" in notice and "key" in notice
