@@ -71,6 +71,27 @@ def get(db: Db, session_id: str) -> Session | None:
     return Session(*row) if row else None
 
 
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What a session's own agent may know of it. Asked often, so it is little."""
+
+    folder: str
+    provider: str
+    title: str
+    state: str
+    mode: str
+    address: str
+    seq: int  # the newest number
+
+
+@quick
+def glance(db: Db, session_id: str) -> Glance | None:
+    row = db.row(
+        "SELECT folder, provider, title, state, mode, address, next_seq - 1 FROM sessions WHERE id = ?", (session_id,)
+    )
+    return Glance(*row) if row else None
+
+
 def live(db: Db, folder: str | None = None) -> list[Session]:
     if folder is None:
         rows = db.rows(f"SELECT {COLUMNS} FROM sessions WHERE closed_at IS NULL ORDER BY active_at DESC")

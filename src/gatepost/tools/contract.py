@@ -140,8 +140,8 @@ class Call:
 
         return recorded
 
-    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
-        return await self.around.store.read(fn, *args)
+    def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> Awaitable[T]:
+        return self.around.store.read(fn, *args)
 
     async def note(self) -> None:
         """For an effect outside the store: it is written down, durably, before it happens."""

@@ -78,18 +78,18 @@ async def inspect_session(call: Call) -> Facts:
     Use it when you doubt what context you are in. It tells nothing about other sessions.
     """
     caller, turn = call.caller, call.turn
-    session = await call.read(sessions.get, caller.session_id) if caller.session_id is not None else None
+    session = await call.read(sessions.glance, caller.session_id) if caller.session_id is not None else None
     if session is None:
         raise NotFound("session", caller.session_id or "", "this caller has none")
     return Facts(
-        session_id=session.id,
+        session_id=caller.session_id or "",
         folder=session.folder,
         tier=int(caller.tier),
         provider=caller.provider or session.provider,
         title=session.title,
         state=session.state,
         mode=session.mode,
-        seq=session.next_seq - 1,
+        seq=session.seq,
         turn=turn.id if turn else None,
         attempt=turn.attempt if turn else 0,
         room=(turn or session).address if session.mode == "agent-shared" else None,
