@@ -1,0 +1,39 @@
+"""`gatepost stop`: end what an agent does, now. The session goes on with its next message."""
+
+from typing import Any
+
+import click
+
+from gatepost.cli import show
+from gatepost.cli.operate import home_of, operate
+from gatepost.core.errors import NotFound
+
+
+@click.command()
+@click.argument("session", required=False)
+@click.option("--all", "everything", is_flag=True, help="Every session of every group.")
+@click.option("--json", "as_json", is_flag=True, help="A list of {id, stopped}.")
+@click.pass_obj
+def command(home: str | None, session: str | None, everything: bool, as_json: bool) -> int:
+    """End the running turn of SESSION, and what waits behind it: model calls are cut, the sandbox is killed, people are
+    told.
+
+    SESSION is an id or the beginning of one; `gatepost group show FOLDER` lists them.
+    """
+    if bool(session) == everything:
+        raise click.UsageError("name a SESSION, or say --all")
+    place = home_of(home)
+    live: list[dict[str, Any]] = operate(place, "session.list", {})
+    chosen = [each["id"] for each in live if everything or each["id"].startswith(session or "")]
+    if session and len(chosen) != 1:
+        raise NotFound("live session", session, "several begin like that" if chosen else "")
+    done = [operate(place, "session.stop", {"id": each}) for each in chosen]
+    if as_json:
+        show.as_json(done)
+        return 0
+    stopped = [each["id"] for each in done if each["stopped"]]
+    for each in stopped:
+        show.say(f"{each} is stopped")
+    if not stopped:
+        show.say("nothing was running")
+    return 0
