@@ -12,7 +12,8 @@ from gatepost.inside import providers
 from gatepost.inside.providers.contract import Batch, Event, Failed, Item, Place, Provider, Result, Started, Text
 from gatepost.inside.runner import NoProvider, find_provider
 
-MODELS = {"anthropic", "openai"}  # need an endpoint, and have test_model_providers.py
+# These need an endpoint: see test_model_providers.py, and tests/inside/test_claude.py.
+MODELS = {"anthropic", "openai", "claude"}
 NAMES = sorted({info.name for info in pkgutil.iter_modules(providers.__path__)} - {"contract"} - MODELS)
 
 

@@ -190,7 +190,7 @@ class Loop:
         new = [item for item in batch.items if item.row not in known]
         if batch.items and not new:
             return
-        text = batch.prompt if len(new) == len(batch.items) else _render(new, self._place)
+        text = batch.prompt if len(new) == len(batch.items) else render_items(new, self._place)
         if first and not batch.continued and self._conversation.is_open():
             text = f"{prompt.note('unanswered', UNANSWERED)}\n{text}"
         blocks = tuple(block for item in new for block in self._blocks(item))
@@ -370,7 +370,7 @@ def _use(wanted: Wanted) -> Use:
         return Use(name, wanted.tool, bad=wanted.arguments[:2000])
 
 
-def _render(items: list[Item], place: Place) -> str:
+def render_items(items: list[Item], place: Place) -> str:
     """A prompt of some of a batch's messages; when they were written is not known any more."""
     moment = now()
     rows = [InRow(id=item.row, seq=item.seq, kind=item.kind, timestamp=moment, content=item.content) for item in items]

@@ -1,5 +1,5 @@
-"""The system prompt of agents that have no program around them: who they are and what they learnt, from the files in
-the group's folder, and how words travel here. What lies in that folder may have been put there by anybody inside, so
+"""The system prompt: who an agent is and what it learnt, from the files in the group's folder, and how words travel
+here. What lies in that folder may have been put there by anybody inside, so
 only plain files are read.
 """
 
@@ -19,22 +19,22 @@ the room that the messages came from, as it is: write plain Markdown, no such el
 element is shown to nobody. To do anything else than answer, use your tools."""
 
 
-def system_prompt(agent: Path, name: str, folder: str) -> str:
-    """Made anew for every turn: the files change."""
+def system_prompt(agent: Path, name: str, folder: str, *, reader: str = "read_file") -> str:
+    """Made anew for every turn: the files change. `reader`: the tool with which the agent reads files."""
     parts = [text for file in FILES if (text := _read(agent / file))]
     if not parts:
         parts = [f"You are {name or folder}, an agent. Your group is `{folder}`."]
-    return "\n\n".join([*parts, *_skills(agent / "skills"), MANNERS])
+    return "\n\n".join([*parts, *_skills(agent / "skills", reader), MANNERS])
 
 
-def _skills(folder: Path) -> list[str]:
+def _skills(folder: Path, reader: str) -> list[str]:
     """What the agent learnt, by name and when to use it; it reads the rest when it needs it."""
     try:
         found = sorted(path for path in folder.iterdir() if path.is_dir())[:MOST_SKILLS]
     except OSError:
         return []
     lines = [_skill(path.name, text) for path in found if (text := _read(path / "SKILL.md"))]
-    head = "# Your skills\n\nBefore you use one, read its file with read_file."
+    head = f"# Your skills\n\nBefore you use one, read its file with {reader}."
     return ["\n".join([head, "", *lines])] if lines else []
 
 

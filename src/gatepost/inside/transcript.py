@@ -1,0 +1,70 @@
+"""What was handed to Claude Code in the running turn, beside what its own transcript holds of it.
+
+A line is on the disk before the client has the words. The client keeps the line's id with them: what is in no
+transcript did not reach the conversation, and is handed over again when the turn is continued.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+
+from gatepost.inside import prompt
+from gatepost.inside.loop import render_items
+from gatepost.inside.providers.contract import Batch, Place
+
+
+class Handed(msgspec.Struct, frozen=True):
+    id: str
+    turn: str
+    rows: tuple[int, ...]
+    text: str
+
+
+class Transcript:
+    def __init__(self, file: Path, projects: Path) -> None:
+        self._file, self._projects = file, projects
+
+    def path(self, conversation: str) -> Path | None:
+        """Where the client keeps that conversation; None: it has none of that name."""
+        return next(self._projects.glob(f"*/{conversation}.jsonl"), None) if conversation else None
+
+    def held(self, conversation: str, ids: Iterable[str]) -> set[str]:
+        """Those of them that are in the conversation."""
+        path = self.path(conversation)
+        data = path.read_bytes() if path is not None else b""
+        return {each for each in ids if each.encode() in data}
+
+    def begin(self, batch: Batch, conversation: str, place: Place) -> Handed:
+        """What a turn begins with, or goes on with: only what the conversation does not hold."""
+        before = [each for each in self._read() if each.turn == batch.turn]
+        held = self.held(conversation, (each.id for each in before))
+        lost = [each for each in before if each.id not in held] if batch.continued else []
+        known = {row for each in before for row in each.rows if row}
+        new = [item for item in batch.items if item.row not in known]
+        text = batch.prompt if len(new) == len(batch.items) else render_items(new, place)
+        if batch.items and not new:
+            text = prompt.note("continued", prompt.CONTINUED_RULE)
+        rows = (*(row for each in lost for row in each.rows), *(item.row for item in new if item.row))
+        handed = Handed(str(uuid4()), batch.turn, rows, "\n".join([*(each.text for each in lost), text]))
+        self._write([*(each for each in before if each not in lost), handed])
+        return handed
+
+    def follow(self, batch: Batch) -> Handed:
+        rows = tuple(item.row for item in batch.items if item.row)
+        handed = Handed(str(uuid4()), batch.turn, rows, batch.prompt)
+        self._write([*(each for each in self._read() if each.turn == batch.turn), handed])
+        return handed
+
+    def _read(self) -> list[Handed]:
+        try:
+            return msgspec.json.decode(self._file.read_bytes(), type=list[Handed])
+        except (OSError, msgspec.MsgspecError):
+            return []
+
+    def _write(self, lines: list[Handed]) -> None:
+        fresh = self._file.with_suffix(".new")
+        fresh.write_bytes(msgspec.json.encode(lines))
+        os.replace(fresh, self._file)
