@@ -5,7 +5,6 @@
 
 import asyncio
 import os
-import pkgutil
 import signal
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -43,10 +42,10 @@ from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.wake import Sessions
 from gatepost.flow.spending import Keys, Purse
 from gatepost.gate.dispatch import Around, Dispatch
-from gatepost.inside import providers
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.control.api import ApiParts, make_api
 from gatepost.serve.control.contract import Office
+from gatepost.serve.control.operations.groups import own_providers, plugged_providers, provider_names
 from gatepost.serve.http import Server, binding, bound
 from gatepost.serve.web.login import new_address
 from gatepost.serve.web.site import SiteParts, make_site
@@ -293,26 +292,20 @@ def _hub(gateway: Gateway, name: str) -> Hub:
 
 def check(home: Home, config: Config) -> None:
     """What the declarations alone cannot judge: names that must exist. Said now, not with the first message."""
-    twins = provider_names(home, own=True) & provider_names(home, own=False)
+    twins = own_providers() & plugged_providers(home)
     if twins:
         raise SetupError(
             f"two providers are named {min(twins)!r}: gatepost's own and one in {home.plugins}; rename yours"
         )
-    known = provider_names(home, own=True) | provider_names(home, own=False)
+    known = provider_names(home)
     if config[PROVIDER] not in known:
-        raise SetupError(f"sessions.provider = {config[PROVIDER]!r}: there are: {', '.join(sorted(known))}")
+        raise SetupError(f"sessions.provider = {config[PROVIDER]!r}: there are: {', '.join(known)}")
     if config[KIND] != "auto" and config[KIND] not in SANDBOXES:
         raise SetupError(f"sandbox.kind = {config[KIND]!r}: there are: auto, {', '.join(SANDBOXES)}")
     try:
         ZoneInfo(config[TIMEZONE])
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise SetupError(f"timezone = {config[TIMEZONE]!r} is no time zone; write it like Europe/Berlin") from None
-
-
-def provider_names(home: Home, *, own: bool) -> set[str]:
-    """By file name: a provider is imported inside its sandbox, never here."""
-    folders = list(providers.__path__) if own else [str(home.plugins / "providers")]
-    return {info.name for info in pkgutil.iter_modules(folders)} - {"contract"}
 
 
 def run(home: Home, given: Mapping[str, Any]) -> int:

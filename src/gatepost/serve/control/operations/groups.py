@@ -38,11 +38,18 @@ class Set(Args, frozen=True):
     values: dict[str, str]
 
 
-def provider_names(home: Home) -> tuple[str, ...]:
+def own_providers() -> set[str]:
     """By file name: a provider is imported inside its sandbox, never here."""
-    own = {info.name for info in pkgutil.iter_modules(providers.__path__)} - {"contract"}
-    plugged = {info.name for info in pkgutil.iter_modules([str(home.plugins / "providers")])}
-    return tuple(sorted(name for name in own | plugged if not name.startswith("_")))
+    return {info.name for info in pkgutil.iter_modules(providers.__path__)} - {"contract"}
+
+
+def plugged_providers(home: Home) -> set[str]:
+    found = {info.name for info in pkgutil.iter_modules([str(home.plugins / "providers")])}
+    return {name for name in found if not name.startswith("_")}
+
+
+def provider_names(home: Home) -> tuple[str, ...]:
+    return tuple(sorted(own_providers() | plugged_providers(home)))
 
 
 def check_provider(home: Home, name: str) -> str:
