@@ -205,7 +205,7 @@ class Daemon:
                 servers = [Server(self._api(), control_socket), Server(self._site(), web_socket)]
                 tasks = [asyncio.create_task(server.run()) for server in servers]
                 self.lock.publish(listen=str(self.listen), control=str(control.path))
-                _log.info("started", version=__version__, home=str(self.home.path), address=self.listen.url)
+                _log.info("started", version=__version__, home=str(self.home.path), listen=str(self.listen))
                 opened = how_to_open(await self.new_login())
                 print(f"gatepost is ready at {opened}", flush=True)  # noqa: T201  the one line of `up`
                 await self._until_stopped(tasks)
