@@ -7,10 +7,12 @@ are courtesy: the walls are the sandbox and the gate.
 Imports the standard library and msgspec only, like everything that runs inside.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from gatepost.inside.needs import Declared, Need, declare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,15 +170,26 @@ class Provider(Protocol):
 
 
 PROVIDERS: dict[str, Callable[[Place], Provider]] = {}
+DECLARED: dict[str, Declared] = {}  # what each of them needs in its sandbox
 
 
-def provider(name: str) -> Callable[[type], type]:
-    """Register a provider class. A second one of the same name stops the start."""
+def provider(
+    name: str,
+    *,
+    programs: tuple[str, ...] = (),
+    mounts: tuple[Need, ...] = (),
+    env: Mapping[str, str | Need] | None = None,
+) -> Callable[[type], type]:
+    """Register a provider class. A second one of the same name stops the start.
+
+    What it needs in its sandbox is written out here, as literals: the host reads it from the file, which it never runs.
+    """
 
     def register(cls: type) -> type:
         if name in PROVIDERS:
             raise RuntimeError(f"two providers are named {name!r}: {PROVIDERS[name]} and {cls}")
         cls.takes_pushes = getattr(cls, "takes_pushes", False)  # type: ignore[attr-defined]
+        DECLARED[name] = declare(f"the provider {name}", programs, mounts, env)
         PROVIDERS[name] = cls
         return cls
 
