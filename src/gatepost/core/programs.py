@@ -1,5 +1,5 @@
-"""Programs of others that come as npm packages: the command is a Node script around a native executable, which lies in a
-package for this platform. The native one is what a sandbox gets, so no Node is needed there.
+"""Programs of others that come as npm packages: the command is a Node script around a native executable, which lies
+in a package for this platform. The native one is what a sandbox gets, so no Node is needed there.
 """
 
 import os
