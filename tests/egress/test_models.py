@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.egress import bodies
 from gatepost.store import groups
 from gatepost.store.costs import Usage
 
@@ -111,12 +112,70 @@ async def test_the_answer_is_clamped_to_the_setting_and_to_what_the_budget_buys(
     way.vendor.reply = http(ANSWER)
     thinking = {"type": "enabled", "budget_tokens": 31_999}
     await way.post(MESSAGES, ASK | {"max_tokens": 32_000, "thinking": thinking})
-    assert (way.vendor.asked["max_tokens"], way.vendor.asked["thinking"]["budget_tokens"]) == (16_000, 15_999)
+    assert (way.vendor.asked["max_tokens"], way.vendor.asked["thinking"]["budget_tokens"]) == (16_000, 15_744)
 
     way.purse.left = 100_000
     await way.post(MESSAGES, ASK | {"max_tokens": 32_000})
     assert 6_000 < way.vendor.asked["max_tokens"] < 6_667
     assert way.purse.held[2] <= 100_000
+
+
+async def test_thoughts_are_shortened_with_the_answer_and_left_out_where_only_an_answer_fits(way: Any) -> None:
+    way.vendor.reply = http(ANSWER)
+    edits = [{"type": "clear_thinking_20251015", "keep": "all"}, {"type": "clear_tool_uses_20250919"}]
+    body = ASK | {
+        "max_tokens": 9000,
+        "thinking": {"type": "enabled", "budget_tokens": 5000},
+        "context_management": {"edits": edits},
+    }
+    sent = []
+    for left in (None, 40_000, 15_000):  # all of it, some 2400 tokens, some 700
+        way.purse.left = left
+        assert (await way.post(MESSAGES, body)).status == 200
+        sent.append(way.vendor.asked)
+
+    assert [each.get("thinking", {}).get("budget_tokens") for each in sent] == [5000, sent[1]["max_tokens"] - 256, None]
+    assert [each["context_management"]["edits"] for each in sent] == [edits, edits, edits[1:]]
+
+
+async def test_thoughts_that_do_not_fit_are_the_purses_to_refuse(way: Any) -> None:
+    way.purse.left = 100
+    answer = await way.post(MESSAGES, ASK | {"thinking": {"type": "enabled", "budget_tokens": 5000}})
+    assert (answer.status, len(way.purse.spenders)) == (402, 1)
+    assert "the budget of acme is spent" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "value"),
+    [
+        (MESSAGES, "speed", "fast"),
+        (MESSAGES, "service_tier", "auto"),
+        (MESSAGES, "inference_geo", "us"),
+        (CHAT, "service_tier", "priority"),
+        (CHAT, "store", True),
+        (CHAT, "modalities", ["audio"]),
+        (CHAT, "prediction", {"type": "content", "content": "x"}),
+        (CHAT, "prompt_cache_retention", "24h"),
+        (RESPONSES, "service_tier", "priority"),
+        (RESPONSES, "store", True),
+        (RESPONSES, "background", False),
+        (RESPONSES, "prompt_cache_retention", "24h"),
+        (RESPONSES, "max_tool_calls", 9),
+        (RESPONSES, "a_field_of_next_year", {"x": 1}),
+    ],
+)
+async def test_what_changes_the_price_or_the_place_is_left_out(way: Any, path: str, field: str, value: object) -> None:
+    way.vendor.reply = http(ANSWER)
+    asked = {"model": "known-1", "input": "hi"} if path == RESPONSES else ASK
+    assert (await way.post(path, asked | {field: value})).status == 200
+    assert way.vendor.asked.get(field) in (None, False)
+
+
+def test_the_vendor_itself_is_told_to_charge_the_listed_price() -> None:
+    for shape, tier in ((bodies.MESSAGES, "standard_only"), (bodies.CHAT, "default"), (bodies.RESPONSES, "default")):
+        asked = bodies.judge(shape, {"model": "m", "service_tier": "priority"}, frozenset(), 100)
+        assert json.loads(bodies.clamped(shape, asked, 100, at_vendor=True))["service_tier"] == tier
+        assert "service_tier" not in json.loads(bodies.clamped(shape, asked, 100))
 
 
 async def test_what_the_budget_does_not_buy_is_refused_before_anything_is_sent(way: Any) -> None:

@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from gatepost.access.budgets import micro_of
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
-from gatepost.store import costs, groups, inbox, reservations, secrets, turns
+from gatepost.core.periods import Period
+from gatepost.store import budgets, costs, groups, inbox, reservations, secrets, turns
+from gatepost.store.budgets import Scope
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, settled
 from gatepost.testing.models import ModelEndpoint
@@ -239,3 +242,22 @@ async def test_a_key_that_is_not_accepted_is_told_in_plain_words(tmp_path: Path,
 
         (notice,) = texts(channel)
         assert notice.startswith("Sorry, I could not answer your message: the agent's account was not accepted.")
+
+
+async def test_what_does_not_fit_the_budget_is_not_asked_and_told_in_plain_words(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+        now = gateway.clock.now()
+        await gateway.store.write(budgets.put, Scope("group", "home"), Period.DAY, micro_of("0.01", ""), "test", now)
+        for _ in range(2):
+            receipt = await channel.say("hello")
+            await settled(gateway, PATIENCE)
+
+            (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+            assert entry.state == "failed" and "has no room for this call" in entry.reason
+        notices = [text for text in texts(channel) if text.startswith("Today's budget of home is too small")]
+        sorry = [text for text in texts(channel) if text.startswith("Sorry")]
+        assert len(notices) == 1 and len(sorry) == 2 and "has no quota left" in sorry[0]
+        assert await gateway.store.read(costs.sums, "group") == []
+    assert endpoint.calls == []

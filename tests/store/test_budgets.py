@@ -203,7 +203,7 @@ def test_a_budget_of_nothing_stops_everything_that_costs(db: Db) -> None:
     denied = ask(db, 1)
     assert isinstance(denied, Denied) and told(denied.notes) == [(100, group("acme"), Period.DAY)]
     assert isinstance(ask(db, 0), Reserved)
-    assert reservations.stopped(db, "acme", "", NOON) is not None
+    assert reservations.stopped(db, "acme", "", NOON) is None  # what costs nothing may still be used
 
 
 def test_the_budget_that_lasts_longest_is_named(db: Db) -> None:

@@ -82,6 +82,12 @@ def notice(note: Note) -> str:
     return f"{name} is too small for what the agent needs next: {amount} are spent. {end}"
 
 
+def notice_key(note: Note, instance: str, address: str) -> str:
+    """A room hears of a budget once in a period, whoever noticed; of one that was changed, anew."""
+    scope, end = note.standing.scope, note.standing.ends_at
+    return f"notice/budget/{scope.kind}:{scope.name}/{note.percent}/{note.standing.limit}/{end}/{instance}/{address}"
+
+
 def _named(standing: Standing) -> str:
     period = "Today's" if standing.period is Period.DAY else "This month's"
     whose = "this gateway" if standing.scope.kind is Kind.INSTANCE else standing.scope.name

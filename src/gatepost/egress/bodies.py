@@ -2,11 +2,12 @@
 
 Refused: what would make the vendor fetch, run, store or connect for the agent (URL and file sources, server-side
 tools, remote MCP servers, stored prompts and conversations), unless the group allows the feature; and what nobody knows
-the meaning of, where it could do so. Fields that are not listed are left out.
+the meaning of, where it could do so. Fields that are not listed are left out: none that is listed changes what a token
+costs or where it is worked on (`speed`, `service_tier`, `inference_geo`, `prompt_cache_retention`, `prediction` …).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -42,6 +43,7 @@ class Shape:
     types: frozenset[str]  # of the parts of content
     tools: tuple[str, ...]  # what a tool's type may begin with: those that run with the agent
     limits: tuple[str, ...]  # where the length of the answer stands; the first is set if none is
+    at_vendor: Mapping[str, object] = field(default_factory=dict)  # said to the vendor itself, so that the price holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ MESSAGES = Shape(
     types=_ANTHROPIC_TYPES,
     tools=("custom", "bash_", "text_editor_", "computer_", "memory_", "tool_search_tool_"),
     limits=("max_tokens",),
+    at_vendor={"service_tier": "standard_only"},
 )
 CHAT = Shape(
     fields=_words(
@@ -102,6 +105,7 @@ CHAT = Shape(
     types=_OPENAI_TYPES,
     tools=("function", "custom"),
     limits=("max_completion_tokens", "max_tokens"),
+    at_vendor={"service_tier": "default"},
 )
 RESPONSES = Shape(
     fields=_words(
@@ -114,6 +118,7 @@ RESPONSES = Shape(
     types=_OPENAI_TYPES,
     tools=("function", "custom", "namespace", "local_shell", "apply_patch", "computer", "tool_search"),
     limits=("max_output_tokens",),
+    at_vendor={"service_tier": "default"},
 )
 
 
@@ -165,21 +170,34 @@ def count(given: dict[str, Any], features: frozenset[str]) -> bytes:
     return encode({name: value for name, value in body.items() if name not in ("max_tokens", "stream")})
 
 
-def clamped(shape: Shape, asked: Asked, output: int) -> bytes:
-    """The body as it is sent: the answer is at most `output` tokens long."""
+def clamped(shape: Shape, asked: Asked, output: int, *, at_vendor: bool = False) -> bytes:
+    """The body as it is sent: the answer is at most `output` tokens long. `at_vendor`: not to a place of one's own."""
     body = dict(asked.body)
     named = [name for name in shape.limits if body.get(name) is not None] or list(shape.limits[:1])
     for name in named:
         body[name] = output
-    thinking = body.get("thinking")
-    if isinstance(thinking, dict) and isinstance(thinking.get("budget_tokens"), int):
-        if output <= LEAST_THINKING:
-            raise Refusal(402, f"{output} tokens are too few to think and answer; ask without thinking")
-        body["thinking"] = thinking | {"budget_tokens": min(thinking["budget_tokens"], output - 1)}
+    _fit_thinking(body, output)
     if shape is CHAT and asked.stream:
         given = body.get("stream_options")
         body["stream_options"] = (given if isinstance(given, dict) else {}) | {"include_usage": True}
-    return encode(body)
+    return encode(body | shape.at_vendor if at_vendor else body)
+
+
+def _fit_thinking(body: dict[str, Any], output: int) -> None:
+    """Thoughts are a part of the answer: they are shortened with it, and left out where an answer alone still fits."""
+    thinking = body.get("thinking")
+    budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
+    if not isinstance(thinking, dict) or not isinstance(budget, int) or budget < output:
+        return
+    if output >= LEAST_THINKING + LEAST_OUTPUT:
+        body["thinking"] = thinking | {"budget_tokens": output - LEAST_OUTPUT}
+        return
+    del body["thinking"]
+    edits = body.get("context_management", {}).get("edits", [])
+    kept = [each for each in edits if not each["type"].startswith("clear_thinking")]
+    body.pop("context_management", None)
+    if kept:
+        body["context_management"] = {"edits": kept}
 
 
 def _no(what: str, feature: Feature | None) -> Refusal:

@@ -164,7 +164,8 @@ class Models:
         if price is None:
             raise Refusal(403, f"{asked.model[:100]!r} has no price, so it is not called; the operator can add one")
         deal = strike(asked, price, await self._purse.room(order.spender))
-        body, key = bodies.clamped(shape, asked, deal.output), await self._key(order)
+        at_vendor = self._bases[order.endpoint.vendor].default
+        body, key = bodies.clamped(shape, asked, deal.output, at_vendor=at_vendor), await self._key(order)
         async with self._paid(order.spender, deal) as bill:
             await self._call(order, key, body, bill, drop_usage=asked.adds_usage)
 

@@ -72,9 +72,8 @@ class Purse:
         if where is None or not notes or not where.address:
             return None
         for note in notes:
-            scope = note.standing.scope
             told = Say(
-                key=f"notice/budget/{scope.kind}:{scope.name}/{note.percent}/{note.standing.ends_at}",
+                key=judged.notice_key(note, where.instance, where.address),
                 origin="notice",
                 instance=where.instance,
                 address=where.address,

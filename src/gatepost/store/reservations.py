@@ -89,8 +89,11 @@ def judge(standings: Sequence[Standing], worst: int) -> Denied | None:
 
 
 def stopped(db: Db, folder: str, user: str | None, now: int) -> Denied | None:
-    """Is a budget spent, so that nothing should even be started? Its message is handed out once."""
-    spent = [each for each in budgets.standings(db, folder, user or "", now) if each.spent >= each.limit]
+    """Is a budget spent, so that nothing should even be started? Its message is handed out once.
+
+    One of 0 was never there to be spent: who has that may use what costs nothing, which each call shows.
+    """
+    spent = [each for each in budgets.standings(db, folder, user or "", now) if each.spent >= each.limit > 0]
     if not spent:
         return None
     chosen = max(spent, key=lambda each: each.ends_at)

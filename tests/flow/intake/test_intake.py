@@ -13,12 +13,15 @@ from gatepost.core.bells import Bells
 from gatepost.core.clock import DAY
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.core.home import Home
+from gatepost.core.periods import Period
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing import Reach, Say, say
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.intake import Intake
 from gatepost.messages.inbound import Attachment, Inbound, Quote, Receipt, Verb
 from gatepost.store import (
+    budgets,
+    costs,
     destinations,
     groups,
     inbox,
@@ -30,6 +33,8 @@ from gatepost.store import (
     sessions,
     users,
 )
+from gatepost.store.budgets import Kind, Scope
+from gatepost.store.costs import NewCost
 from gatepost.store.inbox import Entry
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
@@ -529,3 +534,54 @@ async def test_whatever_became_of_a_message_it_is_accounted_for(routed: World) -
             await routed.send(text, sender)
             await routed.send(text, sender, at=NOON - 3 * DAY)
     assert (await routed.store.read(ledger.check, NOON)).unaccounted == 0
+
+
+async def spend(world: World, micro: int, limit: int) -> None:
+    def book(db: Db) -> None:
+        budgets.put(db, Scope(Kind.GROUP, "home"), Period.DAY, limit, "test", NOON)
+        costs.add_external(db, NewCost(key=f"c{micro}", at=NOON, folder="home", model="m", micro=micro), NOON)
+
+    await world.do(book)
+
+
+async def test_a_spent_budget_wakes_nobody_and_the_room_hears_of_it_once(routed: World) -> None:
+    await spend(routed, 1_000_000, 1_000_000)
+    receipts = [await routed.send(f"hello {number}") for number in range(3)]
+    elsewhere = await routed.send("hello", address="tg:group/8")
+
+    assert {(each.state, each.reason) for each in (*receipts, elsewhere)} == {("refused", "budget_spent")}
+    (notice,) = await routed.notices()
+    assert notice.startswith("Today's budget of home is spent: $1.00 of $1.00.")
+    assert routed.rooms_rung and routed.rung == [] and await routed.sessions() == []
+    assert await routed.count("outbox") == 2  # one for each room
+    assert (await routed.store.read(ledger.check, NOON)).unaccounted == 0
+
+
+async def test_a_spent_budget_that_is_raised_lets_messages_in_again_and_is_told_anew_when_it_ends(
+    routed: World,
+) -> None:
+    await spend(routed, 1_000_000, 1_000_000)
+    await routed.send("hello")
+    await spend(routed, 500_000, 2_000_000)
+    assert (await routed.send("hello")).state == "queued"
+    await spend(routed, 600_000, 2_000_000)
+    assert (await routed.send("hello")).state == "refused"
+    assert len(await routed.notices()) == 2
+
+
+async def test_a_spent_budget_keeps_no_command_from_being_carried_out(routed: World) -> None:
+    await spend(routed, 1_000_000, 1_000_000)
+    assert (await routed.send("/ping")).state == "answered"
+
+
+async def test_who_only_listens_needs_no_budget(routed: World) -> None:
+    await spend(routed, 1_000_000, 1_000_000)
+    await routed.route("", "root#observe", seq=1, also=True)
+    receipt = await routed.send("hello")
+    assert sorted(each.state for each in await routed.entries(receipt)) == ["observed", "refused"]
+    assert len(await routed.notices()) == 1 and routed.rooms_rung == [ROOM]
+
+
+async def test_a_budget_of_nothing_leaves_each_call_to_be_judged(routed: World) -> None:
+    await spend(routed, 0, 0)
+    assert (await routed.send("hello")).state == "queued"

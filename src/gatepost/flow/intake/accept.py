@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gatepost.access import senders
+from gatepost.access import budgets, senders
 from gatepost.access.senders import Rights
 from gatepost.core.clock import DAY
 from gatepost.flow.delivery.outgoing import Reach, Say, say
@@ -20,8 +20,9 @@ from gatepost.flow.intake.attachments import Kept
 from gatepost.flow.intake.commands import Act, Command
 from gatepost.flow.intake.routing import Chosen
 from gatepost.messages.address import Address
-from gatepost.messages.inbound import Inbound, Receipt, Verb
-from gatepost.store import destinations, groups, inbox, messages, rooms, routes, sessions, users
+from gatepost.messages.inbound import Inbound, Kind, Receipt, Verb
+from gatepost.store import destinations, groups, inbox, messages, reservations, rooms, routes, sessions, users
+from gatepost.store.budgets import STOP, Note
 from gatepost.store.messages import Message, NewMessage
 from gatepost.store.port import Db
 from gatepost.store.rooms import Room
@@ -30,6 +31,7 @@ from gatepost.store.sessions import Session
 NO_ROUTE = "No agent is set up for this chat. Whoever runs this gateway can add one with `gatepost route add`."
 CLEARED = "Cleared. The next message starts a new conversation."
 NOT_RUNNING = "Nothing is running here."
+BUDGET = "budget_spent"
 STALE = (
     "Some messages from here reached me only long after they were written, so I left them unanswered."
     " Please send again what still matters."
@@ -149,7 +151,24 @@ def _judged(case: _Case, admitted: list[_Target], rejected: list[_Target], room:
         done = _command(case, arrival.command, spoken_to) if spoken_to else None
         if done is not None:
             return done
-    return _deliver(case, admitted, room)
+    able = [target for target in admitted if target.chosen.observe or _can_pay(case, target)]
+    if not able:
+        return Accepted(receipt=Receipt(message_id=case.id, new=True, state="refused", reason=BUDGET), told=True)
+    return replace(_deliver(case, able, room), told=len(able) < len(admitted))
+
+
+def _can_pay(case: _Case, target: _Target) -> bool:
+    """Nobody is woken who could not ask a model anything; the room hears so once in the budget's period."""
+    inbound = case.arrival.inbound
+    denied = reservations.stopped(
+        case.db, target.folder, inbound.sender if inbound.kind is Kind.CHAT else None, case.now
+    )
+    if denied is None:
+        return True
+    inbox.refuse(case.db, case.id, target.folder, target.rights, BUDGET, case.now)
+    note = Note(STOP, denied.standing)
+    case.tell(budgets.notice(note), key=budgets.notice_key(note, case.arrival.instance, inbound.address))
+    return False
 
 
 def _parent(db: Db, arrival: Arrival) -> Message | None:

@@ -11,6 +11,7 @@ SENTENCES = {
     "unknown_sender_strict": "This agent does not know you, and here it hears only those it knows.",
     "unknown_sender_request_approval": "This agent does not know you, and nobody has let you in yet.",
     "root_is_for_owners": "This agent hears only owners of the gateway.",
+    "budget_spent": "The budget is spent; `gatepost budget show` says when it starts anew.",
     "command_denied": "This command takes an owner or an admin of the agent.",
     "dropped command": "This command is not passed on to an agent; /help lists those that work here.",
     "stopped by": "It was stopped.",
