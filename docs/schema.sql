@@ -93,7 +93,7 @@ CREATE TABLE groups (
         window_messages INTEGER,                    -- NULL: the gateway's default
         window_chars INTEGER,
         created_at INTEGER NOT NULL
-    ) STRICT;
+    , limits TEXT NOT NULL DEFAULT '{}', mounts TEXT NOT NULL DEFAULT '[]') STRICT;
 CREATE TABLE inbox (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,

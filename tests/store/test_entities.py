@@ -22,6 +22,17 @@ def test_a_group_is_added_once_and_changed_by_name(db: Db) -> None:
     assert not groups.change(db, "nowhere", {"name": "x"})
 
 
+def test_a_groups_limits_are_set_one_by_one_and_taken_back(db: Db) -> None:
+    groups.add(db, "acme", "Acme", "", 1)
+    groups.add(db, "acme/eng/ada", "Ada", "", 1)
+    groups.set_limits(db, "acme", {"memory_mb": 512, "turn_s": 60})
+    groups.set_limits(db, "acme", {"turn_s": None, "processes": 64})
+    groups.set_mounts(db, "acme", ("/srv/books:books",))
+
+    (acme,) = groups.above(db, "acme/eng/ada")
+    assert (acme.limits, acme.mounts) == ({"memory_mb": 512, "processes": 64}, ("/srv/books:books",))
+
+
 def test_what_belongs_to_a_group_goes_with_it(db: Db) -> None:
     groups.add(db, "acme", "Acme", "", 1)
     route = add_route(db, 1, "acme")

@@ -1,12 +1,14 @@
 """Groups: one agent each, named by its folder in the tree."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gatepost.store.port import Db, quick
 
-COLUMNS = "folder, name, provider, model, sandbox, options, open, window_messages, window_chars, created_at"
+COLUMNS = (
+    "folder, name, provider, model, sandbox, options, open, window_messages, window_chars, created_at, limits, mounts"
+)
 SETTABLE = ("name", "provider", "model", "sandbox", "open", "window_messages", "window_chars")
 
 
@@ -22,12 +24,25 @@ class Group:
     window_messages: int | None
     window_chars: int | None
     created_at: int
+    limits: dict[str, int] = field(default_factory=dict)  # those of its own
+    mounts: tuple[str, ...] = ()  # host folders that its sandboxes see: source:target[:rw]
 
 
 def _group(row: tuple[Any, ...]) -> Group:
-    folder, name, provider, model, sandbox, options, is_open, messages, chars, created_at = row
+    folder, name, provider, model, sandbox, options, is_open, messages, chars, created_at, limits, mounts = row
     return Group(
-        folder, name, provider, model, sandbox, json.loads(options), bool(is_open), messages, chars, created_at
+        folder,
+        name,
+        provider,
+        model,
+        sandbox,
+        json.loads(options),
+        bool(is_open),
+        messages,
+        chars,
+        created_at,
+        json.loads(limits),
+        tuple(json.loads(mounts)),
     )
 
 
@@ -50,6 +65,28 @@ def get(db: Db, folder: str) -> Group | None:
 
 def every(db: Db) -> list[Group]:
     return [_group(row) for row in db.rows(f"SELECT {COLUMNS} FROM groups ORDER BY folder")]
+
+
+def above(db: Db, folder: str) -> list[Group]:
+    """The groups over one, the nearest first."""
+    found = []
+    while folder := folder.rpartition("/")[0]:
+        group = get(db, folder)
+        if group is not None:
+            found.append(group)
+    return found
+
+
+def set_limits(db: Db, folder: str, values: dict[str, int | None]) -> None:
+    """Some of its limits; None: as the groups above it."""
+    group = get(db, folder)
+    if group is not None:
+        limits = {name: value for name, value in {**group.limits, **values}.items() if value is not None}
+        db.run("UPDATE groups SET limits = ? WHERE folder = ?", (json.dumps(limits), folder))
+
+
+def set_mounts(db: Db, folder: str, mounts: tuple[str, ...]) -> None:
+    db.run("UPDATE groups SET mounts = ? WHERE folder = ?", (json.dumps(mounts), folder))
 
 
 def change(db: Db, folder: str, values: dict[str, Any]) -> bool:

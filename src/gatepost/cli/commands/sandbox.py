@@ -42,23 +42,25 @@ def run(home: str | None, folder: str, cmd: tuple[str, ...]) -> int:
     if not words:
         raise click.UsageError("say what to run: gatepost sandbox run FOLDER -- CMD …")
     place = home_of(home)
-    group = reading(place, groups.get, folder)
+    group, parents = reading(place, groups.get, folder), reading(place, groups.above, folder)
     if group is None:
         raise NotFound("group", folder, "`gatepost group list` shows them")
     load_package("gatepost.sandboxes")
     load_folder(place.plugins / "sandboxes", "sandboxes")
     config = settings.peek(place.path)
-    return asyncio.run(_run(place, config, group, group.provider or config[PROVIDER], words))
+    return asyncio.run(_run(place, config, [group, *parents], group.provider or config[PROVIDER], words))
 
 
-async def _run(home: Home, config: Config, group: Group, provider: str, cmd: tuple[str, ...]) -> int:
+async def _run(home: Home, config: Config, line: list[Group], provider: str, cmd: tuple[str, ...]) -> int:
+    """`line`: the group and those above it."""
     from gatepost.flow.sessions.plan import choose_sandbox, plan_for, prepare_folders
 
+    group, *parents = line
     _, kind = choose_sandbox(config, group, provider)
     session = ids.new("look")
     try:
         prepare_folders(home, config, group, session)
-        plan = plan_for(home, config, group, session, provider=provider, command=cmd, stdio=True)
+        plan = plan_for(home, config, group, session, provider=provider, parents=parents, command=cmd, stdio=True)
         # Not by the name of the home: a gateway that starts meanwhile ends what bears it.
         sandbox = await kind.start(replace(plan, name=f"gatepost-{session}", log=None))
         for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

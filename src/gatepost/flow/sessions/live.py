@@ -16,6 +16,7 @@ from gatepost.core.sockets import bind_unix
 from gatepost.core.untrusted import open_root
 from gatepost.egress.socket import EgressSocket
 from gatepost.flow.sessions import plan, projection, settle
+from gatepost.flow.sessions.limits import limits_of
 from gatepost.flow.sessions.line import Line
 from gatepost.flow.sessions.parts import WINDOW, WINDOW_CHARS, Parts
 from gatepost.flow.sessions.talk import Talk
@@ -25,7 +26,7 @@ from gatepost.gate.socket import ToolSocket
 from gatepost.mailbox import wire
 from gatepost.mailbox.inbound import Locked
 from gatepost.sandboxes.contract import Sandbox
-from gatepost.store import destinations, inbox, sessions, turns
+from gatepost.store import destinations, groups, inbox, sessions, turns
 from gatepost.store.destinations import Destination
 from gatepost.store.groups import Group
 from gatepost.store.inbox import Entry
@@ -43,6 +44,7 @@ _log = log.get("sessions")
 class Live:
     def __init__(self, parts: Parts, session: Session, group: Group, provider: str, rested: Callable[[], None]) -> None:
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
+        self.limits = limits_of(parts.config, group)  # those of the groups above it are read before it starts
         self._rings = 0
         self.talk = Talk(parts, session, group, provider, self._say, self._project, lambda: self._rings, rested)
         self._started_at = self.talk.heard_at
@@ -121,11 +123,11 @@ class Live:
 
     async def check_disk(self) -> None:
         """What it writes is bounded: a session or group that takes more of the disk than it may is ended."""
-        limit = self.parts.config[plan.DISK_MB] * 1024 * 1024
+        limit = self.limits.disk_mb * 1024 * 1024
         home = self.parts.home
         for what in (home.group(self.session.folder), home.session(self.session.id)):
             if await self._off_loop(_is_larger, what, limit):
-                self.kill(f"the agent's files take more than {self.parts.config[plan.DISK_MB]} MB of the disk")
+                self.kill(f"the agent's files take more than {self.limits.disk_mb} MB of the disk")
 
     def _begin_ending(self, reason: str) -> None:
         self.ending = self.ending or reason
@@ -141,7 +143,11 @@ class Live:
         pairs, known = await self._open_rows()
         self._with_files = _with_files(pairs)
         await self._off_loop(self._mailbox.begin, pairs, known)
-        layout = plan.plan_for(parts.home, parts.config, self.group, session.id, provider=self.provider)
+        parents = await parts.store.read(groups.above, session.folder)
+        self.limits = limits_of(parts.config, self.group, parents)
+        layout = plan.plan_for(
+            parts.home, parts.config, self.group, session.id, provider=self.provider, parents=parents
+        )
         folder = parts.home.sockets_of(session.id)
         caller = Caller(
             folder=session.folder, session_id=session.id, provider=self.provider, running=lambda: self.talk.turn

@@ -13,6 +13,7 @@ from gatepost.egress.socket import EgressAround
 from gatepost.flow.delivery.outgoing import Reach
 from gatepost.flow.delivery.pump import Pump
 from gatepost.flow.delivery.typing import Typing
+from gatepost.flow.sessions.limits import TURN_S
 from gatepost.flow.sessions.watch import Patience
 from gatepost.gate.dispatch import Dispatch
 from gatepost.sandboxes.contract import SANDBOXES, SandboxKind
@@ -24,7 +25,6 @@ MOST_AWAKE = setting("sessions.most_awake", 8, help="How many sandboxes may be a
 IDLE_S = setting("sessions.idle_s", 300.0, help="A sandbox with nothing to do is stopped after this many seconds.")
 SILENCE_S = setting("sessions.silence_s", 60.0, help="A runner with work that is silent for this long is ended.")
 HELLO_S = setting("sessions.hello_s", 20.0, help="A sandbox whose runner says nothing for this long is ended.")
-TURN_S = setting("sessions.turn_s", 3600.0, help="The longest that one turn may take, in seconds.")
 BATCH = setting("sessions.batch", 20, help="How many waiting messages go into one turn at most.")
 TRIES = setting("sessions.tries", 5, help="How often a turn is tried again that broke before the provider had it.")
 RETRY_S = setting("sessions.retry_s", 5.0, help="The first wait before a broken turn is tried again; then it doubles.")

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -23,6 +23,7 @@ from gatepost.core.home import Home
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
 from gatepost.core.untrusted import open_root
+from gatepost.flow.sessions.limits import limits_of
 from gatepost.sandboxes.contract import SANDBOXES, Limits, Mount, Plan, SandboxKind
 from gatepost.store.groups import Group
 
@@ -32,9 +33,6 @@ KIND = setting(
     help="Where agents run: auto (the first that works of the isolated ones), bubblewrap, process (no isolation) …",
 )
 UID = setting("sandbox.uid", 64123, help="When the gateway is root, sandboxes run as this unprivileged host uid.")
-MEMORY_MB = setting("sandbox.memory_mb", 2048, help="Memory of one sandbox, in MiB.")
-PROCESSES = setting("sandbox.processes", 256, help="Processes and threads of one sandbox.")
-DISK_MB = setting("sandbox.disk_mb", 2048, help="What a group's and a session's files may take on the disk, in MiB.")
 TIMEZONE = setting("timezone", "UTC", help="The zone in which agents see times, such as Europe/Berlin.")
 
 WORKSPACE, AGENT, RUN = "/workspace", "/workspace/agent", "/run/gatepost"
@@ -87,11 +85,13 @@ def plan_for(
     session_id: str,
     *,
     provider: str,
+    parents: Sequence[Group] = (),
     command: tuple[str, ...] | None = None,
     stdio: bool = False,
 ) -> Plan:
-    """The sandbox of a session. `command` runs in the place of the runner. The folders must have been prepared."""
-    libraries = _libraries()
+    """The sandbox of a session, whose folders must have been prepared. `parents` are the groups above its own, the
+    nearest first; `command` runs in the place of the runner."""
+    libraries, limits = _libraries(), limits_of(config, group, parents)
     with open_root(home.group(group.folder)) as root:
         device, inode = root.identity
     return Plan(
@@ -107,7 +107,7 @@ def plan_for(
         ),
         env=_variables(config, provider),
         cwd=AGENT,
-        limits=Limits(memory_mb=config[MEMORY_MB], processes=config[PROCESSES]),
+        limits=Limits(memory_mb=limits.memory_mb, processes=limits.processes, cpu_percent=limits.cpu_percent),
         uid=sandbox_uid(config),
         stdio=stdio,
         log=home.logs / f"{session_id}.log",
