@@ -121,7 +121,7 @@ class Models:
 
     def __init__(self, config: Config, purse: Purse, keys: Keys, prices: Prices) -> None:
         self._config, self._purse, self._keys, self._prices = config, purse, keys, prices
-        self._bases = {"anthropic": _base(config, ANTHROPIC_BASE), "openai": _base(config, OPENAI_BASE)}
+        self._bases = _bases(config)
         self._upstream = Upstream()
         self._settling: set[asyncio.Task[None]] = set()
 
@@ -129,6 +129,10 @@ class Models:
     def targets(self) -> frozenset[Target]:
         """The endpoints' own hosts, which nobody reaches by another way."""
         return frozenset(base.target for base in self._bases.values() if base.target is not None)
+
+    def move(self, config: Config) -> None:
+        """The vendors are elsewhere from now on."""
+        self._bases = _bases(config)
 
     async def close(self) -> None:
         """When no socket is open any more."""
@@ -229,6 +233,10 @@ class Models:
         if self._bases[vendor].default:
             raise Refusal(401, f"there is no key for this model; the operator can: gatepost secret set {wanted}")
         return NO_KEY
+
+
+def _bases(config: Config) -> dict[str, Base]:
+    return {"anthropic": _base(config, ANTHROPIC_BASE), "openai": _base(config, OPENAI_BASE)}
 
 
 def _base(config: Config, where: Setting[str]) -> Base:

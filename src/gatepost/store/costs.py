@@ -85,6 +85,12 @@ def payer(db: Db, turn_id: str) -> str:
     return str(row[0]) if row else ""
 
 
+def of_session(db: Db, session_id: str) -> int:
+    """All that was spent in it."""
+    row = db.row("SELECT COALESCE(SUM(micro), 0) FROM costs WHERE session_id = ?", (session_id,))
+    return int(row[0]) if row else 0
+
+
 def sums(db: Db, by: str, since: int = 0) -> list[Sum]:
     """By group, user, model (the dearest first) or day (in order), of what was let through since a moment."""
     rows = db.rows(

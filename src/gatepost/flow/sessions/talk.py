@@ -57,6 +57,7 @@ class Talk:
         self.open = True  # False: it is being ended, and gets nothing new
         self.giving = False  # a batch is on its way to it
         self.last_words: wire.Trouble | None = None  # why the runner says that it ends
+        self.failure: wire.Submit | None = None  # how its last turn that failed did so
         self._statuses = self._status_at = self._troubles = 0
 
     async def hear(self, frames: list[wire.FromRunner]) -> None:
@@ -286,7 +287,7 @@ class Talk:
                 await settle.break_off(self.parts, self.session, turn, "the agent did not look at the message")
         else:
             wait = seconds(frame.retry_after) if frame.retry_after is not None else None
-            reason = frame.error or "the agent failed"
+            reason, self.failure = frame.error or "the agent failed", frame
             await settle.break_off(self.parts, self.session, turn, reason, error_class=frame.error_class, wait=wait)
         self.turn_over()
         return wire.Done(id=frame.id)
