@@ -23,6 +23,11 @@ _NOT = -1  # not asked at all: a hang-up that cannot be acted on yet would be to
 _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 
+def command(path: str) -> list[str]:
+    """How a client in the same sandbox starts it."""
+    return [sys.executable, "-I", "-S", __file__, "--socket", path]
+
+
 class Flow:
     """One direction: a kept buffer and what of it is not written yet."""
 

@@ -1,6 +1,6 @@
-"""What was handed to Claude Code in the running turn, beside what its own transcript holds of it.
+"""What was handed to a coding agent in the running turn, beside what the agent's own transcript holds of it.
 
-A line is on the disk before the client has the words. The client keeps the line's id with them: what is in no
+A line is on the disk before the agent has the words. The agent keeps the line's id with them: what is in no
 transcript did not reach the conversation, and is handed over again when the turn is continued.
 """
 
@@ -24,12 +24,14 @@ class Handed(msgspec.Struct, frozen=True):
 
 
 class Transcript:
-    def __init__(self, file: Path, projects: Path) -> None:
-        self._file, self._projects = file, projects
+    """`transcripts`: where the agent keeps them; `pattern`: what one is called there, by its conversation."""
+
+    def __init__(self, file: Path, transcripts: Path, pattern: str = "*/{}.jsonl") -> None:
+        self._file, self._transcripts, self._pattern = file, transcripts, pattern
 
     def path(self, conversation: str) -> Path | None:
-        """Where the client keeps that conversation; None: it has none of that name."""
-        return next(self._projects.glob(f"*/{conversation}.jsonl"), None) if conversation else None
+        """Where the agent keeps that conversation; None: it has none of that name."""
+        return next(self._transcripts.glob(self._pattern.format(conversation)), None) if conversation else None
 
     def held(self, conversation: str, ids: Iterable[str]) -> set[str]:
         """Those of them that are in the conversation."""
@@ -57,6 +59,10 @@ class Transcript:
         handed = Handed(str(uuid4()), batch.turn, rows, batch.prompt)
         self._write([*(each for each in self._read() if each.turn == batch.turn), handed])
         return handed
+
+    def take_back(self, handed: Handed) -> None:
+        """The agent did not take it: it is handed over another time."""
+        self._write([each for each in self._read() if each.id != handed.id])
 
     def _read(self) -> list[Handed]:
         try:

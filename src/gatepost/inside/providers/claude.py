@@ -7,11 +7,9 @@ transcript lacks is said again. The client asks the model through the session's 
 
 import asyncio
 import importlib
-import sys
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -216,12 +214,8 @@ class Claude:
         }
 
     def _server(self) -> dict[str, Any]:
-        script = str(Path(bridge.__file__))
-        return {
-            "type": "stdio",
-            "command": sys.executable,
-            "args": ["-I", "-S", script, "--socket", str(self._place.router)],
-        }
+        program, *arguments = bridge.command(str(self._place.router))
+        return {"type": "stdio", "command": program, "args": arguments}
 
     async def _read(self, client: Any) -> None:
         try:
