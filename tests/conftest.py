@@ -1,6 +1,6 @@
 """Shared fixtures. Tests use real SQLite files, the doubles of `gatepost.testing`, and a clock that stands still."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import apsw
@@ -39,3 +39,18 @@ def db(store_path: Path) -> Iterator[Db]:
     connection: apsw.Connection = connect(store_path)
     yield Sqlite(connection)
     connection.close()
+
+
+@pytest.fixture
+def figures(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Say a line in the summary of the run. It travels with the test's report, so it also comes from a worker."""
+    return lambda line: request.node.user_properties.append(("figure", line))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind)]
+    lines = [value for report in reports for name, value in report.user_properties if name == "figure"]
+    if lines:
+        terminalreporter.section("figures")
+        for line in lines:
+            terminalreporter.write_line(line)

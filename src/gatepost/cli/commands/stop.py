@@ -7,6 +7,7 @@ import click
 from gatepost.cli import show
 from gatepost.cli.operate import home_of, operate
 from gatepost.core.errors import NotFound
+from gatepost.core.home import Home
 
 
 @click.command()
@@ -23,11 +24,8 @@ def command(home: str | None, session: str | None, everything: bool, as_json: bo
     if bool(session) == everything:
         raise click.UsageError("name a SESSION, or say --all")
     place = home_of(home)
-    live: list[dict[str, Any]] = operate(place, "session.list", {})
-    chosen = [each["id"] for each in live if everything or each["id"].startswith(session or "")]
-    if session and len(chosen) != 1:
-        raise NotFound("live session", session, "several begin like that" if chosen else "")
-    done = [operate(place, "session.stop", {"id": each}) for each in chosen]
+    done: list[dict[str, Any]]
+    done = [_stop_one(place, session)] if session else operate(place, "session.stop_all", {})
     if as_json:
         show.as_json(done)
         return 0
@@ -37,3 +35,12 @@ def command(home: str | None, session: str | None, everything: bool, as_json: bo
     if not stopped:
         show.say("nothing was running")
     return 0
+
+
+def _stop_one(place: Home, beginning: str) -> dict[str, Any]:
+    live: list[dict[str, Any]] = operate(place, "session.list", {})
+    chosen = [each["id"] for each in live if each["id"].startswith(beginning)]
+    if len(chosen) != 1:
+        raise NotFound("live session", beginning, "several begin like that" if chosen else "")
+    stopped: dict[str, Any] = operate(place, "session.stop", {"id": chosen[0]})
+    return stopped

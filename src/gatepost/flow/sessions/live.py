@@ -51,7 +51,7 @@ class Live:
         self._line: Line | None = None
         self._tools: ToolSocket | None = None
         self._egress: EgressSocket | None = None
-        self._sandbox: Sandbox | None = None
+        self.sandbox: Sandbox | None = None
         self._unseen = asyncio.Event()
         self._opened = asyncio.Event()
         self._mailbox = projection.Projection(parts.home, session)
@@ -61,6 +61,7 @@ class Live:
         self._retiring = ""  # why it ends after its turn
         self._stopped = False  # a person ended it: nothing is tried again
         self._blameless = False  # it ends for a reason of ours: nothing is counted against its messages
+        self.gone = asyncio.Event()  # nothing of it runs any more
 
     # What the supervisor asks.
 
@@ -112,8 +113,8 @@ class Live:
             self._tools.revoke()
         if self._egress is not None:
             self._egress.revoke()
-        if self._sandbox is not None:
-            self._sandbox.kill()
+        if self.sandbox is not None:
+            self.sandbox.kill()
 
     def retire(self, reason: str) -> None:
         """End it as soon as no turn runs."""
@@ -159,17 +160,19 @@ class Live:
             await egress.open(folder / "egress.sock", layout.uid)
             listener = bind_unix(folder / "runner.sock", layout.uid)
             self._tools, self._egress = tools, egress
-            self._sandbox = await kind.start(layout)
+            self.sandbox = await kind.start(layout)
             # Served only now: who connects is held against the sandbox that was started.
             server = await asyncio.get_running_loop().create_unix_server(lambda: Line(self._admit), sock=listener)
             _log.info("awake", session=session.id, folder=session.folder, provider=self.provider, sandbox=name)
             if self.ending:  # asked to end while it was starting
-                self._sandbox.kill()
-            await self._serve(self._sandbox)
+                self.sandbox.kill()
+            await self._serve(self.sandbox)
             server.close()
         finally:
-            if self._sandbox is not None:
-                self._sandbox.kill()
+            if self.sandbox is not None:
+                self.sandbox.kill()
+            else:
+                self.gone.set()
             await tools.close()
             await egress.close()
             await self._off_loop(self._mailbox.close)
@@ -180,6 +183,7 @@ class Live:
             listening = tasks.create_task(self._guarded(self._listen()))
             looking = tasks.create_task(self._guarded(self._look()))
             code = await sandbox.wait()
+            self.gone.set()
             if self._line is not None:
                 await asyncio.wait({listening}, timeout=GRACE_S)  # what it said with its last breath
             listening.cancel()
@@ -204,20 +208,22 @@ class Live:
         return True
 
     def _owns(self, pid: int) -> bool:
-        return self._sandbox is not None and self._sandbox.owns(pid)
+        return self.sandbox is not None and self.sandbox.owns(pid)
 
     async def _listen(self) -> None:
         await self._opened.wait()
         assert self._line is not None
         while frames := await self._line.frames():
+            if self._stopped:
+                return  # what it had not handed over by then goes with its turn
             await self.talk.hear(frames)
             if self._retiring:
                 self.retire(self._retiring)
         if self._line.fault:
             _log.warning("the runner said what it may not", session=self.session.id, fault=self._line.fault)
             self.kill("the agent's runner said what it may not")
-        if not self.ending and self._sandbox is not None:
-            self._sandbox.kill()  # a runner that has left its line is of no use; the ledger settles what it had
+        if not self.ending and self.sandbox is not None:
+            self.sandbox.kill()  # a runner that has left its line is of no use; the ledger settles what it had
 
     async def _look(self) -> None:
         """Project what is queued and ring; also without a bell every now and then."""

@@ -5,7 +5,8 @@ continued. Rows that wait here are looked at, so they are never overdue.
 """
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from gatepost.core import log
 from gatepost.core.clock import SECOND
@@ -19,6 +20,7 @@ from gatepost.store import groups, inbox, sessions, turns
 from gatepost.store.port import Db
 
 LOOKED_AT = 10 * SECOND
+GONE_S = 2.0  # what the kernel has to end a killed sandbox
 DISK_S = 5.0  # between two looks at how much of the disk the awake ones take
 
 _log = log.get("sessions")
@@ -55,6 +57,15 @@ class Sessions:
         self._wanted.add(session_id)
         self._bell.set()
 
+    @contextmanager
+    def hosting(self, live: Live) -> Iterator[None]:
+        """A session that somebody else runs is one of ours meanwhile: watched, ended with the others, not woken twice."""
+        self._live[live.session.id] = live
+        try:
+            yield
+        finally:
+            self._live.pop(live.session.id, None)
+
     async def run(self) -> None:
         """Until cancelled; then every sandbox is ended and its turn settled."""
         try:
@@ -81,12 +92,15 @@ class Sessions:
             await asyncio.sleep(0.05)
 
     async def stop(self, session_id: str, by: str) -> bool:
-        """A person ends the running turn now, and what waits behind it. True if there was anything."""
+        """A person ends the running turn now, and what waits behind it. True if there was anything. People are told
+        once nothing of it runs any more, or after a while in which the kernel would not let go of it."""
         if (live := self._live.get(session_id)) is not None:
             live.kill(f"stopped by {by}", stopped=True)
         room = await self.parts.store.write(settle.stop, self.parts, session_id, by)
         if room is None:
             return False
+        if live is not None:
+            await _until_gone([live])
         self.parts.bells.room(*room)
         return True
 
@@ -222,6 +236,13 @@ class Sessions:
 def _first(group: "ExceptionGroup[Exception]") -> Exception:
     error = group.exceptions[0]
     return _first(error) if isinstance(error, ExceptionGroup) else error
+
+
+async def _until_gone(killed: list[Live]) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GONE_S):
+            for live in killed:
+                await live.gone.wait()
 
 
 def _look_at(db: Db, session_ids: list[str], until: int) -> None:

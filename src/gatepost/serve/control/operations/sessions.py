@@ -1,12 +1,16 @@
 """Sessions: list the live ones, stop what one does, close one."""
 
+import asyncio
 from typing import Any
 
 from gatepost.core.errors import NotFound
-from gatepost.serve.control.contract import Args, Office, as_told, operation, write_down
+from gatepost.serve.control.contract import Args, Nothing, Office, as_told, operation, write_down
 from gatepost.serve.control.operations.groups import end_session
 from gatepost.store import sessions
 from gatepost.store.port import Db
+
+
+BY = "the operator"
 
 
 class Of(Args, frozen=True):
@@ -33,8 +37,18 @@ async def every(office: Office, args: Of) -> list[dict[str, Any]]:
 async def stop(office: Office, args: Named) -> dict[str, Any]:
     """End the running turn now; the session itself goes on with the next message."""
     session = await office.store.read(_live, args.id)
-    stopped = office.stop_session is not None and await office.stop_session(session.id, "the operator")
+    stopped = office.stop_session is not None and await office.stop_session(session.id, BY)
     return await write_down(office, "session.stop", {"id": args.id}, lambda db: {"id": args.id, "stopped": stopped})
+
+
+@operation("session.stop_all", Nothing)
+async def stop_all(office: Office, args: Nothing) -> list[dict[str, Any]]:
+    """End every running turn, all at once: none waits for another to be gone."""
+    live = [session.id for session in await office.store.read(sessions.live)]
+    stop = office.stop_session
+    done = [False] * len(live) if stop is None else await asyncio.gather(*(stop(each, BY) for each in live))
+    answer = [{"id": each, "stopped": stopped} for each, stopped in zip(live, done, strict=True)]
+    return await write_down(office, "session.stop_all", {"stopped": sum(done)}, lambda db: answer)
 
 
 @operation("session.close", Named)
@@ -42,7 +56,7 @@ async def close(office: Office, args: Named) -> dict[str, Any]:
     """The next message of the same conversation starts afresh."""
     session = await office.store.read(_live, args.id)
     if office.stop_session is not None:
-        await office.stop_session(session.id, "the operator")
+        await office.stop_session(session.id, BY)
     now = office.clock.now()
 
     def end(db: Db) -> dict[str, Any]:
