@@ -1,0 +1,44 @@
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from gatepost.core.errors import SetupError
+from gatepost.core.settings_file import put
+
+URL = "http://127.0.0.1:11434/v1"
+
+
+def test_a_file_that_is_not_there_is_made_and_closed_to_others(tmp_path: Path) -> None:
+    path = tmp_path / "gatepost.toml"
+    put(path, "openai.base_url", URL)
+
+    assert tomllib.loads(path.read_text()) == {"openai": {"base_url": URL}}
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("# mine\nlisten = ':1' # port\n", "# mine\nlisten = ':1' # port\n\n[openai]\nbase_url = \"%s\"\n"),
+        ("[openai]\n# here\nbase_url = 'x' # why\n", '[openai]\n# here\nbase_url = "%s" # why\n'),
+        ("[openai] # o\n\n[log]\nlevel = 'info'", "[openai] # o\nbase_url = \"%s\"\n\n[log]\nlevel = 'info'\n"),
+        ("openai.base_url = 'x'\n[log]\n", 'openai.base_url = "%s"\n[log]\n'),
+    ],
+)
+def test_the_rest_of_a_file_stays_as_it_was(tmp_path: Path, before: str, after: str) -> None:
+    path = tmp_path / "gatepost.toml"
+    path.write_text(before)
+    put(path, "openai.base_url", URL)
+
+    assert path.read_text() == after % URL
+
+
+@pytest.mark.parametrize("odd", ["openai = { base_url = 'x' }\n", '[openai]\nbase_url = """x"""\n', "not toml"])
+def test_what_cannot_be_edited_safely_is_left_alone_and_said(tmp_path: Path, odd: str) -> None:
+    path = tmp_path / "gatepost.toml"
+    path.write_text(odd)
+
+    with pytest.raises(SetupError, match=r"gatepost\.toml"):
+        put(path, "openai.base_url", URL)
+    assert path.read_text() == odd
