@@ -5,13 +5,14 @@ holds its settings, its features and its pure `read_…` and `render_…` functi
 run (two bots); `instance` tells them apart and is part of a room's key.
 """
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from gatepost.core.clock import Clock
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, Setting
+from gatepost.inside.needs import Declared, Need, declare
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Feature, Outbound
 
@@ -77,6 +78,7 @@ class ChannelKind:
     max_text: int = 0  # 0: no limit
     always: bool = False  # runs without being switched on
     policy: str = "strict"  # of a room that is seen for the first time; public: whoever can write there is let in
+    needs: Declared = field(default_factory=Declared)  # in every sandbox, while it runs
 
 
 CHANNELS: Registry[ChannelKind] = Registry("channel")
@@ -90,9 +92,12 @@ def channel(
     max_text: int = 0,
     always: bool = False,
     policy: str = "strict",
+    mounts: tuple[Need, ...] = (),
+    env: Mapping[str, str | Need] | None = None,
     registry: Registry[ChannelKind] = CHANNELS,
 ) -> Callable[[type], type]:
-    """Register a channel class under its platform's name."""
+    """Register a channel class under its platform's name. While it runs, every sandbox has its variables `env`, and its
+    `mounts` as far as the setting `sandbox.mounts_allowed` lets them in."""
 
     def register(cls: type) -> type:
         kind = ChannelKind(
@@ -103,6 +108,7 @@ def channel(
             max_text=max_text,
             always=always,
             policy=policy,
+            needs=declare(f"the channel {name}", (), mounts, env),
         )
         registry.add(name, kind, origin=cls.__module__)
         return cls

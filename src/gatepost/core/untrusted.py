@@ -81,6 +81,13 @@ class Root:
         except (NotFound, Invalid):
             return False
 
+    def look(self, relative: str = "") -> os.stat_result:
+        """What is there, a link not followed; '' is the folder itself."""
+        if not relative:
+            return os.fstat(self._fd)
+        with self._parent(relative) as (folder, name):
+            return os.stat(name, dir_fd=folder, follow_symlinks=False)
+
     def make_dir(self, relative: str, mode: int, uid: int | None = None, gid: int | None = None) -> None:
         """A folder with this mode and owner; also those above it that are missing. What is there is brought to it."""
         with _said(relative):

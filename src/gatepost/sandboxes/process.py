@@ -64,7 +64,7 @@ class Process:
                 stdin=None if plan.stdio else subprocess.DEVNULL,
                 stdout=None if words is None else words[1],
                 stderr=None if words is None else words[1],
-                env={**env, "PATH": os.environ.get("PATH", env.get("PATH", ""))},
+                env={**env, "PATH": _path(plan)},
                 cwd=on_host(plan.cwd, plan.mounts),
                 start_new_session=True,
             )
@@ -79,6 +79,14 @@ class Process:
 
     def sweep(self, prefix: str) -> int:
         return 0  # a runner whose line is gone ends by itself, and nothing else tells them apart
+
+
+def _path(plan: Plan) -> str:
+    """The gateway's own, after the folders of the programs that would be mounted."""
+    inside = plan.env.get("PATH", "")
+    first = inside.partition(":")[0]
+    folders = [str(mount.source.parent) for mount in plan.mounts if os.path.dirname(mount.target) == first]
+    return ":".join((*folders, os.environ.get("PATH", inside)))
 
 
 def on_host(text: str, mounts: Iterable[Mount]) -> str:

@@ -23,7 +23,9 @@ from gatepost.core.home import Home
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
 from gatepost.core.untrusted import open_root
+from gatepost.flow.sessions.extra_mounts import EXTRA, Granted, grant_all, make_points, read_wish
 from gatepost.flow.sessions.limits import limits_of
+from gatepost.flow.sessions.programs import BIN, declared_mounts, program_mounts, variables
 from gatepost.sandboxes.contract import SANDBOXES, Limits, Mount, Plan, SandboxKind
 from gatepost.store.groups import Group
 
@@ -40,13 +42,15 @@ PYTHON, LIBRARIES, PLUGINS = "/opt/gatepost/python", "/opt/gatepost/lib", "/opt/
 NEEDED_INSIDE = ("gatepost", "apsw", "msgspec")
 DEMO = "demo"  # the one provider that runs nobody's code, and may do so without walls
 
-# The first code that runs inside. Nothing else does until it has seen that the group's folder is the one meant.
+# The first code that runs inside. Nothing else does until it has seen that the folders of others are those meant.
 BOOT = """\
 import os, sys
-_, libraries, place, identity, *command = sys.argv
-found = os.stat(place)
-if f"{found.st_dev}:{found.st_ino}" != identity:
-    sys.exit(f"{place} was exchanged for something else while the sandbox started")
+_, libraries, many, *command = sys.argv
+for _ in range(int(many)):
+    place, identity, *command = command
+    found = os.stat(place)
+    if f"{found.st_dev}:{found.st_ino}" != identity:
+        sys.exit(f"{place} was exchanged for something else while the sandbox started")
 if command:
     try:
         os.execvp(command[0], command)
@@ -94,18 +98,26 @@ def plan_for(
     libraries, limits = _libraries(), limits_of(config, group, parents)
     with open_root(home.group(group.folder)) as root:
         device, inode = root.identity
+    extra = _extra_mounts(home, config, group, provider)
+    make_points(home, session_id, extra, sandbox_uid(config))
+    meant = {AGENT: f"{device}:{inode}", **{each.mount.target: f"{each.device}:{each.inode}" for each in extra}}
     return Plan(
         name=name_prefix(home) + session_id,
-        mounts=(*_own_mounts(home, group, session_id), *_program_mounts(home, libraries)),
+        mounts=(
+            *_own_mounts(home, group, session_id),
+            *(each.mount for each in extra),
+            *_library_mounts(home, libraries),
+            *program_mounts(config, home, provider),
+        ),
         command=(
             f"{PYTHON}/{_executable()}",
             *("-I", "-S", "-B", "-X", "frozen_modules=on", "-c", BOOT),
             ":".join(_library_targets(libraries)),
-            AGENT,
-            f"{device}:{inode}",
+            str(len(meant)),
+            *(word for pair in meant.items() for word in pair),
             *(command or ()),
         ),
-        env=_variables(config, provider),
+        env={**variables(config, home, provider), **_variables(config, provider)},
         cwd=AGENT,
         limits=Limits(memory_mb=limits.memory_mb, processes=limits.processes, cpu_percent=limits.cpu_percent),
         uid=sandbox_uid(config),
@@ -179,6 +191,16 @@ def _kind(name: str, config: Config, registry: Registry[Make]) -> SandboxKind:
     return known[name]
 
 
+def _extra_mounts(home: Home, config: Config, group: Group, provider: str) -> list[Granted]:
+    """Judged again at each start: settings and folders change."""
+    found = [*grant_all(config, home, map(read_wish, group.mounts)), *declared_mounts(config, home, provider)]
+    names = [each.name for each in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise SetupError(f"two things are to be seen at {EXTRA}/{twice}; rename one: `gatepost group show`")
+    return found
+
+
 def _own_mounts(home: Home, group: Group, session_id: str) -> list[Mount]:
     session = home.session(session_id)
     return [
@@ -192,7 +214,7 @@ def _own_mounts(home: Home, group: Group, session_id: str) -> list[Mount]:
     ]
 
 
-def _program_mounts(home: Home, libraries: list[Path]) -> list[Mount]:
+def _library_mounts(home: Home, libraries: list[Path]) -> list[Mount]:
     mounts = [Mount(source=Path(sys.base_prefix).resolve(), target=PYTHON)]
     for source, target in zip(libraries, _library_targets(libraries), strict=True):
         mounts.append(Mount(source=source, target=target))
@@ -203,7 +225,7 @@ def _program_mounts(home: Home, libraries: list[Path]) -> list[Mount]:
 
 def _variables(config: Config, provider: str) -> dict[str, str]:
     env = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "PATH": f"{BIN}:/usr/local/bin:/usr/bin:/bin",
         "HOME": f"{WORKSPACE}/state/home",
         "USER": "agent",
         "LANG": "C.UTF-8",

@@ -1,0 +1,190 @@
+"""Host folders that agents may see besides their own, at /workspace/extra/<name>: by the operator's allow-list alone.
+
+A group, a provider or a channel can only wish. The setting `sandbox.mounts_allowed` says what may be seen at all, and
+some things may not, whatever it says: keys, the system, this gateway's own home. No link is followed below an allowed
+folder, because an agent that may write there could have made it; and what was meant is compared inside with what came.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from gatepost.core.errors import GatepostError, Invalid, SetupError
+from gatepost.core.home import Home
+from gatepost.core.settings import Config, setting
+from gatepost.core.untrusted import open_root
+from gatepost.sandboxes.contract import Mount
+
+ALLOWED = setting(
+    "sandbox.mounts_allowed",
+    (),
+    help="Host folders of which groups, providers and channels may ask to see something: `path`, or `path:rw` if they "
+    "may also write there. Empty: none.",
+)
+EXTRA = "/workspace/extra"
+MOST = 32  # a group's wishes
+
+BLOCKED = (
+    *(".ssh", ".gnupg", ".aws", ".azure", ".gcloud", ".kube", ".docker", ".password-store", "credentials"),
+    *(".env", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".pgpass", ".vault-token", ".secret", ".secrets"),
+    *("id_rsa", "id_ed25519", "id_ecdsa", "id_dsa", "private_key", "keyring.json", "docker.sock", "podman.sock"),
+)
+SYSTEM = ("/etc", "/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/var/lib/docker", "/var/lib/containers")
+TOO_MUCH = ("/", "/home", "/Users", "/root", "/usr", "/var", "/var/lib", "/opt", "/tmp", "/var/tmp", "/private")
+_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,62}[A-Za-z0-9_-])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Something of the host that is to be seen inside; nobody has said yes to it yet."""
+
+    source: str
+    name: str
+    writable: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.source}:{EXTRA}/{self.name}" + (":rw" if self.writable else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    mount: Mount
+    device: int
+    inode: int
+    is_file: bool
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.mount.target).name
+
+
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    written: Path
+    real: Path
+    writable: bool
+
+
+def read_wishes(text: str) -> tuple[Wish, ...]:
+    """`/host/path:/workspace/extra/name[:rw],…`"""
+    wishes = tuple(read_wish(part.strip()) for part in text.split(",") if part.strip())
+    names = [wish.name for wish in wishes]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise Invalid("mounts", f"two of them are to be seen at {EXTRA}/{twice}")
+    if len(wishes) > MOST:
+        raise Invalid("mounts", f"at most {MOST} of them")
+    return wishes
+
+
+def read_wish(text: str) -> Wish:
+    rest, mode = (text[:-3], text[-3:]) if text.endswith((":rw", ":ro")) else (text, "")
+    source, colon, target = rest.rpartition(":")
+    if not colon or not source.startswith("/"):
+        raise Invalid("mounts", f"{text!r} is not /host/path:{EXTRA}/name, with :rw behind it to write there")
+    return Wish(source, read_target(target), mode == ":rw")
+
+
+def read_target(target: str) -> str:
+    """The name below /workspace/extra, be it written with the way to it or without."""
+    name = target.removeprefix(EXTRA + "/")
+    if not _NAME.fullmatch(name) or ".." in name:
+        raise Invalid("mounts", f"{target!r} is no place for it: a mount is seen at {EXTRA}/<name>")
+    return name
+
+
+def grant(config: Config, home: Home, wish: Wish) -> Granted:
+    """The wish as a mount, or Invalid with the reason. Read-only unless both the allow-list and the wish say rw."""
+    asked = Path(wish.source)
+    if ".." in asked.parts or "\0" in wish.source or not asked.is_absolute():
+        raise Invalid("mounts", f"{wish.source!r} is not a plain absolute path")
+    allowed, rest = _find_allowed(config, asked)
+    real = allowed.real.joinpath(*rest)
+    reason = why_never(real, home)
+    if reason:
+        raise Invalid("mounts", f"{wish.source} is never shown to an agent: {reason}")
+    try:
+        with open_root(allowed.real) as root:
+            found = root.look("/".join(rest))
+    except GatepostError as error:
+        raise Invalid("mounts", f"{wish.source} cannot be shown below {allowed.real}: {error}") from None
+    is_file = stat.S_ISREG(found.st_mode)
+    if not is_file and not stat.S_ISDIR(found.st_mode):
+        raise Invalid("mounts", f"{wish.source} is neither a folder nor a regular file (a link is not followed)")
+    mount = Mount(source=real, target=f"{EXTRA}/{wish.name}", writable=wish.writable and allowed.writable)
+    return Granted(mount, found.st_dev, found.st_ino, is_file)
+
+
+def grant_all(config: Config, home: Home, wishes: Iterable[Wish]) -> list[Granted]:
+    return [grant(config, home, wish) for wish in wishes]
+
+
+def why_never(real: Path, home: Home) -> str:
+    """What no allow-list can allow; '' if this is nothing of that."""
+    own = home.path.resolve()
+    if own == real or own.is_relative_to(real) or real.is_relative_to(own):
+        return "the gateway's own home is there"
+    if str(real) in TOO_MUCH or real == Path.home():
+        return "it is too much; name a folder below it"
+    below = next((place for place in SYSTEM if real.is_relative_to(place)), None)
+    if below is not None:
+        return f"{below} is the system's"
+    bad = next((part for part in real.parts if is_blocked(part)), None)
+    return f"{bad!r} is where keys are kept" if bad else ""
+
+
+def is_blocked(name: str) -> bool:
+    """`.env` and `credentials`, also as `.env.local` and `credentials.json`; `.environment` is something else."""
+    small = name.casefold()
+    return any(small == each or small.startswith(tuple(each + sign for sign in ".-_~")) for each in BLOCKED)
+
+
+def keys_within(granted: Granted) -> str:
+    """The first thing directly in a folder by whose name it is a key; for the moment when an operator can still choose.
+    Later it is not asked: an agent could lock itself out with a file of its own."""
+    if granted.is_file:
+        return ""
+    try:
+        return next((entry.name for entry in os.scandir(granted.mount.source) if is_blocked(entry.name)), "")
+    except OSError:
+        return ""
+
+
+def make_points(home: Home, session_id: str, granted: Iterable[Granted], group: int | None) -> None:
+    """Where they are mounted over, in the session's folder, which is read-only inside. What was there before goes."""
+    mode, owner = (0o700, None) if group is None else (0o750, 0)
+    with open_root(home.sessions) as sessions:
+        sessions.remove_tree(f"{session_id}/extra")
+        for each in granted:
+            sessions.make_dir(f"{session_id}/extra", mode, owner, group)
+            if each.is_file:
+                sessions.write_bytes(f"{session_id}/extra/{each.name}", b"", mode=0o600)
+            else:
+                sessions.make_dir(f"{session_id}/extra/{each.name}", mode, owner, group)
+
+
+def _find_allowed(config: Config, asked: Path) -> tuple[_Allowed, tuple[str, ...]]:
+    """The deepest allowed folder that it is in, and the way from there. `/srv:rw` does not open a `/srv/books`."""
+    found: list[tuple[_Allowed, tuple[str, ...]]] = []
+    entries = config[ALLOWED]
+    for allowed in map(_read_allowed, entries):
+        bases = (base for base in (allowed.written, allowed.real) if asked.is_relative_to(base))
+        found.extend((allowed, asked.relative_to(base).parts) for base in bases)
+    if not found:
+        listed = ", ".join(entries) or "it is empty"
+        raise Invalid("mounts", f"{asked} is not allowed: the setting {ALLOWED.name} must name a folder ({listed})")
+    return max(found, key=lambda each: len(each[0].real.parts))
+
+
+def _read_allowed(entry: str) -> _Allowed:
+    text = entry.removesuffix(":rw").removesuffix(":ro")
+    written = Path(text).expanduser()
+    if not written.is_absolute() or ".." in written.parts:
+        raise SetupError(f"{ALLOWED.name}: {entry!r} is not an absolute path")
+    real = written.resolve()
+    if real == Path("/"):
+        raise SetupError(f"{ALLOWED.name}: {entry!r} would allow everything; name folders below it")
+    return _Allowed(written, real, entry.endswith(":rw"))
