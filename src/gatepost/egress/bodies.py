@@ -25,7 +25,7 @@ PAGED_TOKENS = 400_000  # a document of many pages can be small
 
 
 class Feature(StrEnum):
-    """What a group may be allowed (`gatepost group set FOLDER option.model_features=url_sources,…`)."""
+    """What a group may be allowed (`gatepost group set FOLDER options.model_features=url_sources,…`)."""
 
     URL_SOURCES = "url_sources"
     SERVER_TOOLS = "server_tools"
@@ -180,7 +180,7 @@ def clamped(shape: Shape, asked: Asked, output: int, *, at_vendor: bool = False)
     if shape is CHAT and asked.stream:
         given = body.get("stream_options")
         body["stream_options"] = (given if isinstance(given, dict) else {}) | {"include_usage": True}
-    return encode(body | shape.at_vendor if at_vendor else body)
+    return encode({**body, **shape.at_vendor} if at_vendor else body)
 
 
 def _fit_thinking(body: dict[str, Any], output: int) -> None:
