@@ -139,6 +139,14 @@ class Gateway:
         if isinstance(channel, Hub):
             channel.ring(address)
 
+    async def obey(self) -> int:
+        """The switches have changed: do as they say, and show it."""
+        ended = await self.sessions.obey()
+        for channel in self.channels.values():
+            if isinstance(channel, Hub):
+                channel.ring(channel.main_room)
+        return ended
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Gateway"]:
         """Settle what the last run left, then run every flow until the block is left."""
@@ -146,6 +154,7 @@ class Gateway:
         sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))
         await self.store.write(reservations.book_leftovers, self.clock.now())
         await continue_turns(self.sessions.parts)
+        await self.sessions.obey()
         self.flows = asyncio.create_task(self._flows())
         try:
             yield self
@@ -237,6 +246,7 @@ class Daemon:
             bells=gateway.bells,
             dispatch=gateway.dispatch,
             stop_session=gateway.sessions.stop,
+            obey=gateway.obey,
         )
         return make_api(
             ApiParts(

@@ -13,14 +13,14 @@ from typing import Any, Literal
 
 from gatepost import declared
 from gatepost.core import listen, lock, settings
-from gatepost.core.clock import SystemClock
+from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.settings import SETTINGS, Config
 from gatepost.flow.sessions.plan import choose_sandbox
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.control.client import Control
-from gatepost.store import ledger
+from gatepost.store import ledger, switches
 from gatepost.store.groups import Group
 from gatepost.store.look import damage, expired_leases, look, newest, version, waiting_instances
 from gatepost.store.port import Db
@@ -217,6 +217,11 @@ def _inspect(db: Db, instances: set[str]) -> list[Finding]:
         )
     else:
         found.append(Finding("ok", "ledger", f"0 unaccounted, {account.in_flight} in flight"))
+    halted = switches.get(db, switches.PANIC)
+    if halted is not None:
+        why = f": {halted.reason}" if halted.reason else ""
+        text = f"is on since {iso(halted.since)}{why}; nothing starts, messages are kept"
+        found.append(Finding("warn", "panic", text, "`gatepost panic --off` goes on"))
     stuck = expired_leases(db, now)
     if stuck:
         found.append(

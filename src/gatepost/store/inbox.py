@@ -149,6 +149,20 @@ def sessions_with_work(db: Db, now: int) -> list[tuple[str, str, int]]:
     return [(row[0], row[1], row[2]) for row in rows]
 
 
+def sessions_waiting(db: Db) -> list[str]:
+    """Every session with a row that is not in an end state, by who came first."""
+    rows = db.rows(
+        f"SELECT session_id FROM inbox WHERE state NOT IN {_END_SQL} AND session_id IS NOT NULL"
+        " GROUP BY session_id ORDER BY MIN(id)"
+    )
+    return [row[0] for row in rows]
+
+
+def keep_waiting(db: Db, now: int, until: int) -> None:
+    """Nothing is worked on for the time being, and somebody knows: what is due is not overdue before `until`."""
+    db.run(f"UPDATE inbox SET next_at = ? WHERE state NOT IN {_END_SQL} AND next_at <= ?", (until, now))
+
+
 def has_work(db: Db, session_id: str, now: int) -> bool:
     """Whether anything of this session can be worked on now; whoever looked at a queued row last does not matter."""
     row = db.row(

@@ -9,11 +9,11 @@ from gatepost import __version__
 from gatepost.cli import show
 from gatepost.cli.operate import control_of, home_of, reading
 from gatepost.core import lock, settings
-from gatepost.core.clock import SystemClock
+from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.registry import load_folder, load_package
-from gatepost.store import groups, ledger, sessions
+from gatepost.store import groups, ledger, sessions, switches
 from gatepost.store.port import Db
 
 
@@ -85,7 +85,13 @@ def _numbers(db: Db) -> dict[str, Any]:
         "groups": len(groups.every(db)),
         "sessions": len(sessions.live(db)),
         "ledger": asdict(ledger.check(db, SystemClock().now())),
+        "panic": _panic(db),
     }
+
+
+def _panic(db: Db) -> dict[str, Any] | None:
+    on = switches.get(db, switches.PANIC)
+    return None if on is None else {"since": iso(on.since), "reason": on.reason}
 
 
 def _as_told(name: str, note: str) -> dict[str, Any]:
@@ -136,9 +142,18 @@ def _store_lines(store: dict[str, Any] | None) -> list[show.Line]:
         return [(f"  {'store':<10} ", show.colored(store["trouble"], "fail"))]
     account = store["ledger"]
     return [
+        *_panic_lines(store["panic"]),
         (f"  {'groups':<10} {store['groups']}, with {store['sessions']} live sessions",),
         (
             f"  {'ledger':<10} {account['unaccounted']} unaccounted, {account['in_flight']} in flight,"
             f" {account['overdue']} overdue",
         ),
     ]
+
+
+def _panic_lines(panic: dict[str, Any] | None) -> list[show.Line]:
+    if panic is None:
+        return []
+    why = f": {panic['reason']}" if panic["reason"] else ""
+    text = f"ON since {panic['since']}{why}; nothing starts until `gatepost panic --off`"
+    return [(f"  {'panic':<10} ", show.colored(text, "fail"))]

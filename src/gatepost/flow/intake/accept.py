@@ -14,6 +14,7 @@ import msgspec
 from gatepost.access import budgets, senders
 from gatepost.access.senders import Rights
 from gatepost.core.clock import DAY
+from gatepost.flow import panic
 from gatepost.flow.delivery.outgoing import Reach, Say, say
 from gatepost.flow.intake import commands, routing, verbs
 from gatepost.flow.intake.attachments import Kept
@@ -21,7 +22,7 @@ from gatepost.flow.intake.commands import Act, Command
 from gatepost.flow.intake.routing import Chosen
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Inbound, Kind, Receipt, Verb
-from gatepost.store import destinations, groups, inbox, messages, reservations, rooms, routes, sessions, users
+from gatepost.store import destinations, groups, inbox, messages, reservations, rooms, routes, sessions, switches, users
 from gatepost.store.budgets import STOP, Note
 from gatepost.store.messages import Message, NewMessage
 from gatepost.store.port import Db
@@ -324,7 +325,12 @@ def _deliver(case: _Case, targets: Sequence[_Target], room: Room | None) -> Acce
         record(db, case.id, session.id, chosen.folder, target.rights, case.now)
     wake = tuple(session_id for session_id, triggers in queued.items() if triggers)
     state = "queued" if wake else "observed"
-    return Accepted(receipt=Receipt(message_id=case.id, new=True, state=state), delivered=True, wake=wake)
+    halted = switches.get(db, switches.PANIC) if wake else None
+    if halted is not None:
+        address = arrival.inbound.address
+        panic.tell(db, case.reach, halted, arrival.instance, address, case.thread, case.now)
+    receipt = Receipt(message_id=case.id, new=True, state=state)
+    return Accepted(receipt=receipt, delivered=True, wake=wake, told=halted is not None)
 
 
 def _meet(case: _Case, chosen: Chosen) -> None:

@@ -160,6 +160,9 @@ class Live:
             await egress.open(folder / "egress.sock", layout.uid)
             listener = bind_unix(folder / "runner.sock", layout.uid)
             self._tools, self._egress = tools, egress
+            if self.ending:  # asked to end while it was prepared
+                listener.close()
+                return
             self.sandbox = await kind.start(layout)
             # Served only now: who connects is held against the sandbox that was started.
             server = await asyncio.get_running_loop().create_unix_server(lambda: Line(self._admit), sock=listener)

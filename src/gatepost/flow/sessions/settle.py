@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from gatepost.core import log
 from gatepost.core.errors import Unavailable
+from gatepost.flow import panic
 from gatepost.flow.delivery.outgoing import Say, say
 from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.parts import Parts
@@ -12,10 +13,12 @@ from gatepost.store import breaks, inbox, sessions, turns
 from gatepost.store.breaks import Broken
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
+from gatepost.store.switches import Switch
 from gatepost.store.turns import Turn
 
 FINAL = ("auth", "quota", "fatal")  # error classes that trying again cannot help
 
+HALTED = "the operator has stopped everything"
 AGAIN_S = 1.0  # between two tries to reach the store
 
 _log = log.get("sessions")
@@ -112,3 +115,14 @@ def stop(db: Db, parts: Parts, session_id: str, by: str) -> tuple[str, str] | No
     where = turn or session
     _notice(db, parts, session_id, f"stopped/{session_id}/{now}", where, notices.STOPPED)
     return where.instance, where.address
+
+
+def halt(db: Db, parts: Parts, switch: Switch) -> set[tuple[str, str]]:
+    """The operator has stopped everything: every open turn is withdrawn, what waits goes on waiting. The rooms to
+    ring."""
+    now, rooms = parts.clock.now(), set()
+    for turn in turns.open_turns(db):
+        turns.cancel(db, turn.id, HALTED, now)
+        panic.tell(db, parts.reach, switch, turn.instance, turn.address, turn.thread, now)
+        rooms.add((turn.instance, turn.address))
+    return rooms

@@ -16,7 +16,7 @@ from gatepost.flow.sessions.live import Live
 from gatepost.flow.sessions.parts import LOOK_S, MOST_AWAKE, PROVIDER, Parts
 from gatepost.flow.sessions.slots import Slots
 from gatepost.flow.sessions.watch import Verdict, judge
-from gatepost.store import groups, inbox, sessions, turns
+from gatepost.store import groups, inbox, sessions, switches, turns
 from gatepost.store.port import Db
 
 LOOKED_AT = 10 * SECOND
@@ -36,6 +36,7 @@ class Sessions:
         self._bell = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
         self._stopping = False
+        self.halted = False  # the operator has stopped everything
         parts.bells.on_session(self.want)
         parts.bells.on_tools(self._tools_changed)
         parts.bells.on_group(self._group_changed)
@@ -59,7 +60,7 @@ class Sessions:
 
     @contextmanager
     def hosting(self, live: Live) -> Iterator[None]:
-        """A session that somebody else runs is one of ours meanwhile: watched, ended with the others, not woken twice."""
+        """A session that somebody else runs is one of ours meanwhile: watched, ended with the rest, not woken twice."""
         self._live[live.session.id] = live
         try:
             yield
@@ -104,10 +105,27 @@ class Sessions:
         self.parts.bells.room(*room)
         return True
 
+    async def obey(self) -> int:
+        """Do as the switches say: in a panic everything ends and nothing starts. How many sandboxes were ended."""
+        switch = await self.parts.store.read(switches.get, switches.PANIC)
+        was, self.halted = self.halted, switch is not None
+        if switch is None:
+            for session_id in await self.parts.store.read(inbox.sessions_waiting) if was else ():
+                self.want(session_id)
+            return 0
+        ended = self.awake
+        for live in ended:
+            live.kill(settle.HALTED, stopped=True)
+        rooms = await self.parts.store.write(settle.halt, self.parts, switch)
+        await _until_gone(ended)
+        for room in rooms:
+            self.parts.bells.room(*room)
+        return len(ended)
+
     # Waking.
 
     async def _admit(self) -> None:
-        if self._stopping:
+        if self._stopping or self.halted:
             return
         wanted, self._wanted = self._wanted, set()
         for session_id in wanted:
@@ -160,6 +178,8 @@ class Sessions:
         orphan = await self.parts.store.read(turns.open_of, session_id)
         if orphan is not None and orphan.state in ("claimed", "begun"):
             await settle.break_off(self.parts, session, orphan, "the agent's sandbox is gone")
+        if self.halted:
+            return
         provider = session.provider or group.provider or self.parts.config[PROVIDER]
         live = self._live[session_id] = Live(self.parts, session, group, provider, self._rested)
         await live.run()
@@ -179,6 +199,8 @@ class Sessions:
         while True:
             now, wait = self.parts.clock.now(), self.parts.config[LOOK_S]
             try:
+                if self.halted:
+                    await self.parts.store.write(inbox.keep_waiting, now, now + LOOKED_AT, durable=False)
                 due = await self.parts.store.read(inbox.sessions_with_work, now)
                 for session_id, _, _ in due:
                     self.want(session_id)

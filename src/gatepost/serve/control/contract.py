@@ -35,6 +35,7 @@ class Office:
     bells: Bells
     dispatch: object | None = None  # None: the daemon is down
     stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, by whom); None: nothing is awake
+    obey: Callable[[], Awaitable[int]] | None = None  # the switches have changed: act on them; how many were ended
     extra: dict[str, Any] = field(default_factory=dict)
 
 

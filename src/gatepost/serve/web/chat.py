@@ -27,7 +27,7 @@ from gatepost.messages.text import clean
 from gatepost.serve import follow
 from gatepost.serve.follow import Seen, SeenFile
 from gatepost.serve.web.markdown import render
-from gatepost.store import messages, outbox, rooms, routes, sessions
+from gatepost.store import messages, outbox, rooms, routes, sessions, switches
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, Store
 
@@ -182,7 +182,8 @@ class Chat:
                 for typing in news.typing:
                     yield _event("typing", {"room": typing.address, "thread": typing.thread, "on": typing.on})
                 # Only now may the browser resume behind all of this.
-                yield _event("cursor", {"cursor": news.cursor}, news.cursor)
+                halted = await self._store.read(switches.get, switches.PANIC) is not None
+                yield _event("cursor", {"cursor": news.cursor, "halted": halted}, news.cursor)
         finally:
             self.streams.leave(browser, mine)
 

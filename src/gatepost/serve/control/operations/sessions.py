@@ -9,7 +9,6 @@ from gatepost.serve.control.operations.groups import end_session
 from gatepost.store import sessions
 from gatepost.store.port import Db
 
-
 BY = "the operator"
 
 

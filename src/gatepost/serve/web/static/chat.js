@@ -127,6 +127,10 @@ function hearTyping({ room, thread, on }) {
   if (conversation === current) draw();
 }
 
+function hearHalted(halted) {
+  $("halted").hidden = !halted;
+}
+
 let lost = 0;
 function hearState(state) {
   clearTimeout(lost);
@@ -334,7 +338,7 @@ async function begin() {
   }
   wire();
   await open(start.room, "");
-  stream = new Stream(start.cursor, { message: hearMessage, typing: hearTyping, state: hearState });
+  stream = new Stream(start.cursor, { message: hearMessage, typing: hearTyping, halted: hearHalted, state: hearState });
 }
 
 begin();

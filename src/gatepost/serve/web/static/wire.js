@@ -28,7 +28,7 @@ export async function ask(path, options = {}) {
 const SILENCE_MS = 45_000; // the gateway speaks at least every 15 s
 const SLOWEST_MS = 15_000;
 
-// Calls hear.message, hear.typing and hear.state("live" | "lost" | "elsewhere"). Resumes behind the last cursor.
+// Calls hear.message, hear.typing, hear.halted and hear.state("live" | "lost" | "elsewhere"). Resumes behind the last cursor.
 export class Stream {
   constructor(cursor, hear) {
     this.cursor = cursor;
@@ -49,7 +49,9 @@ export class Stream {
     source.addEventListener("message", (event) => this.hear.message(JSON.parse(event.data)));
     source.addEventListener("typing", (event) => this.hear.typing(JSON.parse(event.data)));
     source.addEventListener("cursor", (event) => {
-      this.cursor = JSON.parse(event.data).cursor;
+      const { cursor, halted } = JSON.parse(event.data);
+      this.cursor = cursor;
+      this.hear.halted(halted);
       this.wait = 500;
       this.expect();
       this.hear.state("live");

@@ -1,0 +1,33 @@
+"""`gatepost panic`: end everything now, and let nothing start until it is off."""
+
+from typing import Any
+
+import click
+
+from gatepost.cli import show
+from gatepost.cli.operate import home_of, operate
+
+
+@click.command()
+@click.option("--off", is_flag=True, help="Go on: what was kept waiting is worked on.")
+@click.option("--reason", default="", help="For the audit and for whoever looks at the status; rooms are not told.")
+@click.option("--json", "as_json", is_flag=True, help="on, changed, ended, reason, since.")
+@click.pass_obj
+def command(home: str | None, off: bool, reason: str, as_json: bool) -> int:
+    """End everything at once, and let nothing start: no sandbox, no model call. Running turns are withdrawn; messages
+    that come meanwhile are accepted and kept.
+
+    It holds over restarts until `gatepost panic --off`, and can be set with the gateway down.
+    """
+    if off and reason:
+        raise click.UsageError("--reason goes with turning it on")
+    place = home_of(home)
+    done: dict[str, Any] = operate(place, "panic.off", {}) if off else operate(place, "panic.on", {"reason": reason})
+    if as_json:
+        show.as_json(done)
+    elif off:
+        show.say("panic is off: what was kept is worked on" if done["changed"] else "panic was not on")
+    else:
+        before = "" if done["changed"] else f" (it was already, since {done['since']})"
+        show.say(f"panic is on{before}: {done['ended']} sandboxes ended, nothing starts until `gatepost panic --off`")
+    return 0

@@ -1,0 +1,100 @@
+"""The panic switch: everything ends, nothing starts, nothing is lost, and it holds over restarts."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gatepost.app import Gateway
+from gatepost.core.bells import Bells
+from gatepost.flow.panic import TOLD
+from gatepost.serve.control.contract import OPERATIONS, Office
+from gatepost.store import audit, inbox, ledger, switches
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.clock import FixedClock
+from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.provider import Script
+
+ROOMS = ("fake:room/1", "fake:room/2")
+
+
+@pytest.fixture
+def channel() -> FakeChannel:
+    return FakeChannel()
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path, channel: FakeChannel) -> AsyncIterator[Gateway]:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        script = Script().turn(when="hang").say("so far").hang()
+        script.write(gateway.home.group("home"))
+        for room in ROOMS:
+            await open_room(gateway, "fake", room)
+        yield gateway
+
+
+def office_of(gateway: Gateway) -> Office:
+    return Office(
+        home=gateway.home,
+        store=gateway.store,
+        clock=gateway.clock,
+        config=gateway.config,
+        bells=Bells(),
+        stop_session=gateway.sessions.stop,
+        obey=gateway.obey,
+    )
+
+
+async def test_everything_ends_what_comes_is_kept_and_is_worked_on_in_order_afterwards(
+    gateway: Gateway, channel: FakeChannel
+) -> None:
+    running = await channel.say("hang")
+    await channel.wait_for(1)
+    on = await OPERATIONS["panic.on"](office_of(gateway), {"reason": "it writes to everybody"})
+    async with asyncio.timeout(10):
+        while gateway.sessions.awake:  # noqa: ASYNC110  nobody rings for it
+            await asyncio.sleep(0.01)
+    kept = [await channel.say(f"say {number}", address=room) for room in ROOMS for number in (1, 2)]
+    await channel.wait_for(3)
+    account = await gateway.store.read(ledger.check, gateway.clock.now())
+
+    assert (on["changed"], on["ended"], on["reason"]) == (True, 1, "it writes to everybody")
+    assert channel.texts(ROOMS[0]) == ["so far", TOLD] and channel.texts(ROOMS[1]) == [TOLD]
+    assert [receipt.state for receipt in kept] == ["queued"] * 4
+    assert (account.unaccounted, account.in_flight) == (0, 4)
+    assert gateway.sessions.awake == []
+
+    await OPERATIONS["panic.off"](office_of(gateway), {})
+    await channel.wait_for(7)
+    account = await settled(gateway)
+
+    assert channel.texts(ROOMS[0])[2:] == ["echo: say 1", "echo: say 2"]
+    assert channel.texts(ROOMS[1])[1:] == ["echo: say 1", "echo: say 2"]
+    (entry,) = await gateway.store.read(inbox.of_message, running.message_id)
+    assert (entry.state, account.unaccounted) == ("cancelled", 0)
+    actions = [row[3] for row in await gateway.store.read(audit.latest, 20)]
+    assert [each for each in actions if each.startswith("panic")] == ["panic.off", "panic.on"]
+
+
+async def test_it_holds_over_a_restart_and_a_long_one_leaves_nothing_unaccounted(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    clock = FixedClock()
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, clock=clock) as gateway:
+        await open_room(gateway, "fake", ROOMS[0])
+        await OPERATIONS["panic.on"](office_of(gateway), {})
+        await channel.say("hello")
+        await channel.wait_for(1)
+    later = FakeChannel()
+    async with running_gateway(tmp_path / "h", {"fake": (later.kind, later)}, clock=clock) as gateway:
+        for _ in range(3):
+            clock.advance(600)
+            async with asyncio.timeout(20):
+                while (await gateway.store.read(ledger.check, gateway.clock.now())).unaccounted:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+        assert gateway.sessions.awake == [] and later.texts() == []
+        await OPERATIONS["panic.off"](office_of(gateway), {})
+        await later.wait_for(1)
+        assert later.texts() == ["echo: hello"]
+        assert await gateway.store.read(switches.get, switches.PANIC) is None
