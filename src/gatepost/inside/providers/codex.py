@@ -1,0 +1,275 @@
+"""codex: OpenAI's Codex, driven through its app-server as one long-lived process.
+
+What was handed over in a turn is on the disk before Codex has it, under an id that Codex keeps in its own transcript:
+a turn that broke off is continued by another process without its prompt being said twice. Its own sandbox is off, ours
+is the wall. It asks the model through the session's way out; no key is inside.
+"""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import msgspec
+
+from gatepost.inside import bridge, forwarder, programs
+from gatepost.inside.appserver import AppServer, Asked, Ended, Refused, Told
+from gatepost.inside.codex import (
+    SERVER,
+    plain_models,
+    read_end,
+    read_item,
+    read_permission,
+    read_usage,
+    render_config,
+)
+from gatepost.inside.providers.contract import (
+    Batch,
+    Event,
+    Failed,
+    Misconfigured,
+    Place,
+    Result,
+    Started,
+    Text,
+    Usage,
+    provider,
+)
+from gatepost.inside.system import system_prompt
+from gatepost.inside.transcript import Handed, Transcript
+from gatepost.inside.troubles import Trouble
+
+MODES = ("never", "on-request", "untrusted")  # when Codex asks before it acts, in its own words
+
+
+class Options(msgspec.Struct, frozen=True):
+    """`gatepost group set FOLDER options.KEY=VALUE`"""
+
+    mode: str = "never"  # the walls are the sandbox's
+    retries: int = 4  # of one request to the model
+    effort: str = ""  # how long the model thinks; "": as the model's vendor says
+
+
+@provider("codex", programs=("codex",))
+class Codex:
+    takes_pushes = True
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._options = read_options(place.options)
+        self._mode = self._options.mode
+        self._program = programs.find("codex")
+        self._home = place.state / "home"
+        self._handed = Transcript(place.state / "handed.json", self._home / "sessions", "*/*/*/rollout-*-{}.jsonl")
+        self._server: AppServer | None = None
+        self._thread = ""
+        self._turn = ""  # the one that runs, as Codex names it
+        self._port = 0
+        self._asked: dict[str, Asked] = {}
+        self._waiting: dict[str, Handed] = {}  # handed over, and not taken up yet
+        self._spent: Counter[str] = Counter()
+        self._stopped = False
+
+    async def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
+        self._stopped = False
+        self._spent.clear()
+        self._waiting.clear()
+        try:
+            server = await self._ready(resume)
+            if self._stopped:
+                raise Trouble("interrupted")
+            handed = self._handed.begin(batch, self._thread, self._place)
+            yield Started(self._thread)
+            await self._begin(server, handed)
+            async for event in self._events(server):
+                yield event
+        except Refused as refused:
+            yield Failed(f"Codex could not go on: {refused}"[:500], "retryable")
+        except Trouble as trouble:
+            if self._spent:
+                yield Usage(dict(self._spent))
+            yield Failed(trouble.message, trouble.kind, trouble.retry_after)
+        finally:
+            if self._turn or self._server is None or not self._server.alive:
+                await self.close()  # what still runs is nobody's
+
+    async def push(self, batch: Batch) -> None:
+        if self._server is None or not self._turn:
+            raise NotImplementedError("no turn is running")
+        handed = self._handed.follow(batch)
+        self._waiting[handed.id] = handed
+        try:
+            await self._server.ask("turn/steer", expectedTurnId=self._turn, **self._input(handed))
+        except Refused as refused:  # it has just ended
+            self._waiting.pop(handed.id, None)
+            self._handed.take_back(handed)
+            raise NotImplementedError(f"Codex takes no more: {refused}") from None
+
+    async def interrupt(self) -> None:
+        self._stopped = True
+        if self._server is not None and self._turn:
+            await self._interrupt(self._server)
+
+    async def answer(self, request: str, verdict: str, input: dict[str, Any]) -> None:
+        asked = self._asked.pop(request, None)
+        if asked is None or self._server is None:
+            raise LookupError(f"codex waits for no answer to {request}")
+        self._server.answer(asked.id, {"decision": "accept" if verdict == "allow" else "decline"})
+
+    async def set_mode(self, mode: str) -> None:
+        if mode not in MODES:
+            raise NotImplementedError(f"codex has no mode {mode!r}, only {', '.join(MODES)}")
+        self._mode = mode  # from the next turn on
+
+    async def fork(self, conversation: str) -> str:
+        try:
+            answer = await (await self._serve()).ask("thread/fork", threadId=conversation, excludeTurns=True)
+        except Refused as refused:
+            raise NotImplementedError(f"that conversation cannot be copied: {refused}") from None
+        return str(answer["thread"]["id"])
+
+    async def close(self) -> None:
+        server, self._server = self._server, None
+        self._thread = self._turn = ""
+        self._asked.clear()
+        if server is not None:
+            await server.close()
+
+    # The process.
+
+    async def _ready(self, resume: str) -> AppServer:
+        """Codex in that conversation. It looks at its AGENTS.md before every turn, and tells the model what changed."""
+        place, server = self._place, await self._serve()
+        system = system_prompt(place.agent, place.name, place.folder, reader="your shell")
+        (self._home / "AGENTS.md").write_text(system, encoding="utf-8")
+        while not server.heard.empty():  # between two turns
+            if isinstance(said := server.heard.get_nowait(), Asked):
+                server.decline(said.id, "nobody is here")
+        if not resume or resume != self._thread:
+            known = self._handed.path(resume) is not None
+            about: dict[str, object] = {"cwd": str(place.agent), "approvalPolicy": self._mode}
+            if place.model:
+                about["model"] = place.model
+            if known:
+                answer = await server.ask("thread/resume", threadId=resume, excludeTurns=True, **about)
+            else:
+                answer = await server.ask("thread/start", **about)
+            self._thread = str(answer["thread"]["id"])
+        return server
+
+    async def _serve(self) -> AppServer:
+        if self._server is not None and self._server.alive:
+            return self._server
+        await self.close()
+        environment = self._environment()
+        (self._home / "config.toml").write_text(await self._config(environment), encoding="utf-8")
+        log = self._place.state / "stderr.txt"
+        self._server = await AppServer.start([self._program, "app-server"], environment, self._place.agent, log)
+        await self._server.ask("initialize", clientInfo={"name": SERVER, "version": "1"})
+        self._server.tell("initialized")
+        return self._server
+
+    def _environment(self) -> dict[str, str]:
+        run = self._place.router.parent
+        if not (run / forwarder.SOCKET).exists():
+            raise Misconfigured("codex has no endpoint: this sandbox has no way out")
+        self._port = self._port or forwarder.start(run)
+        self._home.mkdir(parents=True, exist_ok=True)
+        own = {"CODEX_HOME": str(self._home), "HOME": str(self._home), "RUST_LOG": "error"}
+        return {**os.environ, **forwarder.environment(self._port), **own}
+
+    async def _config(self, environment: Mapping[str, str]) -> str:
+        """config.toml, and beside it what Codex knows about models, made plain."""
+        process = await asyncio.create_subprocess_exec(
+            *(self._program, "debug", "models", "--bundled"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=dict(environment),
+        )
+        known, _ = await process.communicate()
+        catalog = self._home / "models.json"
+        if plain := plain_models(known):
+            catalog.write_bytes(plain)
+        return render_config(
+            endpoint=environment["OPENAI_BASE_URL"],
+            command=bridge.command(str(self._place.router)),
+            folder=str(self._place.agent),
+            retries=self._options.retries,
+            effort=self._options.effort,
+            catalog=str(catalog) if plain else "",
+        )
+
+    # A turn.
+
+    def _input(self, handed: Handed) -> dict[str, object]:
+        text = {"type": "text", "text": handed.text}
+        return {"threadId": self._thread, "input": [text], "clientUserMessageId": handed.id}
+
+    async def _begin(self, server: AppServer, handed: Handed) -> None:
+        self._waiting[handed.id] = handed
+        answer = await server.ask("turn/start", approvalPolicy=self._mode, **self._input(handed))
+        self._turn = str(answer["turn"]["id"])
+        if self._stopped:
+            await self._interrupt(server)
+
+    async def _interrupt(self, server: AppServer) -> None:
+        try:
+            await server.ask("turn/interrupt", threadId=self._thread, turnId=self._turn)
+        except Refused as refused:
+            if server.alive and "no active turn" not in str(refused):
+                server.heard.put_nowait(Ended(str(refused)))
+
+    async def _events(self, server: AppServer) -> AsyncIterator[Event]:
+        """Until it has answered everything that was handed over."""
+        said = ""
+        while True:
+            heard = await server.heard.get()
+            if isinstance(heard, Ended):
+                raise Trouble("interrupted" if self._stopped else f"Codex ended: {heard.why}"[:500], "retryable")
+            if isinstance(heard, Asked):
+                if (permission := read_permission(heard)) is None:
+                    server.decline(heard.id, "there is nobody to ask")
+                else:
+                    self._asked[permission.id] = heard
+                    yield permission
+                continue
+            for event in self._hear(heard):
+                said = event.text if isinstance(event, Text) else said
+                yield event
+            if heard.method == "turn/completed" and self._is_ours(heard):
+                self._turn = ""
+                if (trouble := read_end(heard.params["turn"], self._stopped)) is not None:
+                    raise trouble
+                if not self._waiting:
+                    break
+                for handed in list(self._waiting.values()):  # it ended before it took them up
+                    await self._begin(server, handed)
+        yield Usage(dict(self._spent))
+        yield Result(said)
+
+    def _is_ours(self, told: Told) -> bool:
+        """Rather than a sub-agent's, or of a turn that was ended."""
+        turn = told.params.get("turnId") or (told.params.get("turn") or {}).get("id")
+        return told.params.get("threadId") == self._thread and turn == self._turn
+
+    def _hear(self, told: Told) -> list[Event]:
+        if told.method == "thread/tokenUsage/updated":  # a sub-agent's, too
+            self._spent.update(read_usage(told.params))
+        elif told.method in ("item/started", "item/completed") and self._is_ours(told):
+            item = told.params["item"]
+            if item.get("type") == "userMessage":
+                self._waiting.pop(item.get("clientId") or "", None)
+            return read_item(item, ended=told.method == "item/completed")
+        return []
+
+
+def read_options(given: dict[str, Any]) -> Options:
+    try:
+        options = msgspec.convert(given, Options, strict=False)
+    except msgspec.ValidationError as error:
+        raise Misconfigured(f"the group's options are not as they should be: {error}") from None
+    if options.mode not in MODES:
+        raise Misconfigured(f"codex has no mode {options.mode!r}, only {', '.join(MODES)}")
+    return options

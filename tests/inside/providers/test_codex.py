@@ -1,0 +1,381 @@
+"""The provider by itself, without walls: what Codex is told, and what its words mean. Slow: a real Codex against the
+scripted model, through the test's socket."""
+
+import asyncio
+import os
+import tomllib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gatepost.gate.socket import ToolSocket
+from gatepost.inside.appserver import Asked
+from gatepost.inside.codex import plain_models, read_end, read_item, read_permission, read_usage, render_config
+from gatepost.inside.providers.codex import Codex, read_options
+from gatepost.inside.providers.contract import (
+    Batch,
+    Event,
+    Failed,
+    Item,
+    Misconfigured,
+    Permission,
+    Place,
+    Result,
+    Started,
+    Status,
+    Text,
+    ToolResult,
+    ToolUse,
+    Usage,
+)
+from gatepost.store.writer import SqliteStore
+from gatepost.testing import programs
+from gatepost.testing.agent import Agent
+from gatepost.testing.models import ModelEndpoint
+
+CODEX = programs.find("codex")
+
+
+def real(test: Any) -> Any:
+    """A real Codex is driven."""
+    missing = pytest.mark.skipif(CODEX is None, reason="codex is not installed: make test-all does it")
+    return pytest.mark.slow(missing(test))
+
+
+def batch(text: str, row: int = 1, turn: str = "t-1") -> Batch:
+    item = Item(row=row, seq=row, kind="chat", sender="ann", text=text)
+    return Batch(turn=turn, prompt=text, items=(item,))
+
+
+# What it is told.
+
+
+def test_its_settings_name_the_way_out_the_groups_tools_and_no_sandbox() -> None:
+    said = render_config(
+        endpoint="http://127.0.0.1:1/openai/v1",
+        command=["python", "-I", 'a "b"'],
+        folder='/work space/"ü',
+        retries=2,
+        effort="high",
+        catalog="/c.json",
+    )
+    told = tomllib.loads(said)
+
+    model, tools = told["model_providers"]["gatepost"], told["mcp_servers"]["gatepost"]
+    assert told["model_provider"] == "gatepost" and told["sandbox_mode"] == "danger-full-access"
+    assert (model["base_url"], model["wire_api"]) == ("http://127.0.0.1:1/openai/v1", "responses")
+    assert (tools["command"], tools["args"]) == ("python", ["-I", 'a "b"'])
+    assert tools["required"] is True and tools["default_tools_approval_mode"] == "approve"
+    assert told["web_search"] == "disabled" and told["analytics"] == {"enabled": False}
+    assert (told["model_reasoning_effort"], told["model_catalog_json"]) == ("high", "/c.json")
+    assert told["projects"]['/work space/"ü'] == {"trust_level": "untrusted"}
+
+
+def test_models_get_their_tools_in_the_open() -> None:
+    known = {"models": [{"slug": "m", "tool_mode": "code_mode_only", "context_window": 5}], "more": 1}
+    made = msgspec.json.decode(plain_models(msgspec.json.encode(known)))
+
+    assert made["more"] == 1
+    assert made["models"][0] == {
+        "slug": "m",
+        "tool_mode": "direct",
+        "context_window": 5,
+        "use_responses_lite": False,
+        "supports_search_tool": False,
+    }
+    assert [plain_models(each) for each in (b"", b"error: no such command", b"[]", b'{"models":[]}')] == [b""] * 4
+
+
+def test_a_mode_that_there_is_not_is_named() -> None:
+    with pytest.raises(Misconfigured, match="'yolo', only never, on-request, untrusted"):
+        read_options({"mode": "yolo"})
+
+
+# What its words mean.
+
+
+def test_a_message_is_said_once_and_whole_and_commentary_is_an_interim_line() -> None:
+    said = {"type": "agentMessage", "id": "m", "text": "hi", "phase": None}
+
+    assert read_item(said, ended=False) == []
+    assert read_item(said, ended=True) == [Text("hi")]
+    assert read_item(said | {"phase": "final_answer"}, ended=True) == [Text("hi")]
+    assert read_item(said | {"phase": "commentary"}, ended=True) == [Status("hi")]
+    assert read_item(said | {"text": " "}, ended=True) == []
+
+
+def test_a_command_a_patch_and_a_tool_of_the_group_are_tools() -> None:
+    command = {"type": "commandExecution", "id": "c", "command": "ls", "cwd": "/w", "aggregatedOutput": "a\n"}
+    patch = {"type": "fileChange", "id": "f", "changes": [{"path": "a.txt"}], "status": "declined"}
+    tool = {"type": "mcpToolCall", "id": "t", "server": "gatepost", "tool": "send", "arguments": {"text": "x"}}
+
+    assert read_item(command, ended=False) == [ToolUse("c", "exec_command", {"command": "ls", "cwd": "/w"})]
+    assert read_item(command | {"status": "completed"}, ended=True) == [ToolResult("c", "a\n")]
+    assert read_item(patch, ended=False) == [ToolUse("f", "apply_patch", {"paths": ["a.txt"]})]
+    assert read_item(patch, ended=True) == [ToolResult("f", "declined", error=True)]
+    assert read_item(tool, ended=False) == [ToolUse("t", "send", {"text": "x"})]
+    done = tool | {"status": "completed", "result": {"content": [{"type": "text", "text": "sent"}]}}
+    assert read_item(done, ended=True) == [ToolResult("t", "sent")]
+    failed = tool | {"status": "failed", "error": {"message": "not yours"}}
+    assert read_item(failed, ended=True) == [ToolResult("t", "not yours", error=True)]
+    assert read_item(tool | {"server": "other"}, ended=False) == [ToolUse("t", "other/send", {"text": "x"})]
+    assert read_item({"type": "reasoning", "id": "r"}, ended=True) == []
+
+
+def test_what_came_from_a_cache_is_not_among_the_input() -> None:
+    last = {"inputTokens": 100, "cachedInputTokens": 40, "outputTokens": 7}
+
+    assert read_usage({"tokenUsage": {"last": last, "total": {}}}) == {
+        "input_tokens": 60,
+        "output_tokens": 7,
+        "cache_read_tokens": 40,
+        "requests": 1,
+    }
+
+
+def test_only_what_yes_or_no_answers_is_a_permission() -> None:
+    asked = Asked(7, "item/commandExecution/requestApproval", {"command": "rm", "reason": None, "threadId": "t"})
+
+    assert read_permission(asked) == Permission("7", "exec_command", {"command": "rm"})
+    assert read_permission(Asked(8, "item/tool/requestUserInput", {})) is None
+
+
+@pytest.mark.parametrize(
+    ("info", "kind"),
+    [
+        ("unauthorized", "auth"),
+        ("usageLimitExceeded", "quota"),
+        ("serverOverloaded", "retryable"),
+        ("contextWindowExceeded", "fatal"),
+        ("badRequest", "fatal"),
+        ("other", "fatal"),
+        (None, "fatal"),
+        ({"httpConnectionFailed": {"httpStatusCode": None}}, "retryable"),
+        ({"responseStreamDisconnected": {}}, "retryable"),
+        ({"responseTooManyFailedAttempts": {"httpStatusCode": 429}}, "retryable"),
+        ({"httpConnectionFailed": {"httpStatusCode": 402}}, "quota"),
+        ({"httpConnectionFailed": {"httpStatusCode": 401}}, "auth"),
+    ],
+)
+def test_its_errors_have_the_four_classes(info: Any, kind: str) -> None:
+    trouble = read_end({"status": "failed", "error": {"message": "so it was", "codexErrorInfo": info}}, False)
+
+    assert trouble is not None and trouble.kind == kind and "so it was" in trouble.message
+
+
+@pytest.mark.parametrize(
+    ("message", "info", "said"),
+    [
+        (
+            "unexpected status 402 Payment Required: no money: none, url: http://127.0.0.1:5/v1/responses",
+            {"httpConnectionFailed": {"httpStatusCode": 402}},
+            ("no money: none", "quota"),
+        ),
+        (
+            '{"error": {"message": "no such model", "type": "invalid_request_error"}}',
+            "other",
+            ("the model's endpoint refused the request: no such model", "fatal"),
+        ),
+        (
+            "stream disconnected before completion: gone",
+            "other",
+            ("Codex could not go on: stream disconnected before completion: gone", "retryable"),
+        ),
+    ],
+)
+def test_an_error_is_told_in_the_endpoints_words(message: str, info: Any, said: tuple[str, str]) -> None:
+    trouble = read_end({"status": "failed", "error": {"message": message, "codexErrorInfo": info}}, False)
+
+    assert trouble is not None and (trouble.message, trouble.kind) == said
+
+
+def test_a_turn_that_was_stopped_says_so_and_one_that_ended_has_no_trouble() -> None:
+    stopped = read_end({"status": "interrupted"}, False)
+
+    assert stopped is not None and stopped.message == "interrupted"
+    assert read_end({"status": "completed", "error": None}, False) is None
+
+
+# A real one.
+
+
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    while piece := await source.read(65536):
+        sink.write(piece)
+        await sink.drain()
+    sink.close()
+
+
+@asynccontextmanager
+async def a_codex(path: Path, store: SqliteStore, endpoint: ModelEndpoint, **options: Any) -> AsyncIterator[Codex]:
+    async def arrive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, out = await asyncio.open_connection("127.0.0.1", endpoint.port)
+        with suppress(asyncio.CancelledError):  # the test ends
+            await asyncio.gather(_pump(reader, out), _pump(there, writer), return_exceptions=True)
+
+    for name in ("run", "agent", "state"):
+        (path / name).mkdir()
+    agent = await Agent.arrive(path, store)
+    tools = ToolSocket(agent.dispatch, agent.caller, lambda pid: True)
+    await tools.open(path / "run" / "router.sock")
+    place = Place(
+        workspace=path,
+        agent=path / "agent",
+        state=path / "state",
+        router=path / "run" / "router.sock",
+        folder="home",
+        name="Home",
+        model="gpt-5.6-sol",
+        timezone="UTC",
+        options=options,
+    )
+    async with await asyncio.start_unix_server(arrive, path / "run" / "egress.sock"):
+        codex = Codex(place)
+        try:
+            yield codex
+        finally:
+            await codex.close()
+            await tools.close()
+
+
+@pytest.fixture
+def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert CODEX is not None
+    monkeypatch.setenv("PATH", f"{CODEX.parent}{os.pathsep}{os.environ['PATH']}")
+
+
+async def all_of(events: AsyncIterator[Event]) -> list[Event]:
+    async with asyncio.timeout(60):
+        return [event async for event in events]
+
+
+SCRIPT: dict[str, Any] = {
+    "tools": True,
+    "turns": [
+        {"when": "plumcake", "do": [{"call": "exec_command", "with": {"cmd": "touch made"}}, {"say": "well"}]},
+        {"when": "moin", "do": [{"say": "here"}]},
+    ],
+}
+
+
+@real
+@pytest.mark.usefixtures("on_path")
+@pytest.mark.parametrize(("verdict", "made"), [("allow", True), ("deny", False)])
+async def test_in_a_mode_that_asks_somebody_is_asked(
+    tmp_path: Path, store: SqliteStore, verdict: str, made: bool
+) -> None:
+    async with ModelEndpoint(SCRIPT) as endpoint, a_codex(tmp_path, store, endpoint, mode="untrusted") as codex:
+        heard: list[Event] = []
+        async with asyncio.timeout(60):
+            async for event in codex.query(batch("plumcake"), ""):
+                heard.append(event)
+                if isinstance(event, Permission):
+                    assert event.tool == "exec_command" and "touch made" in event.input["command"]
+                    await codex.answer(event.id, verdict, {})
+
+        assert len([event for event in heard if isinstance(event, Permission)]) == 1
+        assert (tmp_path / "agent" / "made").exists() == made
+        assert heard[-1] == Result("well")
+
+
+@real
+@pytest.mark.usefixtures("on_path")
+async def test_one_process_serves_turn_after_turn_and_a_mode_can_be_changed(tmp_path: Path, store: SqliteStore) -> None:
+    async with ModelEndpoint(SCRIPT) as endpoint, a_codex(tmp_path, store, endpoint, mode="untrusted") as codex:
+        first, *rest = await all_of(codex.query(batch("moin"), ""))
+        assert isinstance(first, Started) and rest[-1] == Result("here")
+        (usage,) = [event.numbers for event in rest if isinstance(event, Usage)]
+        assert usage["requests"] == 1 and usage["input_tokens"] > 0
+        await codex.set_mode("never")
+        (tmp_path / "agent" / "PERSONA.md").write_text("You like pears now.")
+        second, *rest = await all_of(codex.query(batch("plumcake", 2, "t-2"), first.conversation))
+
+        assert second == first and not [event for event in rest if isinstance(event, Permission)]
+        assert (tmp_path / "agent" / "made").exists()
+        with pytest.raises(NotImplementedError, match="yolo"):
+            await codex.set_mode("yolo")
+    assert endpoint.calls[-1].said("moin") == 1
+    assert b"You like pears now." in endpoint.calls[-1].raw
+
+
+@real
+@pytest.mark.usefixtures("on_path")
+async def test_follow_ups_join_a_turn_that_runs_and_it_ends_with_one_result(tmp_path: Path, store: SqliteStore) -> None:
+    script = {
+        "tools": True,
+        "turns": [
+            {"when": "pears|plums", "do": [{"say": "fruit"}]},
+            {"when": "first", "do": [{"hold": True, "say": "first done"}]},
+        ],
+    }
+    async with ModelEndpoint(script) as endpoint, a_codex(tmp_path, store, endpoint) as codex:
+        running = asyncio.create_task(all_of(codex.query(batch("first"), "")))
+        await endpoint.wait_for(1)
+        await codex.push(batch("pears", 2))
+        await codex.push(batch("plums", 3))
+        endpoint.release()
+        heard = await running
+
+        assert heard[-1] == Result("fruit") and len([event for event in heard if isinstance(event, Result)]) == 1
+    last = endpoint.calls[-1]
+    assert (last.said("pears"), last.said("plums")) == (1, 1)
+
+
+@real
+@pytest.mark.usefixtures("on_path")
+async def test_a_follow_up_after_the_end_is_not_taken_and_is_not_forgotten(tmp_path: Path, store: SqliteStore) -> None:
+    async with ModelEndpoint(SCRIPT) as endpoint, a_codex(tmp_path, store, endpoint) as codex:
+        first, *_ = await all_of(codex.query(batch("moin"), ""))
+        assert isinstance(first, Started)
+        with pytest.raises(NotImplementedError):
+            await codex.push(batch("plumcake", 2))
+        await all_of(codex.query(batch("plumcake", 2), first.conversation))
+    assert endpoint.calls[-1].said("plumcake") == 1
+
+
+@real
+@pytest.mark.usefixtures("on_path")
+async def test_an_interrupted_turn_says_so_and_the_next_one_goes_on(tmp_path: Path, store: SqliteStore) -> None:
+    script = {"tools": True, "turns": [SCRIPT["turns"][1], {"when": "hangs", "do": [{"fault": "hang", "times": -1}]}]}
+    async with ModelEndpoint(script) as endpoint, a_codex(tmp_path, store, endpoint) as codex:
+        running = asyncio.create_task(all_of(codex.query(batch("hangs"), "")))
+        await endpoint.wait_for(1)
+        await codex.interrupt()
+        first, *_, last = await running
+        assert isinstance(first, Started) and last == Failed("interrupted")
+        heard = await all_of(codex.query(batch("moin", 2, "t-2"), first.conversation))
+
+        assert heard[0] == first and heard[-1] == Result("here")
+
+
+@real
+@pytest.mark.usefixtures("on_path")
+@pytest.mark.parametrize(("status", "kind"), [(401, "auth"), (402, "quota"), (429, "retryable"), (400, "fatal")])
+async def test_what_the_endpoint_refuses_has_its_class(
+    tmp_path: Path, store: SqliteStore, status: int, kind: str
+) -> None:
+    fault = {"fault": status, "times": -1, "error": "not today"}
+    script = {"tools": True, "turns": [{"when": "moin", "do": [fault]}]}
+    async with ModelEndpoint(script) as endpoint, a_codex(tmp_path, store, endpoint, retries=0) as codex:
+        *_, last = await all_of(codex.query(batch("moin"), ""))
+
+    assert isinstance(last, Failed) and last.kind == kind
+    assert "{" not in last.message and "127.0.0.1" not in last.message
+    assert "not today" in last.message or status == 429
+
+
+@real
+@pytest.mark.usefixtures("on_path")
+async def test_a_conversation_can_be_copied(tmp_path: Path, store: SqliteStore) -> None:
+    async with ModelEndpoint(SCRIPT) as endpoint, a_codex(tmp_path, store, endpoint) as codex:
+        first, *_ = await all_of(codex.query(batch("moin"), ""))
+        assert isinstance(first, Started)
+        twin = await codex.fork(first.conversation)
+        started, *_ = await all_of(codex.query(batch("plumcake", 2, "t-2"), twin))
+
+        assert twin != first.conversation and started == Started(twin)
+    assert endpoint.calls[-1].said("moin") == 1
