@@ -12,7 +12,7 @@ from gatepost.core import home as homes
 from gatepost.core import listen, lock, settings
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
-from gatepost.serve.control.client import Control
+from gatepost.serve.control.client import TIMEOUT_S, Control
 from gatepost.store.look import look
 from gatepost.store.port import Db
 
@@ -48,24 +48,25 @@ def reading(home: Home, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
     return look(home.store, fn, *args)
 
 
-def operate(home: Home, name: str, args: dict[str, Any]) -> Any:
-    """Run an operation and return its answer; what it refuses is raised here."""
+def operate(home: Home, name: str, args: dict[str, Any], *, awake: bool = False, timeout: float = TIMEOUT_S) -> Any:
+    """Run an operation and return its answer; what it refuses is raised here. `awake`: it must run an agent, also while
+    the daemon is down."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         if lock.holder(home) is None:
             try:
-                return _alone(home, name, args)
+                return _alone(home, name, args, awake=awake)
             except lock.Taken:
                 continue  # somebody was faster
         try:
-            return control_of(home).post(f"/v1/ops/{name}", args)["result"]
+            return control_of(home).post(f"/v1/ops/{name}", args, timeout)["result"]
         except Unavailable as error:
             if error.uncertain or time.monotonic() > deadline:
                 raise
         time.sleep(0.05)
 
 
-def _alone(home: Home, name: str, args: dict[str, Any]) -> Any:
+def _alone(home: Home, name: str, args: dict[str, Any], *, awake: bool) -> Any:
     from gatepost.core.clock import SystemClock
     from gatepost.core.registry import load_folder, load_package
     from gatepost.serve.control.contract import OPERATIONS
@@ -77,6 +78,8 @@ def _alone(home: Home, name: str, args: dict[str, Any]) -> Any:
     with lock.take(home, patience=0):
         load_folder(home.plugins / "sandboxes", "sandboxes")
         migrate(home.store, SystemClock())
+        if awake:
+            return asyncio.run(_run_awake(home, OPERATIONS[name], args))
         return asyncio.run(_run(home, OPERATIONS[name], args))
 
 
@@ -96,3 +99,39 @@ async def _run(home: Home, run: Callable[..., Any], args: dict[str, Any]) -> Any
         return await run(office, args)
     finally:
         store.close()
+
+
+async def _run_awake(home: Home, run: Callable[..., Any], args: dict[str, Any]) -> Any:
+    """With a gateway's pieces at hand and none of its flows but the tools: nobody else's work is taken up."""
+    from functools import partial
+
+    from gatepost import app
+    from gatepost.core.clock import SystemClock
+    from gatepost.flow.groups import ensure_defaults
+    from gatepost.flow.sessions.plan import sandbox_uid
+    from gatepost.flow.sessions.trial import try_out
+    from gatepost.serve.control.contract import Office
+
+    app.load_plugins(home)
+    config = settings.load(home.path)
+    app.check(home, config)
+    gateway = app.Gateway(home, config, SystemClock())
+    calls = asyncio.create_task(gateway.dispatch.run())
+    try:
+        await ensure_defaults(gateway.store, home, gateway.clock, sandbox_uid(config))
+        office = Office(
+            home=home,
+            store=gateway.store,
+            clock=gateway.clock,
+            config=config,
+            bells=gateway.bells,
+            dispatch=gateway.dispatch,
+            try_out=partial(try_out, gateway.sessions),
+        )
+        return await run(office, args)
+    finally:
+        calls.cancel()
+        await asyncio.wait({calls})
+        await gateway.models.close()
+        gateway.files.shutdown(wait=False)
+        gateway.store.close()

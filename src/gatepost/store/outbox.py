@@ -232,6 +232,18 @@ def withdraw_results(db: Db, turn_id: str, reason: str, now: int) -> int:
     return len(rows)
 
 
+def withdraw(db: Db, session_id: str, reason: str, now: int) -> int:
+    """Whatever of a session was not sent yet is not sent: nobody is there who could read it."""
+    rows = db.rows(
+        "UPDATE outbox SET state = 'cancelled', reason = ?, next_at = NULL, updated_at = ?"
+        " WHERE session_id = ? AND state = 'pending' RETURNING id, message_id",
+        (reason, now, session_id),
+    )
+    for row_id, message_id in rows:
+        steps.add(db, message_id, row_id, now, "cancelled", reason)
+    return len(rows)
+
+
 def said_in_turn(db: Db, turn_id: str, instance: str, address: str) -> list[str]:
     """Texts that this turn has already put on their way to that room."""
     rows = db.rows(

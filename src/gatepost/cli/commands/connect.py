@@ -1,0 +1,36 @@
+"""`gatepost connect`: from the demo to a real agent in one command; alone, what can be connected."""
+
+from typing import Any
+
+import click
+
+from gatepost.cli.operate import home_of
+
+
+@click.command()
+@click.argument("agent", required=False)
+@click.option("--folder", default="home", show_default=True, help="The group that is to run on it.")
+@click.option("--model", default="", help="The model (default: what the group has, else the agent's own).")
+@click.option("--base-url", default="", metavar="URL", help="A local or compatible endpoint; kept in gatepost.toml.")
+@click.option("--command", "started_by", default="", help="acp: the program that is the agent, with its arguments.")
+@click.option("--key-stdin", is_flag=True, help="Read the key from standard input.")
+@click.option("--no-install", is_flag=True, help="Install nothing; say what is missing.")
+@click.option("--yes", is_flag=True, help="Ask nothing: a key that is missing is an error.")
+@click.option(
+    "--timeout", type=click.FloatRange(1, 600), default=120.0, show_default=True, help="Seconds for the trial."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what came of it as one JSON object.")
+@click.pass_obj
+def command(home: str | None, agent: str | None, as_json: bool, **wish: Any) -> int:
+    """Connect AGENT: claude, anthropic, openai, codex, opencode or acp. Without one: what there is, and its state.
+
+    Takes a key (from standard input, the store, ANTHROPIC_API_KEY or OPENAI_API_KEY, or it asks), installs what is
+    missing, runs one turn in a session of its own, and points the group at it. If the agent does not answer, nothing is
+    changed. For claude, a token from `claude setup-token` will do as well.
+    """
+    from gatepost.cli.connecting import connect, states
+
+    place = home_of(home)
+    if agent is None:
+        return states(place, as_json)
+    return connect(place, agent, as_json, **wish)

@@ -1,0 +1,314 @@
+"""The steps of `gatepost connect`: what is missing is installed, a key is found, one turn is tried, the group is
+pointed at it. Each step says what it found; a step that fails leaves everything as it was.
+"""
+
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from gatepost.access.budgets import in_usd, usd
+from gatepost.cli import show
+from gatepost.cli.installing import has_program, install_library, install_program
+from gatepost.cli.operate import operate, reading
+from gatepost.core import ids, lock, settings
+from gatepost.core.errors import GatepostError, Invalid, NotFound, SetupError
+from gatepost.core.home import Home
+from gatepost.core.registry import load_folder, load_package
+from gatepost.flow.groups import WORLD
+from gatepost.flow.sessions.parts import PROVIDER
+from gatepost.flow.sessions.plan import choose_sandbox
+from gatepost.serve.control.agents import (
+    AGENTS,
+    BASES,
+    Agent,
+    agent,
+    has_library,
+    names_of_keys,
+    secret_for,
+)
+from gatepost.serve.control.operations.connect import hidden_by, nearest
+from gatepost.serve.control.operations.groups import check_provider, provider_names
+from gatepost.store import groups
+from gatepost.store.groups import Group
+from gatepost.store.port import Db
+
+MARGIN_S = 30.0  # beyond the trial's own limit, for what comes before and after it
+LARGEST_KEY = 64 * 1024
+_WAYS_OUT = {
+    "sandbox": "`gatepost doctor` says what each sandbox lacks",
+    "auth": "nothing was changed; give another key: gatepost connect {agent} --key-stdin < key.txt",
+    "quota": "look at the vendor's page for the account, and at `gatepost budget show` for the gateway",
+    "network": "is {base} the right address, and can it be reached from here? --base-url names another",
+    "busy": "try again in a while",
+    "time": "try again, with --timeout for more patience; `gatepost logs` may say what it did",
+    "agent": "`gatepost logs` may say more",
+    "stopped": "nothing was changed",
+    "price": "write it into {prices} (in USD for a million tokens; 0 for a local one):\n"
+    '  ["{model}"]\n  input = 0.5\n  output = 1.5\n'
+    'and prices.file = "prices.toml" into gatepost.toml, restart the gateway, and try again',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What is to be used. `value` is '' if it is stored already, or if none is needed."""
+
+    name: str
+    value: str = field(repr=False)
+    origin: str
+
+
+class Teller:
+    """Progress for people; on stderr where the answer itself is for a program."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._error = as_json
+
+    def __call__(self, text: str) -> None:
+        show.say(text, error=self._error, flush=True)
+
+    def step(self, subject: str, text: str) -> None:
+        self(f"{subject:<9} {text}")
+
+
+def connect(
+    home: Home,
+    name: str,
+    as_json: bool,
+    *,
+    folder: str,
+    model: str,
+    base_url: str,
+    started_by: str,
+    key_stdin: bool,
+    no_install: bool,
+    yes: bool,
+    timeout: float,
+) -> int:
+    chosen, tell = agent(name), Teller(as_json)
+    if started_by and name != "acp":
+        raise Invalid("--command", "belongs to acp")
+    check_provider(home, name)
+    group = _group(home, folder)
+    options = {"command": started_by} if started_by else {}
+    model = model or _model(chosen, group, base_url)
+    install_library(chosen, tell, allowed=not no_install)
+    install_program(home, chosen, tell, allowed=not no_install)
+    tell.step("sandbox", f"{_sandbox(home, group, name)} works")
+    key = find_key(home, chosen, folder, base_url, from_stdin=key_stdin, ask=not yes and sys.stdin.isatty())
+    tell.step("key", key.origin)
+    wish = {"folder": folder, "provider": name, "model": model, "base_url": base_url, "options": options}
+    tell.step("trial", f"asking {name} for one word …")
+    outcome = _try(home, {**wish, "key": key.value}, timeout)
+    if outcome["trouble"]:
+        return _failed(home, chosen, key, wish, outcome, as_json)
+    kept = operate(home, "connect.keep", {**wish, "key": key.value})
+    if as_json:
+        show.as_json({"ok": True, "agent": name, "group": kept["group"], "secret": key.name, **told(outcome)})
+    else:
+        _report(home, tell, wish, outcome)
+    return 0
+
+
+def _group(home: Home, folder: str) -> Group:
+    found = reading(home, groups.get, folder) if home.store.is_file() else None
+    if found is None and (home.store.is_file() or folder != WORLD):
+        raise NotFound("group", folder, f"`gatepost group add {folder}` makes it")
+    return found or Group(WORLD, "Home", "", "", "", {}, True, None, None, 0)  # of a home that has not started yet
+
+
+def _model(chosen: Agent, group: Group, base_url: str) -> str:
+    if group.provider == chosen.name and group.model:
+        return group.model
+    if base_url and chosen.model:
+        raise Invalid("--model", f"{base_url} has models of its own; say which one it is to be")
+    return chosen.model
+
+
+def _sandbox(home: Home, group: Group, provider: str) -> str:
+    load_package("gatepost.sandboxes")
+    load_folder(home.plugins / "sandboxes", "sandboxes")
+    name, kind = choose_sandbox(settings.peek(home.path), group, provider)
+    return name if kind.isolated else f"{name} (which has no walls)"
+
+
+# The key.
+
+
+def find_key(home: Home, chosen: Agent, folder: str, base_url: str, *, from_stdin: bool, ask: bool) -> Key:
+    """From standard input, the store, the environment, or whoever sits there. An endpoint of one's own needs none."""
+    if from_stdin:
+        return _checked(home, chosen, folder, sys.stdin.read(LARGEST_KEY).strip(), "from standard input")
+    names = names_of_keys(chosen)
+    for name in names:
+        place = reading(home, nearest, folder, name) if home.store.is_file() else None
+        if place is not None:
+            return Key(name, "", f"{name}, stored for {place}")
+    for name in names:
+        if os.environ.get(name, "").strip():
+            return _checked(home, chosen, folder, os.environ[name].strip(), f"{name} of the environment")
+    own = bool(base_url) or _has_own_endpoint(home, chosen)
+    if ask:
+        return _asked(home, chosen, folder, own)
+    if own:
+        return Key("", "", "none, for an endpoint of your own")
+    raise SetupError(
+        f"{chosen.name} needs a key and none is there; `gatepost connect {chosen.name} --key-stdin < key.txt`,"
+        f" or set {' or '.join(names)} in the environment"
+    )
+
+
+def _has_own_endpoint(home: Home, chosen: Agent) -> bool:
+    where = BASES[chosen.vendor]
+    return settings.peek(home.path, where)[where] != where.default
+
+
+def _asked(home: Home, chosen: Agent, folder: str, own: bool) -> Key:
+    what = "Anthropic API key" if chosen.vendor == "anthropic" else "OpenAI API key"
+    also = ", or a token from `claude setup-token`" if chosen.subscription else ""
+    none = "; empty for none" if own else ""
+    text = f"{what}{also} (not shown{none})"
+    value = str(click.prompt(text, hide_input=True, default="" if own else None, show_default=False)).strip()
+    if not value and own:
+        return Key("", "", "none, for an endpoint of your own")
+    return _checked(home, chosen, folder, value, "as given now")
+
+
+def _checked(home: Home, chosen: Agent, folder: str, value: str, origin: str) -> Key:
+    if not value or not value.isprintable() or " " in value:
+        raise Invalid("key", "there is none in it, or more than one line")
+    name = secret_for(chosen, value)
+    rival = reading(home, hidden_by, folder, name) if home.store.is_file() else ""
+    if rival:
+        raise SetupError(f"{rival} is stored, and would be used before {name}; `gatepost secret rm {rival}` first")
+    return Key(name, value, f"{name}, {origin}")
+
+
+# The trial.
+
+
+def _try(home: Home, wish: dict[str, Any], limit: float) -> dict[str, Any]:
+    trial = ids.new("trial")
+    args = {**wish, "id": trial, "limit_s": limit}
+    try:
+        outcome: dict[str, Any] = operate(home, "connect.try", args, awake=True, timeout=limit + MARGIN_S)
+    except KeyboardInterrupt:
+        if lock.holder(home) is not None:
+            operate(home, "connect.cancel", {"id": trial})
+        show.say("stopped; nothing was changed", error=True)
+        raise
+    return outcome
+
+
+def told(outcome: dict[str, Any]) -> dict[str, Any]:
+    """As programs read it."""
+    return {
+        "trouble": outcome["trouble"],
+        "reason": outcome["reason"],
+        "answer": outcome["answer"],
+        "sandbox": outcome["sandbox"],
+        "tools": outcome["tools"],
+        "cost_usd": in_usd(outcome["micro"]),
+        "seconds": round(outcome["seconds"], 2),
+    }
+
+
+def _failed(home: Home, chosen: Agent, key: Key, wish: dict[str, Any], outcome: dict[str, Any], as_json: bool) -> int:
+    """A new key that was not refused is kept: it need not be typed again."""
+    keeps = bool(key.value) and outcome["trouble"] not in ("auth", "stopped") and not _is_stored(home, wish, key.name)
+    if keeps:
+        operate(home, "secret.set", {"name": key.name, "value": key.value})
+    where = BASES[chosen.vendor]
+    facts = {
+        "agent": chosen.name,
+        "base": wish["base_url"] or settings.peek(home.path, where)[where],
+        "model": outcome["reason"].split("'")[1] if outcome["trouble"] == "price" else wish["model"],
+        "prices": home.path / "prices.toml",
+    }
+    way_out = _WAYS_OUT[outcome["trouble"]].format(**facts)
+    if as_json:
+        report = {"ok": False, "agent": chosen.name, "way_out": way_out, "secret": key.name if keeps else ""}
+        show.as_json({**report, **told(outcome)})
+        return 1
+    show.say(f"gatepost: {chosen.name} is not connected ({outcome['trouble']}): {outcome['reason']}", error=True)
+    show.say(f"→ {way_out}", error=True)
+    if keeps:
+        show.say(f"{key.name} was not refused, and is kept for the next try", error=True)
+    return 1
+
+
+def _is_stored(home: Home, wish: dict[str, Any], name: str) -> bool:
+    return home.store.is_file() and reading(home, nearest, wish["folder"], name) is not None
+
+
+def _report(home: Home, tell: Teller, wish: dict[str, Any], outcome: dict[str, Any]) -> None:
+    name, folder = wish["provider"], wish["folder"]
+    word = show.cut(" ".join(outcome["answer"].split()), 60)
+    tell.step(
+        "trial",
+        f"{name} answered {word!r} in {show.span(outcome['seconds'])}, with {outcome['tools']} tools,"
+        f" for {usd(outcome['micro'])}",
+    )
+    tell.step("done", f"{folder} now runs on {name}" + (f", model {wish['model']}" if wish["model"] else ""))
+    holder = lock.holder(home)
+    if holder is None:
+        tell.step("next", "gatepost up                            # starts the gateway, prints the web address")
+    else:
+        tell.step("next", f"gatepost login                         # an address for the web page at {holder.listen}")
+    tell.step("", "gatepost chat                          # or from this terminal")
+    tell.step(
+        "", f"gatepost budget set {folder} --daily 5{'':<{max(0, 6 - len(folder))}}     # so that it cannot spend more"
+    )
+
+
+# What there is.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    agent: str
+    what: str
+    installed: bool
+    key: str  # the secret that would be used, '' if there is none
+    sandbox: str  # '' if none works
+    groups: tuple[str, ...]
+
+
+def states(home: Home, as_json: bool) -> int:
+    found = [_state(home, each) for each in AGENTS.values() if each.name in provider_names(home)]
+    if as_json:
+        show.as_json(found)
+        return 0
+    rows = [
+        (each.agent, each.what, each.installed, each.key or "no", each.sandbox or "none works", ", ".join(each.groups))
+        for each in found
+    ]
+    show.table(("agent", "what it is", "installed", "key", "sandbox", "groups on it"), rows)
+    show.say("`gatepost connect AGENT` does what is missing, tries it, and points a group at it")
+    return 0
+
+
+def _state(home: Home, chosen: Agent) -> State:
+    anybody = Group("", "", "", "", "", {}, True, None, None, 0)
+    try:
+        sandbox = _sandbox(home, anybody, chosen.name)
+    except GatepostError:
+        sandbox = ""
+    stored = reading(home, _known, chosen) if home.store.is_file() else ("", ())
+    by_default = settings.peek(home.path, PROVIDER)[PROVIDER] == chosen.name
+    return State(
+        agent=chosen.name,
+        what=chosen.what,
+        installed=has_library(chosen) and has_program(home, chosen),
+        key=stored[0],
+        sandbox=sandbox,
+        groups=tuple(folder for folder, own in stored[1] if own == chosen.name or (not own and by_default)),
+    )
+
+
+def _known(db: Db, chosen: Agent) -> tuple[str, tuple[tuple[str, str], ...]]:
+    key = next((name for name in names_of_keys(chosen) if nearest(db, WORLD, name) is not None), "")
+    return key, tuple((group.folder, group.provider) for group in groups.every(db))

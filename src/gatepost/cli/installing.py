@@ -1,0 +1,78 @@
+"""What an agent needs on this machine and does not have: its library by pip, its program by npm. Each command is shown
+before it is run, and a failure names the way out."""
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from gatepost.core import programs, settings
+from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
+from gatepost.serve.control.agents import Agent, has_library, requirements
+
+Tell = Callable[[str], None]
+
+
+def install_library(chosen: Agent, tell: Tell, *, allowed: bool) -> None:
+    """Into the environment that this command, and so the gateway, runs in."""
+    if has_library(chosen):
+        return
+    wanted = requirements(chosen)
+    command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", *wanted]
+    by_hand = f"by hand: pip install 'gatepost[{chosen.name}]' in the environment of {sys.executable}"
+    if not allowed or not wanted:
+        raise SetupError(f"{chosen.name} needs {' '.join(wanted) or chosen.module}, which is not installed; {by_hand}")
+    _run(command, tell, f"pip could not install {' '.join(wanted)} (is an index reachable?); {by_hand}")
+    importlib.invalidate_caches()
+    if not has_library(chosen):
+        raise SetupError(f"pip ran, and {chosen.module} is still not there; {by_hand}")
+
+
+def has_program(home: Home, chosen: Agent) -> bool:
+    from gatepost.flow.sessions.programs import PROGRAMS, find_program
+
+    if not chosen.program:
+        return True
+    config = settings.peek(home.path, PROGRAMS)
+    return find_program(config, home, chosen.program) is not None or shutil.which(chosen.program) is not None
+
+
+def install_program(home: Home, chosen: Agent, tell: Tell, *, allowed: bool) -> None:
+    """Below the home, and only the native executable is what sandboxes get."""
+    if has_program(home, chosen):
+        return
+    name, folder = chosen.program, home.path / "programs"
+    by_hand = f'install it, and name it in gatepost.toml: programs = ["{name}=/path/to/{name}"]'
+    npm = shutil.which("npm")
+    if npm is None or not allowed:
+        why = "npm, which would fetch it, is not here either" if npm is None else "it was to be left alone"
+        raise SetupError(f"the program {name} is not on this machine, and {why}; {by_hand}")
+    folder.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, exist_ok=True)
+    command = [npm, "install", "--no-fund", "--no-audit", "--silent", "--prefix", str(folder), programs.PACKAGES[name]]
+    _run(command, tell, f"npm could not install {programs.PACKAGES[name]}; {by_hand}")
+    found = programs.native(folder / "node_modules", name)
+    if found is None:
+        raise SetupError(f"npm installed {programs.PACKAGES[name]}, but it has no {name} for this machine; {by_hand}")
+    _link(folder / name, found)
+
+
+def _link(link: Path, target: Path) -> None:
+    new = link.with_name(f".{link.name}.new")
+    new.unlink(missing_ok=True)
+    new.symlink_to(target)
+    new.replace(link)
+
+
+def _run(command: list[str], tell: Tell, trouble: str) -> None:
+    """What it prints goes to stderr: our own answer may be read by a program."""
+    tell("running: " + " ".join(command))
+    try:
+        code = subprocess.call(command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno())
+    except OSError as error:
+        raise SetupError(f"{command[0]} cannot be run: {error.strerror}; {trouble}") from None
+    if code != 0:
+        raise SetupError(trouble)

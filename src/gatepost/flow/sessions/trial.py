@@ -1,0 +1,216 @@
+"""A trial: one turn in a session of its own, to see whether an agent would answer. Everything on its way is real: the
+sandbox, the provider, the tools, the way out, the endpoint, the money.
+
+Nothing that is tried is in force for anybody else: key, endpoint and model are this session's alone. The session is
+in a room where nobody is, and is closed and cleared away at the end, however that comes; the ledger keeps its rows.
+"""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from gatepost.core.errors import GatepostError, Invalid, NotFound
+from gatepost.core.home import Home
+from gatepost.core.keyring import Keyring
+from gatepost.core.untrusted import open_root
+from gatepost.egress.contract import Spender
+from gatepost.egress.models import Models
+from gatepost.egress.prices import own_prices, price
+from gatepost.flow.sessions import plan
+from gatepost.flow.sessions.live import Live
+from gatepost.flow.sessions.parts import Parts
+from gatepost.flow.sessions.wake import Sessions
+from gatepost.flow.spending import Keys, Purse
+from gatepost.gate.caller import Caller
+from gatepost.store import costs, groups, inbox, messages, outbox, sessions, turns
+from gatepost.store.groups import Group
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db
+from gatepost.store.secrets import Secrets
+from gatepost.store.sessions import Session
+
+PROMPT = "This is a test of the connection. Use no tool. Answer with one word: ready"
+INSTANCE, OWNER, RIGHTS = "terminal", "terminal:owner", "owner"
+OVER = "the trial is over"
+NO_PRICE = re.compile(r"'([^']{1,100})' has no price")
+_NETWORK = ("cannot be reached", "does not answer", "broke off", "sent us elsewhere")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is to be tried."""
+
+    id: str
+    folder: str
+    provider: str
+    model: str = ""  # '': the provider's own
+    options: Mapping[str, Any] = field(default_factory=dict)
+    secrets: Mapping[str, str | None] = field(default_factory=dict, repr=False)  # None: as if there were none
+    settings: Mapping[str, str] = field(default_factory=dict)
+    limit_s: float = 120.0
+
+    @property
+    def address(self) -> str:
+        return f"terminal:{self.id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """`trouble`: '' if it answered; else sandbox, agent, auth, quota, network, busy, price, time or stopped."""
+
+    trouble: str = ""
+    reason: str = ""
+    answer: str = ""
+    sandbox: str = ""
+    tools: int = 0
+    micro: int = 0
+    seconds: float = 0.0
+
+
+class _Keys:
+    """What was brought for the trial before what is stored."""
+
+    def __init__(self, brought: Mapping[str, str | None], stored: Keys) -> None:
+        self._brought, self._stored = brought, stored
+
+    async def get(self, name: str, spender: Spender) -> str | None:
+        return self._brought[name] if name in self._brought else await self._stored.get(name, spender)
+
+
+async def try_out(host: Sessions, wish: Wish) -> Outcome:
+    """Run the turn. Raises NotFound and Invalid for what cannot be tried at all."""
+    group = await host.parts.store.read(groups.get, wish.folder)
+    if group is None:
+        raise NotFound("group", wish.folder, "`gatepost group list` shows them")
+    config = host.parts.config.with_values(wish.settings, "connect") if wish.settings else host.parts.config
+    group = replace(group, provider=wish.provider, model=wish.model, options={**group.options, **wish.options})
+    try:
+        sandbox, _ = await asyncio.to_thread(plan.choose_sandbox, config, group, wish.provider)
+    except GatepostError as error:
+        return Outcome(trouble="sandbox", reason=str(error))
+    prices = partial(price, own=own_prices(host.parts.home, config))
+    if wish.model and prices(wish.model) is None and wish.provider != plan.DEMO:
+        return Outcome(trouble="price", reason=f"{wish.model!r} has no price", sandbox=sandbox)
+    parts = replace(host.parts, config=config)
+    purse = Purse(parts.store, parts.clock, parts.reach, parts.bells)
+    keys = _Keys(wish.secrets, Keys(parts.store, Secrets(parts.store, Keyring(parts.home), parts.clock)))
+    models = Models(config, purse, keys, prices)
+    parts = replace(parts, egress=replace(parts.egress, models=models))
+    return replace(await _run(host, parts, group, wish, models), sandbox=sandbox)
+
+
+async def _run(host: Sessions, parts: Parts, group: Group, wish: Wish, models: Models) -> Outcome:
+    session, message_id = await parts.store.write(_begin, wish, parts.clock.now())
+    over, began = asyncio.Event(), time.monotonic()
+    live = Live(parts, session, group, wish.provider, over.set)
+    trouble, reason = "", ""
+    with host.hosting(live):
+        running = asyncio.create_task(live.run())
+        ended = asyncio.create_task(over.wait())
+        try:
+            await asyncio.wait({running, ended}, timeout=wish.limit_s, return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done() and not running.done():
+                trouble, reason = "time", f"it did not answer within {wish.limit_s:g} s"
+            elif not over.is_set() or live.talk.failure is not None or live.ending:
+                trouble, reason = _why(live, running)
+        finally:
+            ended.cancel()
+            live.kill(OVER, stopped=True)
+            await asyncio.wait({running})
+            await models.close()
+            answer, micro = await parts.store.write(_end, session.id, message_id, parts.clock.now())
+            await asyncio.to_thread(_clear, parts.home, session.id)
+    with suppress(GatepostError):
+        running.result()  # told above
+    seen = Caller(folder=group.folder, session_id=session.id, provider=wish.provider)
+    if not trouble and not answer:
+        trouble, reason = "agent", "it ended its turn without a word"
+    return Outcome(
+        trouble=trouble,
+        reason=reason,
+        answer=answer,
+        tools=len(parts.dispatch.visible_to(seen)),
+        micro=micro,
+        seconds=time.monotonic() - began,
+    )
+
+
+def _why(live: Live, running: "asyncio.Task[None]") -> tuple[str, str]:
+    """The class of what went wrong, and its words."""
+    failure, words = live.talk.failure, live.talk.last_words
+    if failure is not None:
+        return classify(failure.error_class, failure.error or "the agent failed")
+    if live.ending:
+        return "stopped", live.ending
+    error = running.exception() if running.done() and not running.cancelled() else None
+    if error is not None:
+        return "sandbox", str(error) if isinstance(error, GatepostError) else "the gateway's log says why"
+    return "agent", " ".join(words.why.split())[:500] if words else "its sandbox ended before it answered"
+
+
+def classify(error_class: str, text: str) -> tuple[str, str]:
+    """From what a provider says about its failure to what an operator can do about it."""
+    if found := NO_PRICE.search(text):
+        return "price", f"{found[1]!r} has no price"
+    if error_class == "auth" or "refuses the gateway's key" in text or "there is no key" in text:
+        return "auth", text
+    if error_class == "quota":
+        return "quota", text
+    if any(each in text for each in _NETWORK):
+        return "network", text
+    return ("busy" if error_class == "retryable" else "agent"), text
+
+
+def _begin(db: Db, wish: Wish, now: int) -> tuple[Session, int]:
+    session = sessions.resolve(db, "per-thread", wish.folder, INSTANCE, wish.address, "", now)
+    if session.next_seq > 1:
+        raise Invalid("id", f"a trial {wish.id!r} is under way")
+    content = {"text": PROMPT, "sender": OWNER, "senderId": OWNER, "senderName": "Owner", "verb": "message"}
+    message_id = messages.accept(
+        db,
+        NewMessage(
+            instance=INSTANCE,
+            address=wish.address,
+            direction="in",
+            platform_id=wish.id,
+            kind="chat",
+            sender=OWNER,
+            sender_name="Owner",
+            text=PROMPT,
+            content=json.dumps(content),
+            at=now,
+        ),
+        now,
+    )
+    assert message_id is not None
+    inbox.enqueue(db, message_id, session.id, wish.folder, RIGHTS, now)
+    sessions.set_title(db, session.id, "connect")
+    return session, message_id
+
+
+def _end(db: Db, session_id: str, message_id: int, now: int) -> tuple[str, int]:
+    """What it said and what it cost; then nothing of it is open any more."""
+    said = [
+        str(effect.payload.get("text", ""))
+        for entry in inbox.of_message(db, message_id)
+        for effect in (outbox.done_in_turn(db, entry.turn_id) if entry.turn_id else [])
+    ]
+    turn = turns.open_of(db, session_id)
+    if turn is not None:
+        turns.cancel(db, turn.id, OVER, now)
+    for entry, _ in inbox.to_project(db, session_id, 0):
+        inbox.move(db, entry.id, "cancelled", OVER, None, now)
+    outbox.withdraw(db, session_id, OVER, now)
+    sessions.close(db, session_id, now)
+    return "\n".join(said).strip(), costs.of_session(db, session_id)
+
+
+def _clear(home: Home, session_id: str) -> None:
+    with suppress(FileNotFoundError, GatepostError), open_root(home.sessions) as root:
+        root.remove_tree(session_id)

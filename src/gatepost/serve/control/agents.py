@@ -1,0 +1,82 @@
+"""What can be connected: the real agents, and what each needs on this machine. Data, and questions about it."""
+
+import re
+from dataclasses import dataclass, field
+from importlib import metadata, util
+from typing import Any
+
+from gatepost.core.errors import Invalid
+from gatepost.egress.models import ANTHROPIC_BASE, OPENAI_BASE
+from gatepost.store.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
+
+BASES = {"anthropic": ANTHROPIC_BASE, "openai": OPENAI_BASE}
+KEYS = {"anthropic": ANTHROPIC_API_KEY, "openai": OPENAI_API_KEY}
+TOKEN, ANTHROPICS = "sk-ant-oat", "sk-ant-"  # how a subscription's token begins, and everything of Anthropic's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """One that `gatepost connect` knows by its provider's name."""
+
+    name: str
+    what: str
+    vendor: str  # whose endpoint and key it uses
+    model: str = ""  # for a group that names none; '': the agent's own choice
+    module: str = ""  # the library that it needs, of the extra with its name
+    program: str = ""  # the program that it needs
+    subscription: bool = False  # takes a subscription's token, too
+    trial: dict[str, Any] = field(default_factory=dict)  # options for the one turn that tries it
+
+
+AGENTS = {
+    each.name: each
+    for each in (
+        Agent(
+            name="claude",
+            what="Claude Code",
+            vendor="anthropic",
+            module="claude_agent_sdk",
+            subscription=True,
+            trial={"retries": 1},
+        ),
+        Agent(name="anthropic", what="a model behind Anthropic's API", vendor="anthropic", model="claude-sonnet-4-5"),
+        Agent(name="openai", what="a model behind OpenAI's API, or a local one", vendor="openai", model="gpt-5-mini"),
+        Agent(name="codex", what="Codex", vendor="openai", program="codex"),
+        Agent(name="opencode", what="opencode", vendor="openai", program="opencode", model="gpt-5-mini"),
+        Agent(name="acp", what="any agent that speaks the Agent Client Protocol", vendor="anthropic"),
+    )
+}
+
+
+def agent(name: str) -> Agent:
+    found = AGENTS.get(name)
+    if found is None:
+        raise Invalid("agent", f"{name!r} is nothing to connect; there are: {', '.join(AGENTS)}")
+    return found
+
+
+def secret_for(chosen: Agent, value: str) -> str:
+    """Under which name a key is kept, by how it begins. Says nothing of the value itself."""
+    if chosen.vendor == "openai" and value.startswith(ANTHROPICS):
+        raise Invalid("key", f"that is one of Anthropic's, and {chosen.name} asks OpenAI's endpoint")
+    if value.startswith(TOKEN):
+        if not chosen.subscription:
+            raise Invalid("key", "that is a subscription's token, which is for Claude Code: `gatepost connect claude`")
+        return ANTHROPIC_AUTH_TOKEN
+    return KEYS[chosen.vendor]
+
+
+def names_of_keys(chosen: Agent) -> tuple[str, ...]:
+    """The secrets it could use, the one that wins first."""
+    return (KEYS[chosen.vendor], ANTHROPIC_AUTH_TOKEN) if chosen.subscription else (KEYS[chosen.vendor],)
+
+
+def has_library(chosen: Agent) -> bool:
+    return not chosen.module or util.find_spec(chosen.module) is not None
+
+
+def requirements(chosen: Agent) -> list[str]:
+    """What its extra stands for, by the package's own word."""
+    listed = metadata.requires("gatepost") or []
+    wanted = re.compile(rf"extra\s*==\s*['\"]{re.escape(chosen.name)}['\"]")
+    return [line.partition(";")[0].strip() for line in listed if wanted.search(line.partition(";")[2])]

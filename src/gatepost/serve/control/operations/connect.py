@@ -1,0 +1,153 @@
+"""Connect: try an agent in a session of its own, and put in force what was tried. Two operations, because only whoever
+asked can say that the answer still matters."""
+
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+
+from gatepost.core import settings, settings_file
+from gatepost.core.errors import Invalid, Unavailable
+from gatepost.egress.upstream import read_base
+from gatepost.serve.control.agents import BASES, KEYS, agent, secret_for
+from gatepost.serve.control.contract import Args, Office, operation, write_down
+from gatepost.serve.control.operations import groups as group_operations
+from gatepost.serve.control.operations import secrets as secret_operations
+from gatepost.store import secrets, sessions
+from gatepost.store.port import Db
+from gatepost.store.secrets import ANTHROPIC_AUTH_TOKEN, Place
+from gatepost.store.sessions import Session
+
+
+class Connection(Args, frozen=True, kw_only=True):
+    """An agent for a group. '' everywhere: what is in force already."""
+
+    folder: str
+    provider: str
+    model: str = ""
+    key: str = ""
+    base_url: str = ""
+    options: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Connection({self.provider!r}, folder={self.folder!r})"
+
+
+class Try(Connection, frozen=True, kw_only=True):
+    id: str  # names the trial, so that it can be cancelled
+    limit_s: float = 120.0
+
+
+class Named(Args, frozen=True):
+    id: str
+
+
+@operation("connect.try", Try)
+async def try_agent(office: Office, args: Try) -> dict[str, Any]:
+    """One turn. What comes of it is told, and nothing is changed."""
+    from gatepost.flow.sessions.trial import Wish
+
+    if office.try_out is None:
+        raise Unavailable("a trial", "no gateway is there to run it")
+    group_operations.check_provider(office.home, args.provider)
+    wish = Wish(
+        id=args.id,
+        folder=args.folder,
+        provider=args.provider,
+        model=args.model,
+        options={**agent(args.provider).trial, **_options(office, args.options)},
+        secrets=_brought(args),
+        settings=_places(office, args),
+        limit_s=args.limit_s,
+    )
+    return asdict(await office.try_out(wish))
+
+
+def _brought(args: Connection) -> dict[str, str | None]:
+    """The key that is tried, and no other in its place."""
+    if not args.key:
+        return {}
+    chosen = agent(args.provider)
+    name = secret_for(chosen, secret_operations.check_value(args.key))
+    return {KEYS[chosen.vendor]: None, name: args.key}
+
+
+def _options(office: Office, given: dict[str, str]) -> dict[str, Any]:
+    prefix = group_operations.OPTION
+    return dict(group_operations.read_value(office.home, prefix + name, raw) for name, raw in given.items())
+
+
+def _places(office: Office, args: Connection) -> dict[str, str]:
+    """Where the models are, by what the settings say now; the one that is tried by what it is to be."""
+    now = settings.peek(office.home.path, *BASES.values())
+    found = {each.name: now[each] for each in BASES.values()}
+    return found | ({BASES[agent(args.provider).vendor].name: _checked_base(office, args)} if args.base_url else {})
+
+
+def _checked_base(office: Office, args: Connection) -> str:
+    """An address, which nothing in the environment overrules."""
+    where = BASES[agent(args.provider).vendor]
+    read_base("--base-url", args.base_url, default=False)
+    if office.config.source(where) == where.variable and office.config[where] != args.base_url:
+        raise Invalid(
+            "--base-url",
+            f"{where.variable} is set in the gateway's environment and wins over gatepost.toml; change it there",
+        )
+    return args.base_url
+
+
+@operation("connect.cancel", Named)
+async def cancel(office: Office, args: Named) -> dict[str, Any]:
+    """Whoever asked has left."""
+    session = await office.store.read(_trial, args.id)
+    stopped = session is not None and office.stop_session is not None
+    if session is not None and office.stop_session is not None:
+        await office.stop_session(session.id, "the operator")
+    return {"id": args.id, "stopped": stopped}
+
+
+def _trial(db: Db, trial_id: str) -> Session | None:
+    return next((each for each in sessions.live(db) if each.address == f"terminal:{trial_id}"), None)
+
+
+@operation("connect.keep", Connection)
+async def keep(office: Office, args: Connection) -> dict[str, Any]:
+    """Put it in force: the key, the endpoint, and last the group, which then begins to use them."""
+    chosen = agent(args.provider)
+    stored = await keep_key(office, args.folder, chosen.name, args.key) if args.key else ""
+    if args.base_url:
+        where, url = BASES[chosen.vendor], _checked_base(office, args)
+
+        def put(db: Db) -> None:
+            settings_file.put(office.home.path / "gatepost.toml", where.name, url)
+
+        await write_down(office, "settings.put", {"name": where.name, "value": url}, put)
+        if office.move_models is not None:
+            office.move_models(settings.peek(office.home.path, *BASES.values()))
+    prefix = group_operations.OPTION
+    values = {"provider": args.provider, "model": args.model}
+    values |= {prefix + name: raw for name, raw in args.options.items()}
+    group = await group_operations.change(office, group_operations.Set(folder=args.folder, values=values))
+    return {"group": group, "secret": stored}
+
+
+async def keep_key(office: Office, folder: str, provider: str, key: str) -> str:
+    """In the place where the group finds it today, else for the whole gateway; the secret's name."""
+    name = secret_for(agent(provider), key)
+    held = await office.store.read(nearest, folder, name)
+    place = held or Place()
+    await secret_operations.put(office, secret_operations.Set(name=name, value=key, folder=place.folder))
+    return name
+
+
+def nearest(db: Db, folder: str, name: str) -> Place | None:
+    """Whose secret of that name holds for a group; None: nobody's."""
+    parts = folder.split("/")
+    places = [Place("/".join(parts[:depth])) for depth in range(len(parts), 0, -1)]
+    return next((place for place in (*places, Place()) if secrets.get(db, place, name) is not None), None)
+
+
+def hidden_by(db: Db, folder: str, name: str) -> str:
+    """The secret that would be used in the place of this one; '' if none would."""
+    rival = KEYS["anthropic"]
+    return rival if name == ANTHROPIC_AUTH_TOKEN and nearest(db, folder, rival) is not None else ""
