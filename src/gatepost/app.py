@@ -39,6 +39,7 @@ from gatepost.flow.listening import listen
 from gatepost.flow.sessions.parts import PROVIDER, Parts
 from gatepost.flow.sessions.plan import KIND, TIMEZONE, describe_sandbox, name_prefix, sandbox_uid
 from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
+from gatepost.flow.sessions.trial import try_out
 from gatepost.flow.sessions.wake import Sessions
 from gatepost.flow.spending import Keys, Purse
 from gatepost.gate.dispatch import Around, Dispatch
@@ -120,7 +121,7 @@ class Gateway:
                 clock=clock,
                 bells=self.bells,
                 dispatch=self.dispatch,
-                egress=EgressAround(store=self.store, clock=clock, models=self.models),
+                egress=EgressAround(store=self.store, clock=clock, models=self.models, keys=keys),
                 reach=self.reach,
                 typing=self.typing,
                 pump=self.pump,
@@ -247,6 +248,8 @@ class Daemon:
             dispatch=gateway.dispatch,
             stop_session=gateway.sessions.stop,
             obey=gateway.obey,
+            try_out=partial(try_out, gateway.sessions),
+            move_models=gateway.models.move,
         )
         return make_api(
             ApiParts(

@@ -7,7 +7,7 @@ in its own transaction.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -19,6 +19,9 @@ from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.store import audit
 from gatepost.store.port import Db, Store
+
+if TYPE_CHECKING:
+    from gatepost.flow.sessions.trial import Outcome, Wish
 
 _MOMENTS = ("_at", "_until")  # how the names of times end
 OPERATOR = "operator"  # whoever may open the control socket, or the home itself
@@ -36,6 +39,8 @@ class Office:
     dispatch: object | None = None  # None: the daemon is down
     stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, by whom); None: nothing is awake
     obey: Callable[[], Awaitable[int]] | None = None  # the switches have changed: act on them; how many were ended
+    try_out: "Callable[[Wish], Awaitable[Outcome]] | None" = None  # one turn of an agent, to see whether it answers
+    move_models: Callable[[Config], None] | None = None  # the settings that say where models are have changed
     extra: dict[str, Any] = field(default_factory=dict)
 
 
