@@ -1,15 +1,14 @@
 """Grants: what a group may call. The default comes from the tool's tier; rules change it.
 
-A rule is `[!]action[(param=glob, !param, param)]`. Among rules the last that matches wins; where none matches, the
-tier decides. A rule that cannot be read matches nothing, so that a slip of the pen never widens access.
+A rule is `[!]action[(param=glob, !param, param)]`, and `*` in it is anything. Among rules the last that matches wins;
+where none matches, the tier decides. A slip of the pen never widens access: a rule that cannot be read allows nothing,
+and a denial whose conditions cannot be read holds without them.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-
-from gatepost.access.tiers import Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +33,18 @@ def parse(text: str) -> Rule:
     action, paren, rest = text[deny:].partition("(")
     if not paren:
         return Rule(text, action, deny)
-    if not rest.endswith(")") or ")" in rest[:-1] or "(" in rest:
-        return Rule(text, "")
-    pieces = [piece.strip() for piece in rest[:-1].split(",")]
-    return Rule(text, action, deny, tuple(_param(piece) for piece in pieces if piece))
+    params = read_params(rest[:-1]) if rest.endswith(")") else None
+    if params is None:
+        return Rule(text, action if deny else "", deny)
+    return Rule(text, action, deny, params)
+
+
+def read_params(text: str) -> tuple[Param, ...] | None:
+    """Conditions, separated by commas; None if they cannot be read."""
+    if "(" in text or ")" in text:
+        return None
+    found = tuple(_param(piece.strip()) for piece in text.split(",") if piece.strip())
+    return found if all(each.name for each in found) else None
 
 
 def _param(piece: str) -> Param:
@@ -52,11 +59,11 @@ def _glob(pattern: str, any_char: str) -> re.Pattern[str]:
     return re.compile(any_char.join(re.escape(part) for part in pattern.split("*")) + r"\Z", re.DOTALL)
 
 
-def _names(rule: Rule, action: str) -> bool:
+def names(rule: Rule, action: str) -> bool:
     return bool(rule.action) and _glob(rule.action, ".*").match(action) is not None
 
 
-def _holds(param: Param, params: Mapping[str, str]) -> bool:
+def holds(param: Param, params: Mapping[str, str]) -> bool:
     if param.absent:
         return param.name not in params
     value = params.get(param.name)
@@ -68,31 +75,22 @@ def _holds(param: Param, params: Mapping[str, str]) -> bool:
 
 def matching(rules: Sequence[Rule], action: str) -> tuple[Rule, ...]:
     """Every rule that speaks of this action, for the tool's description."""
-    return tuple(rule for rule in rules if _names(rule, action))
+    return tuple(rule for rule in rules if names(rule, action))
 
 
-def verdict(rules: Sequence[Rule], action: str, params: Mapping[str, str]) -> bool | None:
-    """What the rules say about a call; None: nothing."""
+def deciding(rules: Sequence[Rule], action: str, params: Mapping[str, str]) -> Rule | None:
+    """The last rule that matches a call; None: none does."""
     for rule in reversed(rules):
-        if _names(rule, action) and all(_holds(param, params) for param in rule.params):
-            return not rule.deny
+        if names(rule, action) and all(holds(param, params) for param in rule.params):
+            return rule
     return None
 
 
-def visible(action: str, tool_tier: Tier, caller_tier: Tier, rules: Sequence[Rule] = ()) -> bool:
-    """Is there any call of this tool that would be granted?"""
-    shown = caller_tier <= tool_tier
-    for rule in matching(rules, action):
-        if not rule.deny:
-            shown = True
-        elif not rule.params:
-            shown = False
-    return shown
-
-
-def granted(
-    action: str, tool_tier: Tier, caller_tier: Tier, params: Mapping[str, str], rules: Sequence[Rule] = ()
-) -> bool:
-    """May this call, with these parameters, be made?"""
-    said = verdict(rules, action, params)
-    return caller_tier <= tool_tier if said is None else said
+def why_unreadable(text: str) -> str:
+    """What is wrong with a rule that is to be written down; '' if nothing is."""
+    action, paren, rest = text.removeprefix("!").partition("(")
+    if not action or action.strip() != action:
+        return f"{text!r} names no tool; write send, send(jid=telegram:*) or !send"
+    if paren and (not rest.endswith(")") or read_params(rest[:-1]) is None):
+        return f"{text!r}: what follows the tool must be (param=glob, !param, param)"
+    return ""

@@ -1,4 +1,5 @@
-"""The one gate. For every call, in this order: visible → granted for its scope → structural → held? → run → audit.
+"""The one gate. For every call, in this order: visible → granted for its scope → structural → held? → budget → run →
+audit.
 
 Unknown and forbidden tools look alike to the caller; the audit knows the difference. A call that writes has its audit
 row in its own transaction; reads and denials are written behind, at most 10 ms later.
@@ -14,15 +15,18 @@ from typing import Any
 
 import msgspec
 
-from gatepost.access import grants
-from gatepost.access.grants import Rule
+from gatepost.access.policy import Ask, Policy
+from gatepost.access.structure import reaches
 from gatepost.access.tiers import covers
 from gatepost.core import log
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 from gatepost.core.registry import Registry
-from gatepost.store import audit, destinations, sessions, turns
-from gatepost.store.port import Db
+from gatepost.gate.explain import plain
+from gatepost.gate.policies import Policies, visible_tools
+from gatepost.store import audit, budgets, costs, destinations, sessions, turns
+from gatepost.store.port import Db, quick
 from gatepost.store.turns import Turn
+from gatepost.tools.aliases import ALIASES
 from gatepost.tools.contract import Around, Call, Caller, Place, Progress, Scope, Tool
 
 __all__ = ["INVALID_PARAMS", "Around", "Dispatch", "ToolAnswer"]
@@ -34,6 +38,7 @@ MOST_WAITING = 2000  # audit rows; who makes more than can be written behind wai
 LONGEST_ARGUMENT = 200  # characters of an argument that the audit keeps as it is
 
 _encode = msgspec.json.Encoder().encode
+_read_object = msgspec.json.Decoder(dict[str, Any]).decode
 _log = log.get("gate")
 
 
@@ -48,11 +53,11 @@ class ToolAnswer(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Visible:
-    """What callers of one tier with the same rules see."""
+    """What a group sees, and the policy that it was made by."""
 
     tools: dict[str, Tool]
     listed: bytes  # the JSON array of tools/list
-    rules: tuple[Rule, ...]
+    policy: Policy
 
 
 class _Note(msgspec.Struct, frozen=True):
@@ -77,25 +82,18 @@ class _Note(msgspec.Struct, frozen=True):
         return audit.Record(self.at, f"agent:{self.caller.folder}", self.action, self.verdict, details)
 
 
-def _no_rules(folder: str) -> tuple[Rule, ...]:
-    return ()
-
-
 class Dispatch:
-    """`rules` tells a group's own; ring `bells.tools` when they change."""
+    """Ring `bells.tools` when what groups may call has changed."""
 
-    def __init__(
-        self,
-        tools: Registry[Tool],
-        around: Around,
-        rules: Callable[[str], tuple[Rule, ...]] = _no_rules,
-    ) -> None:
-        self._tools, self._around, self._rules = tools, around, rules
+    def __init__(self, tools: Registry[Tool], around: Around, policies: Callable[[str], Policy] | None = None) -> None:
+        self._tools, self._around = tools, around
+        self._policies = policies or Policies(around.store, around.bells, around.config)
         self._visible: dict[str, _Visible] = {}  # by folder
-        self._shared: dict[tuple[int, tuple[Rule, ...]], _Visible] = {}
+        self._plain: dict[int, _Visible] = {}  # by tier: of groups that nothing is said about
         self._waiting: list[_Note] = []
         self._wanted = asyncio.Event()
         around.bells.on_tools(self._forget)
+        around.bells.on_group(self._forget)
 
     def visible_to(self, caller: Caller) -> tuple[Tool, ...]:
         return tuple(self._seen_by(caller).tools.values())
@@ -113,6 +111,7 @@ class Dispatch:
         self, caller: Caller, name: str, raw: bytes, call_id: str, progress: Progress = lambda done, total, text: None
     ) -> ToolAnswer:
         """Let one call through, or not. Never raises but when it is cancelled."""
+        asked = name
         if len(self._waiting) >= MOST_WAITING:
             try:
                 await self._flush()
@@ -121,10 +120,13 @@ class Dispatch:
         now = self._around.clock.now()
         seen = self._seen_by(caller)
         tool = seen.tools.get(name)
+        if tool is None and name in ALIASES:
+            name, raw = _meant(name, raw)
+            tool = seen.tools.get(name)
         if tool is None:
             named, known = name[:LONGEST_ARGUMENT], name in self._tools
             self._note(_Note(now, caller, named, "refused" if known else "unknown", call_id))
-            return ToolAnswer(f"Unknown tool: {named}", code=INVALID_PARAMS)
+            return ToolAnswer(f"Unknown tool: {asked[:LONGEST_ARGUMENT]}", code=INVALID_PARAMS)
         try:
             arguments = msgspec.structs.asdict(tool.read(raw))
         except (ValueError, RecursionError) as error:  # msgspec's own errors are ValueErrors, as is bad UTF-8
@@ -144,7 +146,7 @@ class Dispatch:
             record=lambda: note("allowed").record(),
             progress=progress,
         )
-        return await self._run(tool, call, arguments, seen.rules, note)
+        return await self._run(tool, call, arguments, seen.policy, note)
 
     async def _turn_of(self, caller: Caller) -> Turn | None:
         if caller.running is not None:
@@ -169,11 +171,11 @@ class Dispatch:
                 await self._flush()
 
     async def _run(
-        self, tool: Tool, call: Call, arguments: dict[str, Any], rules: tuple[Rule, ...], note: Callable[..., _Note]
+        self, tool: Tool, call: Call, arguments: dict[str, Any], policy: Policy, note: Callable[..., _Note]
     ) -> ToolAnswer:
         try:
-            if rules or tool.held or tool.scope is not None:
-                await self._admit(tool, call, arguments, rules)
+            if tool.scope is not None or tool.held or tool.spends or policy.speaks_of(tool.name):
+                await self._admit(tool, call, arguments, policy)
             answer = _answer(tool, await tool.run(call, **arguments))
         except GatepostError as error:
             self._note(note(_verdict(error), error=str(error)))
@@ -190,20 +192,38 @@ class Dispatch:
             self._note(note("allowed"))
         return answer
 
-    async def _admit(self, tool: Tool, call: Call, arguments: Mapping[str, Any], rules: tuple[Rule, ...]) -> None:
+    async def _admit(self, tool: Tool, call: Call, arguments: Mapping[str, Any], policy: Policy) -> None:
         """Granted for this scope, and within reach: raise Refused otherwise, in the same words whatever is there."""
-        caller, params = call.caller, _params(arguments)
+        caller, params = call.caller, plain(arguments)
+        target = caller.folder
         if tool.scope is Scope.ROOM and tool.scoped_by is not None:
             call.to = await self._place(call, tool, arguments.get(tool.scoped_by))
             params["jid"] = params[tool.scoped_by] = call.to.address
         elif tool.scope is Scope.GROUP and tool.scoped_by is not None:
             target = arguments.get(tool.scoped_by) or caller.folder
-            if not covers(caller.folder, target):
-                raise Refused(caller.folder, tool.name, target, "it is not in this group's part of the tree")
-        if not grants.granted(tool.name, tool.tier, caller.tier, params, rules):
+            if not reaches(tool.within, caller.folder, target):
+                why = f"it must be {tool.within} of {caller.folder}"
+                raise Refused(caller.folder, tool.name, target, why)
+        if policy.speaks_of(tool.name) and not policy.decide(self._ask(tool, call, params, target)):
             raise Refused(caller.folder, tool.name, params.get("jid", ""), "a rule of this gateway forbids it")
         if tool.held:
             raise Refused(caller.folder, tool.name, why="it needs a person's approval, and nobody can be asked yet")
+        if tool.spends and await call.read(_spent, caller.folder, call.turn, call.now):
+            raise Refused(caller.folder, tool.name, why="the budget is spent")
+
+    def _ask(self, tool: Tool, call: Call, params: Mapping[str, str], target: str) -> Ask:
+        """Who calls is told by what the gateway knows, never by what the call says."""
+        caller, turn = call.caller, call.turn
+        claims = {"folder": caller.folder, "tier": str(int(caller.tier)), "provider": caller.provider}
+        if turn is None:
+            return Ask(tool.name, tool.tier, target, params, claims)
+        claims |= {
+            "platform": self._around.reach.platform(turn.instance),
+            "room": turn.address,
+            "topic": turn.thread,
+            "user": self._around.store.look(costs.payer, turn.id),
+        }
+        return Ask(tool.name, tool.tier, target, params, claims, (turn.address,))
 
     async def _place(self, call: Call, tool: Tool, given: str | None) -> Place:
         """The room that is meant, if this group may reach it."""
@@ -217,26 +237,26 @@ class Dispatch:
             return Place(session.instance, session.address, session.thread)
         place = await call.read(_reachable, caller.folder, given)
         if place is None:
-            raise Refused(caller.folder, tool.name, given, "it is no room of this group")
+            raise Refused(caller.folder, tool.name, given, "it has no route to this group or those below it")
         return place
 
     def _seen_by(self, caller: Caller) -> _Visible:
         found = self._visible.get(caller.folder)
         if found is None:
-            rules, tier = self._rules(caller.folder), caller.tier
-            found = self._shared.get((tier, rules))
-            if found is None:
-                shown = {
-                    name: tool for name, tool in self._tools.items() if grants.visible(name, tool.tier, tier, rules)
-                }
-                listed = _encode([_listed(tool, rules) for tool in shown.values()])
-                found = self._shared[(tier, rules)] = _Visible(shown, listed, rules)
-            self._visible[caller.folder] = found
+            policy = self._policies(caller.folder)
+            found = self._plain.get(caller.tier) if policy.plain else None
+            found = self._visible[caller.folder] = found or self._see(policy)
+            if policy.plain:
+                self._plain[caller.tier] = found
         return found
+
+    def _see(self, policy: Policy) -> _Visible:
+        shown = {tool.name: tool for tool in visible_tools(self._tools, policy)}
+        return _Visible(shown, _encode([listed(tool, policy) for tool in shown.values()]), policy)
 
     def _forget(self, folder: str | None) -> None:
         self._visible.clear()
-        self._shared.clear()
+        self._plain.clear()
 
     def _note(self, note: _Note) -> None:
         self._waiting.append(note)
@@ -259,31 +279,40 @@ def _append(db: Db, notes: list[_Note]) -> None:
     audit.append(db, *(note.record() for note in notes))
 
 
-def _listed(tool: Tool, rules: tuple[Rule, ...]) -> dict[str, Any]:
-    spoken = grants.matching(rules, tool.name)
+def listed(tool: Tool, policy: Policy) -> dict[str, Any]:
+    """As in tools/list."""
+    spoken = policy.spoken(tool.name)
     if not spoken:
         return tool.listed
-    lines = "\n".join(rule.text for rule in spoken)
-    return {
-        **tool.listed,
-        "description": f"{tool.description}\n\nRules of this gateway (the last that fits wins):\n{lines}",
-    }
+    lines = "\n".join(spoken)
+    return {**tool.listed, "description": f"{tool.description}\n\nRules of this gateway for it:\n{lines}"}
 
 
+def _meant(name: str, raw: bytes) -> tuple[str, bytes]:
+    """The tool and the arguments that an older name stands for. What cannot be read is judged as it came."""
+    alias = ALIASES[name]
+    try:
+        return alias.tool, _encode(alias.translate(_read_object(raw)))
+    except (ValueError, RecursionError):
+        return alias.tool, raw
+
+
+@quick
 def _reachable(db: Db, folder: str, given: str) -> Place | None:
-    """A destination of this group, by name or address, or a room where it has a live session."""
+    """A destination of this group, by name or address, or a room where it or a group below it has a live session."""
     for each in destinations.of(db, folder):
         if each.kind == "room" and given in (each.name, each.address):
             return Place(each.instance, each.address, each.thread)
-    for session in sessions.live(db, folder):
-        if session.address == given:
+    for session in sessions.in_room(db, given):
+        if covers(folder, session.folder):
             return Place(session.instance, session.address)
     return None
 
 
-def _params(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """What rules may speak of: plain values that were given."""
-    return {name: str(value) for name, value in arguments.items() if isinstance(value, str | int | float)}
+@quick
+def _spent(db: Db, folder: str, turn: Turn | None, now: int) -> bool:
+    payer = costs.payer(db, turn.id) if turn else ""
+    return any(each.spent >= each.limit for each in budgets.standings(db, folder, payer, now))
 
 
 def _kept(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gatepost.core.clock import DAY, iso
 from gatepost.store import budgets
-from gatepost.store.port import Db
+from gatepost.store.port import Db, quick
 
 BY = {"group": "folder", "user": "user_id", "model": "model", "day": f"at / {DAY}"}
 
@@ -75,6 +75,7 @@ def add_external(db: Db, new: NewCost, now: int) -> bool:
     return True
 
 
+@quick
 def payer(db: Db, turn_id: str) -> str:
     """Whose budget a turn is paid from: who wrote the first message of its batch; '' for nobody."""
     row = db.row(

@@ -48,6 +48,10 @@ class Store(Protocol):
         """Run `fn` on one snapshot."""
         ...
 
+    def look(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        """The same at once, for a look-up that is marked `quick`."""
+        ...
+
 
 def quick(fn: F) -> F:
     """Mark a read as a look-up by key: SQLite runs it where it is called, which is ten times cheaper than a thread."""

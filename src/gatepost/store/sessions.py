@@ -102,6 +102,13 @@ def live(db: Db, folder: str | None = None) -> list[Session]:
     return [Session(*row) for row in rows]
 
 
+@quick
+def in_room(db: Db, address: str) -> list[Session]:
+    """The live ones of every group, the busiest first."""
+    sql = f"SELECT {COLUMNS} FROM sessions WHERE address = ? AND closed_at IS NULL ORDER BY active_at DESC"
+    return [Session(*row) for row in db.rows(sql, (address,))]
+
+
 def take_seq(db: Db, session_id: str, now: int) -> int:
     """The next number of this session; one space for both directions."""
     rows = db.rows(

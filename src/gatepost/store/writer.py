@@ -135,12 +135,17 @@ class SqliteStore:
             self._queue.put(_Unit(fn, args, False, loop, future))
 
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        if fn.__dict__.get("quick"):
+            return self.look(fn, *args)
         if self._closed:
             raise Unavailable("the store", "the gateway is stopping")
-        if fn.__dict__.get("quick"):
-            self._refresh()
-            return fn(self._here_db, *args)
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, fn, args)
+
+    def look(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        if self._closed:
+            raise Unavailable("the store", "the gateway is stopping")
+        self._refresh()
+        return fn(self._here_db, *args)
 
     def _refresh(self) -> None:
         """Reads that run here share one snapshot until something is committed: taking a new one costs more than a

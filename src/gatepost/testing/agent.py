@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from gatepost.access.grants import Rule
+from gatepost.access.policy import Facts, Policy
 from gatepost.channels.contract import ChannelKind
 from gatepost.core import ids
 from gatepost.core.bells import Bells
@@ -77,7 +78,9 @@ class Agent:
         session = await store.write(_settle_in, folder, mode, around.clock.now())
         place.session(session.id).mkdir(parents=True, exist_ok=True)
         caller = Caller(folder, session.id, "scripted")
-        agent = cls(store, around, Dispatch(tools, around, lambda _: rules), session, caller)
+        fixed = Facts(rules={folder: rules})
+        dispatch = Dispatch(tools, around, (lambda each: Policy(each, fixed)) if rules else None)
+        agent = cls(store, around, dispatch, session, caller)
         around.bells.on_room(lambda instance, address: agent.rung.append((instance, address)))
         if turn:
             await agent.hear("hello")

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Protocol, TypeVar, TypeVarTuple, get_args, ge
 
 import msgspec
 
+from gatepost.access.structure import Within
 from gatepost.access.tiers import Tier, tier_of
 from gatepost.core.bells import Bells
 from gatepost.core.clock import Clock
@@ -173,7 +174,10 @@ class Tool:
     listed: dict[str, Any]  # as in tools/list
     scoped_by: str | None = None
     scope: Scope | None = None
+    within: Within = Within.SUBTREE  # how far a scope that is a group may lie
+    not_root: bool = False  # root has nobody to do it with
     held: bool = False
+    spends: bool = False  # it costs money: not when the budget is spent
     quick: bool = False
 
 
@@ -187,7 +191,10 @@ def tool(
     tier: Tier,
     group: str,
     scoped_by: str | None = None,
+    within: Within = Within.SUBTREE,
+    not_root: bool = False,
     held: bool = False,
+    spends: bool = False,
     quick: bool = False,
     read_only: bool = False,
     destructive: bool = False,
@@ -196,12 +203,20 @@ def tool(
 ) -> Callable[[Function], Function]:
     """Register a function as the tool of its name.
 
-    `held`: a person must agree to every call. `quick`: it waits for nothing but quick reads, and needs no task.
+    `held`: a person must agree to every call. `spends`: it costs money. `quick`: it waits for nothing but quick reads,
+    and needs no task.
     """
     hints = {"readOnlyHint": read_only, "destructiveHint": destructive, "idempotentHint": idempotent}
 
     def register(function: Function) -> Function:
-        made = replace(_make(function, tier, group, scoped_by, hints), held=held, quick=quick)
+        made = replace(
+            _make(function, tier, group, scoped_by, hints),
+            within=within,
+            not_root=not_root,
+            held=held,
+            spends=spends,
+            quick=quick,
+        )
         registry.add(made.name, made, origin=function.__module__)
         return function
 

@@ -2,14 +2,9 @@
 
 import click
 
-from gatepost.access.grants import visible
-from gatepost.access.tiers import check_folder, tier_of
 from gatepost.cli import show
-from gatepost.cli.operate import home_of, reading
-from gatepost.core.errors import NotFound
-from gatepost.core.registry import load_folder, load_package
-from gatepost.store import groups
-from gatepost.tools.contract import TOOLS
+from gatepost.cli.operate import home_of
+from gatepost.cli.policy import policy_of, tools_of
 
 
 @click.command()
@@ -17,16 +12,15 @@ from gatepost.tools.contract import TOOLS
 @click.option("--json", "as_json", is_flag=True, help="Print them as in tools/list.")
 @click.pass_obj
 def command(given_home: str | None, folder: str, as_json: bool) -> None:
-    """List the tools that a group of this folder sees."""
+    """List the tools that the agent of a group sees: by its tier, as rules and rows change it."""
+    from gatepost.gate.dispatch import listed
+    from gatepost.gate.policies import visible_tools
+
     home = home_of(given_home)
-    if reading(home, groups.get, check_folder(folder)) is None:
-        raise NotFound("group", folder, "`gatepost group list` shows them")
-    load_package("gatepost.tools")
-    load_folder(home.plugins / "tools", "tools")
-    tier = tier_of(folder)
-    seen = [tool for name, tool in TOOLS.items() if visible(name, tool.tier, tier)]
+    policy = policy_of(home, folder)
+    seen = visible_tools(tools_of(home), policy)
     if as_json:
-        show.as_json([tool.listed for tool in seen])
+        show.as_json([listed(tool, policy) for tool in seen])
         return
     rows = [(tool.name, tool.group, tool.tier.name.lower(), tool.description.partition("\n")[0]) for tool in seen]
     show.table(("tool", "subject", "down to tier", "what for"), rows)

@@ -1,0 +1,213 @@
+"""ACL rows: who (principal) may do what (action) where (scope), or may not. A set without an order, in which deny wins.
+
+Principals are a group's agent (`folder:acme/eng`), a person's identity (`telegram:user/9`), a room, or a role
+(`role:ops`) that others are members of. A row that its giver could not give, or can give no longer, counts for nothing:
+authority flows from the operator downward and ends where it is taken away.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+from gatepost.access.grants import Param, holds, read_params
+from gatepost.store.acl import ANYWHERE, OPERATOR, Effect, Row
+
+Members = Mapping[str, Sequence[str]]  # child → parents
+
+
+def expand(principals: Iterable[str], members: Members) -> frozenset[str]:
+    """The principals and every role above them. A circle, which the store refuses, would do no harm."""
+    found: set[str] = set()
+    waiting = list(principals)
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            waiting.extend(members.get(each, ()))
+    return frozenset(found)
+
+
+def closes_circle(child: str, parent: str, members: Members) -> bool:
+    """Would this membership make somebody a member of itself?"""
+    return child in expand([parent], members)
+
+
+def covers_action(held: str, wanted: str) -> bool:
+    """`*` is everything; `admin` is `interact` and every tool, not the rest; `mcp:*` is every tool."""
+    if held in ("*", wanted):
+        return True
+    tool = wanted.startswith("mcp:")
+    return (held == "admin" and (tool or wanted == "interact")) or (held == "mcp:*" and tool)
+
+
+def matches_scope(glob: str, folder: str) -> bool:
+    """`**` spans any number of segments, none too; `*`, `?` and `[…]` stay inside one."""
+    pattern = _scope(glob)
+    return pattern is not None and pattern.match("/" + folder) is not None
+
+
+def covers_scope(held: str, wanted: str) -> bool:
+    """Is everything that `wanted` matches matched by `held`? Where that is hard to say, no."""
+    if held in (ANYWHERE, wanted):
+        return True
+    base = held.removesuffix("/**")
+    if base != held and not _is_glob(base):
+        return wanted == base or wanted.startswith(base + "/")
+    return not _is_glob(wanted) and matches_scope(held, wanted)
+
+
+def matches_principal(pattern: str, principal: str) -> bool:
+    """`google:*` is every plain id of google, `google:**` also those with slashes; `**` is everybody."""
+    if "*" not in pattern:
+        return pattern == principal
+    if pattern == ANYWHERE:
+        return True
+    space, colon, rest = pattern.partition(":")
+    own_space, own_colon, own_rest = principal.partition(":")
+    if colon != own_colon:
+        return False
+    return matches_scope(space, own_space) and (not colon or matches_scope(rest, own_rest))
+
+
+def concerns(row: Row, who: frozenset[str]) -> bool:
+    return row.principal in who or ("*" in row.principal and any(matches_principal(row.principal, w) for w in who))
+
+
+def applies(
+    row: Row, who: frozenset[str], action: str, scope: str, params: Mapping[str, str], claims: Mapping[str, str]
+) -> bool:
+    """Does this row speak of this act? What cannot be read holds for a denial and for nothing else."""
+    if not concerns(row, who) or not covers_action(row.action, action):
+        return False
+    if not matches_scope(row.scope, scope) and not (row.effect is Effect.DENY and _scope(row.scope) is None):
+        return False
+    return _holds(row.params, params, row.effect, empty=True) and _holds(row.predicate, claims, row.effect, empty=False)
+
+
+def authorize(
+    rows: Iterable[Row],
+    who: frozenset[str],
+    action: str,
+    scope: str,
+    params: Mapping[str, str] | None = None,
+    claims: Mapping[str, str] | None = None,
+) -> bool | None:
+    """What the rows say: False if any denies, True if any allows, None if none speaks of it."""
+    said: bool | None = None
+    for row in rows:
+        if applies(row, who, action, scope, params or {}, claims or {}):
+            if row.effect is Effect.DENY:
+                return False
+            said = True
+    return said
+
+
+# Giving on.
+
+
+def why_not(rows: Sequence[Row], members: Members, granter: str, wanted: Row) -> str:
+    """Why this granter may not give this row; '' if it may. The operator may give everything."""
+    who = expand([granter], members)
+    if OPERATOR in who:
+        return ""
+    if wanted.effect is Effect.DENY:
+        return "only the operator can deny"
+    if "*" in wanted.principal:
+        return "only the operator can give to a pattern of principals"
+    own = [row for row in rows if concerns(row, who)]
+    if any(row.effect is Effect.DENY and _overlaps(row, wanted) for row in own):
+        return f"{granter} is denied {wanted.action} there itself"
+    if not any(row.grant_option and row.effect is Effect.ALLOW and _covers(row, wanted) for row in own):
+        return f"{granter} does not hold {wanted.action} on {wanted.scope} with the right to give it on"
+    return ""
+
+
+def sound(rows: Iterable[Row], members: Members) -> tuple[Row, ...]:
+    """The rows that count: those of the operator, and what was given on by somebody who can give it. The least such
+    set, so that two who gave to each other what nobody gave them hold nothing."""
+    waiting = list(rows)
+    held: list[Row] = []
+    denials = [row for row in waiting if row.effect is Effect.DENY and OPERATOR in expand([row.granted_by], members)]
+    grown = True
+    while grown:
+        grown = False
+        for row in list(waiting):
+            if row in denials or not why_not([*denials, *held], members, row.granted_by, row):
+                held.append(row)
+                waiting.remove(row)
+                grown = True
+    return tuple(sorted(held, key=lambda row: row.id))
+
+
+def _covers(held: Row, wanted: Row) -> bool:
+    return (
+        covers_action(held.action, wanted.action)
+        and covers_scope(held.scope, wanted.scope)
+        and held.params in ("", wanted.params)
+        and held.predicate in ("", wanted.predicate)
+    )
+
+
+def _overlaps(denied: Row, wanted: Row) -> bool:
+    """Whether a denial speaks of what is to be given; in doubt it does."""
+    action = covers_action(denied.action, wanted.action) or covers_action(wanted.action, denied.action)
+    one, other = denied.scope, wanted.scope
+    scope = covers_scope(one, other) or covers_scope(other, one) or (_is_glob(one) and _is_glob(other))
+    return action and scope
+
+
+def why_unreadable(row: Row) -> tuple[str, str] | None:
+    """(field, what is wrong) of a row that is to be written down."""
+    if not row.scope or _scope(row.scope) is None:
+        return "scope", f"{row.scope!r} is no glob over folders, such as acme, acme/* or acme/**"
+    for name, text in (("params", row.params), ("predicate", row.predicate)):
+        if text and not _conditions(text):
+            return name, f"{text!r}; write name=glob, !name or name, separated by commas"
+    return None
+
+
+def _is_glob(text: str) -> bool:
+    return any(sign in text for sign in "*?[")
+
+
+@lru_cache(maxsize=4096)
+def _scope(glob: str) -> re.Pattern[str] | None:
+    """For a folder with a slash before it: so every segment has one, and `a/**` is also `a` itself."""
+    pieces = ["(?:/[^/]*)*" if each == "**" else "/" + _segment(each) for each in glob.split("/")]
+    try:
+        return re.compile("".join(pieces) + r"\Z")
+    except re.error:
+        return None
+
+
+def _segment(text: str) -> str:
+    made, at = "", 0
+    while at < len(text):
+        sign = text[at]
+        end = text.find("]", at + 2) if sign == "[" else -1
+        if sign == "*":
+            made += "[^/]*"
+        elif sign == "?":
+            made += "[^/]"
+        elif end > 0:
+            inner = text[at + 1 : end].replace("\\", r"\\").replace("[", r"\[")
+            inner = "^" + inner[1:] if inner[0] in "!^" else inner
+            made, at = made + f"(?![/])[{inner}]", end
+        else:
+            made += re.escape(sign)
+        at += 1
+    return made
+
+
+@lru_cache(maxsize=4096)
+def _conditions(text: str) -> tuple[Param, ...] | None:
+    return read_params(text)
+
+
+def _holds(text: str, given: Mapping[str, str], effect: Effect, *, empty: bool) -> bool:
+    if not text:
+        return True
+    conditions = _conditions(text)
+    if conditions is None:
+        return effect is Effect.DENY
+    return all(holds(each, given) and (empty or each.absent or bool(given.get(each.name))) for each in conditions)

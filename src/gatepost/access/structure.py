@@ -1,0 +1,38 @@
+"""Where in the tree a call may reach, whatever it was granted: pure. Nothing crosses worlds below root."""
+
+from enum import StrEnum
+
+from gatepost.access.tiers import ROOT_FOLDER, covers
+
+
+class Within(StrEnum):
+    """How far a group may reach, from itself."""
+
+    SUBTREE = "own or below"
+    BELOW = "below"
+    CHILD = "a direct child"
+    NEAR = "own, below or above, in the same world"
+    WORLD = "the same world"
+
+
+def world_of(folder: str) -> str:
+    return folder.partition("/")[0]
+
+
+def reaches(within: Within, folder: str, target: str) -> bool:
+    """May a group's agent act on that one? Root may act on every one but itself as a child."""
+    if folder == ROOT_FOLDER:
+        return target != ROOT_FOLDER or within not in (Within.BELOW, Within.CHILD)
+    if target == ROOT_FOLDER or world_of(folder) != world_of(target):
+        return False
+    match within:
+        case Within.SUBTREE:
+            return covers(folder, target)
+        case Within.BELOW:
+            return target != folder and covers(folder, target)
+        case Within.CHILD:
+            return target.rpartition("/")[0] == folder
+        case Within.NEAR:
+            return covers(folder, target) or covers(target, folder)
+        case Within.WORLD:
+            return True

@@ -1,0 +1,137 @@
+"""`gatepost grant`: what groups, people and roles may do."""
+
+from typing import Any
+
+import click
+
+from gatepost.cli import show
+from gatepost.cli.operate import home_of, operate, reading
+
+
+@click.group()
+def command() -> None:
+    """What groups, people and roles may do. Works with the gateway up or down, and holds at once.
+
+    \b
+    gatepost grant add acme/eng 'schedule_task'            one more tool for this group
+    gatepost grant add acme '!send(jid=discord:*)'         and one less, for it and all below
+    gatepost grant allow role:ops mcp:reset_session --scope 'acme/**' --grant-option
+    gatepost grant member telegram:user/9 role:ops
+
+    A rule is [!]tool[(param=glob, !param, param)]; of a group's rules the last that matches wins, and a denial above
+    binds everybody below. Rows (allow, deny) are a set in which deny wins. `gatepost policy explain` tells the whole.
+    """
+
+
+@command.command()
+@click.argument("folder")
+@click.argument("rule")
+@click.pass_obj
+def add(home: str | None, folder: str, rule: str) -> None:
+    """Append RULE to the rules of FOLDER."""
+    operate(home_of(home), "grant.add", {"folder": folder, "rule": rule})
+    show.say(f"{folder}: {rule}")
+
+
+@command.command()
+@click.argument("what")
+@click.argument("rule", required=False)
+@click.pass_obj
+def rm(home: str | None, what: str, rule: str | None) -> None:
+    """Remove a rule (FOLDER RULE) or a row (its number)."""
+    if rule is not None:
+        operate(home_of(home), "grant.rm", {"folder": what, "rule": rule})
+        show.say(f"{what}: {rule} is removed")
+        return
+    if not what.isdecimal():
+        raise click.UsageError("say FOLDER RULE for a rule, or the number of a row (`gatepost grant list`)")
+    gone = operate(home_of(home), "acl.rm", {"id": int(what)})
+    show.say(f"row {what} is removed: {gone['effect']} {gone['principal']} {gone['action']} on {gone['scope']}")
+
+
+def _row(home: str | None, deny: bool, given: dict[str, Any]) -> None:
+    made = operate(home_of(home), "acl.add", {**given, "deny": deny})
+    show.say(f"row {made['id']}: {made['effect']} {made['principal']} {made['action']} on {made['scope']}")
+
+
+_PRINCIPAL = click.argument("principal")
+_ACTION = click.argument("action")
+_SCOPE = click.option("--scope", default="**", show_default=True, help="The groups that it is about, a glob: acme/**")
+_PARAMS = click.option("--params", default="", help="Only for calls that carry this: jid=telegram:*, !topic")
+_WHEN = click.option("--when", default="", help="Only when this is known of the caller: platform=slack, user=…")
+
+
+@command.command()
+@_PRINCIPAL
+@_ACTION
+@_SCOPE
+@_PARAMS
+@_WHEN
+@click.option("--grant-option", is_flag=True, help="They may give it on.")
+@click.option("--by", default="role:operator", show_default=True, help="Who gives it; they must be able to.")
+@click.pass_obj
+def allow(
+    home: str | None, principal: str, action: str, scope: str, params: str, when: str, grant_option: bool, by: str
+) -> None:
+    """Allow ACTION (mcp:<tool>, mcp:*, interact, admin, *) to PRINCIPAL (folder:…, role:…, telegram:user/9 …)."""
+    given = {"principal": principal, "action": action, "scope": scope, "params": params, "predicate": when}
+    _row(home, False, {**given, "grant_option": grant_option, "by": by})
+
+
+@command.command()
+@_PRINCIPAL
+@_ACTION
+@_SCOPE
+@_PARAMS
+@_WHEN
+@click.pass_obj
+def deny(home: str | None, principal: str, action: str, scope: str, params: str, when: str) -> None:
+    """Deny ACTION to PRINCIPAL, whatever else allows it."""
+    given = {"principal": principal, "action": action, "scope": scope, "params": params, "predicate": when}
+    _row(home, True, given)
+
+
+@command.command()
+@click.argument("child")
+@click.argument("role")
+@click.option("--rm", "remove", is_flag=True, help="End the membership.")
+@click.pass_obj
+def member(home: str | None, child: str, role: str, remove: bool) -> None:
+    """Make CHILD (a principal, or a role) a member of ROLE, such as role:ops."""
+    operate(home_of(home), "role.rm" if remove else "role.add", {"child": child, "role": role})
+    show.say(f"{child} is {'no longer ' if remove else ''}a member of {role}")
+
+
+@command.command("list")
+@click.option("--folder", default="", help="Only the rules of this group.")
+@click.option("--json", "as_json", is_flag=True, help="An object: rules, rows, members.")
+@click.pass_obj
+def list_grants(home: str | None, folder: str, as_json: bool) -> None:
+    """Every rule, row and membership."""
+    from gatepost.serve.control.operations.grants import listed
+
+    found = reading(home_of(home), listed, folder)
+    if as_json:
+        show.as_json(found)
+        return
+    show.table(
+        ("folder", "rule", "by"),
+        [(each["folder"], each["text"], each["added_by"]) for each in found["rules"]],
+        empty="there are no rules: the tiers decide",
+    )
+    if found["rows"]:
+        rows = [
+            (
+                each["id"],
+                each["effect"],
+                each["principal"],
+                each["action"] + (f"({each['params']})" if each["params"] else ""),
+                each["scope"],
+                each["predicate"] or "-",
+                each["granted_by"] + ("" if each["counts"] else " (who cannot give it: does not count)"),
+            )
+            for each in found["rows"]
+        ]
+        show.table(("row", "effect", "principal", "action", "scope", "when", "by"), rows)
+    if found["members"]:
+        show.table(("member", "of"), [(each["child"], each["role"]) for each in found["members"]])

@@ -1,0 +1,161 @@
+"""Rules on groups, rows of the access list, and memberships in roles: the facts that the evaluator judges by."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gatepost.store.port import Db, quick
+
+OPERATOR = "role:operator"  # holds everything; owners are members of it
+ANYWHERE = "**"
+_COLUMNS = "id, principal, action, scope, effect, params, predicate, grant_option, granted_by, granted_at"
+
+
+class Effect(StrEnum):
+    ALLOW = "allow"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    id: int
+    principal: str
+    action: str  # `mcp:<tool>`, `mcp:*`, interact, admin, `*`
+    scope: str = ANYWHERE  # a glob over folders
+    effect: Effect = Effect.ALLOW
+    params: str = ""  # `jid=telegram:*, !topic`: what the call carries
+    predicate: str = ""  # the same over who calls: `platform=slack, user`
+    grant_option: bool = False  # its holder may give it on
+    granted_by: str = OPERATOR
+    granted_at: int = 0
+
+    def __str__(self) -> str:
+        conditions = f"({self.params})" if self.params else ""
+        when = f" if {self.predicate}" if self.predicate else ""
+        return f"{self.effect} {self.principal} {self.action}{conditions} on {self.scope}{when}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of a group, as it was written."""
+
+    id: int
+    folder: str
+    text: str
+    added_by: str
+    added_at: int
+
+
+# Rules, in the order in which they were given.
+
+
+@quick
+def rules(db: Db, folder: str | None = None) -> list[Rule]:
+    """A group's, or everybody's."""
+    sql = (
+        "SELECT id, folder, rule, added_by, added_at FROM grants WHERE folder = COALESCE(?, folder) ORDER BY folder, id"
+    )
+    return [Rule(*row) for row in db.rows(sql, (folder,))]
+
+
+def add_rule(db: Db, folder: str, text: str, by: str, now: int) -> int:
+    sql = "INSERT INTO grants (folder, rule, added_by, added_at) VALUES (?, ?, ?, ?) RETURNING id"
+    return int(db.rows(sql, (folder, text, by, now))[0][0])
+
+
+def remove_rule(db: Db, folder: str, text: str) -> int:
+    """Every rule of this text. How many there were."""
+    return db.run("DELETE FROM grants WHERE folder = ? AND rule = ?", (folder, text))
+
+
+# Rows, a set.
+
+
+@quick
+def rows(db: Db) -> list[Row]:
+    return [_row(*each) for each in db.rows(f"SELECT {_COLUMNS} FROM acl ORDER BY id")]
+
+
+def put(db: Db, new: Row, now: int) -> Row:
+    """The row as it stands now. Said twice, it is there once."""
+    found = db.rows(
+        "INSERT INTO acl (principal, action, scope, effect, params, predicate, grant_option, granted_by, granted_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (principal, action, scope, params, predicate, effect)"
+        f" DO UPDATE SET grant_option = excluded.grant_option, granted_by = excluded.granted_by RETURNING {_COLUMNS}",
+        (
+            new.principal,
+            new.action,
+            new.scope,
+            new.effect.value,
+            new.params,
+            new.predicate,
+            int(new.grant_option),
+            new.granted_by,
+            now,
+        ),
+    )
+    return _row(*found[0])
+
+
+def remove(db: Db, row_id: int) -> Row | None:
+    """None if there is none."""
+    found = db.rows(f"DELETE FROM acl WHERE id = ? RETURNING {_COLUMNS}", (row_id,))
+    return _row(*found[0]) if found else None
+
+
+def _row(
+    number: int,
+    principal: str,
+    action: str,
+    scope: str,
+    effect: str,
+    params: str,
+    predicate: str,
+    option: int,
+    by: str,
+    at: int,
+) -> Row:
+    return Row(
+        id=number,
+        principal=principal,
+        action=action,
+        scope=scope,
+        effect=Effect(effect),
+        params=params,
+        predicate=predicate,
+        grant_option=bool(option),
+        granted_by=by,
+        granted_at=at,
+    )
+
+
+# Memberships.
+
+
+@quick
+def members(db: Db) -> dict[str, list[str]]:
+    """Child → parents. The owners are operators."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for child, parent in db.rows(
+        "SELECT child, parent FROM memberships"
+        " UNION SELECT user_id, ? FROM user_roles WHERE role = 'owner' AND folder = '' ORDER BY 1, 2",
+        (OPERATOR,),
+    ):
+        found[child].append(parent)
+    return dict(found)
+
+
+def add_member(db: Db, child: str, parent: str, by: str, now: int) -> bool:
+    """False if it was one already."""
+    return bool(
+        db.run(
+            "INSERT INTO memberships (child, parent, added_by, added_at) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (child, parent) DO NOTHING",
+            (child, parent, by, now),
+        )
+    )
+
+
+def remove_member(db: Db, child: str, parent: str) -> bool:
+    return bool(db.run("DELETE FROM memberships WHERE child = ? AND parent = ?", (child, parent)))

@@ -1,0 +1,209 @@
+"""The one evaluator, by example and by property."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatepost.access.acl import sound
+from gatepost.access.grants import parse
+from gatepost.access.policy import Ask, Facts, Policy
+from gatepost.access.tiers import Tier
+from gatepost.store.acl import OPERATOR, Effect, Row
+
+FOLDERS = ("root", "acme", "acme/eng", "acme/eng/sre", "acme/eng/sre/x", "other", "other/ops")
+
+
+def policy(folder: str, rules: dict[str, list[str]] | None = None, rows: tuple[Row, ...] = ()) -> Policy:
+    read = {each: tuple(parse(rule) for rule in texts) for each, texts in (rules or {}).items()}
+    return Policy(folder, Facts(rules=read, rows=rows))
+
+
+def ask(tool: str = "send", tier: Tier = Tier.AGENT, scope: str = "acme/eng", **params: str) -> Ask:
+    return Ask(tool, tier, scope, params)
+
+
+@pytest.mark.parametrize("tool", Tier)
+@pytest.mark.parametrize("folder", FOLDERS[:5])
+def test_9_without_rules_the_tier_decides(folder: str, tool: Tier) -> None:
+    ours = policy(folder)
+    assert ours.decide(ask(tier=tool)) is (ours.tier <= tool)
+    assert ours.visible("send", tool) is (ours.tier <= tool)
+    assert ours.plain
+
+
+def test_a_rule_of_the_group_shows_and_hides_a_tool_against_its_tier() -> None:
+    more = policy("acme/eng/sre", {"acme/eng/sre": ["schedule_task(jid=web:*)"]})
+    assert more.visible("schedule_task", Tier.WORLD)
+    assert not more.decide(ask("schedule_task", Tier.WORLD))
+    assert more.decide(ask("schedule_task", Tier.WORLD, jid="web:a"))
+
+    less = policy("root", {"root": ["!reply"]})
+    assert not less.visible("reply", Tier.WORKER)
+    part = policy("root", {"root": ["!reply(jid=web:*)"]})
+    assert part.visible("reply", Tier.WORKER)
+    assert not part.decide(ask("reply", Tier.WORKER, jid="web:a"))
+
+
+def test_what_a_group_is_denied_no_group_below_it_can_allow_itself() -> None:
+    rules = {"acme": ["!send(jid=discord:*)"], "acme/eng": ["send"]}
+    ours = policy("acme/eng", rules)
+    assert not ours.decide(ask(jid="discord:1"))
+    assert ours.decide(ask(jid="telegram:1"))
+    assert not policy("acme/eng", {"acme": ["!send"], "acme/eng": ["send"]}).visible("send", Tier.AGENT)
+    assert policy("other/ops", rules).decide(ask(jid="discord:1"))
+
+
+def test_what_a_group_is_allowed_beyond_its_tier_is_its_own_alone() -> None:
+    rules = {"acme/eng": ["schedule_task"]}
+    assert policy("acme/eng", rules).decide(ask("schedule_task", Tier.WORLD))
+    assert not policy("acme/eng/sre", rules).decide(ask("schedule_task", Tier.WORLD))
+
+
+def test_rows_are_a_set_in_which_deny_wins_also_over_rules() -> None:
+    allow = Row(id=1, principal="folder:acme/**", action="mcp:schedule_task")
+    deny = Row(id=2, principal="folder:acme/eng", action="mcp:*", effect=Effect.DENY)
+    assert policy("acme/eng", rows=(allow,)).decide(ask("schedule_task", Tier.WORLD))
+    both = policy("acme/eng", {"acme/eng": ["schedule_task"]}, (deny, allow))
+    assert not both.decide(ask("schedule_task", Tier.WORLD))
+    assert not both.visible("schedule_task", Tier.WORLD)
+    assert policy("acme/ops", rows=(deny, allow)).decide(ask("schedule_task", Tier.WORLD))
+
+
+def test_an_allowing_row_does_not_open_what_a_rule_denies() -> None:
+    allow = Row(id=1, principal="folder:acme/eng", action="mcp:send")
+    ours = policy("acme/eng", {"acme/eng": ["!send"]}, (allow,))
+    assert not ours.decide(ask())
+    assert not ours.visible("send", Tier.AGENT)
+
+
+def test_a_room_can_be_denied_something_and_gives_an_agent_nothing() -> None:
+    deny = Row(id=1, principal="telegram:group/1", action="mcp:send_file", effect=Effect.DENY)
+    allow = Row(id=2, principal="telegram:group/1", action="mcp:schedule_task")
+    ours = policy("acme/eng", rows=(deny, allow))
+    there = ("telegram:group/1",)
+    assert not ours.decide(Ask("send_file", Tier.WORKER, "acme/eng", also=there))
+    assert ours.decide(Ask("send_file", Tier.WORKER, "acme/eng"))
+    assert not ours.decide(Ask("schedule_task", Tier.WORLD, "acme/eng", also=there))
+    assert not ours.visible("schedule_task", Tier.WORLD)
+
+
+def test_a_role_gives_what_it_holds_to_its_members() -> None:
+    facts = Facts(rows=(Row(id=1, principal="role:ops", action="admin"),), members={"folder:acme/eng": ["role:ops"]})
+    assert Policy("acme/eng", facts).decide(ask("set_web_host", Tier.ROOT))
+    assert not Policy("acme/sales", facts).decide(ask("set_web_host", Tier.ROOT))
+
+
+def test_explaining_names_everything_that_spoke_and_comes_to_the_same() -> None:
+    deny = Row(id=7, principal="folder:acme/eng", action="mcp:send", effect=Effect.DENY, params="jid=irc:*")
+    ours = policy("acme/eng", {"acme": ["!send(jid=discord:*)"], "acme/eng": ["send"]}, (deny,))
+    verdict, steps = ours.explain(ask(jid="discord:1"))
+
+    assert not verdict
+    assert [(step.source, step.says) for step in steps] == [
+        ("rule of acme", "deny"),
+        ("rule of acme/eng", "allow"),
+        ("acl 7", "–"),
+        ("tier", "–"),
+    ]
+
+
+# Properties.
+
+TOOLS = st.sampled_from(["send", "reply", "schedule_task"])
+PARAMS = st.sampled_from(["", "(jid=a:*)", "(jid=b:1)", "(!jid)", "(thread)", "(jid=a:*", "(x=*, !jid)"])
+RULES = st.builds(
+    lambda bang, tool, params: bang + tool + params, st.sampled_from(["", "!"]), TOOLS | st.just("*"), PARAMS
+)
+LISTS = st.dictionaries(st.sampled_from(FOLDERS), st.lists(RULES, max_size=4), max_size=4)
+PRINCIPALS = st.sampled_from(["folder:acme", "folder:acme/eng", "folder:acme/**", "role:a", "role:b", "**", "a:1"])
+ROWS = st.lists(
+    st.builds(
+        Row,
+        id=st.integers(1, 10_000),
+        principal=PRINCIPALS,
+        action=st.sampled_from(["mcp:send", "mcp:*", "admin", "*", "mcp:schedule_task"]),
+        scope=st.sampled_from(["**", "acme/**", "acme", "acme/*", "other", "a/["]),
+        effect=st.sampled_from(Effect),
+        params=st.sampled_from(["", "jid=a:*", "!jid", "(("]),
+        predicate=st.sampled_from(["", "platform=slack", "user"]),
+        grant_option=st.booleans(),
+        granted_by=st.sampled_from([OPERATOR, "role:a", "role:b", "folder:acme"]),
+    ),
+    max_size=6,
+    unique_by=lambda each: each.id,
+)
+MEMBERS = st.dictionaries(
+    st.sampled_from(["folder:acme", "folder:acme/eng", "role:a"]),
+    st.lists(st.sampled_from(["role:a", "role:b"]), max_size=2),
+)
+ASKS = st.builds(
+    Ask,
+    TOOLS,
+    st.sampled_from(Tier),
+    st.sampled_from(FOLDERS),
+    st.dictionaries(st.sampled_from(["jid", "thread", "x"]), st.sampled_from(["a:1", "b:1", "", "c"]), max_size=2),
+    st.dictionaries(st.sampled_from(["platform", "user"]), st.sampled_from(["slack", ""]), max_size=2),
+    st.sampled_from([(), ("a:1",)]),
+)
+
+
+def facts(lists: dict[str, list[str]], rows: list[Row], members: dict[str, list[str]]) -> Facts:
+    read = {each: tuple(map(parse, texts)) for each, texts in lists.items()}
+    return Facts(rules=read, rows=sound(rows, members), members=members)
+
+
+@given(LISTS, ROWS, MEMBERS, ASKS, st.sampled_from(FOLDERS))
+def test_evaluation_is_total_and_explained_as_it_is_decided(
+    lists: dict[str, list[str]], rows: list[Row], members: dict[str, list[str]], wanted: Ask, folder: str
+) -> None:
+    ours = Policy(folder, facts(lists, rows, members))
+    verdict = ours.decide(wanted)
+    assert verdict is ours.explain(wanted)[0]
+    assert verdict is ours.decide(wanted)
+    if verdict:
+        assert ours.visible(wanted.tool, wanted.tier)
+
+
+@given(LISTS, ROWS, MEMBERS, ASKS, st.sampled_from(FOLDERS), st.sampled_from(FOLDERS), RULES)
+def test_adding_a_denying_rule_never_widens(
+    lists: dict[str, list[str]],
+    rows: list[Row],
+    members: dict[str, list[str]],
+    wanted: Ask,
+    folder: str,
+    where: str,
+    rule: str,
+) -> None:
+    more = {**lists, where: [*lists.get(where, []), "!" + rule.removeprefix("!")]}
+    before, after = (Policy(folder, facts(each, rows, members)) for each in (lists, more))
+    assert before.decide(wanted) or not after.decide(wanted)
+    assert before.visible(wanted.tool, wanted.tier) or not after.visible(wanted.tool, wanted.tier)
+
+
+@given(LISTS, ROWS, MEMBERS, ASKS, st.sampled_from(FOLDERS), ROWS)
+def test_adding_a_denying_row_never_widens(
+    lists: dict[str, list[str]],
+    rows: list[Row],
+    members: dict[str, list[str]],
+    wanted: Ask,
+    folder: str,
+    added: list[Row],
+) -> None:
+    denials = [replace(each, id=each.id + 20_000, effect=Effect.DENY) for each in added]
+    before = Policy(folder, facts(lists, rows, members))
+    after = Policy(folder, facts(lists, [*rows, *denials], members))
+    assert before.decide(wanted) or not after.decide(wanted)
+
+
+@given(ROWS, MEMBERS, ASKS)
+def test_nobody_gains_by_a_grant_what_its_giver_could_not_give(
+    rows: list[Row], members: dict[str, list[str]], wanted: Ask
+) -> None:
+    """Without what a giver holds itself, what it gave on allows nothing."""
+    of_operator = [each for each in rows if each.granted_by == OPERATOR and each.principal == "folder:acme/eng"]
+    handed_on = [each for each in rows if each.granted_by != OPERATOR]
+    with_them = Policy("acme/eng", facts({}, [*of_operator, *handed_on], {}))
+    without = Policy("acme/eng", facts({}, of_operator, {}))
+    assert with_them.decide(wanted) is without.decide(wanted)
