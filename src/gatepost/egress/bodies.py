@@ -139,9 +139,10 @@ def encode(body: dict[str, Any]) -> bytes:
 def judge(shape: Shape, given: dict[str, Any], features: frozenset[str], most_output: int) -> Asked:
     """What of a body is sent, and how much it may come to. Raises Refusal."""
     for name, feature in shape.refused.items():
-        if given.get(name) and (feature is None or feature not in features):
+        # An empty object switches a feature on with its defaults; an empty list, like a null, asks for nothing.
+        if given.get(name) not in (None, False, "", []) and feature not in features:
             raise _no(name, feature)
-    kept = {name for name, feature in shape.refused.items() if feature is not None}
+    kept = {name for name, feature in shape.refused.items() if feature in features}
     body = {name: value for name, value in given.items() if name in shape.fields | kept}
     body.update(shape.forced)
     model, stream = body.get("model"), body.get("stream", False)
@@ -152,6 +153,8 @@ def judge(shape: Shape, given: dict[str, Any], features: frozenset[str], most_ou
     if body.get("n", 1) not in (1, None) or isinstance(body.get("n"), bool):
         raise Refusal(400, "n: one answer a call")
     _judge_tools(shape, body, features)
+    if shape is RESPONSES:
+        _judge_items(body.get("input"))
     media = sum(_judge_content(shape, body.get(name), features, 0) for name in shape.conversation)
     _judge_edits(body)
     return Asked(
@@ -248,6 +251,8 @@ def _judge_content(shape: Shape, part: Any, features: frozenset[str], depth: int
     kind = part.get("type", "")
     if kind and kind not in shape.types and not _with_feature(kind, features):
         raise _foreign(str(kind)[:60])
+    if kind == "server_tool_use" and not _is_search(part) and Feature.SERVER_TOOLS not in features:
+        raise _no("a call of a tool that the vendor would run", Feature.SERVER_TOOLS)
     _judge_places(part, features)
     if shape is not MESSAGES:
         _judge_tools(shape, part, features)
@@ -275,6 +280,18 @@ def _opaque(part: dict[str, Any]) -> int:
         for name in ("url", "image_url")
         if isinstance(value := part.get(name), str) and value.startswith("data:image/")
     )
+
+
+def _is_search(part: dict[str, Any]) -> bool:
+    """Of the tools that are in the same body, which leads nowhere else."""
+    return str(part.get("name", "")).startswith("tool_search_tool_")
+
+
+def _judge_items(items: Any) -> None:
+    """Of a Responses request: an item with an id alone stands for one that is kept at the vendor's."""
+    for item in items if isinstance(items, list) else ():
+        if isinstance(item, dict) and not item.get("type") and not item.get("role"):
+            raise _no("an item without a type or a role, which is looked up at the vendor's,", None)
 
 
 def _with_feature(kind: object, features: frozenset[str]) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LARGEST_ANSWER = 64 * 1024 * 1024
 CONNECT_S, SILENCE_S = 15.0, 600.0
-_SENT = ("content-type", "accept", "anthropic-version", "user-agent")
+_SENT = ("accept", "anthropic-version", "user-agent")
 _PASSED = ("content-type", "request-id", "x-request-id", "retry-after", "retry-after-ms", "x-should-retry")
 _PASSED_PREFIXES = ("anthropic-ratelimit-", "x-ratelimit-")
 # What these switch on costs more than the price list says, or works on what is kept at the vendor's.
@@ -141,10 +141,12 @@ def request_headers(head: Head, vendor: str, key: Key) -> dict[str, str]:
     sent = {name: head.get(name) for name in _SENT if head.get(name)}
     sent.setdefault("user-agent", "gatepost")
     sent["accept-encoding"] = "identity"
+    if head.method == "POST":  # what we wrote is JSON, however the client would have it read
+        sent["content-type"] = "application/json"
     if vendor == "anthropic":
         sent.setdefault("anthropic-version", "2023-06-01")
         given = [each.strip() for name, value in head.headers if name == "anthropic-beta" for each in value.split(",")]
-        betas = [each for each in given if each and not each.startswith(_NO_BETAS)]
+        betas = [each for each in given if each and not each.lower().startswith(_NO_BETAS)]
         betas += [key.beta] if key.beta and key.beta not in betas else []
         if betas:
             sent["anthropic-beta"] = ",".join(betas)
