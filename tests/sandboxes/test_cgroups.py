@@ -73,6 +73,29 @@ def real() -> Bases:
     return bases
 
 
+def test_processor_time_is_limited_where_it_can_be() -> None:
+    bases = real()
+    made = cgroups.make(f"gatepost-test-{uuid.uuid4().hex}", Limits(cpu_percent=50), bases)
+    assert made is not None
+    try:
+        if not cgroups.limits_time(bases):
+            pytest.skip("the cpu controller is not ours to use here")
+        folder = made.folders["cpu"]
+        found = (folder / ("cpu.max" if made.unified else "cpu.cfs_quota_us")).read_text().split()
+        assert found[0] == "50000"
+    finally:
+        made.remove()
+
+
+def test_without_a_limit_on_time_none_is_made() -> None:
+    bases = real()
+    made = cgroups.make(f"gatepost-test-{uuid.uuid4().hex}", Limits(), bases)
+    assert made is not None
+    made.remove()
+
+    assert made.unified or "cpu" not in made.folders
+
+
 def wait_gone(cgroup: Cgroup) -> bool:
     return any(cgroup.remove() or os.sched_yield() for _ in range(200_000))
 

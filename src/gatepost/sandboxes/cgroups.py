@@ -130,7 +130,7 @@ def _make_v2(name: str, limits: Limits, bases: Bases) -> Cgroup | None:
     if base is None:
         return None
     values = [("pids.max", str(limits.processes)), ("memory.max", str(limits.memory_mb << 20))]
-    if limits.cpu_percent:
+    if limits.cpu_percent and "cpu" in _handed_down(base):
         values.append(("cpu.max", f"{limits.cpu_percent * PERIOD_US // 100} {PERIOD_US}"))
     folder = _make_folder(base / name, values)
     return None if folder is None else Cgroup(dict.fromkeys(("pids", "memory", "freezer", "cpu"), folder), unified=True)
@@ -141,17 +141,30 @@ def _delegated(base: Path) -> Path | None:
     if base.name == DAEMON:
         base = base.parent
     try:
-        if {"pids", "memory"} <= set((base / "cgroup.subtree_control").read_text().split()):
+        if {"pids", "memory"} <= _handed_down(base):
             return base
-        if not {"pids", "memory"} <= set((base / "cgroup.controllers").read_text().split()):
+        there = set((base / "cgroup.controllers").read_text().split())
+        if not {"pids", "memory"} <= there:
             return None
         if (base / "cgroup.procs").read_text().split() == [str(os.getpid())]:
             (base / DAEMON).mkdir(exist_ok=True)
             _write(base / DAEMON / "cgroup.procs", str(os.getpid()))
-        _write(base / "cgroup.subtree_control", "+pids +memory +cpu")
+        _write(base / "cgroup.subtree_control", "+pids +memory" + (" +cpu" if "cpu" in there else ""))
     except OSError:
         return None
     return base
+
+
+def _handed_down(base: Path) -> set[str]:
+    return set((base / "cgroup.subtree_control").read_text().split())
+
+
+def limits_time(bases: Bases) -> bool:
+    """Whether processor time can be limited here; memory and processes always are, if need be by other means."""
+    if "pids" in bases.v1:
+        return "cpu" in bases.v1 and os.access(bases.v1["cpu"], os.W_OK)
+    base = _delegated(bases.v2) if bases.v2 is not None else None
+    return base is not None and "cpu" in _handed_down(base)
 
 
 def _make_folder(folder: Path, values: list[tuple[str, str]]) -> Path | None:

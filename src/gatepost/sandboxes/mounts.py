@@ -86,10 +86,14 @@ def stage(roots: list[Path]) -> dict[Path, Path]:
     """A place for each root below a folder that everybody may pass and only root may change."""
     moved = {}
     for number, root in enumerate(roots):
-        moved[root] = STAGE / f"{number}"
+        moved[root] = STAGE / (f"{number}.file" if root.is_file() else f"{number}")
     try:
-        for folder in (STAGE, *moved.values()):
-            folder.mkdir(mode=0o711, exist_ok=True)
+        STAGE.mkdir(mode=0o711, exist_ok=True)
+        for root, place in moved.items():
+            if root.is_file():
+                place.touch(0o600)
+            else:
+                place.mkdir(mode=0o711, exist_ok=True)
         found = STAGE.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != 0 or found.st_mode & 0o022:
             raise SetupError(f"{STAGE} must be a folder of root that nobody else can write; remove it")

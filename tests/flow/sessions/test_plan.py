@@ -244,3 +244,91 @@ def test_a_group_may_have_a_kind_of_its_own_and_a_broken_choice_is_not_replaced(
     for provider in ("claude", "demo"):
         with pytest.raises(SetupError, match="podman"):
             plan.choose_sandbox(Config(), group(sandbox="podman"), provider, registry)
+
+
+def with_mounts(*mounts: str, **limits: int) -> Group:
+    return replace(group(), mounts=mounts, limits=limits)
+
+
+@needs_bwrap
+async def test_a_groups_mounts_are_seen_inside_and_read_only_means_so(home: Home) -> None:
+    place = Path(tempfile.mkdtemp(prefix="plan-"))
+    (place / "books").mkdir(mode=0o777)
+    (place / "books").chmod(0o777)
+    (place / "list").write_text("a book")
+    config = Config({"sandbox.mounts_allowed": (str(place),)})
+    mine = with_mounts(f"{place}/books:/workspace/extra/books:rw", f"{place}/list:list")
+    plan.prepare_folders(home, config, mine, SESSION)
+    script = "cd /workspace/extra; cat list; touch books/x || touch x || echo >list || exit 7"
+    made = plan.plan_for(home, config, mine, SESSION, provider="demo", command=("sh", "-c", script))
+    started = await Bubblewrap(config).start(made)
+
+    assert await started.wait() == 7, started.last_words
+    assert started.last_words.startswith("a book")
+    assert list((place / "books").iterdir()) == []
+    shutil.rmtree(place)
+
+
+@needs_bwrap
+async def test_a_mount_that_is_exchanged_while_the_sandbox_starts_is_noticed_inside(home: Home) -> None:
+    place = Path(tempfile.mkdtemp(prefix="plan-"))
+    (place / "books").mkdir()
+    config = Config({"sandbox.mounts_allowed": (f"{place}:rw",)})
+    mine = with_mounts(f"{place}/books:books:rw")
+    plan.prepare_folders(home, config, mine, SESSION)
+    made = plan.plan_for(home, config, mine, SESSION, provider="demo", command=("touch", "/workspace/extra/books/ran"))
+    (place / "books").rename(place / "away")
+    (home.path / "victim").mkdir(mode=0o777)
+    (home.path / "victim").chmod(0o777)
+    (place / "books").symlink_to(home.path / "victim")
+
+    started = await Bubblewrap(config).start(made)
+
+    assert await started.wait() == 1
+    assert "was exchanged" in started.last_words
+    assert list((home.path / "victim").iterdir()) == []
+    shutil.rmtree(place)
+
+
+def test_a_mount_that_is_no_longer_allowed_keeps_the_sandbox_from_starting(home: Home) -> None:
+    mine = with_mounts("/srv:srv")
+    plan.prepare_folders(home, CONFIG, mine, SESSION)
+
+    with pytest.raises(Invalid, match=r"sandbox\.mounts_allowed"):
+        plan.plan_for(home, CONFIG, mine, SESSION, provider="demo")
+
+
+def test_mount_points_of_yesterday_are_gone(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "books").mkdir()
+    config = Config({"sandbox.mounts_allowed": (str(tmp_path),)})
+    for name in ("old", "new"):
+        mine = with_mounts(f"{tmp_path}/books:{name}")
+        plan.prepare_folders(home, config, mine, SESSION)
+        plan.plan_for(home, config, mine, SESSION, provider="demo")
+
+    assert [path.name for path in (home.session(SESSION) / "extra").iterdir()] == ["new"]
+
+
+def test_the_limits_of_a_group_are_those_of_its_sandbox(home: Home) -> None:
+    mine = with_mounts(memory_mb=512, cpu_percent=50, processes=64)
+    plan.prepare_folders(home, CONFIG, mine, SESSION)
+    limits = plan.plan_for(home, CONFIG, mine, SESSION, provider="demo").limits
+
+    assert (limits.memory_mb, limits.cpu_percent, limits.processes) == (512, 50, 64)
+
+
+@needs_bwrap
+async def test_a_named_program_is_first_on_the_path_inside(home: Home, tmp_path: Path) -> None:
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.geteuid():
+            folder.chmod(folder.stat().st_mode | 0o711)
+    (tmp_path / "true-1.2").write_text("#!/bin/sh\necho mine\n")
+    (tmp_path / "true-1.2").chmod(0o755)
+    config = Config({"programs": (f"true={tmp_path}/true-1.2",)})
+    plan.prepare_folders(home, config, group(), SESSION)
+    made = plan.plan_for(home, config, group(), SESSION, provider="demo", command=("true",))
+
+    started = await Bubblewrap(config).start(made)
+
+    assert await started.wait() == 0
+    assert started.last_words == "mine"

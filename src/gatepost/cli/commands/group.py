@@ -1,5 +1,6 @@
 """`gatepost group`: the agents and their folders."""
 
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -7,7 +8,7 @@ import click
 from gatepost.cli import show
 from gatepost.cli.operate import home_of, operate, reading
 from gatepost.core import settings
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
 from gatepost.core.visible import one_line
 from gatepost.store import groups
@@ -95,6 +96,11 @@ def show_group(home: str | None, folder: str, as_json: bool) -> None:
     defaults = _defaults(place)
     for key in ("folder", "name", "tier", "provider", "model", "sandbox", "window_messages", "window_chars"):
         show.say(f"{key:<16} {one_line(_in_force(group, key, defaults))}")
+    for key, value in _limits(place, folder).items():
+        own = group["limits"].get(key)
+        show.say(f"{'limits.' + key:<16} {value}" + (_inherited(own, value) if value != "none" else ""))
+    for each in group["mounts"]:
+        show.say(f"{'mount':<16} {one_line(_seen(place, each))}")
     for key, value in group["options"].items():
         show.say(f"options.{key:<8} {one_line(str(value))}")
     show.say(f"{'files':<16} {place.group(folder)}")
@@ -109,26 +115,69 @@ def show_group(home: str | None, folder: str, as_json: bool) -> None:
             show.say(f"{'':<16} {sockets}/router.sock, for processes of its sandbox alone")
 
 
+def _limits(home: Home, folder: str) -> dict[str, str]:
+    """Those in force, with the words of the groups above it."""
+    from gatepost.flow.sessions.limits import CPU_PERCENT, DISK_MB, MAY_EXCEED, MEMORY_MB, PROCESSES, TURN_S, limits_of
+
+    group = reading(home, groups.get, folder)
+    if group is None:
+        return {}
+    config = settings.peek(home.path, MEMORY_MB, CPU_PERCENT, PROCESSES, TURN_S, DISK_MB, MAY_EXCEED)
+    found = asdict(limits_of(config, group, reading(home, groups.above, folder)))
+    return {name: f"{value:g}" if value else "none" for name, value in found.items()}
+
+
+def _inherited(own: int | None, in_force: str) -> str:
+    if own is None:
+        return " (not its own)"
+    return "" if f"{own:g}" == in_force else f" (its own {own} is above the gateway's)"
+
+
+def _seen(home: Home, wish: str) -> str:
+    """A mount as it would come about now."""
+    from gatepost.flow.sessions.extra_mounts import ALLOWED, grant, read_wish
+
+    try:
+        granted = grant(settings.peek(home.path, ALLOWED), home, read_wish(wish)).mount
+    except GatepostError as error:
+        return f"{wish}, refused: {error}"
+    return f"{granted.source} at {granted.target}, {'to read and write' if granted.writable else 'read-only'}"
+
+
 @command.command("set")
 @click.argument("folder")
 @click.argument("values", nargs=-1, required=True, metavar="KEY=VALUE…")
 @click.option("--json", "as_json", is_flag=True, help="Print the changed group as JSON.")
 @click.pass_obj
 def set_values(home: str | None, folder: str, values: tuple[str, ...], as_json: bool) -> None:
-    """Change a group: name, provider, model, sandbox, window_messages, window_chars, options.KEY.
+    """Change a group: name, provider, model, sandbox, window_messages, window_chars, mounts, limits.NAME, options.KEY.
 
     An empty value is the default. Sandboxes that are awake take it up when they start anew.
+
+    limits.memory_mb, limits.cpu_percent (of one processor), limits.processes, limits.turn_s and limits.disk_mb hold for
+    the group and those below it that say nothing else, up to what the gateway's settings give.
+
+    mounts=/host/path:/workspace/extra/name[:rw],… shows host folders, as far as sandbox.mounts_allowed lets it.
     """
     place, pairs = home_of(home), _pairs(values)
     changed = operate(place, "group.set", {"folder": folder, "values": pairs})
     if as_json:
         show.as_json(changed)
         return
-    defaults = _defaults(place)
     for key in pairs:
-        bare = key.removeprefix("options.")
-        now = changed["options"].get(bare, "not set") if bare != key else _in_force(changed, key, defaults)
-        show.say(f"group {folder}: {key} is now {one_line(str(now))}")
+        show.say(f"group {folder}: {key} is now {one_line(_now(place, changed, key))}")
+
+
+def _now(home: Home, changed: dict[str, Any], key: str) -> str:
+    kind, _, bare = key.partition(".")
+    if kind == "limits":
+        value = _limits(home, changed["folder"])[bare]
+        return value + (_inherited(changed["limits"].get(bare), value) if value != "none" else "")
+    if key == "mounts":
+        return "; ".join(_seen(home, each) for each in changed["mounts"]) or "none"
+    if kind == "options":
+        return str(changed["options"].get(bare, "not set"))
+    return _in_force(changed, key, _defaults(home))
 
 
 def _pairs(values: tuple[str, ...]) -> dict[str, str]:

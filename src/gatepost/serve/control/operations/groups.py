@@ -7,8 +7,12 @@ from typing import Any
 from gatepost.access.tiers import check_folder, tier_of
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
+from gatepost.core.settings import Config
 from gatepost.flow.groups import DEFAULTS, make_folder
+from gatepost.flow.sessions.extra_mounts import grant_all, keys_within, read_wishes
+from gatepost.flow.sessions.limits import read_limit
 from gatepost.flow.sessions.plan import sandbox_uid
+from gatepost.flow.sessions.programs import needs_of
 from gatepost.inside import providers
 from gatepost.messages.text import clean
 from gatepost.sandboxes.contract import SANDBOXES
@@ -19,7 +23,7 @@ from gatepost.store.port import Db
 
 _NUMBERS = ("window_messages", "window_chars")
 _TEXTS = ("name", "model")
-OPTION = "options."
+OPTION, LIMIT, MOUNTS = "options.", "limits.", "mounts"
 _LATER = "(a file added since the start is seen after a restart)"
 
 
@@ -57,6 +61,8 @@ def check_provider(home: Home, name: str) -> str:
     known = provider_names(home)
     if name and name not in known:
         raise Invalid("provider", f"there is no provider {name!r}; there are: {', '.join(known)}")
+    if name:
+        needs_of(home, name)  # what its file declares can be, or it is refused now
     return name
 
 
@@ -110,25 +116,58 @@ async def show(office: Office, args: Named) -> dict[str, Any]:
 
 @operation("group.set", Set)
 async def change(office: Office, args: Set) -> dict[str, Any]:
-    values = {key: value for name, raw in args.values.items() for key, value in [read_value(office.home, name, raw)]}
+    limits, mounts, rest = _parted(args.values)
+    values = {key: value for name, raw in rest.items() for key, value in [read_value(office.home, name, raw)]}
+    bounds = {name: read_limit(office.config, name, raw) for name, raw in limits.items()}
+    wishes = None if mounts is None else check_mounts(office.config, office.home, mounts)
 
     def update(db: Db) -> dict[str, Any]:
         if not groups.change(db, args.folder, values):
             raise NotFound("group", args.folder, "`gatepost group list` shows them")
+        groups.set_limits(db, args.folder, bounds)
+        if wishes is not None:
+            groups.set_mounts(db, args.folder, wishes)
         changed = groups.get(db, args.folder)
         assert changed is not None
         return as_shown(changed)
 
-    answer = await write_down(office, "group.set", {"folder": args.folder, "values": values}, update)
+    told = {**values, **{LIMIT + name: value for name, value in bounds.items()}}
+    told |= {} if wishes is None else {MOUNTS: list(wishes)}
+    answer = await write_down(office, "group.set", {"folder": args.folder, "values": told}, update)
     office.bells.tools(args.folder)
     office.bells.group(args.folder)
+    if bounds:
+        for each in await office.store.read(groups.every):
+            if each.folder.startswith(args.folder + "/"):  # they may have it from this one
+                office.bells.group(each.folder)
     return answer
+
+
+def _parted(values: dict[str, str]) -> tuple[dict[str, str], str | None, dict[str, str]]:
+    """Limits by their bare names, mounts, and everything else."""
+    limits = {name.removeprefix(LIMIT): raw for name, raw in values.items() if name.startswith(LIMIT)}
+    rest = {name: raw for name, raw in values.items() if name != MOUNTS and not name.startswith(LIMIT)}
+    return limits, values.get(MOUNTS), rest
+
+
+def check_mounts(config: Config, home: Home, text: str) -> tuple[str, ...]:
+    """`/host/path:/workspace/extra/name[:rw],…`, each judged as it will be again when a sandbox starts."""
+    wishes = read_wishes(text)
+    for granted in grant_all(config, home, wishes):
+        key = keys_within(granted)
+        if key:
+            place = granted.mount.source
+            raise Invalid(MOUNTS, f"{place} holds {key}, which is where keys are kept; mount a folder below it")
+    return tuple(str(wish) for wish in wishes)
 
 
 def read_value(home: Home, name: str, raw: str) -> tuple[str, Any]:
     """One `key=value`, judged: (column or option, value). An empty value is the default."""
     if name.startswith(OPTION) and len(name) > len(OPTION):
-        return name.removeprefix(OPTION), _option(raw) if raw else None
+        bare = name.removeprefix(OPTION)
+        if bare in groups.SETTABLE:
+            raise Invalid(name, f"is no provider's option but the group's own: write {bare}=…")
+        return bare, _option(raw) if raw else None
     if name in _TEXTS:
         return name, clean(raw)
     if name == "provider":
@@ -141,7 +180,7 @@ def read_value(home: Home, name: str, raw: str) -> tuple[str, Any]:
         if raw and not (raw.isascii() and raw.isdigit()):
             raise Invalid(name, f"{raw!r} is not a whole number; leave it empty for the gateway's default")
         return name, int(raw) if raw else None
-    known = ", ".join(("name", "provider", "model", "sandbox", *_NUMBERS))
+    known = ", ".join(("name", "provider", "model", "sandbox", *_NUMBERS, MOUNTS, f"{LIMIT}<name>"))
     raise Invalid(name, f"is nothing that a group has; it has {known}, and {OPTION}<key> for its provider")
 
 

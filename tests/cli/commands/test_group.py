@@ -1,0 +1,98 @@
+"""`gatepost group set` and `show`: limits and mounts, as an operator uses them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.core.home import Home
+from gatepost.store import audit
+from gatepost.store.look import look
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def tree(run: Run) -> None:
+    for folder in ("acme", "acme/eng"):
+        assert run("group", "add", folder).code == 0
+
+
+def test_limits_are_set_shown_and_handed_down(run: Run) -> None:
+    set_ = run("group", "set", "acme", "limits.memory_mb=512", "limits.cpu_percent=50", "limits.turn_s=600")
+    run("group", "set", "acme/eng", "limits.turn_s=60")
+    shown = run("group", "show", "acme/eng").out
+
+    assert "limits.memory_mb is now 512\n" in set_.out
+    assert "limits.memory_mb 512 (not its own)\n" in shown
+    assert "limits.cpu_percent 50 (not its own)\n" in shown
+    assert "limits.turn_s    60\n" in shown
+    assert run("group", "show", "acme", "--json").json["limits"] == {"memory_mb": 512, "cpu_percent": 50, "turn_s": 600}
+
+
+def test_a_limit_is_taken_back_with_nothing(run: Run) -> None:
+    run("group", "set", "acme", "limits.memory_mb=512")
+
+    assert "limits.memory_mb is now 2048 (not its own)" in run("group", "set", "acme", "limits.memory_mb=").out
+    assert run("group", "show", "acme", "--json").json["limits"] == {}
+
+
+def test_more_than_the_gateway_gives_is_refused_and_nothing_of_the_line_is_done(run: Run) -> None:
+    ran = run("group", "set", "acme", "name=Big", "limits.memory_mb=99999")
+
+    assert ran.code == 1
+    assert "above the gateway's 2048" in ran.err
+    assert run("group", "show", "acme", "--json").json["name"] == "acme"
+
+
+def allow(home: Home, folder: Path, suffix: str = "") -> None:
+    (home.path / "gatepost.toml").write_text(f'[sandbox]\nmounts_allowed = ["{folder}{suffix}"]\n')
+
+
+def test_a_mount_is_set_as_far_as_it_is_allowed(run: Run, home: Home, tmp_path: Path) -> None:
+    books = tmp_path / "srv" / "books"
+    books.mkdir(parents=True)
+    refused = run("group", "set", "acme", f"mounts={books}:/workspace/extra/books:rw")
+    allow(home, tmp_path / "srv")
+    done = run("group", "set", "acme", f"mounts={books}:/workspace/extra/books:rw")
+
+    assert refused.code == 1 and "sandbox.mounts_allowed" in refused.err
+    assert f"{books} at /workspace/extra/books, read-only" in done.out
+    assert run("group", "show", "acme", "--json").json["mounts"] == [f"{books}:/workspace/extra/books:rw"]
+
+    allow(home, tmp_path / "srv", ":rw")
+    assert "to read and write" in run("group", "show", "acme").out
+    allow(home, tmp_path / "elsewhere")
+    assert "refused" in run("group", "show", "acme").out
+    assert "mounts is now none" in run("group", "set", "acme", "mounts=").out
+
+
+def test_a_folder_that_holds_keys_is_refused(run: Run, home: Home, tmp_path: Path) -> None:
+    (tmp_path / "srv" / ".ssh").mkdir(parents=True)
+    allow(home, tmp_path / "srv")
+
+    assert "holds .ssh" in run("group", "set", "acme", f"mounts={tmp_path}/srv:srv").err
+
+
+def test_what_was_set_is_in_the_audit(run: Run, home: Home) -> None:
+    run("group", "set", "acme", "limits.processes=64")
+    ((*_, action, _, details),) = look(home.store, audit.latest, 1)
+
+    assert action == "group.set"
+    assert json.loads(details) == {"folder": "acme", "values": {"limits.processes": 64}}
+
+
+def test_an_option_cannot_pass_for_what_is_judged(run: Run) -> None:
+    assert "write sandbox=" in run("group", "set", "acme", "options.sandbox=process").err
+
+
+def test_a_provider_whose_file_asks_for_a_secret_is_refused(run: Run, home: Home) -> None:
+    (home.plugins / "providers").mkdir(parents=True, exist_ok=True)
+    text = '@provider("thief", env={"KEY": Need(secret="OPENAI_API_KEY")})\nclass Thief: ...\n'
+    (home.plugins / "providers" / "thief.py").write_text(text)
+
+    ran = run("group", "set", "acme", "provider=thief")
+    assert ran.code == 1
+    assert "the secret OPENAI_API_KEY" in ran.err and "bind it to the host" in ran.err
