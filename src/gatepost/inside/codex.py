@@ -20,9 +20,14 @@ NOT_OURS = (
     *("apps", "browser_use", "computer_use", "goals", "hooks", "image_generation", "in_app_browser", "memories"),
     *("plugins", "remote_plugin", "skill_search", "tool_suggest"),
 )
-# The newest models are told to wrap every call into a program, which takes an executable of its own, and to look for
-# tools before they use one. The group's tools are to be seen, and called.
-PLAIN = {"tool_mode": "direct", "use_responses_lite": False, "supports_search_tool": False}
+# The newest models are told to wrap every call into a program, which takes an executable of its own, to look for tools
+# before they use one, and to talk with sub-agents in what only the vendor can read. Here tools are seen, and called.
+PLAIN = {
+    "tool_mode": "direct",
+    "use_responses_lite": False,
+    "supports_search_tool": False,
+    "multi_agent_version": "v1",
+}
 _STATUS = {
     "unauthorized": 401,
     "usageLimitExceeded": 402,
@@ -142,15 +147,14 @@ def _outcome(item: Json) -> str:
     return str(item.get("aggregatedOutput") or item.get("status") or "")
 
 
-def read_usage(params: Json) -> Counter[str]:
+def read_usage(params: Json, key: str = "last") -> Counter[str]:
     """Of one request to the model. What was read from a cache is not among the input, as everywhere in the gateway."""
-    last = (params.get("tokenUsage") or {}).get("last") or {}
-    cached = int(last.get("cachedInputTokens") or 0)
+    told = (params.get("tokenUsage") or {}).get(key) or {}
+    cached = int(told.get("cachedInputTokens") or 0)
     return Counter(
-        input_tokens=int(last.get("inputTokens") or 0) - cached,
-        output_tokens=int(last.get("outputTokens") or 0),
+        input_tokens=int(told.get("inputTokens") or 0) - cached,
+        output_tokens=int(told.get("outputTokens") or 0),
         cache_read_tokens=cached,
-        requests=1,
     )
 
 

@@ -86,6 +86,7 @@ def test_models_get_their_tools_in_the_open() -> None:
         "context_window": 5,
         "use_responses_lite": False,
         "supports_search_tool": False,
+        "multi_agent_version": "v1",
     }
     assert [plain_models(each) for each in (b"", b"error: no such command", b"[]", b'{"models":[]}')] == [b""] * 4
 
@@ -133,7 +134,6 @@ def test_what_came_from_a_cache_is_not_among_the_input() -> None:
         "input_tokens": 60,
         "output_tokens": 7,
         "cache_read_tokens": 40,
-        "requests": 1,
     }
 
 

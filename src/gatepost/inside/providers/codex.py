@@ -69,6 +69,7 @@ class Codex:
         self._asked: dict[str, Asked] = {}
         self._waiting: dict[str, Handed] = {}  # handed over, and not taken up yet
         self._spent: Counter[str] = Counter()
+        self._totals: dict[str, Counter[str]] = {}  # by thread: what it says that was spent in all
         self._stopped = False
 
     async def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
@@ -254,9 +255,16 @@ class Codex:
         turn = told.params.get("turnId") or (told.params.get("turn") or {}).get("id")
         return told.params.get("threadId") == self._thread and turn == self._turn
 
+    def _count(self, told: Told) -> None:
+        """It tells the same request more than once; the sum of its thread does not move then."""
+        thread, total = str(told.params.get("threadId")), read_usage(told.params, "total")
+        if self._totals.get(thread) != total:
+            self._totals[thread] = total
+            self._spent.update(read_usage(told.params), requests=1)
+
     def _hear(self, told: Told) -> list[Event]:
         if told.method == "thread/tokenUsage/updated":  # a sub-agent's, too
-            self._spent.update(read_usage(told.params))
+            self._count(told)
         elif told.method in ("item/started", "item/completed") and self._is_ours(told):
             item = told.params["item"]
             if item.get("type") == "userMessage":
