@@ -1,12 +1,18 @@
 """Installs the programs that some tests need, where it may: as root or with sudo that asks for no password, by apt.
+With --all also container engines, and by npm the coding agents, into `programs/` of the environment.
 
 Elsewhere it says what is missing. The tests that need it are then skipped, and pytest lists each of them by name.
 """
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
+
+from gatepost.core.programs import PACKAGES as NPM_PACKAGES
+from gatepost.core.programs import native
 
 PACKAGES = {  # Debian package → the programs it brings, any of which will do
     "bubblewrap": ("bwrap",),
@@ -14,18 +20,22 @@ PACKAGES = {  # Debian package → the programs it brings, any of which will do
     "util-linux": ("setpriv",),
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
 }
-ENGINES = {  # with --all only: they take long to install and to run
+MORE = {  # with --all only: they take long to install and to run
     "podman": ("podman",),
     "runc": ("runc",),
     "catatonit": ("catatonit",),
     "uidmap": ("newuidmap",),
+    "npm": ("npm",),
 }
+AGENTS = {"codex": "0.166.0", "opencode": "1.18.18"}  # with --all only: the versions that the tests were written for
+PROGRAMS = Path(sys.prefix, "programs")  # where gatepost.testing.programs looks
 WHAT_FOR = {
     "bubblewrap": "agents in a real sandbox",
     "socat": "socat in the bridge's place",
     "util-linux": "sandboxes of a gateway that runs as root",
     "chromium": "the web page in a real browser",
-    **dict.fromkeys(ENGINES, "agents in containers"),
+    **dict.fromkeys(MORE, "agents in containers"),
+    "npm": "the coding agents that it installs",
 }
 
 
@@ -53,14 +63,47 @@ def install(packages: list[str], root: list[str]) -> None:
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+def missing_agents() -> list[str]:
+    """Those that are not here in their version."""
+    return [name for name in AGENTS if not (PROGRAMS / name).exists() or installed(name) != AGENTS[name]]
+
+
+def installed(name: str) -> str:
+    try:
+        described = json.loads((PROGRAMS / "node_modules" / NPM_PACKAGES[name] / "package.json").read_text())
+    except (OSError, ValueError):
+        return ""
+    return str(described.get("version", ""))
+
+
+def install_agents(names: list[str]) -> None:
+    """All in one go: npm would take away what it is not asked for. No script of theirs is run; what is linked is the
+    native executable."""
+    print(f"setup: installing {' '.join(names)} into {PROGRAMS}", flush=True)
+    PROGRAMS.mkdir(exist_ok=True)
+    wanted = [f"{NPM_PACKAGES[name]}@{version}" for name, version in AGENTS.items()]
+    quiet = ("--silent", "--no-fund", "--no-audit", "--no-save", "--no-package-lock", "--ignore-scripts")
+    subprocess.run(["npm", "install", *quiet, "--prefix", str(PROGRAMS), *wanted], stdout=subprocess.DEVNULL)
+    for name in AGENTS:
+        program = native(PROGRAMS / "node_modules", name)
+        (PROGRAMS / name).unlink(missing_ok=True)
+        if program is not None:
+            (PROGRAMS / name).symlink_to(program.relative_to(PROGRAMS))
+
+
 def main() -> int:
-    packages = {**PACKAGES, **ENGINES} if "--all" in sys.argv[1:] else PACKAGES
+    everything = "--all" in sys.argv[1:]
+    packages = {**PACKAGES, **MORE} if everything else PACKAGES
     wanted = missing(packages) if sys.platform.startswith("linux") else []
     root = as_root() if wanted and shutil.which("apt-get") else None
     if wanted and root is not None:
         install(wanted, root)
     for package in missing(packages):
         print(f"setup: {package} is not here, the tests of {WHAT_FOR[package]} will be skipped", flush=True)
+    if everything and missing_agents() and shutil.which("npm"):
+        install_agents(missing_agents())
+    for name in missing_agents() if everything else ():
+        print(f"setup: {name} {AGENTS[name]} is not here, the tests of that agent will be skipped", flush=True)
     return 0
 
 
