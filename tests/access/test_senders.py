@@ -2,7 +2,8 @@
 
 import pytest
 
-from gatepost.access.senders import is_person, may_speak, rights_of
+from gatepost.access.senders import is_person, may_speak, rights_by_rows, rights_of
+from gatepost.store.acl import Effect, Row
 from gatepost.store.users import Standing
 
 STRANGER = Standing(known=False)
@@ -61,3 +62,16 @@ def test_agents_and_the_gateway_are_no_people() -> None:
     assert is_person("telegram:user/9")
     assert not is_person("agent:acme")
     assert not is_person("gatepost:system")
+
+
+def test_rows_of_the_access_list_raise_a_senders_rights_or_shut_them_out() -> None:
+    who = frozenset(["tg:user/9", "role:ops"])
+    lets_in = Row(id=1, principal="tg:user/9", action="interact", scope="acme/**")
+    raises = Row(id=2, principal="role:ops", action="admin", scope="acme/eng")
+    shuts_out = Row(id=3, principal="role:ops", action="interact", scope="acme/eng", effect=Effect.DENY)
+
+    assert rights_by_rows("guest", [lets_in], who, "acme/eng") == "member"
+    assert rights_by_rows("guest", [lets_in], who, "other") == "guest"
+    assert rights_by_rows("guest", [lets_in, raises], who, "acme/eng") == "admin"
+    assert rights_by_rows("member", [lets_in, raises, shuts_out], who, "acme/eng") is None
+    assert rights_by_rows("owner", [shuts_out], who, "acme/eng") == "owner"

@@ -1,8 +1,11 @@
 """Who may speak to whom: a sender's rights in a group, and whether a room's policy lets them in. Unsure means no."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from gatepost.access import acl
+from gatepost.store.acl import Row
 from gatepost.store.users import Standing
 
 Rights = Literal["owner", "admin", "member", "guest"]
@@ -18,6 +21,7 @@ class Verdict:
 
 
 ALLOWED = Verdict(True)
+SHUT_OUT = Verdict(False, "denied_by_the_access_list")
 
 
 def rights_of(standing: Standing, folder: str) -> Rights:
@@ -28,6 +32,19 @@ def rights_of(standing: Standing, folder: str) -> Rights:
     if "admin" in held:
         return "admin"
     return "member" if folder in standing.member_of else "guest"
+
+
+def rights_by_rows(rights: Rights, rows: Iterable[Row], who: frozenset[str], folder: str) -> Rights | None:
+    """The same as rows of the access list change it: `admin` and `interact` raise it, a denial of `interact` shuts the
+    sender out (None). An owner stays one."""
+    if rights == "owner":
+        return rights
+    rows = tuple(rows)
+    if acl.authorize(rows, who, "interact", folder) is False:
+        return None
+    if acl.authorize([row for row in rows if row.action in ("*", "admin")], who, "admin", folder):
+        return "admin"
+    return "member" if rights == "guest" and acl.authorize(rows, who, "interact", folder) else rights
 
 
 def _covers(where: str, folder: str) -> bool:

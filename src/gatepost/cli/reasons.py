@@ -3,6 +3,7 @@
 import re
 
 _SENTENCES = {
+    "denied_by_the_access_list": "a row of the access list shuts the sender out (`gatepost grant list`)",
     "unknown_sender_strict": "nobody here knows the sender (policy strict)",
     "unknown_sender_request_approval": "nobody here knows the sender, and nobody can be asked yet"
     " (policy request_approval)",
@@ -20,6 +21,7 @@ _PATTERNS = (
 )
 _NOTES = {
     "continued": "continued after a crash",
+    "history": "the agent is told what was said while another one spoke",
     "delivery_failed": "the agent is told that something was not delivered",
     "delivery_uncertain": "the agent is told that something may not have been delivered",
 }

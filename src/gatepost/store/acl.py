@@ -76,6 +76,12 @@ def rows(db: Db) -> list[Row]:
     return [_row(*each) for each in db.rows(f"SELECT {_COLUMNS} FROM acl ORDER BY id")]
 
 
+@quick
+def any_about_people(db: Db) -> bool:
+    """Whether the list says anything about who may speak: asked with every message, and mostly no."""
+    return db.row("SELECT 1 FROM acl WHERE action IN ('interact', 'admin', '*') LIMIT 1") is not None
+
+
 def put(db: Db, new: Row, now: int) -> Row:
     """The row as it stands now. Said twice, it is there once."""
     found = db.rows(

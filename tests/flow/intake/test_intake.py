@@ -15,6 +15,7 @@ from gatepost.core.errors import Invalid, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.periods import Period
 from gatepost.core.settings import Config
+from gatepost.flow import granting
 from gatepost.flow.delivery.outgoing import Reach, Say, say
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.intake import Intake
@@ -33,6 +34,7 @@ from gatepost.store import (
     sessions,
     users,
 )
+from gatepost.store.acl import Effect, Row
 from gatepost.store.budgets import Kind, Scope
 from gatepost.store.costs import NewCost
 from gatepost.store.inbox import Entry
@@ -207,6 +209,17 @@ async def test_check_1_d25_a_stranger_in_an_unknown_chat_leaves_a_record_and_not
     assert await routed.notices() == []
     assert routed.rung == []
     assert (await routed.store.read(ledger.check, NOON)).unaccounted == 0
+
+
+async def test_a_row_of_the_access_list_lets_a_stranger_in_and_another_shuts_everybody_out(routed: World) -> None:
+    await routed.store.write(granting.add_row, Row(id=0, principal=STRANGER, action="interact"), NOON)
+    assert (await routed.send("hi", STRANGER)).state == "queued"
+
+    denied = Row(id=0, principal="**", action="interact", effect=Effect.DENY)
+    await routed.store.write(granting.add_row, denied, NOON)
+    receipt = await routed.send("and now?", STRANGER)
+    assert (receipt.state, receipt.reason) == ("refused", "denied_by_the_access_list")
+    assert (await routed.send("I own it", OWNER)).state == "queued"
 
 
 async def test_check_9_a_strangers_attachment_does_not_stay_on_the_disk(routed: World) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from gatepost.access import budgets, senders
+from gatepost.access.acl import expand, sound
 from gatepost.access.senders import Rights
 from gatepost.core.clock import DAY
 from gatepost.flow import panic
@@ -22,7 +23,20 @@ from gatepost.flow.intake.commands import Act, Command
 from gatepost.flow.intake.routing import Chosen
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Inbound, Kind, Receipt, Verb
-from gatepost.store import destinations, groups, inbox, messages, reservations, rooms, routes, sessions, switches, users
+from gatepost.store import (
+    acl,
+    destinations,
+    groups,
+    inbox,
+    messages,
+    reservations,
+    rooms,
+    routes,
+    sessions,
+    switches,
+    users,
+)
+from gatepost.store.acl import Row
 from gatepost.store.budgets import STOP, Note
 from gatepost.store.messages import Message, NewMessage
 from gatepost.store.port import Db
@@ -105,6 +119,21 @@ class _Target:
         return self.chosen.folder
 
 
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What the access list says about a sender."""
+
+    rows: tuple[Row, ...]
+    who: frozenset[str]
+
+    @classmethod
+    def of(cls, db: Db, sender: str) -> "_Listed | None":
+        if not acl.any_about_people(db):
+            return None
+        members = acl.members(db)
+        return cls(sound(acl.rows(db), members), expand([sender], members))
+
+
 def accept(db: Db, reach: Reach, arrival: Arrival, now: int) -> Accepted:
     """Deduplicate, judge, route and queue one event."""
     inbound, address = arrival.inbound, arrival.inbound.address
@@ -127,10 +156,12 @@ def accept(db: Db, reach: Reach, arrival: Arrival, now: int) -> Accepted:
         return _unrouted(case, decision, rights, senders.may_speak(policy, rights), verb)
     admitted: list[_Target] = []
     rejected: list[_Target] = []
+    listed = _Listed.of(db, inbound.sender)
     for chosen in decision.chosen:
-        rights = senders.rights_of(standing, chosen.folder)
-        verdict = senders.may_speak(policy, rights, chosen.folder)
-        (admitted if verdict.allowed else rejected).append(_Target(chosen, rights, verdict.reason))
+        given = senders.rights_of(standing, chosen.folder)
+        rights = senders.rights_by_rows(given, listed.rows, listed.who, chosen.folder) if listed else given
+        verdict = senders.SHUT_OUT if rights is None else senders.may_speak(policy, rights, chosen.folder)
+        (admitted if verdict.allowed else rejected).append(_Target(chosen, rights or given, verdict.reason))
     return _judged(case, admitted, rejected, room)
 
 

@@ -10,6 +10,7 @@ SENTENCES = {
     "dropped_by_route": "A route drops what is written here; `gatepost route list` shows it.",
     "unknown_sender_strict": "This agent does not know you, and here it hears only those it knows.",
     "unknown_sender_request_approval": "This agent does not know you, and nobody has let you in yet.",
+    "denied_by_the_access_list": "You may not speak to this agent.",
     "root_is_for_owners": "This agent hears only owners of the gateway.",
     "budget_spent": "The budget is spent; `gatepost budget show` says when it starts anew.",
     "command_denied": "This command takes an owner or an admin of the agent.",
