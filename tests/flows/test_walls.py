@@ -147,7 +147,7 @@ found["forks"] = fork_until_refused()
 
 agent = pathlib.Path("/workspace/agent")
 (agent / "setuid").write_bytes(b"#!/bin/sh\n")
-(agent / "setuid").chmod(0o6755)
+found["setuid"] = [attempt(lambda: (agent / "setuid").chmod(mode)) for mode in (0o4755, 0o2755)]
 (agent / "work.md").symlink_to(given["host_secret"])
 (agent / "skills").symlink_to(os.path.dirname(given["host_secret"]))
 os.mkfifo("/workspace/out/files/report.pdf")
@@ -228,7 +228,6 @@ if code == 0:
         found["planted_folder"] = attempt(lambda: root.read_bytes("skills/secret", 100))
     found["planted_group"] = attempt(lambda: open_root(home.group("acme/eng")))
     found["secret_kept"] = (home.media / "secret").read_text() == given["secret"]
-    found["setuid_owner"] = (home.groups / "acme" / "setuid").stat().st_uid
     prefix = plan.name_prefix(home)
     found["leftover"] = [name for _, names, _ in os.walk("/sys/fs/cgroup") for name in names if name.startswith(prefix)]
 print(json.dumps(found))
@@ -299,7 +298,6 @@ def found(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
         assert ran.returncode == 0, ran.stderr
         report = json.loads(ran.stdout)
         assert (report["sandbox"], report["code"], report["words"]) == ("bubblewrap", 0, "")
-        report["uid"] = uid
         yield report
     finally:
         shutil.rmtree(home)
@@ -391,8 +389,8 @@ def test_the_hosts_processes_are_invisible(found: dict[str, Any]) -> None:
     assert found["signal_host"] == "ESRCH"
 
 
-def test_a_planted_setuid_file_gives_nobody_more_than_the_sandbox_had(found: dict[str, Any]) -> None:
-    assert found["setuid_owner"] == (64123 if found["uid"] == 0 else found["uid"])
+def test_no_setuid_file_can_be_planted_for_other_users_of_the_host(found: dict[str, Any]) -> None:
+    assert found["setuid"] == ["EPERM", "EPERM"]
 
 
 def test_d18_planted_links_and_fifos_neither_hang_nor_lead_the_host_astray(found: dict[str, Any]) -> None:

@@ -50,3 +50,10 @@ def test_nothing_is_put_into_the_terminals_mouth() -> None:
     assert refuses("ioctl", 0, seccomp.TIOCSTI)
     assert refuses("ioctl", 0, 1 << 32 | seccomp.TIOCSTI)
     assert not refuses("ioctl", 0, 0x5413)
+
+
+def test_no_file_becomes_setuid() -> None:
+    assert refuses("chmod", 0, 0o4755) and refuses("fchmodat", 0, 0, 0o2755) and refuses("mknodat", 0, 0, 0o104755)
+    assert refuses("openat", 0, 0, 0o101, 0o4755) and refuses("open", 0, 0o20000000, 0o2755) and refuses("openat2")
+    assert not refuses("chmod", 0, 0o1777) and not refuses("openat", 0, 0, 0o101, 0o755)
+    assert not refuses("openat", 0, 0, 0, 0o4755)

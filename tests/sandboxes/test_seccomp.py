@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from gatepost.sandboxes.seccomp import MACHINES, TIOCSTI, Machine, make_filter, supported
+from gatepost.sandboxes.seccomp import CREATES, MACHINES, TIOCSTI, Machine, make_filter, supported
 
 ALLOW, ERRNO, KILL = 0x7FFF0000, 0x00050000, 0x80000000
 
@@ -51,9 +51,24 @@ def test_every_refused_call_gets_eperm(machine: tuple[bytes, Machine]) -> None:
         assert run(program, here.audit_arch, number) == ERRNO | errno.EPERM
 
 
-def test_clone3_is_unknown_so_that_libc_takes_clone(machine: tuple[bytes, Machine]) -> None:
+def test_what_hides_its_arguments_is_unknown_so_that_libc_takes_the_older_call(machine: tuple[bytes, Machine]) -> None:
     program, here = machine
-    assert run(program, here.audit_arch, here.clone3) == ERRNO | errno.ENOSYS
+    for number in (here.clone3, here.openat2):
+        assert run(program, here.audit_arch, number) == ERRNO | errno.ENOSYS
+
+
+@pytest.mark.parametrize("bit", [0o4000, 0o2000])
+def test_no_file_becomes_setuid(machine: tuple[bytes, Machine], bit: int) -> None:
+    program, here = machine
+    for number, mode in here.modes.values():
+        assert run(program, here.audit_arch, number, *[0] * mode, bit | 0o755) == ERRNO | errno.EPERM
+        assert run(program, here.audit_arch, number, *[0] * mode, 0o1777) == ALLOW
+    for number, mode in here.opens.values():
+        before = [0] * (mode - 1)
+        for flag in (CREATES & 0o100, CREATES & ~0o100, CREATES):
+            assert run(program, here.audit_arch, number, *before, flag, bit | 0o600) == ERRNO | errno.EPERM
+            assert run(program, here.audit_arch, number, *before, flag, 0o644) == ALLOW
+        assert run(program, here.audit_arch, number, *before, 0, bit) == ALLOW  # nothing is made: there is no mode
 
 
 @pytest.mark.parametrize("flag", [0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000])

@@ -23,13 +23,19 @@ Rule = dict[str, list[str] | list[Argument] | str | int]
 def make_profile(machine: str = "") -> str:
     """For `--security-opt seccomp=`. Calls of other machine types, as 32-bit programs make them, end the caller."""
     machine = machine or platform.machine()
-    rules = [_refuse(sorted(seccomp.MACHINES[machine].refused), errno.EPERM), _refuse(["clone3"], errno.ENOSYS)]
+    here = seccomp.MACHINES[machine]
+    rules = [_refuse(sorted(here.refused), errno.EPERM), _refuse(["clone3", "openat2"], errno.ENOSYS)]
     flags = _bits(seccomp.NEW_NAMESPACES)
     rules += [_refuse(["clone", "unshare"], errno.EPERM, _has(0, flag, flag)) for flag in flags]
     rules += _only("socket", FAMILIES)
     rules += _only("socketpair", (seccomp.AF_UNIX,))
     requests = (seccomp.TIOCSTI, seccomp.TIOCLINUX)
     rules += [_refuse(["ioctl"], errno.EPERM, _has(1, LOWER_HALF, request)) for request in requests]
+    for bit in _bits(seccomp.SET_ID):
+        rules += [_refuse([name], errno.EPERM, _has(mode, bit, bit)) for name, (_, mode) in here.modes.items()]
+        for name, (_, mode) in here.opens.items():
+            creates = (_has(mode - 1, flag, flag) for flag in _bits(seccomp.CREATES))
+            rules += [_refuse([name], errno.EPERM, flag, _has(mode, bit, bit)) for flag in creates]
     return json.dumps(
         {"defaultAction": "SCMP_ACT_ALLOW", "architectures": [ARCHITECTURES[machine]], "syscalls": rules}, indent=1
     )

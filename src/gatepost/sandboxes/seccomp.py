@@ -1,7 +1,8 @@
 """The system call filter of a sandbox, as BPF made here: no library, no compiler.
 
 It takes away what a user namespace leaves open to its inhabitants: socket families other than UNIX, INET and INET6,
-new namespaces and mounts, and kernel interfaces with a history of holes. It is the second wall, behind the namespaces.
+new namespaces and mounts, setuid files (which other users of the host could run), and kernel interfaces with a history
+of holes. It is the second wall, behind the namespaces.
 """
 
 import errno
@@ -11,6 +12,8 @@ from dataclasses import dataclass, field
 
 AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
 NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW… but CLONE_NEWTIME, which shares a bit with the exit signal
+SET_ID = 0o6000  # S_ISUID, S_ISGID
+CREATES = 0o20000100  # O_CREAT, O_TMPFILE: only then there is a mode
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C  # put words into the mouth of the terminal's owner
 
 # struct seccomp_data: int nr; u32 arch; u64 instruction_pointer; u64 args[6], little-endian here
@@ -128,7 +131,11 @@ class Machine:
     clone: int
     unshare: int
     ioctl: int
+    # A new or changed mode, by the argument that it is in; and those whose flags, one argument before, say if it is.
+    modes: dict[str, tuple[int, int]]
+    opens: dict[str, tuple[int, int]]
     clone3: int = 435
+    openat2: int = 437
     x32: bool = False
     refused: dict[str, int] = field(default_factory=dict)
 
@@ -141,6 +148,16 @@ MACHINES = {
         clone=56,
         unshare=272,
         ioctl=16,
+        modes={
+            "chmod": (90, 1),
+            "fchmod": (91, 1),
+            "creat": (85, 1),
+            "mknod": (133, 1),
+            "mknodat": (259, 2),
+            "fchmodat": (268, 2),
+            "fchmodat2": (452, 2),
+        },
+        opens={"open": (2, 2), "openat": (257, 3)},
         x32=True,
         refused={**_X86_64, **_COMMON},
     ),
@@ -151,6 +168,8 @@ MACHINES = {
         clone=220,
         unshare=97,
         ioctl=29,
+        modes={"mknodat": (33, 2), "fchmod": (52, 1), "fchmodat": (53, 2), "fchmodat2": (452, 2)},
+        opens={"openat": (56, 3)},
         refused={**_AARCH64, **_COMMON},
     ),
 }
@@ -171,8 +190,9 @@ def make_filter(machine: str = "") -> bytes:
         program += [(_AT_LEAST, 0, 1, _X32), _refuse(errno.EPERM)]
     for number in sorted(here.refused.values()):
         program += [(_EQUAL, 0, 1, number), _refuse(errno.EPERM)]
-    # The filter cannot see clone3's flags (they are behind a pointer): without it libc takes clone.
-    program += [(_EQUAL, 0, 1, here.clone3), _refuse(errno.ENOSYS)]
+    # The filter cannot see what they are asked (it is behind a pointer): without them libc takes clone and openat.
+    for number in (here.clone3, here.openat2):
+        program += [(_EQUAL, 0, 1, number), _refuse(errno.ENOSYS)]
     for number in (here.clone, here.unshare):
         program += _if(number, [_arg(0), (_ANY_BIT, 0, 1, NEW_NAMESPACES), _refuse(errno.EPERM), _ret(_ALLOW)])
     program += _if(here.socket, _only((AF_UNIX, AF_INET, AF_INET6), errno.EAFNOSUPPORT))
@@ -181,6 +201,11 @@ def make_filter(machine: str = "") -> bytes:
         here.ioctl,
         [_arg(1), (_EQUAL, 1, 0, TIOCSTI), (_EQUAL, 0, 1, TIOCLINUX), _refuse(errno.EPERM), _ret(_ALLOW)],
     )
+    for number, mode in here.modes.values():
+        program += _if(number, [_arg(mode), (_ANY_BIT, 0, 1, SET_ID), _refuse(errno.EPERM), _ret(_ALLOW)])
+    for number, mode in here.opens.values():
+        creates = [_arg(mode - 1), (_ANY_BIT, 0, 3, CREATES)]
+        program += _if(number, [*creates, _arg(mode), (_ANY_BIT, 0, 1, SET_ID), _refuse(errno.EPERM), _ret(_ALLOW)])
     program.append(_ret(_ALLOW))
     return b"".join(struct.pack("<HBBI", *each) for each in program)
 
