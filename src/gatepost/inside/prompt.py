@@ -22,6 +22,10 @@ CONTINUED_RULE = (
     "Your last turn broke off before it was finished. What is listed here was already said and done, and people have"
     " it: do not repeat any of it. Go on with what is missing; if nothing is, say nothing."
 )
+HISTORY_RULE = (
+    "This was said here before, oldest first, while another model spoke for you. It is yours to know and to build on:"
+    " do not answer it again."
+)
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,10 +39,12 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def render(rows: Sequence[InRow], scene: Scene, observed: Sequence[InRow] = ()) -> str:
-    """The whole prompt: the time, what was observed, then chats before tasks before webhooks before system notes."""
+    """The whole prompt: the time, what was said before, what was observed, then chats before tasks before webhooks
+    before system notes."""
     name, zone = _zone(scene.timezone)
     moment = datetime.fromtimestamp(scene.now / 1_000_000, zone)
-    sections = []
+    sections = [_history(row) for row in rows if _is_history(row)]
+    rows = [row for row in rows if not _is_history(row)]
     if observed:
         inner = "\n".join(_row(row, scene, zone) for row in observed)
         sections.append(f"<observed>\n{OBSERVED_RULE}\n{inner}\n</observed>")
@@ -53,6 +59,15 @@ def render(rows: Sequence[InRow], scene: Scene, observed: Sequence[InRow] = ()) 
 def note(event: str, text: str) -> str:
     """A word of the gateway's own to the agent."""
     return f"<system{_attributes(event=event)}>{escape(text)}</system>"
+
+
+def time_left(seconds: float) -> str:
+    """A warning before a turn is ended."""
+    left = f"{round(seconds / 60)} minutes" if seconds >= 90 else f"{max(1, round(seconds))} seconds"
+    return (
+        f"You have about {left} left for this turn, then it is ended. Finish what you are doing now, and say what you"
+        " have so far and what is still open."
+    )
 
 
 def command_of(row: InRow) -> str:
@@ -211,6 +226,20 @@ def _continued(row: InRow) -> str:
         lines.append("Nothing was said or done yet.")
     head = _attributes(event="continued", reason=_text(row, "reason"))
     return f"<system{head}>\n{chr(10).join(lines)}\n</system>"
+
+
+def _is_history(row: InRow) -> bool:
+    return row.kind == "system" and row.content.get("event") == "history"
+
+
+def _history(row: InRow) -> str:
+    lines = [HISTORY_RULE]
+    said = row.content.get("messages")
+    for each in said if isinstance(said, list) else []:
+        if isinstance(each, dict):
+            head = _attributes(sender=str(each.get("sender") or "you"))
+            lines.append(f"<said{head}>{escape(str(each.get('text') or ''))}</said>")
+    return f"<history>\n{chr(10).join(lines)}\n</history>"
 
 
 def _json(value: object) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from gatepost.core import ids
-from gatepost.store import inbox, messages, outbox, sessions, steps
+from gatepost.store import history, inbox, messages, outbox, sessions, steps
 from gatepost.store.messages import Message, NewMessage
 from gatepost.store.port import Db, quick
 
@@ -114,6 +114,8 @@ def claim(
     )
     assert made is not None
     turn, rows = Turn(*made), [row.id for row in batch]
+    if (told := history.tell(db, turn, now)) is not None:
+        rows.append(told)
     _take(db, turn.id, rows, owner, now, lease, given=begun)
     sessions.set_state(db, session_id, "running", now)
     return Claim(turn, tuple(rows), begun=begun)

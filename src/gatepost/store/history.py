@@ -1,0 +1,96 @@
+"""History: what was said in a session while another provider drove it. A provider that takes over is told, because its
+own conversation does not hold it; one that comes back is told what it missed.
+
+What was said before somebody asked for a fresh start is over for everybody: a provider's conversation that is forgotten
+takes its turns with it.
+"""
+
+import json
+from typing import TYPE_CHECKING
+
+from gatepost.store import inbox, messages
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db
+
+if TYPE_CHECKING:
+    from gatepost.store.turns import Turn
+
+EVENT = "history"
+MOST_MESSAGES, MOST_CHARS = 40, 16_000  # of the end of it
+
+_TURNS = (
+    "SELECT t.id FROM turns t JOIN conversations c ON c.session_id = t.session_id AND c.provider = t.provider"
+    " AND c.conversation = t.conversation WHERE t.session_id = ? AND t.provider <> ? AND t.started_at >"
+    " COALESCE((SELECT MAX(o.started_at) FROM turns o WHERE o.session_id = t.session_id AND o.provider = ?"
+    " AND o.begun_at IS NOT NULL), 0)"
+)
+
+
+def missed(db: Db, session_id: str, provider: str) -> list[dict[str, str]]:
+    """The newest of it, oldest first: who (people by name, '' for the agent itself) and what."""
+    rows = db.rows(
+        f"SELECT * FROM (SELECT i.seq AS seq, m.sender_name, m.sender, m.text FROM inbox i JOIN messages m"
+        f" ON m.id = i.message_id WHERE i.given = 1 AND m.kind = 'chat' AND i.turn_id IN ({_TURNS})"
+        f" UNION ALL SELECT o.seq, '', '', m.text FROM outbox o JOIN messages m ON m.id = o.message_id"
+        f" WHERE o.op = 'send' AND o.origin IN ('result', 'tool')"
+        f" AND o.state NOT IN ('superseded', 'cancelled', 'failed') AND o.turn_id IN ({_TURNS}))"
+        " ORDER BY seq DESC LIMIT ?",
+        (session_id, provider, provider, session_id, provider, provider, MOST_MESSAGES),
+    )
+    lines: list[dict[str, str]] = []
+    left = MOST_CHARS
+    for _, name, sender, text in rows:
+        left -= len(text)
+        if left < 0 and lines:
+            break
+        lines.append({"sender": str(name or sender), "text": str(text)[-MOST_CHARS:]})
+    return lines[::-1]
+
+
+def tell(db: Db, turn: "Turn", now: int) -> int | None:
+    """A row for a turn that is about to begin; its id, None if there is nothing to tell, or it waits there already."""
+    if not _was_away(db, turn.session_id, turn.provider) or _is_told(db, turn.session_id):
+        return None
+    lines = missed(db, turn.session_id, turn.provider)
+    if not lines:
+        return None
+    message_id = messages.accept(
+        db,
+        NewMessage(
+            instance=turn.instance,
+            address=turn.address,
+            thread=turn.thread,
+            direction="in",
+            platform_id=f"{EVENT}:{turn.id}",
+            event="system",
+            kind="system",
+            sender="gatepost:system",
+            text="",
+            content=json.dumps({"event": EVENT, "messages": lines}, ensure_ascii=False),
+            at=now,
+        ),
+        now,
+    )
+    assert message_id is not None
+    return inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now)
+
+
+def _was_away(db: Db, session_id: str, provider: str) -> bool:
+    """Whether another one spoke last. Asked with every turn, so it is one look at a table of few rows."""
+    row = db.row(
+        "SELECT 1 FROM conversations other LEFT JOIN conversations own ON own.session_id = other.session_id"
+        " AND own.provider = ? WHERE other.session_id = ? AND other.provider <> ?"
+        " AND other.updated_at > COALESCE(own.updated_at, 0) LIMIT 1",
+        (provider, session_id, provider),
+    )
+    return row is not None
+
+
+def _is_told(db: Db, session_id: str) -> bool:
+    """In a turn that broke before the provider had it."""
+    row = db.row(
+        "SELECT 1 FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.session_id = ?"
+        f" AND i.state IN ('queued', 'retry', 'working') AND m.platform_id LIKE '{EVENT}:%' LIMIT 1",
+        (session_id,),
+    )
+    return row is not None

@@ -1,0 +1,91 @@
+"""A group is given another provider: what was said before is known to it, and so is what was said meanwhile when the
+first one comes back."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from gatepost.app import Gateway
+from gatepost.store import groups, sessions
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.models import ModelEndpoint
+
+ROOM = "fake:room/1"
+SCRIPT: dict[str, Any] = {
+    "turns": [
+        {"when": "which word", "recall": r"remember the word (\w+)", "do": [{"say": "The word is {1}."}]},
+        {"when": "which word", "do": [{"say": "I know no word."}]},
+        {
+            "when": r"remember the word (\w+)",
+            "do": [{"call": "set_work", "with": {"content": "word: {1}"}}, {"say": "I will remember {1}."}],
+        },
+    ]
+}
+
+
+@asynccontextmanager
+async def a_gateway(path: Path, channel: FakeChannel, endpoint: ModelEndpoint) -> AsyncIterator[Gateway]:
+    async with running_gateway(path, {"fake": (channel.kind, channel)}) as gateway:
+        await switch(gateway, "anthropic", endpoint)
+        await open_room(gateway, "fake", ROOM)
+        yield gateway
+
+
+async def switch(gateway: Gateway, provider: str, endpoint: ModelEndpoint) -> None:
+    base = endpoint.anthropic if provider == "anthropic" else endpoint.openai
+    values = {"provider": provider, "base_url": base, "model": "small-1"}
+    await gateway.store.write(groups.change, "home", values)
+    gateway.bells.group("home")
+
+
+async def ask(gateway: Gateway, channel: FakeChannel, text: str) -> str:
+    before = len(channel.sent)
+    await channel.say(text)
+    await channel.wait_for(before + 1)
+    await settled(gateway)
+    return channel.sent[-1].message.text
+
+
+async def test_another_provider_knows_what_was_said_and_what_is_being_done(tmp_path: Path) -> None:
+    channel = FakeChannel()
+    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+        await ask(gateway, channel, "remember the word plum")
+        await switch(gateway, "openai", endpoint)
+
+        assert await ask(gateway, channel, "which word was it?") == "The word is plum."
+        assert (gateway.home.group("home") / "work.md").read_text() == "word: plum"
+        assert len(await gateway.store.read(sessions.live, "home")) == 1
+    first = endpoint.calls[-1]
+    assert first.path.endswith("/chat/completions")
+    assert first.said("<history>") == 1 and first.said("I will remember plum.") == 1
+
+
+async def test_it_is_told_once_and_the_first_provider_hears_only_what_it_missed(tmp_path: Path) -> None:
+    channel = FakeChannel()
+    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+        await ask(gateway, channel, "remember the word plum")
+        await switch(gateway, "openai", endpoint)
+        await ask(gateway, channel, "remember the word pear")
+        await ask(gateway, channel, "which word was it?")
+        told = endpoint.calls[-1]
+        await switch(gateway, "anthropic", endpoint)
+
+        assert await ask(gateway, channel, "which word was it?") == "The word is pear."
+    last = endpoint.calls[-1]
+    assert told.said("<history>") == 1
+    assert last.said("<history>") == 1 and last.said("remember the word plum") == 1
+    assert last.said("remember the word pear") == 1
+
+
+async def test_a_fresh_start_is_one_for_every_provider(tmp_path: Path) -> None:
+    channel = FakeChannel()
+    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+        await ask(gateway, channel, "remember the word plum")
+        (session,) = await gateway.store.read(sessions.live, "home")
+        await gateway.store.write(sessions.forget_conversations, session.id)
+        await switch(gateway, "openai", endpoint)
+
+        assert await ask(gateway, channel, "which word was it?") == "I know no word."
+    assert endpoint.calls[-1].said("<history>") == 0
