@@ -3,13 +3,21 @@
 import asyncio
 import json
 import os
+import ssl
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.settings import Config
@@ -70,7 +78,10 @@ class FakePurse:
 class FakeKeys:
     keys: dict[str, str] = field(default_factory=lambda: {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY})
 
-    async def get(self, name: str, spender: Spender) -> str | None:
+    purposes: list[str] = field(default_factory=list)
+
+    async def get(self, name: str, spender: Spender, purpose: str = "model") -> str | None:
+        self.purposes.append(purpose)
         return self.keys.get(name)
 
 
@@ -111,6 +122,33 @@ class Upstream:
         return found
 
 
+@dataclass(frozen=True)
+class Certified:
+    """A host's certificate for `localhost`, and whoever trusts it."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
+@cache
+def certified() -> Certified:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    begin, end = datetime(2020, 1, 1, tzinfo=UTC), datetime(2120, 1, 1, tzinfo=UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), begin, end)
+    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+    pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(pem + private)
+        file.flush()
+        server.load_cert_chain(file.name)
+    return Certified(server, ssl.create_default_context(cadata=pem.decode()))
+
+
 @dataclass
 class Answer:
     status: int
@@ -146,6 +184,7 @@ class Way:
     keys: FakeKeys
     vendor: Upstream  # of both models
     host: Upstream  # `localhost`, which must be allowed
+    safe: Upstream  # the same over TLS
     models: Models
     names: dict[str, list[str]]  # what the resolver says
     looked_up: list[str] = field(default_factory=list)
@@ -183,8 +222,8 @@ class Way:
 
 
 @asynccontextmanager
-async def listening(upstream: Upstream) -> AsyncIterator[Upstream]:
-    server = await asyncio.start_server(upstream.serve, "127.0.0.1", 0)
+async def listening(upstream: Upstream, tls: ssl.SSLContext | None = None) -> AsyncIterator[Upstream]:
+    server = await asyncio.start_server(upstream.serve, "127.0.0.1", 0, ssl=tls)
     upstream.port = server.sockets[0].getsockname()[1]
     try:
         yield upstream
@@ -201,6 +240,7 @@ async def way(store: SqliteStore, tmp_path: Path) -> AsyncIterator[Way]:
     await store.write(arrive)
     async with AsyncExitStack() as stack:
         vendor, host = [await stack.enter_async_context(listening(Upstream())) for _ in range(2)]
+        safe = await stack.enter_async_context(listening(Upstream(), certified().server))
         base = f"http://127.0.0.1:{vendor.port}"
         config = Config({"anthropic.base_url": base, "openai.base_url": f"{base}/v1"})
         purse, keys = FakePurse(), FakeKeys()
@@ -215,8 +255,10 @@ async def way(store: SqliteStore, tmp_path: Path) -> AsyncIterator[Way]:
                 raise OSError("unknown")
             return names[name]
 
-        around = EgressAround(store=store, clock=SystemClock(), models=models, resolve=resolve)
+        around = EgressAround(
+            store=store, clock=SystemClock(), models=models, keys=keys, resolve=resolve, tls=lambda: certified().client
+        )
         opened = EgressSocket(around, Caller(FOLDER, "s-1", "scripted"), lambda pid: pid == os.getpid())
         await opened.open(tmp_path / "egress.sock")
         stack.push_async_callback(opened.close)
-        yield Way(opened, tmp_path / "egress.sock", store, purse, keys, vendor, host, models, names, looked_up)
+        yield Way(opened, tmp_path / "egress.sock", store, purse, keys, vendor, host, safe, models, names, looked_up)

@@ -51,4 +51,12 @@ class Purse(Protocol):
 
 
 class Keys(Protocol):
-    async def get(self, name: str, spender: Spender) -> str | None: ...
+    async def get(self, name: str, spender: Spender) -> str | None:
+        """Of a model's vendor."""
+        ...
+
+
+class Secrets(Protocol):
+    async def get(self, name: str, spender: Spender, purpose: str) -> str | None:
+        """As it holds for this group and person; the use is recorded with its purpose."""
+        ...

@@ -1,23 +1,29 @@
-"""The way to allowed hosts: CONNECT, and plain HTTP in absolute form.
+"""The way to allowed hosts: CONNECT, plain HTTP in absolute form, and `/to/HOST/…`, which we ask over TLS ourselves.
 
 The name is judged, looked up, every address that came back is judged, and exactly one of those is connected to: nobody
-asks the resolver a second time. Redirects are the client's to follow, through here again.
+asks the resolver a second time. Redirects are the client's to follow, through here again. What is bound to a host is
+put into the latter two; a tunnel is the client's own, and must name in its greeting the host that it was allowed for.
 """
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from urllib.parse import urlsplit
 
 from gatepost.core.errors import Invalid
-from gatepost.egress import rules
+from gatepost.egress import hello, rules
+from gatepost.egress.bound import PORTS, PutIn, Scrub
 from gatepost.egress.http import CHUNK, Client, Head, Refusal
 from gatepost.egress.rules import Target, Verdict
 
 CONNECT_S = 15.0
 IDLE_S = 600.0  # a tunnel in which nothing moves is closed
+TO = "/to/"
+TLS_PORT = 443  # here nothing but TLS is spoken
 LARGEST_BODY = 1024 * 1024 * 1024
 _HOP = frozenset(
     {
@@ -41,6 +47,7 @@ _LOOKUPS = ThreadPoolExecutor(16, "lookup")
 
 Judge = Callable[[Target], Awaitable[Verdict]]
 Resolve = Callable[[str, int], Awaitable[list[str]]]
+Bound = Callable[[str, Target], Awaitable[list[PutIn]]]
 
 
 async def resolve(host: str, port: int) -> list[str]:
@@ -75,6 +82,16 @@ def read_absolute(head: Head) -> tuple[Target, str]:
     return target, (parts.path or "/") + (f"?{parts.query}" if "?" in rest else "")
 
 
+def read_to(head: Head) -> tuple[Target, str]:
+    """The target of `/to/HOST[:PORT]/path?query` and the rest of it. Its Host names the forwarder and means nothing."""
+    rest = head.target.removeprefix(TO)
+    authority = rest.split("/", 1)[0].split("?", 1)[0]
+    if "#" in rest or "\\" in rest:
+        raise Refusal(400, "the address has signs in it that no request has", head.target[:200])
+    path = rest[len(authority) :]
+    return _target(authority, PORTS["https"]), path if path.startswith("/") else f"/{path}"
+
+
 def _target(text: str, port: int | None) -> Target:
     try:
         return rules.read_target(text, port)
@@ -82,33 +99,66 @@ def _target(text: str, port: int | None) -> Target:
         raise Refusal(403, f"{text[:100]}: {error}", text[:200]) from None
 
 
+@cache
+def usual_tls() -> ssl.SSLContext:
+    """The system's authorities; HTTP/1.1 is what we speak."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """What a proxy asks of others."""
+
+    judge: Judge
+    reached: Callable[[Target], None]
+    bound: Bound
+    resolve: Resolve = resolve
+    tls: Callable[[], ssl.SSLContext] = usual_tls
+
+
 class Proxy:
-    def __init__(self, judge: Judge, reached: Callable[[Target], None], find: Resolve = resolve) -> None:
-        self._judge, self._reached, self._resolve = judge, reached, find
+    def __init__(self, ways: Ways) -> None:
+        self._ways = ways
 
     async def tunnel(self, client: Client, head: Head) -> None:
         """CONNECT: bytes both ways, until either side has done."""
         target = read_connect(head)
-        upstream, sink = await self._connect(target)
+        upstream, sink = await self._connect(target, await self._allowed(target))
         try:
             client.start_tunnel()
-            await _both_ways(client.reader, client.writer, upstream, sink)
+            await _both_ways(client, target, upstream, sink)
         finally:
             sink.close()
 
     async def fetch(self, client: Client, head: Head) -> None:
         """A plain request: its head is written anew, its answer passed on as it comes."""
         target, path = read_absolute(head)
-        upstream, sink = await self._connect(target)
+        await self._exchange(client, head, "http", target, path)
+
+    async def forward(self, client: Client, head: Head) -> None:
+        """`/to/…`: the same over TLS that begins here."""
+        target, path = read_to(head)
+        await self._exchange(client, head, "https", target, path)
+
+    async def _exchange(self, client: Client, head: Head, scheme: str, target: Target, path: str) -> None:
+        verdict = await self._allowed(target)
         try:
-            sink.write(_render(head, target, path))
+            extra = await self._ways.bound(scheme, target)
+        except Refusal as no:
+            no.target = str(target)
+            raise
+        upstream, sink = await self._connect(target, verdict, self._ways.tls() if scheme == "https" else None)
+        try:
+            sink.write(_render(head, target, path, PORTS[scheme], extra))
             async for piece in client.body(head, LARGEST_BODY):
                 sink.write(b"%x\r\n%b\r\n" % (len(piece), piece) if head.length is None else piece)
                 await sink.drain()
             if head.length is None:
                 sink.write(b"0\r\n\r\n")
             await sink.drain()
-            await _pass_on(upstream, client, target)
+            await _pass_on(upstream, client, target, Scrub(each.value for each in extra))
         except OSError as error:
             if client.answered:
                 raise
@@ -116,21 +166,32 @@ class Proxy:
         finally:
             sink.close()
 
-    async def _connect(self, target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        verdict = await self._judge(target)
+    async def _allowed(self, target: Target) -> Verdict:
+        verdict = await self._ways.judge(target)
         if not verdict.allowed:
             raise Refusal(403, verdict.reason, str(target))
+        return verdict
+
+    async def _connect(
+        self, target: Target, verdict: Verdict, tls: ssl.SSLContext | None = None
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         last = "no address answered"
+        name = target.host if tls else None
         for address in await self._addresses(target, verdict):
             try:
                 async with asyncio.timeout(CONNECT_S):
-                    connection = await asyncio.open_connection(address, target.port, limit=CHUNK)
+                    connection = await asyncio.open_connection(
+                        address, target.port, limit=CHUNK, ssl=tls, server_hostname=name
+                    )
             except TimeoutError:
                 last = "it does not answer"
+            except ssl.SSLError as error:
+                why = getattr(error, "verify_message", "") or error.reason
+                last = f"its TLS or its certificate is not as it should be ({why})"
             except OSError as error:
                 last = error.strerror or str(error)
             else:
-                self._reached(target)
+                self._ways.reached(target)
                 return connection
         raise Refusal(502, f"{target} cannot be reached: {last}", str(target))
 
@@ -138,7 +199,7 @@ class Proxy:
         """All of them must be fit: one that is not says that somebody plays with the name."""
         try:
             async with asyncio.timeout(CONNECT_S):
-                found = await self._resolve(target.host, target.port)
+                found = await self._ways.resolve(target.host, target.port)
         except (OSError, UnicodeError, TimeoutError):
             raise Refusal(502, f"{target.host} is not known to the gateway's resolver", str(target)) from None
         for address in found:
@@ -148,10 +209,14 @@ class Proxy:
         return found
 
 
-def _render(head: Head, target: Target, path: str) -> bytes:
-    named = {name.strip().lower() for name in head.get("connection").split(",")}
-    kept = [(name, value) for name, value in head.headers if name not in _HOP and name not in named]
-    host = target.host if target.port == 80 else str(target)
+def _render(head: Head, target: Target, path: str, usual: int, extra: list[PutIn]) -> bytes:
+    dropped = _HOP | {name.strip().lower() for name in head.get("connection").split(",")}
+    if extra:  # what is packed could hide a secret that comes back
+        dropped |= {"accept-encoding", *(each.header for each in extra)}
+    kept = [(name, value) for name, value in head.headers if name not in dropped]
+    kept += [("accept-encoding", "identity")] if extra else []
+    kept += [(each.header, each.text) for each in extra]
+    host = target.host if target.port == usual else str(target)
     length = [("transfer-encoding", "chunked")] if head.length is None else []
     if head.length or head.get("content-length"):
         length = [("content-length", str(head.length))]
@@ -160,8 +225,9 @@ def _render(head: Head, target: Target, path: str) -> bytes:
     return "\r\n".join((*lines, "connection: close", "", "")).encode("latin-1")
 
 
-async def _pass_on(upstream: asyncio.StreamReader, client: Client, target: Target) -> None:
-    """The answer is for the sandbox alone, and its connection ends with it: there is nothing in it to judge."""
+async def _pass_on(upstream: asyncio.StreamReader, client: Client, target: Target, scrub: Scrub) -> None:
+    """The answer is for the sandbox alone, and its connection ends with it: there is nothing in it to judge, only
+    what was put in to be struck out."""
     while True:
         try:
             async with asyncio.timeout(IDLE_S):
@@ -170,16 +236,35 @@ async def _pass_on(upstream: asyncio.StreamReader, client: Client, target: Targe
             piece = b""
         if not piece and not client.answered:
             raise Refusal(502, f"{target} gave no answer", str(target))
+        client.answered = True
+        await client.send(scrub.feed(piece) if piece else scrub.rest())
         if not piece:
             return
-        client.answered = True
-        await client.send(piece)
 
 
-async def _both_ways(
-    inner: asyncio.StreamReader, back: asyncio.StreamWriter, outer: asyncio.StreamReader, out: asyncio.StreamWriter
-) -> None:
-    loop = asyncio.get_running_loop()
+async def read_greeting(reader: asyncio.StreamReader, target: Target) -> bytes:
+    """The first words of a tunnel's client, if they are such as the tunnel was allowed for. Raises Refusal."""
+    said = b""
+    try:
+        while piece := await reader.read(CHUNK):
+            said += piece
+            if not hello.begins_tls(said):
+                break
+            found = hello.read_hello(said)
+            if found is not None and found.name == target.host:
+                return said
+            if found is not None:
+                named = f"names {found.name[:100]!r}" if found.name else "names no host"
+                raise Refusal(403, f"the TLS greeting in a tunnel to {target} {named}", str(target))
+    except hello.Malformed as error:
+        raise Refusal(403, f"the TLS greeting in a tunnel to {target} cannot be read: {error}", str(target)) from None
+    if said and (target.port == TLS_PORT or hello.begins_tls(said)):
+        raise Refusal(403, f"a tunnel to {target} is for TLS, and something else was said in it", str(target))
+    return said
+
+
+async def _both_ways(client: Client, target: Target, outer: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+    inner, back, loop = client.reader, client.writer, asyncio.get_running_loop()
     moved = [loop.time()]
 
     async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> bool:
@@ -195,11 +280,20 @@ async def _both_ways(
             return False
         return True
 
-    async with asyncio.TaskGroup() as group:
-        pumps = {group.create_task(pump(inner, out)), group.create_task(pump(outer, back))}
-        whole = True
-        while pumps and whole and loop.time() - moved[0] < IDLE_S:
-            done, pumps = await asyncio.wait(pumps, timeout=IDLE_S, return_when=asyncio.FIRST_COMPLETED)
-            whole = all(each.result() for each in done)
-        for each in pumps:
+    async def send() -> bool:
+        out.write(await read_greeting(inner, target))
+        return await pump(inner, out)
+
+    pumps = {loop.create_task(send()), loop.create_task(pump(outer, back))}
+    left, whole = set(pumps), True
+    try:
+        while left and whole and loop.time() - moved[0] < IDLE_S:
+            done, left = await asyncio.wait(left, timeout=IDLE_S, return_when=asyncio.FIRST_COMPLETED)
+            whole = not [each for each in done if not each.result()]  # every one: a refusal must not be overlooked
+    except Refusal:
+        back.write(hello.ALERT)  # what a TLS client can show of it
+        raise
+    finally:
+        for each in left:
             each.cancel()
+        await asyncio.wait(pumps)

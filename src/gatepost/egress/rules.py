@@ -103,10 +103,10 @@ def _names(rule: Rule, target: Target) -> bool:
 def of_folder(rules: Iterable[Rule], folder: str) -> list[Rule]:
     """The rules that hold for a group: the instance's, its parents' and its own. Root's are its own alone: it has no
     children."""
-    return [rule for rule in rules if rule.folder is None or _inherits(rule.folder, folder)]
+    return [rule for rule in rules if rule.folder is None or inherits(rule.folder, folder)]
 
 
-def _inherits(parent: str, folder: str) -> bool:
+def inherits(parent: str, folder: str) -> bool:
     return parent == folder or (parent != "root" and covers(parent, folder))
 
 

@@ -1,10 +1,11 @@
 """`egress.sock`: one per session, the only way out of its sandbox. HTTP/1.1, one request a connection.
 
-CONNECT and http:// go to allowed hosts, `/anthropic/v1/…` and `/openai/v1/…` to the models; everything else, every
-denial and every way of asking that leaves a doubt is refused with a sentence, and written down.
+CONNECT, http:// and `/to/HOST/…` go to allowed hosts, `/anthropic/v1/…` and `/openai/v1/…` to the models; everything
+else, every denial and every way of asking that leaves a doubt is refused with a sentence, and written down.
 """
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -16,13 +17,14 @@ from gatepost.core import log
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError
 from gatepost.core.sockets import bind_unix, own_file, peer_pid
-from gatepost.egress import proxy, rules
-from gatepost.egress.contract import Spender
+from gatepost.egress import bound, proxy, rules
+from gatepost.egress.bound import PutIn
+from gatepost.egress.contract import Secrets, Spender
 from gatepost.egress.http import LARGEST_HEAD, Client, Head, Refusal
 from gatepost.egress.models import Models
 from gatepost.egress.rules import Target, Verdict
 from gatepost.messages.text import clean
-from gatepost.store import audit, egress, groups
+from gatepost.store import audit, bindings, egress, groups
 from gatepost.store.port import Db, Store
 from gatepost.tools.contract import Caller
 
@@ -41,7 +43,9 @@ class EgressAround:
     store: Store
     clock: Clock
     models: Models
+    keys: Secrets  # what is bound to a host
     resolve: proxy.Resolve = proxy.resolve
+    tls: Callable[[], ssl.SSLContext] = proxy.usual_tls
 
 
 class EgressSocket:
@@ -49,7 +53,14 @@ class EgressSocket:
 
     def __init__(self, around: EgressAround, caller: Caller, owns: Callable[[int], bool]) -> None:
         self._around, self._caller, self._owns = around, caller, owns
-        self._proxy = proxy.Proxy(self._judge, lambda target: self._tried(str(target), "allowed", ""), around.resolve)
+        ways = proxy.Ways(
+            judge=self._judge,
+            reached=lambda target: self._tried(str(target), "allowed", ""),
+            bound=self._bound,
+            resolve=around.resolve,
+            tls=around.tls,
+        )
+        self._proxy = proxy.Proxy(ways)
         self._calls = asyncio.Semaphore(MOST_CALLS)
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -114,6 +125,9 @@ class EgressSocket:
         if not head.target.startswith("/"):
             await self._proxy.fetch(client, head)
             return
+        if head.target.startswith(proxy.TO):
+            await self._proxy.forward(client, head)
+            return
         group = await self._around.store.read(groups.get, self._caller.folder)
         features = read_features(group.options.get("model_features")) if group else frozenset()
         async with self._calls:
@@ -128,6 +142,15 @@ class EgressSocket:
         """Rules are read anew for every request: what is denied now is denied now."""
         known = await self._around.store.read(egress.rules)
         return rules.judge(known, self._caller.folder, target, self._around.models.targets)
+
+    async def _bound(self, scheme: str, target: Target) -> list[PutIn]:
+        """What goes into a request to this host, read anew for every one."""
+        found = await self._around.store.read(bindings.of_host, scheme, target.host, target.port)
+        spender, purpose = self._spender(), f"{scheme}://{target}"
+        return [
+            bound.put_in(each, await self._around.keys.get(each.name, spender, purpose))
+            for each in bound.holding(found, self._caller.folder)
+        ]
 
     async def _refuse(self, client: Client, head: Head | None, no: Refusal) -> None:
         self._tried(no.target or "-", "denied" if no.status < 500 else "failed", no.reason)

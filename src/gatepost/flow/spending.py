@@ -94,14 +94,15 @@ def _payer(db: Db, spender: Spender) -> str:
 
 
 class Keys:
-    """A model's key, as the secrets say for this group and person. It leaves this process in one header alone."""
+    """A model's key, or what is bound to a host, as the secrets say for this group and person. It leaves this process
+    in one header alone."""
 
     def __init__(self, store: Store, secrets: Secrets) -> None:
         self._store, self._secrets = store, secrets
 
-    async def get(self, name: str, spender: Spender) -> str | None:
+    async def get(self, name: str, spender: Spender, purpose: str = "model") -> str | None:
         def look(db: Db) -> str:
             return _payer(db, spender)
 
         user = await self._store.read(look)
-        return await self._secrets.get(name, spender.folder, user or None, purpose="model")
+        return await self._secrets.get(name, spender.folder, user or None, purpose=purpose)

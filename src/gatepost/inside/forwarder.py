@@ -33,6 +33,7 @@ def environment(port: int) -> dict[str, str]:
         "ANTHROPIC_API_KEY": PLACEHOLDER,
         "OPENAI_BASE_URL": f"{proxy}/openai/v1",
         "OPENAI_API_KEY": PLACEHOLDER,
+        "GATEPOST_TO": f"{proxy}/to",  # …/HOST/path is asked over HTTPS, with what the operator has bound to HOST
     }
 
 

@@ -1,0 +1,102 @@
+"""Secrets bound to hosts: how a binding is written, which one holds, and how an answer is kept from repeating one.
+
+A binding names one host, one port and whether it is asked in the clear. The header is the gateway's: what comes from
+inside under that name is dropped. Pure.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from gatepost.core.errors import Invalid
+from gatepost.egress import rules
+from gatepost.egress.http import Refusal
+from gatepost.store.bindings import Binding
+
+MARK = "{}"
+PORTS = {"https": 443, "http": 80}
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")
+_VALUE = re.compile(r"[\x20-\x7e]+\Z")
+# What frames or leads a request is nobody's to choose.
+_OURS = frozenset(
+    ("host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "expect")
+)
+
+Place = tuple[str, str, int]  # scheme, host, port
+
+
+@dataclass(frozen=True, slots=True)
+class PutIn:
+    """A header as it is sent, and the value in it that must not come back."""
+
+    header: str
+    text: str = field(repr=False)
+    value: str = field(repr=False)
+
+
+def read_place(text: str) -> Place:
+    """`host`, `host:port` (both https), or `http://host[:port]`."""
+    scheme, there, rest = text.strip().partition("://")
+    scheme, rest = (scheme.lower(), rest.removesuffix("/")) if there else ("https", text.strip())
+    if scheme not in PORTS:
+        raise Invalid("host", f"{text[:80]!r} is neither https nor http")
+    target = rules.read_target(rest, PORTS[scheme])
+    return scheme, target.host, target.port
+
+
+def read_header(text: str) -> tuple[str, str]:
+    """`Name: value with {}`, as (name in lower case, template)."""
+    name, colon, template = text.partition(":")
+    name, template = name.strip().lower(), template.strip()
+    if not colon or not _TOKEN.match(name) or name in _OURS or name.startswith(("proxy-", "accept-encoding")):
+        raise Invalid("header", "write it like `Authorization: Bearer {}`; the name is one that a request may carry")
+    if template.count(MARK) != 1 or not _VALUE.match(template):
+        raise Invalid("header", f"the value holds {MARK} once, where the secret goes, and plain signs around it")
+    return name, template
+
+
+def holding(found: Sequence[Binding], folder: str) -> list[Binding]:
+    """Those of a group, one for each header: the deepest folder's."""
+    chosen: dict[str, Binding] = {}
+    for each in sorted(found, key=lambda binding: len(binding.folder or "")):
+        if each.folder is None or rules.inherits(each.folder, folder):
+            chosen[each.header] = each
+    return list(chosen.values())
+
+
+def put_in(binding: Binding, value: str | None) -> PutIn:
+    """Raises Refusal if there is no value, or none that a header can hold."""
+    if not value:
+        raise Refusal(401, f"{binding.name}, bound to {binding.host}, is not set: gatepost secret set {binding.name}")
+    if not _VALUE.match(value):
+        raise Refusal(502, f"{binding.name}, bound to {binding.host}, holds signs that no header can; set it anew")
+    return PutIn(binding.header, binding.template.replace(MARK, value), value)
+
+
+class Scrub:
+    """Bytes on their way in, with every secret in them struck out by as many stars, so that lengths stay true."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        self._values = sorted({value.encode() for value in values if value}, key=len, reverse=True)
+        self._kept = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """What may go on; the beginning of a secret, at the end, waits for what comes behind it."""
+        data = self._struck(self._kept + data)
+        keep = max((_begun(data, value) for value in self._values), default=0)
+        self._kept = data[len(data) - keep :]
+        return data[: len(data) - keep]
+
+    def rest(self) -> bytes:
+        rest, self._kept = self._kept, b""
+        return rest
+
+    def _struck(self, data: bytes) -> bytes:
+        for value in self._values:
+            data = data.replace(value, b"*" * len(value))
+        return data
+
+
+def _begun(data: bytes, value: bytes) -> int:
+    """How many bytes at the end of `data` are the beginning of `value`."""
+    return next((size for size in range(min(len(value) - 1, len(data)), 0, -1) if data.endswith(value[:size])), 0)
