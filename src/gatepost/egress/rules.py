@@ -112,7 +112,8 @@ def inherits(parent: str, folder: str) -> bool:
 
 def judge(rules: Sequence[Rule], folder: str, target: Target, models: frozenset[Target] = frozenset()) -> Verdict:
     """May this group's sandboxes connect there?"""
-    if target.host in MODEL_HOSTS or target in models:
+    # Below them, too: vendors serve the same API at regional names (eu.api…).
+    if any(f".{target.host}".endswith(f".{host}") for host in MODEL_HOSTS) or target in models:
         return Verdict(False, f"{target.host} serves models and is reached only through the model endpoints")
     found = [rule for rule in of_folder(rules, folder) if _names(rule, target)]
     denied = next((rule for rule in found if not rule.allow), None)
