@@ -52,11 +52,11 @@ def channel() -> FakeChannel:
 
 @asynccontextmanager
 async def a_gateway(
-    path: Path, channel: FakeChannel, endpoint: ModelEndpoint, **options: Any
+    path: Path, channel: FakeChannel, endpoint: ModelEndpoint, sandbox: str = "bubblewrap", **options: Any
 ) -> AsyncIterator[Gateway]:
     path.parent.chmod(0o711)
     given = {
-        "sandbox__kind": "bubblewrap",
+        "sandbox__kind": sandbox,
         "sessions__provider": "claude",
         "anthropic__base_url": endpoint.anthropic,
     }
