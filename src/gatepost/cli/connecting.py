@@ -83,24 +83,24 @@ def connect(
     model: str,
     base_url: str,
     started_by: str,
+    vendor: str,
     key_stdin: bool,
     no_install: bool,
     yes: bool,
     timeout: float,
 ) -> int:
-    chosen, tell = agent(name), Teller(as_json)
-    if started_by and name != "acp":
-        raise Invalid("--command", "belongs to acp")
+    chosen, tell = agent(name, vendor), Teller(as_json)
     check_provider(home, name)
     group = _group(home, folder)
-    options = {"command": started_by} if started_by else {}
+    options = _options(chosen, group, started_by)
     model = model or _model(chosen, group, base_url)
     install_library(chosen, tell, allowed=not no_install)
     install_program(home, chosen, tell, allowed=not no_install)
     tell.step("sandbox", f"{_sandbox(home, group, name)} works")
     key = find_key(home, chosen, folder, base_url, from_stdin=key_stdin, ask=not yes and sys.stdin.isatty())
     tell.step("key", key.origin)
-    wish = {"folder": folder, "provider": name, "model": model, "base_url": base_url, "options": options}
+    wish = {"folder": folder, "provider": name, "model": model, "base_url": base_url, "vendor": vendor}
+    wish |= {"options": options}
     tell.step("trial", f"asking {name} for one word …")
     outcome = _try(home, {**wish, "key": key.value}, timeout)
     if outcome["trouble"]:
@@ -118,6 +118,15 @@ def _group(home: Home, folder: str) -> Group:
     if found is None and (home.store.is_file() or folder != WORLD):
         raise NotFound("group", folder, f"`gatepost group add {folder}` makes it")
     return found or Group(WORLD, "Home", "", "", "", {}, True, None, None, 0)  # of a home that has not started yet
+
+
+def _options(chosen: Agent, group: Group, started_by: str) -> dict[str, str]:
+    """The command of an agent that is any program."""
+    if started_by and not chosen.any_vendor:
+        raise Invalid("--command", "belongs to acp; the others know their own")
+    if chosen.any_vendor and not started_by and not group.options.get("command"):
+        raise Invalid("--command", "which program is it to be? Like --command 'opencode acp'")
+    return {"command": started_by} if started_by else {}
 
 
 def _model(chosen: Agent, group: Group, base_url: str) -> str:

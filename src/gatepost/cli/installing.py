@@ -51,6 +51,7 @@ def install_program(home: Home, chosen: Agent, tell: Tell, *, allowed: bool) -> 
     if npm is None or not allowed:
         why = "npm, which would fetch it, is not here either" if npm is None else "it was to be left alone"
         raise SetupError(f"the program {name} is not on this machine, and {why}; {by_hand}")
+    home.prepare()
     folder.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, exist_ok=True)
     command = [npm, "install", "--no-fund", "--no-audit", "--silent", "--prefix", str(folder), programs.PACKAGES[name]]
     _run(command, tell, f"npm could not install {programs.PACKAGES[name]}; {by_hand}")

@@ -28,7 +28,7 @@ from gatepost.flow.sessions.parts import Parts
 from gatepost.flow.sessions.wake import Sessions
 from gatepost.flow.spending import Keys, Purse
 from gatepost.gate.caller import Caller
-from gatepost.store import costs, groups, inbox, messages, outbox, sessions, turns
+from gatepost.store import costs, groups, inbox, messages, outbox, sessions, switches, turns
 from gatepost.store.groups import Group
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
@@ -88,6 +88,8 @@ async def try_out(host: Sessions, wish: Wish) -> Outcome:
     group = await host.parts.store.read(groups.get, wish.folder)
     if group is None:
         raise NotFound("group", wish.folder, "`gatepost group list` shows them")
+    if await host.parts.store.read(switches.get, switches.PANIC) is not None:
+        return Outcome(trouble="stopped", reason="everything is stopped here (`gatepost panic`)")
     config = host.parts.config.with_values(wish.settings, "connect") if wish.settings else host.parts.config
     group = replace(group, provider=wish.provider, model=wish.model, options={**group.options, **wish.options})
     try:

@@ -1,7 +1,7 @@
 """What can be connected: the real agents, and what each needs on this machine. Data, and questions about it."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata, util
 from typing import Any
 
@@ -25,6 +25,7 @@ class Agent:
     module: str = ""  # the library that it needs, of the extra with its name
     program: str = ""  # the program that it needs
     subscription: bool = False  # takes a subscription's token, too
+    any_vendor: bool = False  # it is somebody's program, which may ask the other one
     trial: dict[str, Any] = field(default_factory=dict)  # options for the one turn that tries it
 
 
@@ -41,18 +42,23 @@ AGENTS = {
         ),
         Agent(name="anthropic", what="a model behind Anthropic's API", vendor="anthropic", model="claude-sonnet-4-5"),
         Agent(name="openai", what="a model behind OpenAI's API, or a local one", vendor="openai", model="gpt-5-mini"),
-        Agent(name="codex", what="Codex", vendor="openai", program="codex"),
+        Agent(name="codex", what="Codex", vendor="openai", program="codex", trial={"retries": 1}),
         Agent(name="opencode", what="opencode", vendor="openai", program="opencode", model="gpt-5-mini"),
-        Agent(name="acp", what="any agent that speaks the Agent Client Protocol", vendor="anthropic"),
+        Agent(name="acp", what="any agent that speaks ACP", vendor="anthropic", any_vendor=True),
     )
 }
 
 
-def agent(name: str) -> Agent:
+def agent(name: str, vendor: str = "") -> Agent:
+    """`vendor`: another than the agent's own; only one that is any program can have that."""
     found = AGENTS.get(name)
     if found is None:
         raise Invalid("agent", f"{name!r} is nothing to connect; there are: {', '.join(AGENTS)}")
-    return found
+    if not vendor or vendor == found.vendor:
+        return found
+    if vendor not in BASES or not found.any_vendor:
+        raise Invalid("vendor", f"{name} asks {found.vendor}'s endpoint")
+    return replace(found, vendor=vendor)
 
 
 def secret_for(chosen: Agent, value: str) -> str:

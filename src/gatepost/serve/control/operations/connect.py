@@ -9,7 +9,7 @@ import msgspec
 from gatepost.core import settings, settings_file
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.egress.upstream import read_base
-from gatepost.serve.control.agents import BASES, KEYS, agent, secret_for
+from gatepost.serve.control.agents import BASES, KEYS, Agent, agent, secret_for
 from gatepost.serve.control.contract import Args, Office, operation, write_down
 from gatepost.serve.control.operations import groups as group_operations
 from gatepost.serve.control.operations import secrets as secret_operations
@@ -27,7 +27,12 @@ class Connection(Args, frozen=True, kw_only=True):
     model: str = ""
     key: str = ""
     base_url: str = ""
+    vendor: str = ""
     options: dict[str, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def agent(self) -> Agent:
+        return agent(self.provider, self.vendor)
 
     def __repr__(self) -> str:
         return f"Connection({self.provider!r}, folder={self.folder!r})"
@@ -55,7 +60,7 @@ async def try_agent(office: Office, args: Try) -> dict[str, Any]:
         folder=args.folder,
         provider=args.provider,
         model=args.model,
-        options={**agent(args.provider).trial, **_options(office, args.options)},
+        options={**args.agent.trial, **_options(office, args.options)},
         secrets=_brought(args),
         settings=_places(office, args),
         limit_s=args.limit_s,
@@ -67,7 +72,7 @@ def _brought(args: Connection) -> dict[str, str | None]:
     """The key that is tried, and no other in its place."""
     if not args.key:
         return {}
-    chosen = agent(args.provider)
+    chosen = args.agent
     name = secret_for(chosen, secret_operations.check_value(args.key))
     return {KEYS[chosen.vendor]: None, name: args.key}
 
@@ -81,12 +86,12 @@ def _places(office: Office, args: Connection) -> dict[str, str]:
     """Where the models are, by what the settings say now; the one that is tried by what it is to be."""
     now = settings.peek(office.home.path, *BASES.values())
     found = {each.name: now[each] for each in BASES.values()}
-    return found | ({BASES[agent(args.provider).vendor].name: _checked_base(office, args)} if args.base_url else {})
+    return found | ({BASES[args.agent.vendor].name: _checked_base(office, args)} if args.base_url else {})
 
 
 def _checked_base(office: Office, args: Connection) -> str:
     """An address, which nothing in the environment overrules."""
-    where = BASES[agent(args.provider).vendor]
+    where = BASES[args.agent.vendor]
     read_base("--base-url", args.base_url, default=False)
     if office.config.source(where) == where.variable and office.config[where] != args.base_url:
         raise Invalid(
@@ -113,8 +118,8 @@ def _trial(db: Db, trial_id: str) -> Session | None:
 @operation("connect.keep", Connection)
 async def keep(office: Office, args: Connection) -> dict[str, Any]:
     """Put it in force: the key, the endpoint, and last the group, which then begins to use them."""
-    chosen = agent(args.provider)
-    stored = await keep_key(office, args.folder, chosen.name, args.key) if args.key else ""
+    chosen = args.agent
+    stored = await keep_key(office, args) if args.key else ""
     if args.base_url:
         where, url = BASES[chosen.vendor], _checked_base(office, args)
 
@@ -131,12 +136,12 @@ async def keep(office: Office, args: Connection) -> dict[str, Any]:
     return {"group": group, "secret": stored}
 
 
-async def keep_key(office: Office, folder: str, provider: str, key: str) -> str:
+async def keep_key(office: Office, args: Connection) -> str:
     """In the place where the group finds it today, else for the whole gateway; the secret's name."""
-    name = secret_for(agent(provider), key)
-    held = await office.store.read(nearest, folder, name)
+    name = secret_for(args.agent, args.key)
+    held = await office.store.read(nearest, args.folder, name)
     place = held or Place()
-    await secret_operations.put(office, secret_operations.Set(name=name, value=key, folder=place.folder))
+    await secret_operations.put(office, secret_operations.Set(name=name, value=args.key, folder=place.folder))
     return name
 
 
