@@ -18,17 +18,10 @@ from gatepost.store.port import Db
 from gatepost.store.turns import Turn
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import PLATFORM, ROOM, Agent
-from gatepost.tools.contract import TOOLS, Body, Call, Tool, tool
+from gatepost.tools.contract import Body, Call, Tool, tool
 
 load_package("gatepost.tools")
 
-# The deepest tier that has a tool, as the design's table says. A change of permission is a change of this table.
-TABLE = {
-    Tier.WORKER: {"reply", "send_file", "like", "edit", "get_work", "inspect_session", "log_external_cost"},
-    Tier.AGENT: {"send", "set_work", "network_list"},
-    Tier.WORLD: set(),
-    Tier.ROOT: {"network_allow", "network_deny"},
-}
 FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 
 SMALL: Registry[Tool] = Registry("tool")
@@ -87,24 +80,6 @@ async def writing_behind(dispatch: Dispatch) -> AsyncIterator[None]:
 async def details(store: SqliteStore) -> list[dict[str, object]]:
     rows = await store.read(audit.latest, 100)
     return [json.loads(row[5]) for row in reversed(rows)]
-
-
-@pytest.mark.parametrize("tier", list(Tier))
-async def test_a_caller_of_each_tier_sees_exactly_the_tools_of_the_table(
-    tier: Tier, tmp_path: Path, store: SqliteStore
-) -> None:
-    own: Registry[Tool] = Registry("tool")
-    for name, each in TOOLS.items():
-        if TOOLS.origin(name).startswith("gatepost.tools."):  # not what another test has loaded from outside
-            own.add(name, each, TOOLS.origin(name))
-    agent = await Agent.arrive(tmp_path, store, FOLDERS[tier], tools=own)
-    expected = set().union(*(names for deepest, names in TABLE.items() if deepest >= tier))
-
-    assert {tool.name for tool in agent.dispatch.visible_to(agent.caller)} == expected
-    assert {each["name"] for each in json.loads(agent.dispatch.listed_for(agent.caller))} == expected
-    for name in set(own) - expected:
-        answer = await agent.call(name)
-        assert (answer.code, answer.text) == (INVALID_PARAMS, f"Unknown tool: {name}")
 
 
 async def test_unknown_and_forbidden_look_alike_to_the_caller_and_differ_in_the_audit(

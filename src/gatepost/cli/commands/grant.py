@@ -128,10 +128,14 @@ def list_grants(home: str | None, folder: str, as_json: bool) -> None:
                 each["action"] + (f"({each['params']})" if each["params"] else ""),
                 each["scope"],
                 each["predicate"] or "-",
-                each["granted_by"] + ("" if each["counts"] else " (who cannot give it: does not count)"),
+                each["granted_by"] + ("" if each["counts"] else " (void)"),
             )
             for each in found["rows"]
         ]
+        show.say("")
         show.table(("row", "effect", "principal", "action", "scope", "when", "by"), rows)
+    if not all(each["counts"] for each in found["rows"]):
+        show.say("(void): who gave it cannot give it, so it does not count")
     if found["members"]:
+        show.say("")
         show.table(("member", "of"), [(each["child"], each["role"]) for each in found["members"]])

@@ -1,0 +1,89 @@
+"""`gatepost grant` and `gatepost policy`: what is granted is explained, and the explanation is what holds."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+DISCORD = '{"chatJid": "discord:1"}'
+
+
+@pytest.fixture(autouse=True)
+def tree(run: Run) -> None:
+    for folder in ("acme", "acme/eng"):
+        assert run("group", "add", folder).code == 0
+
+
+def test_a_rule_is_added_listed_explained_and_removed(run: Run) -> None:
+    assert run("grant", "add", "acme", "!send(jid=discord:*)").code == 0
+    assert [each["text"] for each in run("grant", "list", "--json").json["rules"]] == ["!send(jid=discord:*)"]
+
+    told = run("policy", "explain", "acme/eng", "send", "--args", DISCORD, "--json").json
+    assert told["allowed"] is False
+    assert told["steps"][0] == {"source": "rule of acme", "text": "!send(jid=discord:*)", "says": "deny"}
+    assert "acme/eng may not call send" in run("policy", "explain", "acme/eng", "send", "--args", DISCORD).out
+
+    assert run("grant", "rm", "acme", "!send(jid=discord:*)").code == 0
+    assert run("policy", "explain", "acme/eng", "send", "--args", DISCORD, "--json").json["allowed"] is True
+
+
+def test_a_row_is_added_given_on_and_ends_with_its_giver(run: Run) -> None:
+    assert run("grant", "allow", "role:ops", "mcp:set_work", "--scope", "acme/**", "--grant-option").code == 0
+    assert run("grant", "member", "telegram:user/9", "role:ops").code == 0
+    given = run("grant", "allow", "folder:acme/eng", "mcp:set_work", "--scope", "acme", "--by", "telegram:user/9")
+    assert given.code == 0, given.err
+    more = run("grant", "allow", "folder:acme/eng", "mcp:send", "--by", "telegram:user/9")
+    assert more.code == 1 and "does not hold mcp:send" in more.err
+
+    assert run("grant", "member", "telegram:user/9", "role:ops", "--rm").code == 0
+    assert [each["counts"] for each in run("grant", "list", "--json").json["rows"]] == [True, False]
+    assert "does not count" in run("grant", "list").out
+    assert run("grant", "rm", "1").code == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("grant", "add", "acme", "send("), "what follows the tool must be"),
+        (("grant", "add", "ghost", "send"), "no group named 'ghost'"),
+        (("grant", "rm", "acme", "send"), "no rule named"),
+        (("grant", "rm", "77"), "no row named '77'"),
+        (("grant", "allow", "role:x", "sing"), "there are: mcp:<tool>"),
+        (("grant", "allow", "role:x", "mcp:send", "--scope", "a/[z-a]"), "is no glob over folders"),
+        (("grant", "allow", "role:x", "mcp:send", "--params", "(("), "write name=glob"),
+        (("grant", "member", "role:x", "role:x"), "a member of itself"),
+        (("grant", "member", "role:x", "nobody"), "become members of a role"),
+        (("policy", "explain", "acme", "sing"), "no tool named 'sing'"),
+        (("policy", "explain", "ghost", "send"), "no group named 'ghost'"),
+        (("policy", "explain", "acme", "send", "--args", "{"), "is no JSON"),
+    ],
+)
+def test_bad_input_is_named(run: Run, args: tuple[str, ...], said: str) -> None:
+    ran = run(*args)
+    assert ran.code == 1
+    assert said in ran.err
+
+
+def test_a_table_of_cases_is_checked_and_what_does_not_hold_is_named(run: Run, tmp_path: Path) -> None:
+    table = tmp_path / "cases.jsonl"
+    table.write_text(
+        "# who may send\n"
+        '{"folder": "acme/eng", "tool": "send", "expect": "allow"}\n'
+        '{"folder": "acme", "tool": "network_allow", "args": {"host": "x.example"}, "expect": "deny"}\n'
+    )
+    assert run("policy", "test", str(table)).out == "2 of 2 cases hold\n"
+
+    run("grant", "add", "acme", "!send")
+    ran = run("policy", "test", str(table))
+    assert ran.code == 1
+    assert "cases.jsonl:2: acme/eng send: deny, not allow (rule of acme: !send)" in ran.out
+
+    table.write_text('{"folder": "acme"}\n')
+    assert "line 1 needs folder, tool and expect" in run("policy", "test", str(table)).err
+
+
+def test_an_older_name_is_explained_as_the_tool_that_it_means(run: Run) -> None:
+    told = run("policy", "explain", "acme/eng", "send_message", "--args", '{"jid": "discord:1"}', "--json").json
+    assert (told["tool"], told["allowed"]) == ("send", True)

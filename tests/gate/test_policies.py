@@ -1,0 +1,97 @@
+"""Rules and rows from the store, at the gate: they hold at once, and older names obey the same ones."""
+
+import json
+from pathlib import Path
+
+from gatepost.core.registry import load_package
+from gatepost.flow import granting
+from gatepost.gate.dispatch import INVALID_PARAMS
+from gatepost.store import acl, audit, groups
+from gatepost.store.acl import Effect, Row
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.agent import ROOM, Agent
+
+load_package("gatepost.tools")
+NOW = 1_000_000
+
+
+def seen(agent: Agent) -> set[str]:
+    return {each["name"] for each in json.loads(agent.dispatch.listed_for(agent.caller))}
+
+
+async def test_a_rule_holds_from_the_next_call_on_and_so_does_its_end(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme/eng")
+    assert "send" in seen(agent)
+
+    await store.write(granting.add_rule, "acme/eng", "!send", "operator", NOW)
+    agent.around.bells.tools(None)
+    assert "send" not in seen(agent)
+    assert (await agent.call("send", text="hi")).code == INVALID_PARAMS
+
+    await store.write(acl.remove_rule, "acme/eng", "!send")
+    agent.around.bells.tools(None)
+    assert "send" in seen(agent)
+    assert not (await agent.call("send", text="hi")).failed
+
+
+async def test_a_rule_about_rooms_refuses_that_room_alone_and_stands_in_the_description(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme/eng")
+    await store.write(groups.add, "acme", "acme", "scripted", NOW)
+    await store.write(granting.add_rule, "acme", f"!send(jid={ROOM})", "operator", NOW)
+    agent.around.bells.tools(None)
+
+    answer = await agent.call("send", text="hi")
+    assert answer.failed and "a rule of this gateway forbids it" in answer.text
+    told = {each["name"]: each["description"] for each in json.loads(agent.dispatch.listed_for(agent.caller))}
+    assert f"!send(jid={ROOM})" in told["send"]
+    assert (await agent.audited())[-1:] == []  # a denial is written behind …
+    await agent.dispatch._flush()
+    assert (await agent.audited())[-1] == ("send", "refused")  # … and it is written
+
+
+async def test_a_predicate_knows_the_platform_the_room_and_the_person_of_the_turn(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme/eng")
+    for number, predicate in enumerate(("platform=fake", f"room={ROOM}", "user=fake:user/1"), 1):
+        row = Row(id=0, principal="folder:acme/eng", action="mcp:send", effect=Effect.DENY, predicate=predicate)
+        made = await store.write(granting.add_row, row, NOW)
+        agent.around.bells.tools(None)
+        assert (await agent.call("send", text="hi")).failed, predicate
+        assert made.id == number
+        await store.write(acl.remove, made.id)
+    agent.around.bells.tools(None)
+    assert not (await agent.call("send", text="hi")).failed
+
+
+async def test_an_older_name_is_hidden_and_does_what_it_did_with_its_own_parameters(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme/eng")
+    assert "send_message" not in seen(agent)
+
+    answer = await agent.call("send_message", jid=ROOM, message="hello")
+    assert not answer.failed, answer.text
+    assert agent.rung[-1] == ("fake", ROOM)
+    rows = await store.read(audit.latest, 1)
+    assert rows[0][3] == "send"
+
+
+async def test_an_older_name_obeys_the_tools_own_permission(tmp_path: Path, store: SqliteStore) -> None:
+    worker = await Agent.arrive(tmp_path, store, "acme/eng/sre")
+    answer = await worker.call("send_message", jid=ROOM, message="hello")
+    assert (answer.code, answer.text) == (INVALID_PARAMS, "Unknown tool: send_message")
+
+
+async def test_a_list_can_be_cut_to_subjects_and_what_is_cut_cannot_be_called(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme/eng")
+    await store.write(groups.change, "acme/eng", {"tool_groups": "sessions, cost"})
+    agent.around.bells.group("acme/eng")
+
+    assert {"get_work", "log_external_cost"} <= seen(agent)
+    assert "send" not in seen(agent)
+    assert (await agent.call("send", text="hi")).code == INVALID_PARAMS
