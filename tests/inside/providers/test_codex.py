@@ -2,10 +2,13 @@
 scripted model, through the test's socket."""
 
 import asyncio
+import json
 import os
+import sys
 import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +41,7 @@ from gatepost.testing.agent import Agent
 from gatepost.testing.models import ModelEndpoint
 
 CODEX = programs.find("codex")
+DOUBLE = Path(__file__).with_name("codex_double.py")
 
 
 def real(test: Any) -> Any:
@@ -49,6 +53,25 @@ def real(test: Any) -> Any:
 def batch(text: str, row: int = 1, turn: str = "t-1") -> Batch:
     item = Item(row=row, seq=row, kind="chat", sender="ann", text=text)
     return Batch(turn=turn, prompt=text, items=(item,))
+
+
+def place_in(path: Path, **options: Any) -> Place:
+    return Place(
+        workspace=path,
+        agent=path / "agent",
+        state=path / "state",
+        router=path / "run" / "router.sock",
+        folder="home",
+        name="Home",
+        model="gpt-5.6-sol",
+        timezone="UTC",
+        options=options,
+    )
+
+
+async def all_of(events: AsyncIterator[Event]) -> list[Event]:
+    async with asyncio.timeout(60):
+        return [event async for event in events]
 
 
 # What it is told.
@@ -200,6 +223,89 @@ def test_a_turn_that_was_stopped_says_so_and_one_that_ended_has_no_trouble() -> 
     assert read_end({"status": "completed", "error": None}, False) is None
 
 
+# A double of it.
+
+
+@pytest.fixture
+async def doubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Codex]:
+    for name in ("run", "agent", "state", "bin"):
+        (tmp_path / name).mkdir()
+    program = tmp_path / "bin" / "codex"
+    program.write_text(f"#!{sys.executable}\n{DOUBLE.read_text()}")
+    program.chmod(0o755)
+    (tmp_path / "run" / "egress.sock").touch()
+    monkeypatch.setenv("PATH", str(program.parent))
+    codex = Codex(place_in(tmp_path))
+    yield codex
+    await codex.close()
+
+
+def asked_of(path: Path) -> list[dict[str, Any]]:
+    lines = (path / "state" / "home" / "asked.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def words_of(path: Path) -> list[str]:
+    """What it was told, turn by turn."""
+    given = [each["params"]["input"][0]["text"] for each in asked_of(path) if each.get("method") == "turn/start"]
+    return [str(text) for text in given]
+
+
+async def push(codex: Codex, given: Batch) -> None:
+    """As soon as a turn runs."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                return await codex.push(given)
+            except NotImplementedError as error:
+                if "no turn is running" not in str(error):
+                    raise
+            await asyncio.sleep(0.01)
+
+
+async def test_a_follow_up_that_was_taken_too_late_gets_a_turn_of_its_own(tmp_path: Path, doubled: Codex) -> None:
+    running = asyncio.create_task(all_of(doubled.query(batch("wait"), "")))
+    await push(doubled, batch("pears", 2))
+    heard = await running
+
+    assert heard[1] == Text("first done") and heard[-1] == Result("answer to pears")
+    assert words_of(tmp_path) == ["wait", "pears"]
+
+
+async def test_a_follow_up_that_is_not_taken_is_handed_over_whole_the_next_time(tmp_path: Path, doubled: Codex) -> None:
+    running = asyncio.create_task(all_of(doubled.query(batch("wait"), "")))
+    with pytest.raises(NotImplementedError, match="no active turn"):
+        await push(doubled, batch("too late", 2))
+    assert (await running)[-1] == Result("first done")
+    heard = await all_of(doubled.query(batch("too late", 2), "th-1"))
+
+    assert heard[-1] == Result("answer to too late")
+    assert words_of(tmp_path) == ["wait", "too late"]
+
+
+async def test_when_it_dies_its_last_words_are_told_and_the_turn_goes_on_without_its_prompt_twice(
+    tmp_path: Path, doubled: Codex
+) -> None:
+    heard = await all_of(doubled.query(batch("die"), ""))
+    assert heard[-1] == Failed("Codex ended: it was too much", "retryable")
+    again = replace(batch("die"), continued=True)
+    heard = await all_of(doubled.query(again, "th-1"))
+
+    assert isinstance(heard[-1], Result)
+    assert [each["method"] for each in asked_of(tmp_path) if "thread/" in each.get("method", "")] == [
+        "thread/start",
+        "thread/resume",
+    ]
+    first, second = words_of(tmp_path)
+    assert first == "die" and "die" not in second and "continued" in second
+
+
+async def test_a_question_that_nobody_can_answer_does_not_hold_it_up(doubled: Codex) -> None:
+    heard = await all_of(doubled.query(batch("ask"), ""))
+
+    assert heard[-1] == Result("there is nobody to ask")
+
+
 # A real one.
 
 
@@ -222,19 +328,8 @@ async def a_codex(path: Path, store: SqliteStore, endpoint: ModelEndpoint, **opt
     agent = await Agent.arrive(path, store)
     tools = ToolSocket(agent.dispatch, agent.caller, lambda pid: True)
     await tools.open(path / "run" / "router.sock")
-    place = Place(
-        workspace=path,
-        agent=path / "agent",
-        state=path / "state",
-        router=path / "run" / "router.sock",
-        folder="home",
-        name="Home",
-        model="gpt-5.6-sol",
-        timezone="UTC",
-        options=options,
-    )
     async with await asyncio.start_unix_server(arrive, path / "run" / "egress.sock"):
-        codex = Codex(place)
+        codex = Codex(place_in(path, **options))
         try:
             yield codex
         finally:
@@ -246,11 +341,6 @@ async def a_codex(path: Path, store: SqliteStore, endpoint: ModelEndpoint, **opt
 def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     assert CODEX is not None
     monkeypatch.setenv("PATH", f"{CODEX.parent}{os.pathsep}{os.environ['PATH']}")
-
-
-async def all_of(events: AsyncIterator[Event]) -> list[Event]:
-    async with asyncio.timeout(60):
-        return [event async for event in events]
 
 
 SCRIPT: dict[str, Any] = {
