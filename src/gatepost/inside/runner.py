@@ -16,10 +16,11 @@ from typing import Any
 
 import msgspec
 
+from gatepost.inside.bell import Bell
 from gatepost.inside.link import Gone, Link
 from gatepost.inside.mail import Mail
 from gatepost.inside.providers.contract import PROVIDERS, Failed, Misconfigured, Place, Provider
-from gatepost.inside.turn import Bell, Turn, result_frame
+from gatepost.inside.turn import Turn, result_frame
 from gatepost.mailbox import wire
 from gatepost.mailbox.inbound import InRow
 from gatepost.mailbox.outbound import Outbound
@@ -147,8 +148,9 @@ class Runner:
                     self._send_off(self._turn.interrupt())
             case wire.Answer() if self._provider is not None:
                 self._send_off(self._provider.answer(frame.request, frame.verdict, frame.input))
-            case wire.SetMode() if self._provider is not None:
-                self._send_off(self._provider.set_mode(frame.mode))
+            case wire.WrapUp():
+                if self._turn is not None:
+                    self._send_off(self._turn.warn(frame.seconds))
             case wire.Close():
                 if not self._closed.done():
                     self._closed.set_result(None)

@@ -9,12 +9,14 @@ waiting for each answer; the turn is not submitted before all are answered.
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import takewhile
 from typing import Any
 
 import msgspec
 
 from gatepost.inside import output, prompt, timeline
+from gatepost.inside.bell import Bell
 from gatepost.inside.link import Link
 from gatepost.inside.mail import Mail
 from gatepost.inside.providers import contract
@@ -23,28 +25,7 @@ from gatepost.mailbox import wire
 from gatepost.mailbox.inbound import InRow
 from gatepost.mailbox.outbound import Outbound, OutRow
 
-POLL = 2.0  # seconds; behind the bell
 LONGEST_STATUS = 2000
-
-
-class Bell:
-    """Rung by the host, or by ourselves; waiting has a poll behind it, so a lost ring costs time and no message."""
-
-    def __init__(self) -> None:
-        self._rung = asyncio.Event()
-
-    def ring(self) -> None:
-        self._rung.set()
-
-    async def wait(self, seconds: float = POLL) -> bool:
-        """Whether it was rung, rather than that we looked by ourselves."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._rung.wait()
-        except TimeoutError:
-            return False
-        self._rung.clear()
-        return True
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -111,6 +92,15 @@ class Turn:
         if self._parts or not self._open:
             self._failed = self._failed or contract.Failed("interrupted")
         await self._provider.interrupt()
+
+    async def warn(self, seconds: float) -> None:
+        """There is little time left: a word to an agent that can take one. It gets no query of its own."""
+        text = prompt.time_left(seconds)
+        item = Item(row=0, seq=0, kind="system", sender="", text=text, content={"event": "time"})
+        async with self._handing:
+            if self._open and self._takes_pushes:
+                with suppress(NotImplementedError):  # it takes none any more
+                    await self._provider.push(Batch(turn=self.id, prompt=prompt.note("time", text), items=(item,)))
 
     async def submit(self, failed: contract.Failed | None) -> None:
         """The last word on this turn. For one that is not believed any more it changes nothing, or ends it."""

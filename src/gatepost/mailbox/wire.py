@@ -143,7 +143,6 @@ class Welcome(Frame, tag="welcome"):
     conversation: str = ""
     timezone: str = "UTC"
     batch: int = 20
-    mode: str = "default"
     spans_rooms: bool = False
     options: dict[str, Any] = {}
 
@@ -182,15 +181,18 @@ class Interrupt(Frame, tag="interrupt"):
 
 
 class Answer(Frame, tag="answer"):
-    """A person's verdict on a permission request of the provider."""
+    """The verdict on a permission request of the provider, allow or deny. `input`: what it may use instead of what it
+    asked for; of a denial, the `reason`."""
 
     request: str
     verdict: str
     input: dict[str, Any] = {}
 
 
-class SetMode(Frame, tag="set_mode"):
-    mode: str
+class WrapUp(Frame, tag="wrap_up"):
+    """So long, and the running turn is ended."""
+
+    seconds: float
 
 
 class Close(Frame, tag="close"):
@@ -200,7 +202,7 @@ class Close(Frame, tag="close"):
 
 
 FromRunner = Hello | Claim | Begun | Started | Result | Status | Event | Submit | Ping | Trouble
-FromHost = Welcome | Bell | Claimed | Done | Interrupt | Answer | SetMode | Close
+FromHost = Welcome | Bell | Claimed | Done | Interrupt | Answer | WrapUp | Close
 
 _encode = msgspec.json.Encoder().encode
 read_from_runner = msgspec.json.Decoder(FromRunner).decode

@@ -12,6 +12,8 @@ from gatepost.store.messages import Message
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
 
+OVERTIME = "its time ran out"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
@@ -83,6 +85,21 @@ def break_off(
         given = [pair for pair in entries if pair[0].given]
         return _fail(db, turn, given, reason if final else f"interrupted: {reason}", now)
     return _continue_later(db, turn, reason, now, wait or 0)
+
+
+def run_out(db: Db, turn_id: str, epoch: int, now: int) -> Broken | None:
+    """Its time ran out: it ends for good, also one that was to be continued. What it had said stays said, and what it
+    had not seen yet is given back. None if it is not this attempt's to end."""
+    turn = turns.get(db, turn_id)
+    if turn is None or turn.epoch != epoch or turn.ended_at is not None:
+        return None
+    failed: list[tuple[Entry, Message]] = []
+    for entry, message in inbox.of_turn(db, turn_id):
+        if entry.state == "working" and (entry.given or turn.begun_at is None):
+            failed.append((entry, message))
+        elif entry.state == "working":
+            turns.give_back(db, turn, entry, message, OVERTIME, now)
+    return _fail(db, turn, failed, OVERTIME, now)
 
 
 def not_woken(db: Db, session_id: str, reason: str, policy: Policy, now: int, *, final: bool = False) -> Broken | None:

@@ -34,7 +34,28 @@ def test_check_20_a_session_that_was_just_started_survives_the_next_look() -> No
     assert at(30, heard_at=START) is Verdict.LOST
 
 
-def test_a_turn_that_takes_too_long_is_overtime_although_it_is_alive() -> None:
+def test_a_turn_is_warned_before_its_time_is_up_then_interrupted_then_ended_although_it_is_alive() -> None:
+    def alive(seconds: int, **facts: int | bool | None) -> Verdict:
+        return at(seconds, heard_at=START + (seconds - 1) * SECOND, turn_since=START, **facts)
+
+    assert alive(57 * 60) is Verdict.KEEP
+    assert alive(59 * 60) is Verdict.WRAP_UP
+    assert alive(59 * 60, warned=True) is Verdict.KEEP
+    assert alive(61 * 60, warned=True) is Verdict.TIME_UP
+    assert alive(61 * 60, time_up_at=START + 61 * MINUTE - SECOND) is Verdict.KEEP
+    assert alive(61 * 60, time_up_at=START + 61 * MINUTE - 4 * SECOND) is Verdict.OVERTIME
+
+
+def test_what_a_tool_says_about_its_patience_does_not_make_a_turn_longer() -> None:
     alive = START + 61 * MINUTE - SECOND
-    assert at(61 * 60, heard_at=alive, turn_since=START) is Verdict.OVERTIME
-    assert at(59 * 60, heard_at=START + 59 * MINUTE, turn_since=START) is Verdict.KEEP
+    assert at(61 * 60, heard_at=alive, turn_since=START, tool_timeout=120 * MINUTE) is Verdict.TIME_UP
+
+
+def test_a_turn_shorter_than_the_warning_is_warned_half_way() -> None:
+    short = Patience(turn=10 * SECOND, wrap_up=120 * SECOND)
+
+    def after(seconds: int) -> Verdict:
+        now = START + seconds * SECOND
+        return judge(Facts(now=now, started_at=START, heard_at=now, active_at=START, turn_since=START), short)
+
+    assert (after(4), after(6), after(11)) == (Verdict.KEEP, Verdict.WRAP_UP, Verdict.TIME_UP)

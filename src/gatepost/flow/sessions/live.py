@@ -6,10 +6,12 @@ When the sandbox ends, for whatever reason, the ledger decides what becomes of i
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
 from gatepost.core import log
+from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.sockets import bind_unix
@@ -20,7 +22,7 @@ from gatepost.flow.sessions.limits import limits_of
 from gatepost.flow.sessions.line import Line
 from gatepost.flow.sessions.parts import WINDOW, WINDOW_CHARS, Parts
 from gatepost.flow.sessions.talk import Talk
-from gatepost.flow.sessions.watch import Facts
+from gatepost.flow.sessions.watch import Facts, Patience
 from gatepost.gate.caller import Caller
 from gatepost.gate.socket import ToolSocket
 from gatepost.mailbox import wire
@@ -82,10 +84,21 @@ class Live:
             started_at=self._started_at,
             heard_at=self.talk.heard_at,
             active_at=self.talk.active_at,
-            turn_since=turn.started_at if turn else None,
+            turn_since=self.talk.turn_since if turn else None,
+            warned=self.talk.warned,
+            time_up_at=self.talk.time_up_at,
             tool_timeout=self.talk.tool_timeout,
             wanted=wanted,
         )
+
+    @property
+    def patience(self) -> Patience:
+        """The gateway's, but for how long a turn may take: that is the group's."""
+        return replace(self.parts.patience, turn=seconds(self.limits.turn_s))
+
+    def warn(self, now: int) -> None:
+        """Its time is nearly over."""
+        self.talk.warn((self.talk.turn_since + self.patience.turn - now) / SECOND)
 
     def ring(self) -> None:
         """Something is queued for this session."""
@@ -130,6 +143,9 @@ class Live:
             if await self._off_loop(_is_larger, what, limit):
                 self.kill(f"the agent's files take more than {self.limits.disk_mb} MB of the disk")
 
+    def _is_ending(self) -> bool:
+        return bool(self.ending)
+
     def _begin_ending(self, reason: str) -> None:
         self.ending = self.ending or reason
         self.talk.open = False
@@ -160,14 +176,14 @@ class Live:
             await egress.open(folder / "egress.sock", layout.uid)
             listener = bind_unix(folder / "runner.sock", layout.uid)
             self._tools, self._egress = tools, egress
-            if self.ending:  # asked to end while it was prepared
+            if self._is_ending():  # asked to end while it was prepared
                 listener.close()
                 return
             self.sandbox = await kind.start(layout)
             # Served only now: who connects is held against the sandbox that was started.
             server = await asyncio.get_running_loop().create_unix_server(lambda: Line(self._admit), sock=listener)
             _log.info("awake", session=session.id, folder=session.folder, provider=self.provider, sandbox=name)
-            if self.ending:  # asked to end while it was starting
+            if self._is_ending():  # asked to end while it was starting
                 self.sandbox.kill()
             await self._serve(self.sandbox)
             server.close()
@@ -280,7 +296,9 @@ class Live:
         hopeless = words is not None and words.what == "setup"
         _log.info("asleep", session=self.session.id, reason=reason, code=code)
         if turn is not None and turn.state in ("claimed", "begun"):
-            if not self._stopped:
+            if self.talk.time_up_at is not None and not self._stopped:
+                await settle.out_of_time(self.parts, self.session, turn, handed_over=False)
+            elif not self._stopped:
                 await settle.break_off(
                     self.parts,
                     self.session,

@@ -19,4 +19,10 @@ def _plain(reason: str) -> str:
     return sentence if sentence.endswith((".", "!", "?")) else sentence + "."
 
 
+def out_of_time(*, spoke: bool) -> str:
+    """What it had said has been delivered before."""
+    so_far = "What I have so far is above" if spoke else "I had nothing to show yet"
+    return f"My time for this ran out before I was done. {so_far}; write to me, and I go on from there."
+
+
 STOPPED = "Stopped."

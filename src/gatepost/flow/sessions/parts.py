@@ -25,6 +25,9 @@ MOST_AWAKE = setting("sessions.most_awake", 8, help="How many sandboxes may be a
 IDLE_S = setting("sessions.idle_s", 300.0, help="A sandbox with nothing to do is stopped after this many seconds.")
 SILENCE_S = setting("sessions.silence_s", 60.0, help="A runner with work that is silent for this long is ended.")
 HELLO_S = setting("sessions.hello_s", 20.0, help="A sandbox whose runner says nothing for this long is ended.")
+WRAP_UP_S = setting(
+    "sessions.wrap_up_s", 120.0, help="How long before the end of its time an agent is told to come to a close."
+)
 BATCH = setting("sessions.batch", 20, help="How many waiting messages go into one turn at most.")
 TRIES = setting("sessions.tries", 5, help="How often a turn is tried again that broke before the provider had it.")
 RETRY_S = setting("sessions.retry_s", 5.0, help="The first wait before a broken turn is tried again; then it doubles.")
@@ -62,5 +65,6 @@ class Parts:
             silence=seconds(self.config[SILENCE_S]),
             idle=seconds(self.config[IDLE_S]),
             turn=seconds(self.config[TURN_S]),
+            wrap_up=seconds(self.config[WRAP_UP_S]),
             hello=seconds(self.config[HELLO_S]),
         )

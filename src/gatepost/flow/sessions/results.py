@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from gatepost.flow.delivery.outgoing import Reach, Say, say
 from gatepost.mailbox import wire
 from gatepost.messages.outbound import File
-from gatepost.store import destinations, outbox, turns
+from gatepost.store import destinations, inbox, outbox, steps, turns
 from gatepost.store.outbox import Effect, NewEffect
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
+
+DROPPED = "dropped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ def take_results(
         if turn is None or turn.session_id != session_id or turn.epoch != frame.epoch:
             answers.append(wire.Done(id=frame.id, ok=False, error="this turn is not yours"))
         elif turn.ended_at is not None and outbox.by_key(db, _key(frame)) is None:
+            _note_dropped(db, turn, now)
             answers.append(wire.Done(id=frame.id, ok=False, error="this turn has ended"))
         elif frame.attempt != turn.attempt or frame.part >= most:
             answers.append(wire.Done(id=frame.id, ok=False, error=f"a turn may say {most} messages at most"))
@@ -39,6 +42,13 @@ def take_results(
             answers.append(answer)
             rooms.update((effect.instance, effect.address) for effect in effects)
     return Taken(tuple(answers), tuple(rooms))
+
+
+def _note_dropped(db: Db, turn: Turn, now: int) -> None:
+    """A turn that was stopped, or has ended otherwise, is not added to. That there was more is written down, once."""
+    for entry, message in inbox.of_turn(db, turn.id):
+        if all(step.step != DROPPED for step in steps.of(db, message.id)):
+            steps.add(db, message.id, entry.id, now, DROPPED, "what the agent said and could not hand over in time")
 
 
 def _key(frame: wire.Result) -> str:

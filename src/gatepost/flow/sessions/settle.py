@@ -9,8 +9,8 @@ from gatepost.flow import panic
 from gatepost.flow.delivery.outgoing import Say, say
 from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.parts import Parts
-from gatepost.store import breaks, inbox, sessions, turns
-from gatepost.store.breaks import Broken
+from gatepost.store import breaks, inbox, outbox, sessions, turns
+from gatepost.store.breaks import OVERTIME, Broken
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.switches import Switch
@@ -56,6 +56,30 @@ async def break_off(
     await _settle(parts, session, settle, error_class)
 
 
+async def out_of_time(parts: Parts, session: Session, turn: Turn, *, handed_over: bool) -> None:
+    """Its time ran out: it is not continued. If it may have said what was not handed over, it stays open until the next
+    runner has resent that (`end_overdue`)."""
+
+    def settle(db: Db) -> Broken | None:
+        now = parts.clock.now()
+        if handed_over or turn.begun_at is None:
+            return breaks.run_out(db, turn.id, turn.epoch, now)
+        return breaks.break_off(db, turn.id, turn.epoch, OVERTIME, parts.policy, now, blame=False, spare=True)
+
+    _log.warning("a turn ran out of time", session=session.id, turn=turn.id)
+    await _settle(parts, session, settle, "")
+
+
+def end_overdue(db: Db, parts: Parts, session: Session) -> tuple[str, str] | None:
+    """The next runner asks for work, so it has resent what the last one could not hand over: a turn whose time had run
+    out ends here. The room to ring, None if there is no such turn."""
+    turn = turns.open_of(db, session.id)
+    if turn is None or turn.state != "interrupted" or turn.error != OVERTIME:
+        return None
+    broken = breaks.run_out(db, turn.id, turn.epoch, parts.clock.now())
+    return _tell_failed(db, parts, session, broken, "")
+
+
 async def not_woken(parts: Parts, session: Session, reason: str, *, final: bool = False) -> None:
     """No sandbox came far enough to claim anything, or nobody is left who works on what was claimed."""
 
@@ -70,13 +94,7 @@ async def _settle(parts: Parts, session: Session, settle: Callable[[Db], Broken 
     The store may be away (a full disk): nothing else can happen to this turn before, so it is waited for."""
 
     def both(db: Db) -> tuple[str, str] | None:
-        broken = settle(db)
-        if broken is None or not broken.failed:
-            return None
-        text = notices.failed(broken.reason, error_class, len(broken.failed))
-        where = broken.turn or session
-        _notice(db, parts, session.id, f"failed/{broken.failed[0]}", where, text)
-        return where.instance, where.address
+        return _tell_failed(db, parts, session, settle(db), error_class)
 
     while True:
         try:
@@ -87,6 +105,21 @@ async def _settle(parts: Parts, session: Session, settle: Callable[[Db], Broken 
             await asyncio.sleep(AGAIN_S)
     if room is not None:
         parts.bells.room(*room)
+
+
+def _tell_failed(
+    db: Db, parts: Parts, session: Session, broken: Broken | None, error_class: str
+) -> tuple[str, str] | None:
+    """The room to ring, None if nobody's message was given up."""
+    if broken is None or not broken.failed:
+        return None
+    if broken.reason == OVERTIME and broken.turn is not None:
+        text = notices.out_of_time(spoke=bool(outbox.done_in_turn(db, broken.turn.id)))
+    else:
+        text = notices.failed(broken.reason, error_class, len(broken.failed))
+    where = broken.turn or session
+    _notice(db, parts, session.id, f"failed/{broken.failed[0]}", where, text)
+    return where.instance, where.address
 
 
 def _notice(db: Db, parts: Parts, session_id: str, key: str, where: Turn | Session, text: str) -> None:

@@ -15,7 +15,7 @@ from gatepost.core import log
 from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError
 from gatepost.core.untrusted import open_root
-from gatepost.flow.sessions import plan, results, settle
+from gatepost.flow.sessions import permissions, plan, results, settle
 from gatepost.flow.sessions.parts import BATCH, LEASE, MOST_RESULTS, Parts
 from gatepost.mailbox import wire
 from gatepost.messages.outbound import Feature, File
@@ -58,7 +58,10 @@ class Talk:
         self.giving = False  # a batch is on its way to it
         self.last_words: wire.Trouble | None = None  # why the runner says that it ends
         self.failure: wire.Submit | None = None  # how its last turn that failed did so
-        self._statuses = self._status_at = self._troubles = 0
+        self._statuses = self._status_at = self._troubles = self._permissions = 0
+        self.turn_since = 0  # when this attempt of the turn began
+        self.warned = False  # that the turn's time is nearly over
+        self.time_up_at: int | None = None  # when it was interrupted for that
 
     async def hear(self, frames: list[wire.FromRunner]) -> None:
         self.heard_at = self.parts.clock.now()
@@ -93,6 +96,8 @@ class Talk:
                 self._say(await self._submit(frame))
             case wire.Ping():
                 await self._pinged(frame)
+            case wire.Event() if frame.kind == "permission":
+                self._refuse_permission(frame)
             case wire.Trouble() if self._troubles < MOST_TROUBLES:
                 self._troubles += 1
                 _log.warning("trouble inside", session=self.session.id, what=frame.what, why=frame.why[:500])
@@ -103,6 +108,22 @@ class Talk:
                     self._say(wire.Bell())
             case _:
                 pass  # events of the timeline: information only
+
+    def _refuse_permission(self, event: wire.Event) -> None:
+        self._say(permissions.answer_to(event))
+        self._permissions += 1
+        if self._permissions <= permissions.MOST_WRITTEN:
+            now = self.parts.clock.now()
+            self.parts.store.post(permissions.write_down, event, self.group, self.session.id, now)
+
+    def warn(self, seconds_left: float) -> None:
+        self.warned = True
+        self._say(wire.WrapUp(seconds=seconds_left))
+
+    def interrupt(self) -> None:
+        """Its time is up. It may say how far it has come; nothing new joins the turn."""
+        self.time_up_at = self.parts.clock.now()
+        self._say(wire.Interrupt(reason="time"))
 
     def _is_own(self, turn_id: str) -> bool:
         return self.turn is not None and self.turn.id == turn_id
@@ -155,8 +176,12 @@ class Talk:
         if not self.open:
             return None
         if not frame.turn:
-            return await self.parts.store.write(self._claim_batch, frame.ready, now, most, durable=frame.ready)
-        if not self._is_own(frame.turn):
+            claim, ended = await self.parts.store.write(self._claim_batch, frame.ready, now, most, durable=frame.ready)
+            if ended is not None:
+                self.claimed = True  # that was what it had been woken for
+                self.parts.bells.room(*ended)
+            return claim
+        if not self._is_own(frame.turn) or self.time_up_at is not None:
             return None
         return await self.parts.store.write(turns.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False)
 
@@ -170,6 +195,8 @@ class Talk:
         if not set(claim.rows) <= there:  # it cannot read them yet
             await self._project()
         turn = claim.turn
+        if not self._is_own(turn.id):
+            self.turn_since, self.warned, self.time_up_at = self.parts.clock.now(), False, None
         self.turn, self.claimed, self.active_at = turn, True, self.parts.clock.now()
         self.parts.typing.start(turn.instance, turn.address, turn.thread)
         self.parts.bells.change(turn.instance, turn.address)
@@ -186,8 +213,11 @@ class Talk:
         )
         self._say(answer)
 
-    def _claim_batch(self, db: Db, ready: bool, now: int, most: int) -> Claim | None:
-        return turns.claim(db, self.session.id, self.provider, self.parts.owner, now, LEASE, most, ready=ready)
+    def _claim_batch(self, db: Db, ready: bool, now: int, most: int) -> tuple[Claim | None, tuple[str, str] | None]:
+        """The claim, and the room of a turn that ended with it because its time had run out."""
+        ended = settle.end_overdue(db, self.parts, self.session)
+        claim = turns.claim(db, self.session.id, self.provider, self.parts.owner, now, LEASE, most, ready=ready)
+        return claim, ended
 
     def _name_conversation(self, turn_id: str, epoch: int, conversation: str) -> None:
         """Nobody waits for it: whatever the agent says in this conversation is committed behind it, in order."""
@@ -285,6 +315,9 @@ class Talk:
             usage = json.dumps(frame.usage)[:10_000]
             if not await self.parts.store.write(turns.finish, turn.id, turn.epoch, usage, now):
                 await settle.break_off(self.parts, self.session, turn, "the agent did not look at the message")
+        elif self.time_up_at is not None:
+            self.failure = frame
+            await settle.out_of_time(self.parts, self.session, turn, handed_over=True)
         else:
             wait = seconds(frame.retry_after) if frame.retry_after is not None else None
             reason, self.failure = frame.error or "the agent failed", frame
@@ -297,6 +330,7 @@ class Talk:
             self.parts.typing.stop(self.turn.instance, self.turn.address, self.turn.thread)
             self.parts.bells.change(self.turn.instance, self.turn.address)
         self.turn, self.tool_timeout, self._statuses = None, 0, 0
+        self.time_up_at = None
         self.active_at = self.parts.clock.now()
         self._rested()
 

@@ -61,6 +61,8 @@ class Sessions:
     @contextmanager
     def hosting(self, live: Live) -> Iterator[None]:
         """A session that somebody else runs is one of ours meanwhile: watched, ended with the rest, not woken twice."""
+        if self.halted:
+            raise Unavailable("the gateway", "everything is stopped: `gatepost panic --off` goes on")
         self._live[live.session.id] = live
         try:
             yield
@@ -227,19 +229,22 @@ class Sessions:
                 await live.check_disk()
 
     async def _watch(self) -> None:
-        patience = self.parts.patience
         while True:
             await asyncio.sleep(0.5)
             now = self.parts.clock.now()
             for session_id, live in list(self._live.items()):
                 if live.ending:
                     continue
-                verdict = judge(live.facts(now, session_id in self._wanted), patience)
+                verdict = judge(live.facts(now, session_id in self._wanted), live.patience)
                 if verdict is Verdict.REST:
                     assert self._tasks is not None
                     self._tasks.create_task(live.rest("idle"))
                 elif verdict is Verdict.LOST:
                     live.kill("the agent went silent")
+                elif verdict is Verdict.WRAP_UP:
+                    live.warn(now)
+                elif verdict is Verdict.TIME_UP:
+                    live.talk.interrupt()
                 elif verdict is Verdict.OVERTIME:
                     live.kill("the agent took too long")
 

@@ -8,7 +8,9 @@ class Verdict(StrEnum):
     KEEP = "keep"
     REST = "rest"  # idle for long enough: close it in good order
     LOST = "lost"  # silent although it has work: end it
-    OVERTIME = "overtime"  # its turn takes longer than a turn may
+    WRAP_UP = "wrap up"  # its time is nearly over: tell it
+    TIME_UP = "time up"  # its turn takes longer than a turn may: interrupt it
+    OVERTIME = "overtime"  # interrupted, and it goes on all the same: end it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +22,8 @@ class Facts:
     heard_at: int  # the last sign of life on runner.sock
     active_at: int  # the last time it had something to do
     turn_since: int | None = None  # None: no turn runs
+    warned: bool = False  # that its time is nearly over
+    time_up_at: int | None = None  # when it was interrupted for that
     tool_timeout: int = 0  # how long the running tool said it may be silent
     wanted: bool = False  # rows wait for it
 
@@ -31,6 +35,8 @@ class Patience:
     silence: int = 60_000_000
     idle: int = 300_000_000
     turn: int = 3_600_000_000
+    wrap_up: int = 120_000_000
+    interrupt: int = 3_000_000  # from an interrupt to the end
     hello: int = 20_000_000  # from start to the first word
 
 
@@ -41,8 +47,17 @@ def judge(facts: Facts, patience: Patience) -> Verdict:
     if silent_for > max(patience.silence, facts.tool_timeout):
         return Verdict.LOST
     if facts.turn_since is not None:
-        allowed = max(patience.turn, facts.tool_timeout)
-        return Verdict.OVERTIME if facts.now - facts.turn_since > allowed else Verdict.KEEP
+        return _judge_turn(facts, facts.now - facts.turn_since, patience)
     if not facts.wanted and facts.now - facts.active_at > patience.idle:
         return Verdict.REST
     return Verdict.KEEP
+
+
+def _judge_turn(facts: Facts, taken: int, patience: Patience) -> Verdict:
+    """What a tool said about its own patience does not count here: a turn may take so long, and no longer."""
+    if facts.time_up_at is not None:
+        return Verdict.OVERTIME if facts.now - facts.time_up_at > patience.interrupt else Verdict.KEEP
+    if taken > patience.turn:
+        return Verdict.TIME_UP
+    ahead = min(patience.wrap_up, patience.turn // 2)
+    return Verdict.WRAP_UP if not facts.warned and taken > patience.turn - ahead else Verdict.KEEP

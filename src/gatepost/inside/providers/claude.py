@@ -246,7 +246,7 @@ class Claude:
         verdict, changed = await self._asked[key]
         if verdict == "allow":
             return self._sdk.PermissionResultAllow(updated_input=changed or input)
-        return self._sdk.PermissionResultDeny(message="This was not permitted.")
+        return self._sdk.PermissionResultDeny(message=str(changed.get("reason") or "This was not permitted."))
 
     # What it says.
 

@@ -1,0 +1,34 @@
+"""What a provider asks for before it acts. Nobody can be asked yet, so the answer is no, at once: an agent that waits
+for a person who is not there would wait until its time is over. Every answer is written down."""
+
+from gatepost.mailbox import wire
+from gatepost.messages.text import clean
+from gatepost.store import audit
+from gatepost.store.groups import Group
+from gatepost.store.port import Db
+
+DENIED = (
+    "Nobody can be asked for permission here, so this was not permitted. Do without it, or say what you would need it"
+    " for: whoever runs this gateway can change the group's option `mode`."
+)
+LONGEST = 100  # characters of a name that came from inside
+MOST_WRITTEN = 200  # of one sandbox; the rest is answered alike
+
+
+def answer_to(event: wire.Event) -> wire.Answer:
+    return wire.Answer(request=_plain(event.data.get("id")), verdict="deny", input={"reason": DENIED})
+
+
+def write_down(db: Db, event: wire.Event, group: Group, session_id: str, now: int) -> None:
+    """Who wanted to use what. Its input stays inside: it may hold anything."""
+    details = {
+        "session": session_id,
+        "turn": event.turn,
+        "tool": _plain(event.data.get("tool")),
+        "mode": _plain(group.options.get("mode", "")),
+    }
+    audit.append(db, audit.Record(now, group.folder, "permission", "refused", details))
+
+
+def _plain(value: object) -> str:
+    return clean(str(value))[:LONGEST] if isinstance(value, str) else ""

@@ -1,0 +1,170 @@
+"""The end of a turn's time, and what an agent had said by then: nothing of it is lost, unless a person said stop."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gatepost.flow.sessions.notices import out_of_time
+from gatepost.store import inbox, ledger, turns
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.provider import Script
+
+ROOM = "fake:room/1"
+PATIENCE = 30.0
+
+# Runs inside: commits a text to outbound.db as the runner does, and then spins, so that it is never handed over.
+SPEECHLESS = r"""
+import gc
+from gatepost.inside.providers.contract import Result, Started, Text, provider
+from gatepost.inside.turn import Turn
+from gatepost.mailbox.outbound import Outbound, OutRow
+
+
+@provider("speechless")
+class Speechless:
+    takes_pushes = False
+
+    def __init__(self, place):
+        self.place = place
+
+    async def query(self, batch, resume):
+        yield Started(resume or "c-1")
+        if "spin" not in batch.prompt:
+            yield Result("here again")
+            return
+        turn = next(each for each in gc.get_objects() if type(each) is Turn)
+        box = next(each for each in gc.get_objects() if type(each) is Outbound)
+        row = OutRow(turn=turn.id, epoch=turn.epoch, attempt=turn.attempt, part=1, text="as far as I came")
+        box.add(row)
+        (self.place.agent / "spinning").write_text("")
+        while True:
+            pass
+
+    async def push(self, batch):
+        raise NotImplementedError
+
+    async def interrupt(self):
+        pass
+
+    async def close(self):
+        pass
+"""
+
+# Runs inside: works until it is told something, and says what that was.
+LISTENER = r"""
+import asyncio
+from gatepost.inside.providers.contract import Result, Started, Text, provider
+
+
+@provider("listener")
+class Listener:
+    takes_pushes = True
+
+    def __init__(self, place):
+        self.told = asyncio.Queue()
+
+    async def query(self, batch, resume):
+        yield Started(resume or "c-1")
+        yield Result(await self.told.get())
+
+    async def push(self, batch):
+        self.told.put_nowait(batch.prompt.replace("<", "(").replace(">", ")"))
+
+    async def interrupt(self):
+        self.told.put_nowait("interrupted")
+
+    async def close(self):
+        pass
+"""
+
+
+@pytest.fixture
+def channel() -> FakeChannel:
+    return FakeChannel()
+
+
+def add_provider(home: Path, name: str, source: str) -> None:
+    folder = home / "plugins" / "providers"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.py").write_text(source)
+
+
+async def test_an_agent_hears_that_its_time_is_nearly_over_and_can_come_to_a_close(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    add_provider(tmp_path / "h", "listener", LISTENER)
+    given = {"sessions__provider": "listener", "sessions__turn_s": 30.0, "sessions__wrap_up_s": 29.0}
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        receipt = await channel.say("take your time")
+        await channel.wait_for(1, timeout=PATIENCE)
+        await settled(gateway)
+
+        (said,) = channel.texts()
+        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        assert said.startswith('(system event="time")You have about ') and "left for this turn" in said
+        assert entry.state == "answered"
+
+
+async def test_at_the_end_of_its_time_what_was_said_is_delivered_and_people_are_told_once(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    given = {"sessions__turn_s": 2.0}
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
+        Script().turn(when="long").say("so far").wait(100).turn(kind="system").final("").write(
+            gateway.home.group("home")
+        )
+        await open_room(gateway, "fake", ROOM)
+        receipt = await channel.say("a long one")
+        await channel.wait_for(2, timeout=PATIENCE)
+        account = await settled(gateway)
+        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        await channel.say("and on")
+        await channel.wait_for(3, timeout=PATIENCE)
+
+        assert channel.texts() == ["so far", out_of_time(spoke=True), "echo: and on"]
+        assert (entry.state, entry.reason, account.unaccounted) == ("failed", "its time ran out", 0)
+
+
+async def test_what_an_agent_that_cannot_be_interrupted_had_not_handed_over_is_delivered_after_its_end(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    add_provider(tmp_path / "h", "speechless", SPEECHLESS)
+    given = {"sessions__provider": "speechless", "sessions__turn_s": 1.0}
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        receipt = await channel.say("spin")
+        await channel.wait_for(2, timeout=PATIENCE)
+        account = await settled(gateway)
+        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        turn = await gateway.store.read(turns.get, entry.turn_id or "")
+
+        assert channel.texts() == ["as far as I came", out_of_time(spoke=True)]
+        assert (entry.state, entry.reason, account.unaccounted) == ("failed", "its time ran out", 0)
+        assert turn is not None and (turn.attempt, turn.state) == (1, "failed")
+
+
+async def test_after_a_stop_it_is_dropped_with_its_turn_and_that_is_written_down(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    add_provider(tmp_path / "h", "speechless", SPEECHLESS)
+    given = {"sessions__provider": "speechless"}
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        receipt = await channel.say("spin")
+        async with asyncio.timeout(PATIENCE):
+            while not (gateway.home.group("home") / "spinning").exists():  # noqa: ASYNC110  nobody rings for it
+                await asyncio.sleep(0.01)
+        (live,) = gateway.sessions.awake
+        await gateway.sessions.stop(live.session.id, "test")
+        await channel.wait_for(1, timeout=PATIENCE)
+        await channel.say("hello")
+        await channel.wait_for(2, timeout=PATIENCE)
+        await settled(gateway)
+
+        assert channel.texts() == ["Stopped.", "here again"]
+        life = await gateway.store.read(ledger.life, receipt.message_id)
+        assert life is not None
+        assert [moment.what for moment in life.moments].count("dropped") == 1
