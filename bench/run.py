@@ -13,6 +13,7 @@ from pathlib import Path
 
 import uvloop
 
+import gate
 import limits
 from gatepost.access.senders import PUBLIC
 from gatepost.app import Gateway
@@ -215,6 +216,15 @@ async def tools(calls: int) -> dict[str, float]:
     return found
 
 
+async def permission() -> tuple[float, tuple[float, float]]:
+    with tempfile.TemporaryDirectory() as folder:
+        agent = await gate.settled(Path(folder))
+        try:
+            return await gate.tools_list_ms(agent), await gate.call_us(agent)
+        finally:
+            agent.around.store.close()  # type: ignore[attr-defined]
+
+
 def _begin_turn(db: Db, now: int) -> Turn:
     """A session of `home` in the middle of a turn."""
     session = sessions.resolve(db, "per-thread", "home", "fake", "fake:room/1", "", now)
@@ -262,6 +272,7 @@ async def figures() -> list[Figure]:
     reply = await replies(sandbox)
     tool = await tools(4000)
     bare_way = (3 * commit + 2 * echo) / 1000
+    listing, (gated, ungated) = await permission()
     version = limits.command_ms([sys.executable, "-m", "gatepost", "--version"])
     return [
         at_most("warm_reply_ms", reply["warm"], "ms", bare_way, 5),
@@ -274,6 +285,9 @@ async def figures() -> list[Figure]:
         within("tool_effect_us", tool["effect"], "µs", echo, 15),
         within("bridge_call_us", tool["bridge"], "µs", echo, 6),
         at_most("bridge_ready_ms", tool["bridge_ready"], "ms", python, 40),
+        at_least("authorize_per_s", gate.authorize_per_s(), "/s", limits.calls_per_s(), 200_000),
+        at_most("tools_list_ms", listing, "ms", echo / 1000, 5),
+        within("gated_read_us", gated, "µs", ungated, 1.5),
         at_most("idle_rss_mb", await idle_rss_mb(), "MB", bare_rss, 90),
         at_most("session_rss_mb", reply["session_rss"], "MB", bare_rss, 60),
         at_most("version_ms", version, "ms", python, 150),

@@ -1,0 +1,130 @@
+"""What permission costs: decisions alone, the list of tools, and a call with and without the gate around it."""
+
+import asyncio
+import json
+import statistics
+import time
+from pathlib import Path
+
+import msgspec
+
+from gatepost.access.grants import parse
+from gatepost.access.policy import Ask, Facts, Policy
+from gatepost.access.tiers import Tier
+from gatepost.core.registry import Registry, load_package
+from gatepost.gate.caller import Caller
+from gatepost.gate.dispatch import Dispatch
+from gatepost.store.acl import Effect, Row
+from gatepost.testing.agent import Agent
+from gatepost.tools.contract import TOOLS, Call, Tool, tool
+
+load_package("gatepost.tools")
+SIXTY = 60
+
+
+def authorize_per_s(count: int = 200_000) -> float:
+    """Warm decisions of a group that rules and rows speak about, over a mix of tools and rooms."""
+    rules = {"acme": (parse("!send(jid=discord:*)"),), "acme/eng": (parse("schedule_task(jid=web:*)"),)}
+    rows = (
+        Row(id=1, principal="folder:acme/**", action="mcp:reset_session", scope="acme/**"),
+        Row(id=2, principal="role:ops", action="admin"),
+        Row(id=3, principal="folder:acme/eng", action="mcp:delete", effect=Effect.DENY, params="jid=slack:*"),
+    )
+    policy = Policy("acme/eng", Facts(rules=rules, rows=rows))
+    asks = [
+        Ask(name, tier, "acme/eng", {"jid": room, "chatJid": room})
+        for name, tier in (
+            ("reply", Tier.WORKER),
+            ("get_work", Tier.WORKER),
+            ("send", Tier.AGENT),
+            ("delete", Tier.AGENT),
+            ("set_work", Tier.AGENT),
+            ("inspect_messages", Tier.WORKER),
+            ("list_routes", Tier.WORLD),
+            ("schedule_task", Tier.WORLD),
+        )
+        for room in ("telegram:group/1", "discord:2")
+    ]
+    decide = policy.decide
+    for ask in asks:
+        decide(ask)
+    start = time.perf_counter()
+    for _ in range(count // len(asks)):
+        for ask in asks:
+            decide(ask)
+    return count / (time.perf_counter() - start)
+
+
+def _sixty() -> Registry[Tool]:
+    """Sixty tools: ours, and as many more of the same kind as it takes."""
+    made: Registry[Tool] = Registry("tool")
+    for name, each in TOOLS.items():
+        made.add(name, each, "bench")
+    for number in range(len(made), SIXTY):
+
+        async def more(call: Call, chatJid: str | None = None, text: str = "", limit: int = 10) -> str:
+            """One more tool, about as long as the others, so that the list is as long as a real one would be.
+
+            For what the others do not do. To do something else, use another one.
+            """
+            return text
+
+        more.__name__ = f"more_{number}"
+        tool(tier=Tier.WORKER, group="bench", registry=made)(more)
+    return made
+
+
+async def tools_list_ms(agent: Agent) -> float:
+    """Made anew, as after every change of a grant; warm it is a look into a table."""
+    dispatch = Dispatch(_sixty(), agent.around)
+    root = Caller("root", agent.caller.session_id, "scripted")
+    taken = []
+    for _ in range(20):
+        agent.around.bells.tools(None)
+        start = time.perf_counter()
+        listed = dispatch.listed_for(root)
+        taken.append((time.perf_counter() - start) * 1000)
+    assert len(json.loads(listed)) >= SIXTY - 2
+    return statistics.median(taken)
+
+
+async def call_us(agent: Agent, count: int = 4000) -> tuple[float, float]:
+    """(through the gate, without it): a read-only call, arguments and answer as JSON both times."""
+    read, turn = TOOLS["inspect_session"], agent.caller.running
+    raw = b"{}"
+    gated, bare = [], []
+    for number in range(count):
+        start = time.perf_counter()
+        await agent.dispatch.call(agent.caller, "inspect_session", raw, f"c{number}")
+        gated.append(time.perf_counter() - start)
+        call = Call(
+            around=agent.around,
+            tool="inspect_session",
+            caller=agent.caller,
+            turn=turn() if turn else None,
+            key="bench",
+            now=agent.around.clock.now(),
+            record=lambda: None,  # type: ignore[arg-type,return-value]
+            progress=lambda done, total, text: None,
+        )
+        start = time.perf_counter()
+        answer = await read.run(call, **msgspec.structs.asdict(read.read(raw)))
+        msgspec.json.encode(answer).decode()
+        bare.append(time.perf_counter() - start)
+        if number % 500 == 0:
+            await agent.dispatch._flush()
+            await asyncio.sleep(0)
+    return statistics.median(gated) * 1e6, statistics.median(bare) * 1e6
+
+
+async def settled(folder: Path) -> Agent:
+    """An agent of a world, in the middle of a turn."""
+    from gatepost.core.clock import SystemClock
+    from gatepost.store.migrate import migrate
+    from gatepost.store.writer import SqliteStore
+
+    migrate(folder / "gatepost.db", SystemClock())
+    agent = await Agent.arrive(folder, SqliteStore(folder / "gatepost.db"), "acme")
+    turn = await agent.dispatch._turn_of(agent.caller)
+    agent.caller = Caller("acme", agent.session.id, "scripted", lambda: turn)
+    return agent
