@@ -1,6 +1,5 @@
 """The doctor's checks: each looks at one thing and says whether it is well and, if not, the way out."""
 
-import ast
 import os
 import shutil
 import stat
@@ -9,15 +8,18 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from gatepost import declared
+from gatepost.cli.agent_checks import examine_agents
+from gatepost.cli.findings import Finding
 from gatepost.core import listen, lock, settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.settings import SETTINGS, Config
 from gatepost.flow.sessions.plan import choose_sandbox
+from gatepost.flow.sessions.programs import needs_of
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.control.client import Control
 from gatepost.store import ledger, switches
@@ -27,14 +29,6 @@ from gatepost.store.port import Db
 
 PYTHON = (3, 11)
 LITTLE_SPACE, NO_SPACE = 1024**3, 100 * 1024**2  # bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    level: Literal["ok", "warn", "fail"]
-    subject: str
-    text: str
-    way_out: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +51,8 @@ def examine(home: Home) -> list[Finding]:
         config = _what_can_be_read(home)
     else:
         findings.append(Finding("ok", "settings", f"{len(SETTINGS)} settings, every plug-in loads"))
-    return [*findings, *_providers(home), *_control(home), *_sandboxes(config), *_store(home, config)]
+    findings += [*_providers(home), *_control(home), *_sandboxes(config)]
+    return [*findings, *examine_agents(home, config), *_store(home, config)]
 
 
 def _what_can_be_read(home: Home) -> Config:
@@ -130,9 +125,9 @@ def _providers(home: Home) -> Iterator[Finding]:
     folder = home.plugins / "providers"
     for path in sorted(folder.glob("*.py")) if folder.is_dir() else ():
         try:
-            ast.parse(path.read_bytes())
-        except (OSError, SyntaxError, ValueError) as error:
-            yield Finding("fail", "plug-ins", f"{path} does not load: {error}", "mend or remove it")
+            needs_of(home, path.stem)
+        except GatepostError as error:
+            yield Finding("fail", "plug-ins", str(error), "mend or remove it")
 
 
 def _control(home: Home) -> Iterator[Finding]:

@@ -318,7 +318,7 @@ def find_bwrap() -> str | None:
 def find_trouble(bwrap: str | None, uid: int | None) -> str | None:
     """Try it once, whole."""
     if sys.platform != "linux":
-        return "bubblewrap needs Linux"
+        return "bubblewrap needs Linux; elsewhere, as on macOS, agents need podman or docker"
     if bwrap is None:
         return _missing()
     if not seccomp.supported():

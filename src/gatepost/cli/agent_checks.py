@@ -1,0 +1,142 @@
+"""The doctor's checks of what agents are given: keys outside, programs, plug-ins, mounts and limits inside."""
+
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from gatepost.cli.findings import Finding
+from gatepost.core.errors import GatepostError, SetupError
+from gatepost.core.home import Home
+from gatepost.core.keyring import FILE, Keyring
+from gatepost.core.settings import Config
+from gatepost.flow.sessions.extra_mounts import Wish, grant, read_target, read_wish
+from gatepost.flow.sessions.limits import limits_of
+from gatepost.flow.sessions.parts import PROVIDER
+from gatepost.flow.sessions.plan import sandbox_uid
+from gatepost.flow.sessions.programs import channels_on, find_program, needs_of
+from gatepost.sandboxes import cgroups
+from gatepost.store import groups, secrets
+from gatepost.store.groups import Group
+from gatepost.store.look import look
+from gatepost.store.port import Db
+
+
+def examine_agents(home: Home, config: Config) -> list[Finding]:
+    every, sealed = _stored(home)
+    return [
+        *_keyring(home, sealed),
+        *_plugins(home, config),
+        *_programs(home, config, every),
+        *_mounts(home, config, every),
+        *_limits(config, every),
+    ]
+
+
+def _stored(home: Home) -> tuple[list[Group], int]:
+    """The groups, and how many secrets there are. What is wrong with the store is told of elsewhere."""
+
+    def read(db: Db) -> tuple[list[Group], int]:
+        return groups.every(db), len(secrets.every(db))
+
+    try:
+        return look(home.store, read) if home.store.is_file() else ([], 0)
+    except GatepostError:
+        return [], 0
+
+
+def _keyring(home: Home, sealed: int) -> Iterator[Finding]:
+    keyring = Keyring(home)
+    try:
+        ring = keyring.read()
+    except SetupError as error:
+        yield Finding("fail", "key ring", str(error), "until then no secret can be opened")
+        return
+    if ring is None and sealed:
+        text = f"{keyring.where} is missing, and {sealed} secrets are sealed with it"
+        yield Finding("fail", "key ring", text, "bring it back, or set the secrets anew: `gatepost secret set`")
+    elif ring is None:
+        yield Finding("ok", "key ring", "none yet; the first secret makes it")
+    else:
+        how = f", mode {stat.S_IMODE((home.path / FILE).stat().st_mode):04o}" if keyring.is_file else ", read-only"
+        yield Finding("ok", "key ring", f"{keyring.where}{how}, {len(ring.keys)} keys, {sealed} secrets")
+
+
+def _plugins(home: Home, config: Config) -> Iterator[Finding]:
+    """A provider's file is loaded inside, by another user than ours if we are root."""
+    uid = _sandbox_uid(config)
+    folder = home.plugins / "providers"
+    if uid is None or not folder.is_dir():
+        return
+    closed = [path for path in (folder, *sorted(folder.rglob("*.py"))) if not may_read(path, uid)]
+    if closed:
+        more = f" and {len(closed) - 1} more" if len(closed) > 1 else ""
+        text = f"{closed[0]}{more} cannot be read inside sandboxes, which are uid {uid} (a umask of 077 does that)"
+        yield Finding("warn", "plug-ins", text, f"chmod -R go+rX {folder}")
+
+
+def _sandbox_uid(config: Config) -> int | None:
+    try:
+        return sandbox_uid(config)
+    except SetupError:
+        return None  # the sandboxes' own check says so
+
+
+def may_read(path: Path, uid: int) -> bool:
+    """By its own mode; the folders above it are seen to when a sandbox starts."""
+    found = path.stat()
+    wanted = 0o5 if stat.S_ISDIR(found.st_mode) else 0o4
+    shift = 6 if found.st_uid == uid else 3 if found.st_gid == uid else 0
+    return (found.st_mode >> shift) & wanted == wanted
+
+
+def _programs(home: Home, config: Config, every: list[Group]) -> Iterator[Finding]:
+    uid = _sandbox_uid(config)
+    for provider in sorted({group.provider or config[PROVIDER] for group in every} | {config[PROVIDER]}):
+        try:
+            wanted = {name: find_program(config, home, name) for name in needs_of(home, provider).programs}
+        except GatepostError as error:
+            yield Finding("fail", "programs", str(error))
+            continue
+        for name, found in wanted.items():
+            path = found or (Path(visible) if (visible := shutil.which(name)) else None)
+            if path is None:
+                text = f"{provider} is in use and needs the program {name}, which is not here"
+                yield Finding("warn", "programs", text, f"gatepost connect {provider}, or name it in `programs`")
+            elif uid is not None and not (path.stat().st_mode & stat.S_IXOTH and may_read(path, uid)):
+                text = f"{path} cannot be run inside sandboxes, which are uid {uid}"
+                yield Finding("warn", "programs", text, f"chmod go+rx {path}")
+            else:
+                yield Finding("ok", "programs", f"{provider}: {name} is {path}")
+
+
+def _mounts(home: Home, config: Config, every: list[Group]) -> Iterator[Finding]:
+    """Those that would be refused at a start."""
+    wishes = [(f"group {group.folder}", wish) for group in every for wish in group.mounts]
+    for owner, wish in wishes:
+        try:
+            grant(config, home, read_wish(wish))
+        except GatepostError as error:
+            yield Finding("fail", "mounts", f"{owner} cannot start: {error}", "gatepost group set FOLDER mounts=…")
+    for name, needs in channels_on(config):
+        for need in needs.mounts:
+            try:
+                grant(config, home, Wish(need.source, read_target(need.target), need.writable))
+            except GatepostError as error:
+                yield Finding("warn", "mounts", f"the channel {name} goes without: {error}")
+
+
+def _limits(config: Config, every: list[Group]) -> Iterator[Finding]:
+    known = {group.folder: group for group in every}
+    above = {folder: [known[each] for each in _parents(folder) if each in known] for folder in known}
+    slowed = [folder for folder, group in known.items() if limits_of(config, group, above[folder]).cpu_percent]
+    if slowed and sys.platform == "linux" and not cgroups.limits_time(cgroups.here()):
+        text = f"cpu_percent of {', '.join(slowed[:3])} does not hold in bubblewrap: no cpu cgroup can be made here"
+        yield Finding("warn", "limits", text, "hand the cpu controller down (systemd: Delegate=yes), or use podman")
+
+
+def _parents(folder: str) -> list[str]:
+    """The nearest first."""
+    parts = folder.split("/")
+    return ["/".join(parts[:count]) for count in range(len(parts) - 1, 0, -1)]

@@ -1,0 +1,12 @@
+"""What the doctor says: one finding a thing that was looked at."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    level: Literal["ok", "warn", "fail"]
+    subject: str
+    text: str
+    way_out: str = ""

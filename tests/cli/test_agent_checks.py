@@ -1,0 +1,111 @@
+"""What the doctor says about what agents are given."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.cli.agent_checks import may_read
+from gatepost.core.home import Home
+
+Run = Callable[..., Any]
+
+
+def about(run: Run, subject: str) -> list[tuple[str, str, str]]:
+    found = run("doctor", "--json").json["findings"]
+    return [(each["level"], each["text"], each["way_out"]) for each in found if each["subject"] == subject]
+
+
+def provider(home: Home, declared: str) -> Path:
+    path = home.plugins / "providers" / "parrot.py"
+    path.write_text(f'@provider("parrot", {declared})\nclass Parrot: ...\n')
+    path.chmod(0o644)
+    return path
+
+
+def test_the_key_ring_is_told_with_its_place_and_mode(run: Run, home: Home) -> None:
+    run("group", "add", "acme")
+    assert about(run, "key ring") == [("ok", "none yet; the first secret makes it", "")]
+
+    run("secret", "set", "TOKEN", "value")
+    ((level, text, _),) = about(run, "key ring")
+    assert level == "ok"
+    assert text == f"{home.path}/keyring.json, mode 0600, 1 keys, 1 secrets"
+
+    (home.path / "keyring.json").chmod(0o644)
+    ((level, text, _),) = about(run, "key ring")
+    assert level == "fail" and "chmod 600" in text
+
+    (home.path / "keyring.json").unlink()
+    ((level, text, _),) = about(run, "key ring")
+    assert level == "fail" and "1 secrets are sealed with it" in text
+
+
+def test_a_key_ring_from_elsewhere_is_told_as_such(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("secret", "set", "TOKEN", "value")
+    monkeypatch.setenv("GATEPOST_KEYRING", (home.path / "keyring.json").read_text())
+
+    assert about(run, "key ring") == [("ok", "GATEPOST_KEYRING, read-only, 1 keys, 1 secrets", "")]
+
+
+def test_the_programs_of_the_providers_in_use_are_told(run: Run, home: Home, tmp_path: Path) -> None:
+    run("group", "add", "acme")
+    provider(home, 'programs=("unheard-of",)')
+    assert about(run, "programs") == []
+
+    run("group", "set", "acme", "provider=parrot")
+    ((level, text, way_out),) = about(run, "programs")
+    assert level == "warn" and "parrot is in use and needs the program unheard-of" in text
+    assert way_out.startswith("gatepost connect parrot")
+
+    (home.path / "programs").mkdir()
+    program = tmp_path / "unheard-of"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (home.path / "programs" / "unheard-of").symlink_to(program)
+    assert about(run, "programs") == [("ok", f"parrot: unheard-of is {program}", "")]
+
+
+def test_a_provider_that_asks_for_a_secret_is_told(run: Run, home: Home) -> None:
+    run("group", "add", "acme")
+    path = provider(home, 'env={"KEY": Need(secret="KEY")}')
+
+    ((level, text, _),) = about(run, "plug-ins")
+    assert level == "fail"
+    assert str(path) in text and "wants the secret KEY" in text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the gateway as root")
+def test_a_plug_in_that_sandboxes_cannot_read_is_told(run: Run, home: Home) -> None:
+    run("group", "add", "acme")
+    path = provider(home, "")
+    path.parent.chmod(0o755)
+    assert about(run, "plug-ins") == []
+
+    path.chmod(0o600)
+    ((level, text, way_out),) = about(run, "plug-ins")
+    assert level == "warn"
+    assert str(path) in text and "uid 64123" in text
+    assert way_out == f"chmod -R go+rX {path.parent}"
+
+
+def test_who_may_read_is_told_by_the_mode(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.touch(0o600)
+
+    assert may_read(path, path.stat().st_uid)
+    assert not may_read(path, path.stat().st_uid + 77)
+
+
+def test_a_mount_that_would_be_refused_is_told(run: Run, home: Home, tmp_path: Path) -> None:
+    run("group", "add", "acme")
+    (tmp_path / "books").mkdir()
+    (home.path / "gatepost.toml").write_text(f'[sandbox]\nmounts_allowed = ["{tmp_path}/books"]\n')
+    assert run("group", "set", "acme", f"mounts={tmp_path}/books:books").code == 0
+    assert about(run, "mounts") == []
+
+    (tmp_path / "books").rmdir()
+    ((level, text, _),) = about(run, "mounts")
+    assert level == "fail" and "group acme cannot start" in text
