@@ -50,9 +50,9 @@ bench: setup-test  ## measure, each figure beside its limit
 docs: setup-test  ## print the pages that come from code
 	@$(BIN)/python scripts/print_docs.py
 
-lock: setup-test  ## compile the locks anew
+lock: setup-test  ## compile the locks anew (ARGS=--keep: only what is new)
 	@$(BIN)/python -m pip install --quiet pip-tools
-	@$(BIN)/python scripts/lock.py
+	@$(BIN)/python scripts/lock.py $(ARGS)
 
 clean:  ## remove what these commands made, never a home
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build

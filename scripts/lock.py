@@ -1,7 +1,8 @@
 """Compiles the locks with hashes and without index addresses: `make lock`. Needs pip-tools in this environment.
 
 `requirements.lock` is what the gateway needs (and hatchling, which builds it), `requirements-test.lock` what its tests
-need besides. Resolved on the oldest Python that we support; a test checks that newer ones and macOS need nothing more.
+need besides, the libraries of providers among it. Resolved on the oldest Python that we support; a test checks that
+newer ones and macOS need nothing more. With --keep (`make lock ARGS=--keep`) versions that are locked stay.
 """
 
 import re
@@ -23,6 +24,8 @@ OPTIONS = (
     "--no-emit-find-links",
     "--no-emit-options",
 )
+LOCKS = ("requirements.lock", "requirements-test.lock")
+EXTRAS = ("test", "claude")  # the flows of Claude Code are among the tests
 HEADER = "# Compiled by `make lock`. Not to be edited.\n"
 PACKAGE = re.compile(r"^(?=[A-Za-z0-9])", re.MULTILINE)
 
@@ -38,18 +41,26 @@ def packages(text: str) -> dict[str, str]:
     return {block.partition("==")[0]: re.sub(r"^ +# .*\n", "", block, flags=re.MULTILINE) for block in blocks}
 
 
+def pins() -> str:
+    """What is locked now, without hashes."""
+    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in LOCKS)
+    return "".join(f"{found}\n" for found in re.findall(r"^[A-Za-z0-9][^ ]*==[^ ;\\]+", text, re.MULTILINE))
+
+
 def write(name: str, blocks: dict[str, str]) -> None:
     (ROOT / name).write_text(HEADER + "".join(blocks[each] for each in sorted(blocks)), encoding="utf-8")
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        core, everything = Path(folder, "core.txt"), Path(folder, "all.txt")
-        compile_lock(core)
-        compile_lock(everything, "--extra=test", f"--constraint={core}")
+        core, everything, kept = Path(folder, "core.txt"), Path(folder, "all.txt"), Path(folder, "kept.txt")
+        kept.write_text(pins() if "--keep" in sys.argv[1:] else "")
+        compile_lock(core, f"--constraint={kept}")
+        extras = [f"--extra={name}" for name in EXTRAS]
+        compile_lock(everything, *extras, f"--constraint={core}", f"--constraint={kept}")
         needed, tests = packages(core.read_text()), packages(everything.read_text())
-    write("requirements.lock", needed)
-    write("requirements-test.lock", {name: block for name, block in tests.items() if name not in needed})
+    write(LOCKS[0], needed)
+    write(LOCKS[1], {name: block for name, block in tests.items() if name not in needed})
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ def test_the_locks_hold_all_that_a_supported_machine_needs(python: str, system: 
     place |= {"sys_platform": system, "platform_system": system.capitalize(), "os_name": "posix"}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     open_ends = [*project["dependencies"], *project["optional-dependencies"]["test"], "hatchling"]
+    open_ends += project["optional-dependencies"]["claude"]
     seen: set[tuple[str, str]] = set()
     missing = set()
     while open_ends:
