@@ -5,7 +5,7 @@ transcript did not reach the conversation, and is handed over again when the tur
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,11 +23,18 @@ class Handed(msgspec.Struct, frozen=True):
     text: str
 
 
-class Transcript:
-    """`transcripts`: where the agent keeps them; `pattern`: what one is called there, by its conversation."""
+def _new_id() -> str:
+    return str(uuid4())
 
-    def __init__(self, file: Path, transcripts: Path, pattern: str = "*/{}.jsonl") -> None:
-        self._file, self._transcripts, self._pattern = file, transcripts, pattern
+
+class Transcript:
+    """`transcripts`: where the agent keeps them; `pattern`: what one is called there, by its conversation; `new_id`:
+    how the agent wants words to be named."""
+
+    def __init__(
+        self, file: Path, transcripts: Path, pattern: str = "*/{}.jsonl", new_id: Callable[[], str] = _new_id
+    ) -> None:
+        self._file, self._transcripts, self._pattern, self._new_id = file, transcripts, pattern, new_id
 
     def path(self, conversation: str) -> Path | None:
         """Where the agent keeps that conversation; None: it has none of that name."""
@@ -50,13 +57,13 @@ class Transcript:
         if batch.items and not new:
             text = prompt.note("continued", prompt.CONTINUED_RULE)
         rows = (*(row for each in lost for row in each.rows), *(item.row for item in new if item.row))
-        handed = Handed(str(uuid4()), batch.turn, rows, "\n".join([*(each.text for each in lost), text]))
+        handed = Handed(self._new_id(), batch.turn, rows, "\n".join([*(each.text for each in lost), text]))
         self._write([*(each for each in before if each not in lost), handed])
         return handed
 
     def follow(self, batch: Batch) -> Handed:
         rows = tuple(item.row for item in batch.items if item.row)
-        handed = Handed(str(uuid4()), batch.turn, rows, batch.prompt)
+        handed = Handed(self._new_id(), batch.turn, rows, batch.prompt)
         self._write([*(each for each in self._read() if each.turn == batch.turn), handed])
         return handed
 
