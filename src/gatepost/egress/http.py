@@ -103,6 +103,46 @@ def _length(method: str, version: str, headers: list[tuple[str, str]]) -> int | 
     return length
 
 
+async def exactly(reader: asyncio.StreamReader, size: int, pause: float = PAUSE_S) -> AsyncIterator[bytes]:
+    """So many bytes, in pieces. Raises IncompleteReadError, TimeoutError."""
+    while size:
+        async with asyncio.timeout(pause):
+            piece = await reader.read(min(size, CHUNK))
+        if not piece:
+            raise asyncio.IncompleteReadError(b"", size)
+        size -= len(piece)
+        yield piece
+
+
+async def chunks(reader: asyncio.StreamReader, limit: int, pause: float = PAUSE_S) -> AsyncIterator[bytes]:
+    """What a chunked body holds, in pieces. Also raises ValueError, LimitOverrunError, and Refusal beyond the limit."""
+    seen = 0
+    while True:
+        found = _SIZE.match(await _line(reader, pause))
+        if not found:
+            raise ValueError
+        size = int(found[1], 16)
+        seen += size
+        if seen > limit:
+            raise Refusal(413, f"a body may have at most {limit} bytes here")
+        if not size:
+            break
+        async for piece in exactly(reader, size, pause):
+            yield piece
+        if await _line(reader, pause):
+            raise ValueError
+    if await _line(reader, pause):
+        raise ValueError  # trailers, which nobody needs
+
+
+async def _line(reader: asyncio.StreamReader, pause: float) -> bytes:
+    async with asyncio.timeout(pause):
+        line = await reader.readuntil(b"\r\n")
+    if len(line) > LARGEST_LINE or b"\r" in line[:-2] or b"\n" in line[:-2]:
+        raise ValueError
+    return line[:-2]
+
+
 class Client:
     """The one request of a connection, and the way to answer it."""
 
@@ -140,10 +180,10 @@ class Client:
             self.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         try:
             if head.length is None:
-                async for piece in self._chunks(limit):
+                async for piece in chunks(self.reader, limit):
                     yield piece
             else:
-                async for piece in self._exactly(head.length):
+                async for piece in exactly(self.reader, head.length):
                     yield piece
         except asyncio.IncompleteReadError:
             raise Refusal(400, "the body ended before its end") from None
@@ -152,41 +192,6 @@ class Client:
         except TimeoutError:
             raise Refusal(408, "the rest of the body did not come") from None
         self._unread = False
-
-    async def _exactly(self, size: int) -> AsyncIterator[bytes]:
-        while size:
-            async with asyncio.timeout(PAUSE_S):
-                piece = await self.reader.read(min(size, CHUNK))
-            if not piece:
-                raise asyncio.IncompleteReadError(b"", size)
-            size -= len(piece)
-            yield piece
-
-    async def _chunks(self, limit: int) -> AsyncIterator[bytes]:
-        seen = 0
-        while True:
-            found = _SIZE.match(await self._line())
-            if not found:
-                raise ValueError
-            size = int(found[1], 16)
-            seen += size
-            if seen > limit:
-                raise Refusal(413, f"a body may have at most {limit} bytes here")
-            if not size:
-                break
-            async for piece in self._exactly(size):
-                yield piece
-            if await self._line():
-                raise ValueError
-        if await self._line():
-            raise ValueError  # trailers, which nobody needs
-
-    async def _line(self) -> bytes:
-        async with asyncio.timeout(PAUSE_S):
-            line = await self.reader.readuntil(b"\r\n")
-        if len(line) > LARGEST_LINE or b"\r" in line[:-2] or b"\n" in line[:-2]:
-            raise ValueError
-        return line[:-2]
 
     # Answering.
 

@@ -15,7 +15,7 @@ from functools import cache, partial
 from urllib.parse import urlsplit
 
 from gatepost.core.errors import Invalid
-from gatepost.egress import hello, rules
+from gatepost.egress import answers, hello, rules
 from gatepost.egress.bound import PORTS, PutIn, Scrub
 from gatepost.egress.http import CHUNK, Client, Head, Refusal
 from gatepost.egress.rules import Target, Verdict
@@ -158,7 +158,11 @@ class Proxy:
             if head.length is None:
                 sink.write(b"0\r\n\r\n")
             await sink.drain()
-            await _pass_on(upstream, client, target, Scrub(each.value for each in extra))
+            if extra:
+                scrub = Scrub(each.value for each in extra)
+                await answers.give_back(upstream, client, target, scrub, LARGEST_BODY, IDLE_S)
+            else:
+                await _pass_on(upstream, client, target)
         except OSError as error:
             if client.answered:
                 raise
@@ -211,8 +215,8 @@ class Proxy:
 
 def _render(head: Head, target: Target, path: str, usual: int, extra: list[PutIn]) -> bytes:
     dropped = _HOP | {name.strip().lower() for name in head.get("connection").split(",")}
-    if extra:  # what is packed could hide a secret that comes back
-        dropped |= {"accept-encoding", *(each.header for each in extra)}
+    if extra:
+        dropped |= {*answers.NOT_ASKED, *(each.header for each in extra)}
     kept = [(name, value) for name, value in head.headers if name not in dropped]
     kept += [("accept-encoding", "identity")] if extra else []
     kept += [(each.header, each.text) for each in extra]
@@ -225,9 +229,8 @@ def _render(head: Head, target: Target, path: str, usual: int, extra: list[PutIn
     return "\r\n".join((*lines, "connection: close", "", "")).encode("latin-1")
 
 
-async def _pass_on(upstream: asyncio.StreamReader, client: Client, target: Target, scrub: Scrub) -> None:
-    """The answer is for the sandbox alone, and its connection ends with it: there is nothing in it to judge, only
-    what was put in to be struck out."""
+async def _pass_on(upstream: asyncio.StreamReader, client: Client, target: Target) -> None:
+    """The answer is for the sandbox alone, and its connection ends with it: there is nothing in it to judge."""
     while True:
         try:
             async with asyncio.timeout(IDLE_S):
@@ -236,10 +239,10 @@ async def _pass_on(upstream: asyncio.StreamReader, client: Client, target: Targe
             piece = b""
         if not piece and not client.answered:
             raise Refusal(502, f"{target} gave no answer", str(target))
-        client.answered = True
-        await client.send(scrub.feed(piece) if piece else scrub.rest())
         if not piece:
             return
+        client.answered = True
+        await client.send(piece)
 
 
 async def read_greeting(reader: asyncio.StreamReader, target: Target) -> bytes:

@@ -1,0 +1,61 @@
+"""An answer to a request that a secret was put into. It is read apart, because its framing or its packing could hide
+the secret from what strikes it out: chunks are joined and cut anew, and what is packed is not passed on.
+"""
+
+import asyncio
+
+from gatepost.egress.bound import Scrub
+from gatepost.egress.http import Client, Refusal, chunks
+from gatepost.egress.rules import Target
+
+# What asks for a part or a packed form: in either, a secret would not be recognized.
+NOT_ASKED = frozenset(("accept-encoding", "range", "if-range", "te"))
+
+
+async def give_back(
+    upstream: asyncio.StreamReader, client: Client, target: Target, scrub: Scrub, largest: int, pause: float
+) -> None:
+    """The answer, with every secret in it struck out. Raises Refusal; after its first byte, it breaks off."""
+    try:
+        async with asyncio.timeout(pause):
+            head = await _head(upstream)
+        framed = _framed(head, target)
+        client.answered = True
+        await client.send(scrub.feed(head) + scrub.rest())
+        if framed:
+            async for piece in chunks(upstream, largest, pause):
+                await _send(client, scrub.feed(piece))
+            await _send(client, scrub.rest())
+            await client.send_chunk(b"")
+            return
+        while True:
+            async with asyncio.timeout(pause):
+                piece = await upstream.read(65536)
+            await client.send(scrub.feed(piece) if piece else scrub.rest())
+            if not piece:
+                return
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, TimeoutError):
+        raise Refusal(502, f"{target} gave no answer, or none that can be read", str(target)) from None
+
+
+async def _send(client: Client, data: bytes) -> None:
+    if data:  # an empty chunk would be the end
+        await client.send_chunk(data)
+
+
+async def _head(upstream: asyncio.StreamReader) -> bytes:
+    """Of the final answer; what goes before it (1xx) is nobody's."""
+    while True:
+        head = await upstream.readuntil(b"\r\n\r\n")
+        if not head.startswith((b"HTTP/1.1 1", b"HTTP/1.0 1")):
+            return head
+
+
+def _framed(head: bytes, target: Target) -> bool:
+    """Whether it comes in chunks. Raises Refusal if something could be hidden in its body."""
+    fields = [line.partition(b":") for line in head.lower().split(b"\r\n")[1:]]
+    codings = [value.strip() for name, _, value in fields if name.strip() == b"transfer-encoding"]
+    packed = [value.strip() for name, _, value in fields if name.strip() == b"content-encoding"]
+    if codings not in ([], [b"chunked"]) or any(each not in (b"", b"identity") for each in packed):
+        raise Refusal(502, f"{target} packs its answers, so a secret in one could not be struck out", str(target))
+    return bool(codings)
