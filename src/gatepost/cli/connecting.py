@@ -99,8 +99,8 @@ def connect(
     tell.step("sandbox", f"{_sandbox(home, group, name)} works")
     key = find_key(home, chosen, folder, base_url, from_stdin=key_stdin, ask=not yes and sys.stdin.isatty())
     tell.step("key", key.origin)
-    wish = {"folder": folder, "provider": name, "model": model, "base_url": base_url, "vendor": vendor}
-    wish |= {"options": options}
+    wish: dict[str, Any] = {"folder": folder, "provider": name, "model": model}
+    wish |= {"base_url": base_url, "vendor": vendor, "options": options}
     tell.step("trial", f"asking {name} for one word …")
     outcome = _try(home, {**wish, "key": key.value}, timeout)
     if outcome["trouble"]:
@@ -158,7 +158,7 @@ def find_key(home: Home, chosen: Agent, folder: str, base_url: str, *, from_stdi
             return Key(name, "", f"{name}, stored for {place}")
     for name in names:
         if os.environ.get(name, "").strip():
-            return _checked(home, chosen, folder, os.environ[name].strip(), f"{name} of the environment")
+            return _checked(home, chosen, folder, os.environ[name].strip(), "from the environment")
     own = bool(base_url) or _has_own_endpoint(home, chosen)
     if ask:
         return _asked(home, chosen, folder, own)

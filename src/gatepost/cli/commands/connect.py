@@ -22,7 +22,7 @@ from gatepost.cli.operate import home_of
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what came of it as one JSON object.")
 @click.pass_obj
-def command(home: str | None, agent: str | None, as_json: bool, **wish: Any) -> int:
+def command(home: str | None, /, agent: str | None, as_json: bool, **wish: Any) -> int:
     """Connect AGENT: claude, anthropic, openai, codex, opencode or acp. Without one: what there is, and its state.
 
     Takes a key (from standard input, the store, ANTHROPIC_API_KEY or OPENAI_API_KEY, or it asks), installs what is

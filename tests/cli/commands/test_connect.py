@@ -1,0 +1,147 @@
+"""`gatepost connect` before it comes to a trial: what there is, and what keeps it from beginning."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gatepost.cli.installing import install_library, install_program
+from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.home import Home
+from gatepost.serve.control.agents import AGENTS, Agent, agent, requirements, secret_for
+
+Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+
+
+@pytest.fixture
+def without_walls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sandbox that works everywhere; nothing is run in it here."""
+    monkeypatch.setenv("GATEPOST_SANDBOX_KIND", "process")
+
+
+def test_alone_it_lists_what_can_be_connected_also_in_a_home_that_is_new(run: Run, without_walls: None) -> None:
+    told = run("connect", "--json")
+
+    found = {each["agent"]: each for each in told.json}
+    assert {"claude", "anthropic", "openai"} <= found.keys()
+    assert found["anthropic"] == {
+        "agent": "anthropic",
+        "what": "a model behind Anthropic's API",
+        "installed": True,
+        "key": "",
+        "sandbox": "process (which has no walls)",
+        "groups": [],
+    }
+
+
+def test_a_key_that_is_missing_is_said_with_the_ways_to_give_one(run: Run, without_walls: None) -> None:
+    told = run("connect", "anthropic")
+
+    assert told.code == 1
+    assert "--key-stdin" in told.err and "ANTHROPIC_API_KEY" in told.err
+
+
+def test_something_else_is_no_agent(run: Run) -> None:
+    told = run("connect", "parrot")
+
+    assert told.code == 1 and "claude, anthropic, openai" in told.err
+
+
+def test_a_group_that_is_not_there_is_said_before_a_key_is_asked_for(run: Run, without_walls: None) -> None:
+    told = run("connect", "anthropic", "--folder", "acme")
+
+    assert told.code == 1 and "gatepost group add acme" in told.err
+
+
+def test_without_a_sandbox_it_says_why_and_asks_for_no_key(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("GATEPOST_SANDBOX_KIND", "bubblewrap")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-api-000")
+    told = run("connect", "anthropic")
+
+    assert told.code == 1
+    assert "no sandbox can be used" in told.err and "bubblewrap" in told.err
+    assert "key" not in told.out
+
+
+def test_an_endpoint_of_ones_own_needs_a_model_by_name(run: Run, without_walls: None) -> None:
+    told = run("connect", "openai", "--base-url", "http://127.0.0.1:1/v1")
+
+    assert told.code == 1 and "--model" in told.err
+
+
+def test_any_program_must_be_named(run: Run, without_walls: None) -> None:
+    if "acp" in {each["agent"] for each in json.loads(run("connect", "--json").out)}:
+        assert "--command" in run("connect", "acp").err
+    assert "belongs to acp" in run("connect", "anthropic", "--command", "x").err
+
+
+def test_a_key_is_known_by_how_it_begins() -> None:
+    assert secret_for(agent("claude"), "sk-ant-oat01-x") == "ANTHROPIC_AUTH_TOKEN"
+    assert secret_for(agent("claude"), "sk-ant-api03-x") == "ANTHROPIC_API_KEY"
+    assert secret_for(agent("acp", "openai"), "sk-x") == "OPENAI_API_KEY"
+    with pytest.raises(Invalid, match="connect claude"):
+        secret_for(agent("anthropic"), "sk-ant-oat01-x")
+    with pytest.raises(Invalid, match="Anthropic's"):
+        secret_for(agent("openai"), "sk-ant-api03-x")
+
+
+def test_what_an_extra_stands_for_is_the_packages_own_word() -> None:
+    (wanted,) = requirements(AGENTS["claude"])
+
+    assert wanted.startswith("claude-agent-sdk")
+
+
+def test_a_library_that_is_missing_and_may_not_be_installed_is_named() -> None:
+    missing = Agent(name="claude", what="", vendor="anthropic", module="no_such_module")
+
+    with pytest.raises(SetupError, match="claude-agent-sdk"):
+        install_library(missing, lambda text: None, allowed=False)
+
+
+def test_a_program_that_cannot_be_fetched_is_said_with_the_way_out(
+    home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(SetupError, match=r"npm.*programs = "):
+        install_program(home, AGENTS["codex"], lambda text: None, allowed=True)
+
+
+def test_a_program_that_npm_brings_is_linked_by_its_native_executable(
+    home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    npm = tmp_path / "npm"
+    npm.write_text(NPM)
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    said: list[str] = []
+    install_program(home, AGENTS["opencode"], said.append, allowed=True)
+
+    linked = home.path / "programs" / "opencode"
+    assert linked.is_symlink() and linked.resolve().read_bytes() == b"native\n"
+    assert said == [f"running: {npm} install --no-fund --no-audit --silent --prefix {home.path}/programs opencode-ai"]
+
+
+# Stands in for npm: the folder it is told, with a package for every platform.
+NPM = """\
+#!/bin/sh
+while [ "$1" != --prefix ]; do shift; done
+for each in linux-x64 linux-arm64 darwin-x64 darwin-arm64; do
+    mkdir -p "$2/node_modules/opencode-$each/bin"
+    echo native > "$2/node_modules/opencode-$each/bin/opencode"
+    chmod 755 "$2/node_modules/opencode-$each/bin/opencode"
+done
+"""
