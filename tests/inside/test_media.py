@@ -27,11 +27,17 @@ def test_a_kind_is_read_from_the_first_bytes(head: bytes) -> None:
     assert kind_of(head) is HEADS[head]
 
 
-@pytest.mark.parametrize("provider", sorted(WAYS))
+@pytest.mark.parametrize("provider", sorted(set(WAYS) - {"acp"}))
 def test_pictures_and_documents_are_blocks_and_the_rest_files(provider: str) -> None:
     blocks = {kind for kind in Kind if way_of(provider, kind, 100) is Way.BLOCK}
 
     assert blocks == {Kind.JPEG, Kind.PNG, Kind.GIF, Kind.WEBP, Kind.PDF}
+
+
+def test_an_acp_agent_may_get_pictures_and_sounds() -> None:
+    blocks = {kind for kind in Kind if way_of("acp", kind, 100) is Way.BLOCK}
+
+    assert blocks == {Kind.JPEG, Kind.PNG, Kind.GIF, Kind.WEBP, Kind.AUDIO}
 
 
 def test_a_provider_that_is_not_in_the_table_gets_files() -> None:

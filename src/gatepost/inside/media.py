@@ -34,6 +34,7 @@ WAYS: Mapping[str, Mapping[Kind, Way]] = MappingProxyType(
     {
         "anthropic": {**dict.fromkeys(IMAGES, Way.BLOCK), Kind.PDF: Way.BLOCK, Kind.AUDIO: Way.FILE},
         "openai": {**dict.fromkeys(IMAGES, Way.BLOCK), Kind.PDF: Way.BLOCK, Kind.AUDIO: Way.FILE},
+        "acp": {**dict.fromkeys(IMAGES, Way.BLOCK), Kind.PDF: Way.FILE, Kind.AUDIO: Way.BLOCK},  # if the agent takes it
     }
 )
 # Bytes of a block; base64 makes a third more of them, and the endpoints count those.

@@ -1,0 +1,409 @@
+"""The provider by itself, without walls: a real process speaks the protocol, well or badly."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.inside.acp.options import read_command, read_env, read_options
+from gatepost.inside.providers.acp import Acp
+from gatepost.inside.providers.contract import (
+    Batch,
+    Event,
+    Failed,
+    Item,
+    Misconfigured,
+    Permission,
+    Place,
+    Result,
+    Started,
+    Status,
+    Text,
+    ToolResult,
+    ToolUse,
+    Usage,
+)
+
+AGENT = Path(__file__).parent / "acp_agent.py"
+PNG = b"\x89PNG\r\n\x1a\n...."
+USAGE = Usage({"input_tokens": 5, "output_tokens": 2})
+
+
+def a_place(path: Path, can: str = "load", model: str = "", **options: Any) -> Place:
+    for name in ("run", "agent", "state", "in"):
+        (path / name).mkdir(exist_ok=True)
+    return Place(
+        workspace=path,
+        agent=path / "agent",
+        state=path / "state",
+        router=path / "run" / "router.sock",
+        folder="home",
+        name="Home",
+        model=model,
+        timezone="UTC",
+        options={"command": f"{sys.executable} {AGENT}", "env": [f"CAN={can}"], **options},
+    )
+
+
+@asynccontextmanager
+async def an_agent(path: Path, can: str = "load", **options: Any) -> AsyncIterator[Acp]:
+    agent = Acp(a_place(path, can, **options))
+    try:
+        yield agent
+    finally:
+        await agent.close()
+
+
+def batch(text: str, row: int = 1, turn: str = "t-1", *, continued: bool = False, **content: Any) -> Batch:
+    item = Item(row=row, seq=row, kind="chat", sender="ann", text=text, content=content)
+    return Batch(turn=turn, prompt=text, items=(item,), continued=continued)
+
+
+async def all_of(events: AsyncIterator[Event]) -> list[Event]:
+    async with asyncio.timeout(60):
+        return [event async for event in events]
+
+
+async def answer(agent: Acp, given: Batch, resume: str = "") -> tuple[str, Event]:
+    """The conversation, and how the turn ended."""
+    first, *_, last = await all_of(agent.query(given, resume))
+    assert isinstance(first, Started)
+    return first.conversation, last
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not true():  # noqa: ASYNC110  it is another process that brings it about
+            await asyncio.sleep(0.01)
+
+
+def prompts(path: Path, conversation: str) -> list[list[str]]:
+    """What the agent was told, by its own account."""
+    lines = (path / "state" / "home" / conversation).read_text().splitlines()
+    return [[block.get("text", block["type"]) for block in json.loads(line)] for line in lines]
+
+
+# Setting it up.
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({}, 'options.command="opencode acp"'),
+        ({"command": "no-such-agent-here acp"}, "the program no-such-agent-here is not here"),
+        ({"command": 'sh "unclosed'}, "is no command"),
+        ({"command": "sh", "permissions": "never"}, "allow or ask, not 'never'"),
+        ({"command": "sh", "patience": "long"}, "the group's options are not as they should be"),
+    ],
+)
+def test_what_is_set_up_wrong_is_said(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(Misconfigured, match=text):
+        read_command(read_options(options))
+
+
+def test_variables_are_a_table_a_list_or_a_line() -> None:
+    assert read_env({"A": "b"}) == read_env(["A=b"]) == read_env("A=b") == {"A": "b"}
+    assert read_env('A=b C="d e"') == {"A": "b", "C": "d e"}
+    with pytest.raises(Misconfigured, match="'A', which is not NAME=VALUE"):
+        read_env(["A"])
+
+
+async def test_the_agent_starts_in_the_groups_folder_with_the_groups_tools(tmp_path: Path) -> None:
+    async with an_agent(tmp_path, env={"CAN": "load", "PLUMS": "3"}) as agent:
+        await answer(agent, batch("hello"))
+
+    params, env = json.loads((tmp_path / "state" / "home" / "servers.json").read_text())
+    (server,) = params["mcpServers"]
+    assert params["cwd"] == str(tmp_path / "agent")
+    assert (server["name"], server["env"], server["args"][-1]) == (
+        "gatepost",
+        [],
+        str(tmp_path / "run" / "router.sock"),
+    )
+    assert env["PLUMS"] == "3"
+
+
+# A turn.
+
+
+async def test_pieces_of_text_become_whole_messages(tmp_path: Path) -> None:
+    async with an_agent(tmp_path) as agent:
+        heard = await all_of(agent.query(batch("plan it"), ""))
+
+        assert heard[1:] == [Status("2 of 2: reap"), Text("one"), USAGE, Result("two")]
+
+
+async def test_a_tool_is_used_and_permitted_because_the_walls_are_the_sandboxs(tmp_path: Path) -> None:
+    async with an_agent(tmp_path) as agent:
+        heard = await all_of(agent.query(batch("tool with permission"), ""))
+
+        assert heard[1:] == [
+            Text("first this"),
+            ToolUse("c1", "set_work", {"content": "plum"}),
+            ToolResult("c1", "o-allow_once"),
+            USAGE,
+            Result("used: o-allow_once"),
+        ]
+
+
+@pytest.mark.parametrize(("verdict", "chosen"), [("allow", "o-allow_once"), ("deny", "o-reject_once")])
+async def test_somebody_is_asked_if_the_group_wants_that(tmp_path: Path, verdict: str, chosen: str) -> None:
+    async with an_agent(tmp_path, permissions="ask") as agent:
+        heard: list[Event] = []
+        async with asyncio.timeout(60):
+            async for event in agent.query(batch("tool with permission"), ""):
+                heard.append(event)
+                if isinstance(event, Permission):
+                    assert (event.tool, event.input) == ("set_work", {"content": "plum"})
+                    await agent.answer(event.id, verdict, {})
+
+        assert len([event for event in heard if isinstance(event, Permission)]) == 1
+        assert heard[-1] == Result(f"used: {chosen}")
+        with pytest.raises(LookupError, match="waits for no answer"):
+            await agent.answer("c1", "allow", {})
+
+
+async def test_pictures_are_shown_to_an_agent_that_takes_them(tmp_path: Path) -> None:
+    async with an_agent(tmp_path, "load image") as agent:
+        folder = tmp_path / "in" / "files" / "1"
+        folder.mkdir(parents=True)
+        (folder / "a.png").write_bytes(PNG)
+        (folder / "b.txt").write_bytes(b"words")
+        files = [{"name": "a.png"}, {"name": "b.txt"}, {"name": "gone.png"}]
+        _, last = await answer(agent, batch("look", attachments=files))
+
+        assert last == Result('[1, ["text", "image", "text"]]')
+    async with an_agent(tmp_path, "load") as agent:
+        _, last = await answer(agent, batch("look", attachments=files))
+
+        assert last == Result('[1, ["text", "text"]]')
+
+
+async def test_who_it_is_is_told_once_and_again_when_it_has_changed(tmp_path: Path) -> None:
+    async with an_agent(tmp_path) as agent:
+        (tmp_path / "agent" / "PERSONA.md").write_text("You like plums.")
+        name, _ = await answer(agent, batch("/compact"))
+        await answer(agent, batch("hello", 2, "t-2"), name)
+        await answer(agent, batch("hello again", 3, "t-3"), name)
+        (tmp_path / "agent" / "PERSONA.md").write_text("You like pears.")
+        await answer(agent, batch("and again", 4, "t-4"), name)
+
+        told = prompts(tmp_path, name)
+        assert told[0] == ["/compact"] and told[2] == ["hello again"]
+        assert "You like plums." in told[1][0] and told[1][1] == "hello"
+        assert "has changed" in told[3][0] and "You like pears." in told[3][0]
+
+
+async def test_files_are_read_and_written_in_the_workspace_alone_and_no_link_is_followed(tmp_path: Path) -> None:
+    async with an_agent(tmp_path) as agent:
+        (tmp_path / "agent" / "a.txt").write_text("plums")
+        (tmp_path / "agent" / "link").symlink_to("/etc/passwd")
+        (tmp_path / "agent" / "folder").symlink_to("/etc")
+        name, last = await answer(agent, batch(f"file {tmp_path}/agent/a.txt"))
+
+        assert last == Result('["plums", true, -32601]')
+        assert (tmp_path / "agent" / "a.txt.new").read_text() == "made"
+        for row, path in enumerate(("agent/link", "agent/folder/passwd", "agent/../../../etc/passwd", "agent"), 2):
+            _, last = await answer(agent, batch(f"file {tmp_path}/{path}", row, f"t-{row}"), name)
+            assert isinstance(last, Result) and "root:" not in last.text
+        _, last = await answer(agent, batch("file /etc/passwd", 9, "t-9"), name)
+        assert isinstance(last, Result) and "is not a file of the workspace" in last.text
+
+
+# Modes and models.
+
+
+async def test_a_mode_is_the_agents_own(tmp_path: Path) -> None:
+    async with an_agent(tmp_path, mode="plan") as agent:
+        name, last = await answer(agent, batch("which"))
+        assert last == Result("mode plan")
+        await agent.set_mode("build")
+        _, last = await answer(agent, batch("which", 2, "t-2"), name)
+        assert last == Result("mode build")
+        with pytest.raises(NotImplementedError, match="no mode 'yolo', only build, plan"):
+            await agent.set_mode("yolo")
+
+
+async def test_a_mode_that_the_agent_has_not_is_named(tmp_path: Path) -> None:
+    async with an_agent(tmp_path, mode="yolo") as agent:
+        with pytest.raises(Misconfigured, match="no mode 'yolo', only build, plan"):
+            await all_of(agent.query(batch("hello"), ""))
+
+
+# Conversations.
+
+
+@pytest.mark.parametrize("can", ["load", "resume", "load resume"])
+async def test_a_conversation_goes_on_in_another_process(tmp_path: Path, can: str) -> None:
+    async with an_agent(tmp_path, can) as agent:
+        name, _ = await answer(agent, batch("hello"))
+    async with an_agent(tmp_path, can) as agent:
+        again, last = await answer(agent, batch("more", 2, "t-2"), name)
+
+        assert (again, last) == (name, Result('[2, ["text"]]'))
+
+
+@pytest.mark.parametrize("can", ["none", "load"])
+async def test_one_that_is_lost_is_begun_anew_and_the_agent_told_so(tmp_path: Path, can: str) -> None:
+    async with an_agent(tmp_path, can) as agent:
+        name, last = await answer(agent, batch("hello"), "s-gone")
+
+        assert name != "s-gone" and isinstance(last, Result)
+        system, note, text = prompts(tmp_path, name)[0]
+        assert "How you are reached" in system and "could not be opened again" in note and text == "hello"
+
+
+@pytest.mark.parametrize("can", ["load", "resume", "load resume"])
+async def test_a_turn_that_broke_off_goes_on_without_its_prompt_twice(tmp_path: Path, can: str) -> None:
+    async with an_agent(tmp_path, can) as agent:
+        running = agent.query(batch("tool with permission, then crash"), "")
+        first = await anext(running)
+        assert isinstance(first, Started)
+        assert await anext(running) == Text("first this")
+        await agent.close()
+        await running.aclose()
+    note = Item(row=9, seq=9, kind="system", sender="", text="broke off", content={"event": "continued", "text": "x"})
+    broken = batch("tool with permission, then crash", continued=True)
+    async with an_agent(tmp_path, can) as agent:
+        _, last = await answer(agent, replace(broken, items=(*broken.items, note)), first.conversation)
+
+        assert isinstance(last, Result)
+        told = prompts(tmp_path, first.conversation)
+        assert len(told) == 2
+        assert "then crash" in told[0][-1] and "then crash" not in told[1][-1] and "broke off" in told[1][-1]
+
+
+async def test_what_never_reached_the_agent_is_said_when_the_turn_goes_on(tmp_path: Path) -> None:
+    async with an_agent(tmp_path) as agent:
+        running = agent.query(batch("hello"), "")
+        first = await anext(running)
+        assert isinstance(first, Started)
+        await running.aclose()
+    async with an_agent(tmp_path) as agent:
+        name, last = await answer(agent, batch("hello", continued=True), first.conversation)
+
+        assert isinstance(last, Result)
+        assert "hello" in prompts(tmp_path, name)[0][-1]
+
+
+# Its end.
+
+
+async def test_an_interrupt_cancels_the_turn_and_the_agent_stays(tmp_path: Path) -> None:
+    async with an_agent(tmp_path) as agent:
+        name, _ = await answer(agent, batch("hello"))
+        running = asyncio.create_task(all_of(agent.query(batch("hang", 2, "t-2"), name)))
+        await until(lambda: len(prompts(tmp_path, name)) == 2)
+        await agent.interrupt()
+
+        assert (await running)[-1] == Failed("interrupted")
+        assert await answer(agent, batch("hello", 3, "t-3"), name) == (name, Result('[3, ["text"]]'))
+
+
+async def test_an_interrupt_answers_who_waits_for_a_permission(tmp_path: Path) -> None:
+    async with an_agent(tmp_path, permissions="ask") as agent:
+        heard: list[Event] = []
+        async with asyncio.timeout(60):
+            async for event in agent.query(batch("tool with permission"), ""):
+                heard.append(event)
+                if isinstance(event, Permission):
+                    await agent.interrupt()
+
+        assert ToolResult("c1", "cancelled", True) in heard
+        assert heard[-1] == Failed("interrupted")
+
+
+async def test_an_agent_that_ignores_an_interrupt_is_ended(tmp_path: Path) -> None:
+    async with an_agent(tmp_path) as agent:
+        running = agent.query(batch("ignore me"), "")
+        first = await anext(running)
+        assert isinstance(first, Started)
+        rest = asyncio.create_task(all_of(running))
+        await until((tmp_path / "state" / "home" / first.conversation).exists)
+        await agent.interrupt()
+
+        assert await rest == [Failed("interrupted")]
+
+
+async def test_an_interrupt_ends_the_wait_for_an_agent_that_never_answers(tmp_path: Path) -> None:
+    async with an_agent(tmp_path, "mute") as agent:
+        running = asyncio.create_task(all_of(agent.query(batch("hello"), "")))
+        await asyncio.sleep(0)
+        await agent.interrupt()
+
+        assert await running == [Failed("interrupted")]
+
+
+async def test_an_agent_that_never_answers_fails_the_turn(tmp_path: Path) -> None:
+    async with an_agent(tmp_path, "mute", patience=0.3) as agent:
+        (failed,) = await all_of(agent.query(batch("hello"), ""))
+
+        assert isinstance(failed, Failed)
+        assert (failed.kind, "does not answer to initialize" in failed.message) == ("retryable", True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("crash", "ended by itself (code 7); it said: out of plums"),
+        ("garbage", "says what is not understood, such as 'this is no JSON'"),
+        ("long line", "said a line of more than 32 MiB"),
+        ("deep line", "says what is not understood"),
+        ("closes its output", "closed its output"),
+    ],
+)
+async def test_a_broken_agent_fails_the_turn_and_the_next_one_starts_anew(
+    tmp_path: Path, words: str, message: str
+) -> None:
+    async with an_agent(tmp_path) as agent:
+        name, failed = await answer(agent, batch(words))
+
+        assert isinstance(failed, Failed) and message in failed.message
+        assert await answer(agent, batch("hello", 2, "t-2"), name) == (name, Result('[2, ["text", "text"]]'))
+
+
+async def test_a_program_that_is_no_agent_says_so(tmp_path: Path) -> None:
+    async with an_agent(tmp_path, command="sh -c 'echo no such model >&2; exit 3'") as agent:
+        (failed,) = await all_of(agent.query(batch("hello"), ""))
+
+        assert isinstance(failed, Failed)
+        assert failed.message == "sh ended by itself (code 3); it said: no such model"
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("401 invalid x-api-key", "auth"),
+        ("insufficient_quota", "quota"),
+        ("the budget of this group is used up", "quota"),
+        ("529 overloaded_error", "retryable"),
+        ("connect ECONNREFUSED 127.0.0.1:1", "retryable"),
+        ("no such model", "fatal"),
+    ],
+)
+async def test_an_error_has_the_class_that_its_words_say(tmp_path: Path, said: str, kind: str) -> None:
+    async with an_agent(tmp_path) as agent:
+        _, failed = await answer(agent, batch(f"fail: {said}"))
+
+        assert isinstance(failed, Failed)
+        assert failed.kind == kind and said in failed.message
+
+
+@pytest.mark.parametrize(
+    ("can", "words", "text"),
+    [
+        ("login", "hello", r"wants somebody to log in \(Authentication required\).*option env.*by-key"),
+        ("load", "log in", "wants somebody to log in"),
+        ("v2", "hello", "speaks version 2 of the Agent Client Protocol; version 1 is needed"),
+    ],
+)
+async def test_what_an_operator_must_mend_is_said(tmp_path: Path, can: str, words: str, text: str) -> None:
+    async with an_agent(tmp_path, can) as agent:
+        with pytest.raises(Misconfigured, match=text):
+            await all_of(agent.query(batch(words), ""))
