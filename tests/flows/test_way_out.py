@@ -1,6 +1,7 @@
 """The whole way out: an API provider in bubblewrap, without a network and without a key, through egress.sock to a
 scripted model; the key is put in outside, the cost is booked, and the budget holds."""
 
+import json
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,11 +14,13 @@ from gatepost.access.budgets import micro_of
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
-from gatepost.store import budgets, costs, groups, reservations, secrets
+from gatepost.store import audit, budgets, costs, egress, groups, reservations, secrets
 from gatepost.store.budgets import Scope
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, settled
 from gatepost.testing.models import ModelEndpoint
+
+from .conftest import add_looker
 
 ROOM = "fake:room/1"
 KEY = "sk-very-secret-000"
@@ -99,3 +102,47 @@ async def test_what_does_not_fit_the_budget_is_not_asked_and_the_room_is_told_on
         assert "hello yourself" not in texts(channel)
         assert sum(each.micro for each in await gateway.store.read(costs.sums, "group")) <= limit
     assert endpoint.calls == []
+
+
+SHELL = """run import json
+from pathlib import Path
+from gatepost.inside import forwarder
+port = forwarder.start(Path("/run/gatepost"))
+env = {**os.environ, **forwarder.environment(port)}
+ran = subprocess.run(["sh", "-c", COMMAND], env=env, capture_output=True, text=True, timeout=30)
+answer = f"{ran.returncode} {ran.stdout} {ran.stderr}"
+"""
+BY_URLLIB = "import urllib.request as u; u.urlopen(__import__('sys').argv[1])"
+
+
+@pytest.mark.parametrize(
+    ("command", "target", "told"),
+    [
+        ("curl -sS http://example.com/", "example.com:80", "example.com:80 is not allowed for home"),
+        ("curl -sS https://example.com/", "example.com:443", "the way out answered 403 to CONNECT"),
+        ("curl -sSi https://example.com/", "example.com:443", "403 example.com:443 is not allowed for home"),
+        (f'python3 -c "{BY_URLLIB}" https://example.com/', "example.com:443", "403 example.com:443 is not allowed"),
+    ],
+)
+async def test_a_host_that_is_not_allowed_is_refused_with_a_reason_and_one_audit_row(
+    tmp_path: Path, command: str, target: str, told: str
+) -> None:
+    if shutil.which(command.split()[0]) is None:
+        pytest.skip(f"{command.split()[0]} is not installed")
+    channel = FakeChannel()
+    add_looker(tmp_path / "h")
+    (tmp_path / "h").parent.chmod(0o711)
+    given = {"sandbox__kind": "bubblewrap", "sessions__provider": "looker"}
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await channel.say(SHELL.replace("COMMAND", repr(f"{command}; {command}")))
+        await channel.wait_for(1, timeout=30)
+        await settled(gateway)
+        tried = await gateway.store.read(egress.latest, 10)
+        rows = [row for row in await gateway.store.read(audit.latest, 10) if row[3] == "egress"]
+
+    (answer,) = texts(channel)
+    assert told in answer
+    assert [(each.target, each.verdict, each.times) for each in tried] == [(target, "denied", 2)]
+    ((_, _, actor, _, verdict, details),) = rows
+    assert (actor, verdict, json.loads(details)["target"]) == ("home", "refused", target)

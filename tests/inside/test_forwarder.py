@@ -70,6 +70,7 @@ def test_the_variables_lead_here_and_hold_no_key() -> None:
     assert env["NO_PROXY"] == "127.0.0.1,localhost"
     assert env["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:3128/anthropic"
     assert env["OPENAI_BASE_URL"] == "http://127.0.0.1:3128/openai/v1"
+    assert env["GATEPOST_TO"] == "http://127.0.0.1:3128/to" and (Path(env["CURL_HOME"]) / ".curlrc").is_file()
     assert {env["ANTHROPIC_API_KEY"], env["OPENAI_API_KEY"]} == {"gatepost"}
 
 
@@ -102,7 +103,7 @@ Path("/workspace/out/found.json").write_text(json.dumps(found))
 class NoPurse:
     """Nothing is called here."""
 
-    async def get(self, name: str, spender: object) -> None:
+    async def get(self, name: str, spender: object, purpose: str = "") -> None:
         return None
 
     room = reserve = settle = get
@@ -131,7 +132,7 @@ async def test_a_sandbox_without_a_network_is_told_why_it_reaches_nothing(tmp_pa
     started: list[Sandbox] = []
     purse = NoPurse()
     models = Models(config, purse, purse, lambda model: None)
-    around = EgressAround(store=store, clock=SystemClock(), models=models)
+    around = EgressAround(store=store, clock=SystemClock(), models=models, keys=purse)
     way = EgressSocket(around, Caller("acme", "session-1"), lambda pid: bool(started) and started[0].owns(pid))
     await way.open(home.sockets_of("session-1") / forwarder.SOCKET, layout.uid)
     try:

@@ -33,6 +33,7 @@ def environment(port: int) -> dict[str, str]:
         "ANTHROPIC_API_KEY": PLACEHOLDER,
         "OPENAI_BASE_URL": f"{proxy}/openai/v1",
         "OPENAI_API_KEY": PLACEHOLDER,
+        "CURL_HOME": str(Path(__file__).with_name("curl")),
         "GATEPOST_TO": f"{proxy}/to",  # …/HOST/path is asked over HTTPS, with what the operator has bound to HOST
     }
 
@@ -54,8 +55,12 @@ def start(run: Path, port: int = 0) -> int:
 
 
 async def _serve(run: Path, port: int, told: Callable[[int | OSError], None]) -> None:
-    async def arrive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await _join(reader, writer, run / SOCKET)
+    joined: set[asyncio.Task[None]] = set()  # the loop forgets a task whose connection it no longer listens to
+
+    def arrive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(_join(reader, writer, run / SOCKET))
+        joined.add(task)
+        task.add_done_callback(joined.discard)
 
     try:
         server = await asyncio.start_server(arrive, LOOPBACK, port, limit=CHUNK)

@@ -119,3 +119,15 @@ def _stored(home: Home, name: str) -> str | None:
             store.close()
 
     return anyio.run(get)
+
+
+def test_a_binding_is_made_shown_and_taken_back(run: Run, home: Home) -> None:
+    made = run("secret", "bind", "TOKEN", "api.github.com", "--header", "X-Key: {}")
+    assert "TOKEN goes to https://api.github.com:443 as x-key for every group" in made.out
+    assert "gatepost secret set TOKEN" in made.out and "gatepost egress allow api.github.com:443" in made.out
+    assert "is not set" in run("secret", "list").out
+
+    run("secret", "set", "TOKEN", VALUE)
+    assert run("secret", "list", "--json").json[0]["bound_to"] == ["https://api.github.com:443 (x-key)"]
+    assert run("secret", "unbind", "TOKEN", "api.github.com").code == 0
+    assert run("secret", "list", "--json").json[0]["bound_to"] == []

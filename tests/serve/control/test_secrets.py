@@ -148,3 +148,47 @@ async def test_what_is_set_and_used_while_rotations_run_stays_readable(desk: Des
     assert [await desk.get(name, "acme") for name in names] == [f"new {name}" for name in names]
     ring = Keyring(desk.office.home).read()
     assert ring is not None and list(ring.keys) == [ring.current]
+
+
+async def test_a_secret_is_bound_to_a_host_and_what_is_missing_is_said(desk: Desk) -> None:
+    made = await desk.do("secret.bind", name="TOKEN", host="API.github.com", folder="acme")
+    assert (made["scheme"], made["host"], made["port"], made["header"]) == (
+        "https",
+        "api.github.com",
+        443,
+        "authorization",
+    )
+    assert (made["is_set"], made["is_allowed"]) == (False, False)
+
+    await desk.do("secret.set", name="TOKEN", value=VALUE)
+    await desk.do("egress.allow", host="github.com")
+    again = await desk.do("secret.bind", name="TOKEN", host="api.github.com", folder="acme", header="X-Key: {}")
+    assert (again["is_set"], again["is_allowed"]) == (True, True)
+    assert {each["header"] for each in await desk.do("secret.bindings")} == {"authorization", "x-key"}
+    assert len(await desk.do("secret.unbind", name="TOKEN", host="api.github.com", folder="acme")) == 2
+    assert [action for action, _ in await desk.recorded()][-1] == "secret.unbind"
+    with pytest.raises(NotFound):
+        await desk.do("secret.unbind", name="TOKEN", host="api.github.com", folder="acme")
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"host": "*.github.com"}, "host"),
+        ({"host": "10.0.0.1"}, "host"),
+        ({"header": "Host: {}"}, "header"),
+        ({"header": "X: value"}, "header"),
+        ({"name": "token"}, "name"),
+    ],
+)
+async def test_what_cannot_be_bound_is_refused(desk: Desk, given: dict[str, str], field: str) -> None:
+    with pytest.raises(Invalid, match=f"^{field}: "):
+        await desk.do("secret.bind", **{"name": "TOKEN", "host": "github.com", **given})
+
+
+async def test_a_binding_goes_with_its_group(desk: Desk) -> None:
+    await desk.do("secret.bind", name="TOKEN", host="github.com", folder="acme")
+    await desk.office.store.write(groups.remove, "acme")
+    assert await desk.do("secret.bindings") == []
+    with pytest.raises(NotFound):
+        await desk.do("secret.bind", name="TOKEN", host="github.com", folder="acme")

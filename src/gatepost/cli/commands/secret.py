@@ -1,4 +1,4 @@
-"""`gatepost secret`: keys and passwords, sealed; set, list, rm, rotate, log."""
+"""`gatepost secret`: keys and passwords, sealed; set, list, rm, bind, unbind, rotate, log."""
 
 import sys
 from typing import Any
@@ -9,7 +9,8 @@ from gatepost.cli import show
 from gatepost.cli.operate import home_of, operate, reading, zone_of
 from gatepost.core.errors import Invalid
 from gatepost.serve.control.contract import as_told
-from gatepost.store import secrets
+from gatepost.store import bindings, secrets
+from gatepost.store.bindings import Binding
 from gatepost.store.secrets import Place, Use, told
 
 _STDIN = ("-", "stdin")
@@ -17,7 +18,7 @@ _STDIN = ("-", "stdin")
 
 @click.group()
 def command() -> None:
-    """Keys and passwords, sealed in the store: set, list, rm, rotate, log. Works with the gateway up or down.
+    """Keys and passwords, sealed in the store: set, list, rm, bind, rotate, log. Works with the gateway up or down.
 
     A secret is the whole gateway's, or that of a FOLDER and those below it (the deepest wins), or a person's (who
     come first). The gateway itself uses ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN (a subscription's, from `claude
@@ -70,31 +71,82 @@ def _forget(value: str) -> None:
 
 @command.command("list")
 @click.option(
-    "--json", "as_json", is_flag=True, help="A list: name, folder, user_id, key_id, created_at, updated_at, used_at."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="A list: name, folder, user_id, key_id, created_at, updated_at, used_at, bound_to (a list).",
 )
 @click.pass_obj
 def list_secrets(home: str | None, as_json: bool) -> None:
-    """What there is, without the values."""
+    """What there is, without the values, and to which hosts it is bound."""
     place = home_of(home)
-    found = reading(place, secrets.every)
+    found, bound = reading(place, secrets.every), reading(place, bindings.every)
     if as_json:
-        show.as_json([as_told(each) for each in found])
+        show.as_json([{**as_told(each), "bound_to": _bound_to(each.name, bound)} for each in found])
         return
     zone, called = zone_of(place)
     show.table(
-        ("name", "for", f"set ({called})", "last used", "key"),
+        ("name", "for", f"set ({called})", "last used", "bound to", "key"),
         [
             (
                 each.name,
                 Place(each.folder, each.user_id),
                 show.clock(each.updated_at, zone),
                 show.clock(each.used_at, zone),
+                ", ".join(_bound_to(each.name, bound)),
                 each.key_id,
             )
             for each in found
         ],
         empty="no secrets; `gatepost secret set NAME` makes one",
     )
+    for name in sorted({each.name for each in bound} - {each.name for each in found}):
+        show.say(f"{name} is bound to {', '.join(_bound_to(name, bound))}, and is not set")
+
+
+def _bound_to(name: str, bound: list[Binding]) -> list[str]:
+    return [
+        f"{each.place} ({each.header}{f', {each.folder} and below' if each.folder else ''})"
+        for each in bound
+        if each.name == name
+    ]
+
+
+@command.command()
+@click.argument("name")
+@click.argument("host")
+@click.option("--header", default="Authorization: Bearer {}", show_default=True, help="{} stands for the value.")
+@click.option("--folder", default="", help="For this group and those below it (default: every group).")
+@click.option("--json", "as_json", is_flag=True, help="Print the binding as JSON.")
+@click.pass_obj
+def bind(home: str | None, name: str, host: str, header: str, folder: str, as_json: bool) -> None:
+    """Put a secret into requests that agents make to HOST, outside their sandbox.
+
+    HOST is example.com or example.com:8443, asked over https, or http://box.lan:8080. Inside, https://HOST/path is
+    asked for at $GATEPOST_TO/HOST/path. The host must also be allowed: gatepost egress allow HOST.
+    """
+    made = operate(home_of(home), "secret.bind", {"name": name, "host": host, "header": header, "folder": folder})
+    if as_json:
+        show.as_json(made)
+        return
+    place = f"{made['host']}:{made['port']}"
+    whom = f"{folder} and below" if folder else "every group"
+    show.say(f"{name} goes to {made['scheme']}://{place} as {made['header']} for {whom}")
+    if not made["is_set"]:
+        show.say(f"it is not set yet: gatepost secret set {name}")
+    if not made["is_allowed"]:
+        show.say(f"the host is not allowed yet: gatepost egress allow {place}{f' --folder {folder}' if folder else ''}")
+
+
+@command.command()
+@click.argument("name")
+@click.argument("host")
+@click.option("--folder", default="", help="The group that it was bound for.")
+@click.pass_obj
+def unbind(home: str | None, name: str, host: str, folder: str) -> None:
+    """Take back a binding; the secret itself stays."""
+    operate(home_of(home), "secret.unbind", {"name": name, "host": host, "folder": folder})
+    show.say(f"{name} no longer goes to {host}")
 
 
 def _whose(secret: dict[str, Any]) -> str:

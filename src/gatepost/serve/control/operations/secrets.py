@@ -1,4 +1,5 @@
-"""Secrets: set, list, remove, rotate, and the record of their uses. A value comes in and never goes out."""
+"""Secrets: set, list, remove, rotate, bind to hosts, and the record of their uses. A value comes in and never goes
+out."""
 
 import re
 from typing import Any
@@ -6,8 +7,10 @@ from typing import Any
 from gatepost.access.tiers import check_folder
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.keyring import Keyring
-from gatepost.serve.control.contract import Args, Nothing, Office, as_told, operation, write_down
-from gatepost.store import groups, secrets, users
+from gatepost.egress import bound, rules
+from gatepost.egress.rules import Target
+from gatepost.serve.control.contract import OPERATOR, Args, Nothing, Office, as_told, operation, write_down
+from gatepost.store import bindings, egress, groups, secrets, users
 from gatepost.store.port import Db
 from gatepost.store.secrets import Place
 
@@ -29,6 +32,19 @@ class Named(Args, frozen=True):
     name: str
     folder: str = ""
     user: str = ""
+
+
+class Bind(Args, frozen=True):
+    name: str
+    host: str  # host, host:port, or http://host[:port]
+    header: str = "Authorization: Bearer {}"
+    folder: str = ""  # '': every group
+
+
+class Unbind(Args, frozen=True):
+    name: str
+    host: str
+    folder: str = ""
 
 
 class Rotate(Args, frozen=True):
@@ -106,6 +122,41 @@ async def remove(office: Office, args: Named) -> dict[str, Any]:
         return {"name": name, "folder": place.folder, "user_id": place.user_id}
 
     return await write_down(office, "secret.rm", {"name": name, "scope": place.scope}, delete)
+
+
+@operation("secret.bind", Bind)
+async def bind(office: Office, args: Bind) -> dict[str, Any]:
+    name, place, (header, template) = check_name(args.name), bound.read_place(args.host), bound.read_header(args.header)
+    holder, now = place_of(args.folder, "").folder, office.clock.now()
+
+    def put(db: Db) -> dict[str, Any]:
+        _check_known(db, Place(holder))
+        made = bindings.put(db, holder or None, name, place, header, template, OPERATOR, now)
+        verdict = rules.judge(egress.rules(db), holder, Target(*place[1:]))
+        there = any(secret.name == name for secret in secrets.every(db))
+        return {**as_told(made), "is_set": there, "is_allowed": verdict.allowed}
+
+    details = {"name": name, "place": args.host, "header": header, "folder": holder}
+    return await write_down(office, "secret.bind", details, put)
+
+
+@operation("secret.unbind", Unbind)
+async def unbind(office: Office, args: Unbind) -> list[dict[str, Any]]:
+    name, place = check_name(args.name), bound.read_place(args.host)
+
+    def delete(db: Db) -> list[dict[str, Any]]:
+        gone = bindings.remove(db, args.folder or None, name, place)
+        if not gone:
+            raise NotFound("binding", f"{name} to {args.host}", "`gatepost secret list` shows what is bound to what")
+        return [as_told(each) for each in gone]
+
+    details = {"name": name, "place": args.host, "folder": args.folder}
+    return await write_down(office, "secret.unbind", details, delete)
+
+
+@operation("secret.bindings", Nothing)
+async def every_binding(office: Office, args: Nothing) -> list[dict[str, Any]]:
+    return [as_told(each) for each in await office.store.read(bindings.every)]
 
 
 @operation("secret.rotate", Rotate)
