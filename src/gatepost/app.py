@@ -22,7 +22,7 @@ from gatepost.channels.hub import Hub
 from gatepost.core import ids, lock, log, registry, settings
 from gatepost.core.bells import Bells
 from gatepost.core.clock import Clock, SystemClock, iso
-from gatepost.core.errors import SetupError
+from gatepost.core.errors import GatepostError, SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.listen import LISTEN, Listen, control_path, how_to_open, parse
@@ -34,6 +34,7 @@ from gatepost.flow.delivery.outgoing import Reach
 from gatepost.flow.delivery.pump import Pump
 from gatepost.flow.delivery.typing import Typing
 from gatepost.flow.groups import ensure_defaults
+from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
 from gatepost.flow.listening import listen
 from gatepost.flow.sessions.parts import PROVIDER, Parts
@@ -166,8 +167,17 @@ class Gateway:
         async with asyncio.TaskGroup() as tasks:
             for flow in (self.dispatch.run(), self.pump.run(), self.typing.run(), self.sessions.run()):
                 tasks.create_task(flow)
+            tasks.create_task(self._prepare())
             for instance, channel in self.channels.items():
                 tasks.create_task(listen(instance, channel, self.intake))
+
+    async def _prepare(self) -> None:
+        """What need not hold up the start: a sandbox is tried out before it is needed, and leftovers are swept."""
+        try:
+            await asyncio.to_thread(describe_sandbox, self.config)
+            await attachments.sweep(self.store, self.home.media)
+        except (GatepostError, OSError) as error:
+            _log.warning("not everything could be prepared", error=str(error))
 
     async def _stop(self) -> None:
         await self.sessions.stop_all("the gateway was stopped")
@@ -294,6 +304,7 @@ class Daemon:
             "channels": sorted(gateway.channels),
             "sessions_awake": len(gateway.sessions.awake),
             "sessions_waiting": gateway.sessions.waiting,
+            "pressed": gateway.sessions.pressed,
         }
 
 

@@ -1,11 +1,13 @@
 """The end of a turn's time, and what an agent had said by then: nothing of it is lost, unless a person said stop."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gatepost.flow.sessions.notices import out_of_time
+from gatepost.flow.sessions.pressure import Memory
 from gatepost.store import inbox, ledger, turns
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, settled
@@ -168,3 +170,39 @@ async def test_after_a_stop_it_is_dropped_with_its_turn_and_that_is_written_down
         life = await gateway.store.read(ledger.life, receipt.message_id)
         assert life is not None
         assert [moment.what for moment in life.moments].count("dropped") == 1
+
+
+async def test_with_little_memory_the_one_that_rests_makes_way_and_the_next_waits_for_room(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    rooms = [f"fake:room/{number}" for number in (1, 2, 3)]
+    free = Memory(4096)
+    given = {"sandbox__least_free_mb": 512}
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
+        gateway.sessions.parts = replace(gateway.sessions.parts, memory=lambda: free)
+        Script().turn(when="long").say("at it").wait(100).write(gateway.home.group("home"))
+        for room in rooms:
+            await open_room(gateway, "fake", room)
+        await channel.say("hello", address=rooms[0])
+        await channel.say("long", address=rooms[1])
+        await channel.wait_for(2, timeout=PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            while not any(live.resting for live in gateway.sessions.awake):  # noqa: ASYNC110  nobody rings for it
+                await asyncio.sleep(0.01)
+        free = Memory(100)
+        async with asyncio.timeout(PATIENCE):
+            while len(gateway.sessions.awake) > 1:  # noqa: ASYNC110  nobody rings for it
+                await asyncio.sleep(0.01)
+        (working,) = gateway.sessions.awake
+        await channel.say("hello", address=rooms[2])
+        async with asyncio.timeout(PATIENCE):
+            while not gateway.sessions.waiting:  # noqa: ASYNC110  nobody rings for it
+                await asyncio.sleep(0.01)
+
+        assert working.session.address == rooms[1]
+        assert "100 MB" in gateway.sessions.pressed and gateway.sessions.awake == [working]
+        assert (await gateway.store.read(ledger.check, gateway.clock.now())).unaccounted == 0
+        free = Memory(4096)
+        await channel.wait_for(lambda sent: any(each.address == rooms[2] for each in sent), timeout=PATIENCE)
+        assert gateway.sessions.pressed == ""
+        assert channel.texts(rooms[2]) == ["echo: hello"]

@@ -142,3 +142,11 @@ def latest_in_room(db: Db, instance: str, address: str, before: int | None, limi
         (instance, address, before if before is not None else 2**62, limit),
     )
     return [of_row(row) for row in reversed(rows)]
+
+
+def contents(db: Db, after: int, limit: int) -> list[tuple[int, str]]:
+    """(id, content as it is stored) of what came in, a page by id."""
+    rows = db.rows(
+        "SELECT id, content FROM messages WHERE direction = 'in' AND id > ? ORDER BY id LIMIT ?", (after, limit)
+    )
+    return [(row[0], row[1]) for row in rows]

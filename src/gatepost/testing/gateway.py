@@ -23,6 +23,7 @@ from gatepost.store.ledger import Account
 
 QUICK: Mapping[str, Any] = {
     "sandbox.kind": "process",
+    "sandbox.least_free_mb": 0,  # whatever else runs on this machine
     "sessions.provider": "scripted",
     "sessions.retry_s": 0.05,
     "sessions.look_s": 0.2,

@@ -1,5 +1,6 @@
 """Attachments: safe names, all or none, on the disk."""
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -10,8 +11,11 @@ from hypothesis import strategies as st
 
 from gatepost.core.errors import Unavailable
 from gatepost.flow.intake import attachments
-from gatepost.flow.intake.attachments import LONGEST_NAME, safe_name
+from gatepost.flow.intake.attachments import LONGEST_NAME, keep, safe_name, sweep
 from gatepost.messages.inbound import Attachment
+from gatepost.store import messages
+from gatepost.store.messages import NewMessage
+from gatepost.store.writer import SqliteStore
 
 
 @pytest.mark.parametrize(
@@ -59,3 +63,29 @@ def test_a_disk_that_takes_nothing_is_said_and_leaves_nothing(tmp_path: Path) ->
     (tmp_path / "in").write_text("in the way")
     with pytest.raises(Unavailable, match="could not be stored"):
         attachments.keep(tmp_path, [Attachment(name="a.txt", data=b"hi")])
+
+
+async def test_a_folder_that_no_message_names_is_swept_unless_it_is_young(store: SqliteStore, tmp_path: Path) -> None:
+    media = tmp_path / "media"
+    named, orphan, young = (keep(media, [Attachment(name="a.txt", data=b"x")])[0] for _ in range(3))
+    for kept in (named, orphan):
+        folder = (media / kept.path).parent
+        os.utime(folder, (folder.stat().st_mtime - 3600,) * 2)
+    (media / "in" / "of-somebody-else").mkdir()
+    content = json.dumps({"text": "", "attachments": [{"name": "a.txt", "path": named.path}]})
+    message = NewMessage(
+        instance="fake",
+        address="fake:room/1",
+        direction="in",
+        kind="chat",
+        sender="fake:user/1",
+        text="",
+        at=1,
+        platform_id="m-1",
+        content=content,
+    )
+    await store.write(messages.accept, message, 1)
+
+    assert await sweep(store, media) == 1
+    assert [(media / kept.path).exists() for kept in (named, orphan, young)] == [True, False, True]
+    assert (media / "in" / "of-somebody-else").is_dir()

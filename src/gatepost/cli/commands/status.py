@@ -22,7 +22,8 @@ from gatepost.store.port import Db
     "--json",
     "as_json",
     is_flag=True,
-    help="running, answers, pid, since, home, version, listen, control, sandbox, awake, waiting, channels, store.",
+    help="running, answers, pid, since, home, version, listen, control, sandbox, awake, waiting, pressed, channels,"
+    " store.",
 )
 @click.pass_obj
 def command(home: str | None, as_json: bool) -> int:
@@ -51,6 +52,7 @@ def gather(home: Home) -> dict[str, Any]:
         "sandbox": None,
         "awake": 0,
         "waiting": 0,
+        "pressed": "",
         "channels": [],
         "store": _store(home),
     }
@@ -62,6 +64,7 @@ def gather(home: Home) -> dict[str, Any]:
                 "channels": told["channels"],
                 "awake": told["sessions_awake"],
                 "waiting": told["sessions_waiting"],
+                "pressed": told["pressed"],
                 "sandbox": _as_told(told["sandbox"], told["sandbox_note"]),
             }
         except GatepostError as error:
@@ -125,6 +128,8 @@ def lines(status: dict[str, Any]) -> list[show.Line]:
         out.append((f"  {'control':<10} {status['control']}",))
         out.append((f"  {'channels':<10} {', '.join(status['channels']) or 'none'}",))
         out.append((f"  {'awake':<10} {status['awake']} sandboxes, {status['waiting']} sessions wait for one",))
+    if status["pressed"]:
+        out.append((f"  {'memory':<10} ", show.colored(f"{status['pressed']}: no further sandbox is woken", "warn")))
     out.append((f"  {'sandbox':<10} ", _walls(status["sandbox"])))
     return out + _store_lines(status["store"])
 

@@ -1,8 +1,11 @@
 """Files that came with a message: kept on the host under safe names, on the disk before their message is committed."""
 
+import asyncio
 import mimetypes
 import os
+import re
 import shutil
+import time
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +15,13 @@ from gatepost.core import ids
 from gatepost.core.errors import Unavailable
 from gatepost.messages.inbound import Attachment
 from gatepost.messages.text import clean
+from gatepost.store import messages
+from gatepost.store.port import Store
 
 LONGEST_NAME = 200  # bytes; file systems take 255
+YOUNG_S = 600.0
+PAGE = 2000  # messages looked through at once
+_FOLDER = re.compile(r"in/(f-[0-9a-z]+)/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +88,29 @@ def keep(media: Path, attachments: Sequence[Attachment]) -> tuple[Kept, ...]:
 def remove(media: Path, kept: Sequence[Kept]) -> None:
     for folder in {each.path.rpartition("/")[0] for each in kept}:
         shutil.rmtree(media / folder, ignore_errors=True)
+
+
+async def sweep(store: Store, media: Path) -> int:
+    """Remove the folders that no message names: a crash between the disk and the commit leaves one. How many."""
+    left = await asyncio.to_thread(_old_folders, media / "in")
+    after = 0
+    while left and (page := await store.read(messages.contents, after, PAGE)):
+        after = page[-1][0]
+        for _, content in page:
+            left.difference_update(_FOLDER.findall(content))
+    for name in left:
+        await asyncio.to_thread(shutil.rmtree, media / "in" / name, ignore_errors=True)
+    return len(left)
+
+
+def _old_folders(place: Path) -> set[str]:
+    """A young one may still be on its way to its message."""
+    if not place.is_dir():
+        return set()
+    before = time.time() - YOUNG_S
+    return {
+        each.name for each in place.iterdir() if _FOLDER.match(f"in/{each.name}/") and each.stat().st_mtime < before
+    }
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -155,7 +155,8 @@ class Live:
     async def run(self) -> None:
         """From the first socket to the last row. Raises Unavailable if no sandbox could be started."""
         parts, session = self.parts, self.session
-        name, kind = plan.choose_sandbox(parts.config, self.group, self.provider)
+        # Off the loop: whether a kind works is tried out when it is first asked for, and some take half a second.
+        name, kind = await self._off_loop(plan.choose_sandbox, parts.config, self.group, self.provider)
         await self._off_loop(plan.prepare_folders, parts.home, parts.config, self.group, session.id)
         pairs, known = await self._open_rows()
         self._with_files = _with_files(pairs)

@@ -14,6 +14,7 @@ from gatepost.flow.delivery.outgoing import Reach
 from gatepost.flow.delivery.pump import Pump
 from gatepost.flow.delivery.typing import Typing
 from gatepost.flow.sessions.limits import TURN_S
+from gatepost.flow.sessions.pressure import Memory, read_memory
 from gatepost.flow.sessions.watch import Patience
 from gatepost.gate.dispatch import Dispatch
 from gatepost.sandboxes.contract import SANDBOXES, SandboxKind
@@ -53,6 +54,7 @@ class Parts:
     pump: Pump
     owner: str  # this run of the daemon
     files: ThreadPoolExecutor  # mailbox files are never touched on the loop or on the store's writer thread
+    memory: Callable[[], Memory | None] = read_memory
     sandboxes: Registry[Callable[[Config], SandboxKind]] = field(default_factory=lambda: SANDBOXES)
 
     @property

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import GatepostError, Unavailable
-from gatepost.flow.sessions import settle
+from gatepost.flow.sessions import pressure, settle
 from gatepost.flow.sessions.live import Live
 from gatepost.flow.sessions.parts import LOOK_S, MOST_AWAKE, PROVIDER, Parts
 from gatepost.flow.sessions.slots import Slots
@@ -37,6 +37,7 @@ class Sessions:
         self._tasks: asyncio.TaskGroup | None = None
         self._stopping = False
         self.halted = False  # the operator has stopped everything
+        self.pressed = ""  # why no further sandbox is woken, '' if there is room
         parts.bells.on_session(self.want)
         parts.bells.on_tools(self._tools_changed)
         parts.bells.on_group(self._group_changed)
@@ -143,7 +144,7 @@ class Sessions:
                 continue
             self._slots.want(session_id, session.folder)
         self._make_room()
-        while (next_one := self._slots.take()) is not None:
+        while self._has_room() and (next_one := self._slots.take()) is not None:
             assert self._tasks is not None
             self._tasks.create_task(self._wake(next_one))
 
@@ -153,6 +154,18 @@ class Sessions:
         resting = sorted((live for live in self.awake if live.resting), key=lambda each: each.idle_since)
         for live in resting[: max(0, needed)]:
             live.kill("made way for another session", blameless=True)
+
+    def _has_room(self) -> bool:
+        """Whether the machine's memory has room for one more; if not, the one that rests longest makes way."""
+        resting = [(live.idle_since, live.session.id) for live in self.awake if live.resting]
+        least = self.parts.config[pressure.LEAST_FREE_MB]
+        verdict = pressure.judge(self.parts.memory(), least, self._slots.awake, resting)
+        if bool(verdict.why) != bool(self.pressed):
+            _log.warning("no further sandbox is woken" if verdict.why else "there is room again", why=verdict.why)
+        self.pressed = verdict.why
+        if verdict.end:
+            self._live[verdict.end].kill("made way for others: little memory is left", blameless=True)
+        return verdict.wake
 
     def _rested(self) -> None:
         """A session has done its work: it makes way at once if another waits for a place."""
@@ -231,6 +244,8 @@ class Sessions:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(0.5)
+            if self._has_room() and self._slots.waiting:
+                self._bell.set()
             now = self.parts.clock.now()
             for session_id, live in list(self._live.items()):
                 if live.ending:
