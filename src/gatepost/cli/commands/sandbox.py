@@ -35,7 +35,8 @@ def run(home: str | None, folder: str, cmd: tuple[str, ...]) -> int:
 
     Example: gatepost sandbox run acme/eng -- sh
     """
-    from gatepost.core.registry import load_folder, load_package
+    from gatepost import declared
+    from gatepost.core.registry import load_folder
     from gatepost.flow.sessions.parts import PROVIDER
 
     words = cmd[1:] if cmd[0] == "--" else cmd
@@ -45,8 +46,9 @@ def run(home: str | None, folder: str, cmd: tuple[str, ...]) -> int:
     group, parents = reading(place, groups.get, folder), reading(place, groups.above, folder)
     if group is None:
         raise NotFound("group", folder, "`gatepost group list` shows them")
-    load_package("gatepost.sandboxes")
-    load_folder(place.plugins / "sandboxes", "sandboxes")
+    declared.load_package()
+    for kind in ("sandboxes", "channels"):  # channels have a say in what every sandbox sees
+        load_folder(place.plugins / kind, kind)
     config = settings.peek(place.path)
     return asyncio.run(_run(place, config, [group, *parents], group.provider or config[PROVIDER], words))
 
