@@ -1,3 +1,16 @@
+CREATE TABLE acl (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            principal TEXT NOT NULL,
+            action TEXT NOT NULL,
+            scope TEXT NOT NULL,
+            effect TEXT NOT NULL CHECK (effect IN ('allow', 'deny')),
+            params TEXT NOT NULL DEFAULT '',
+            predicate TEXT NOT NULL DEFAULT '',
+            grant_option INTEGER NOT NULL DEFAULT 0,
+            granted_by TEXT NOT NULL,
+            granted_at INTEGER NOT NULL,
+            UNIQUE (principal, action, scope, params, predicate, effect)
+        ) STRICT;
 CREATE TABLE audit (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,
@@ -75,6 +88,13 @@ CREATE TABLE egress_rules (
         created_by TEXT NOT NULL,
         created_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE grants (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+            rule TEXT NOT NULL,
+            added_by TEXT NOT NULL,
+            added_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE group_members (
         user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
         folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
@@ -121,6 +141,14 @@ CREATE TABLE logins (
         expires_at INTEGER NOT NULL,
         created_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE memberships (
+            child TEXT NOT NULL,
+            parent TEXT NOT NULL,
+            added_by TEXT NOT NULL,
+            added_at INTEGER NOT NULL,
+            PRIMARY KEY (child, parent),
+            CHECK (child <> parent)
+        ) STRICT;
 CREATE TABLE messages (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         instance TEXT NOT NULL,
@@ -200,6 +228,18 @@ CREATE TABLE routes (
         created_at INTEGER NOT NULL
     ) STRICT;
 CREATE TABLE schema_version (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT;
+CREATE TABLE secret_bindings (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        folder TEXT REFERENCES groups (folder) ON DELETE CASCADE,
+        name TEXT NOT NULL,                     -- of the secret; whose holds is decided at each use
+        scheme TEXT NOT NULL,                   -- https | http
+        host TEXT NOT NULL,                     -- exactly this one, no sub-domain
+        port INTEGER NOT NULL,
+        header TEXT NOT NULL,                   -- in lower case
+        template TEXT NOT NULL,                 -- the header's value; {} stands for the secret
+        created_by TEXT NOT NULL,
+        created_at INTEGER NOT NULL
+    ) STRICT;
 CREATE TABLE secret_uses (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,
@@ -263,6 +303,12 @@ CREATE TABLE steps (
         step TEXT NOT NULL,
         detail TEXT NOT NULL DEFAULT ''
     ) STRICT;
+CREATE TABLE switches (
+        name TEXT PRIMARY KEY,                  -- panic
+        reason TEXT NOT NULL,                   -- the operator's own words, '' for none
+        turned_by TEXT NOT NULL,
+        since INTEGER NOT NULL
+    ) STRICT;
 CREATE TABLE turns (
         id TEXT PRIMARY KEY,
         session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
@@ -303,6 +349,7 @@ CREATE INDEX costs_at ON costs (at);
 CREATE INDEX egress_log_folder ON egress_log (folder, id);
 CREATE UNIQUE INDEX egress_log_once ON egress_log (session_id, target, verdict, reason);
 CREATE UNIQUE INDEX egress_rules_once ON egress_rules (COALESCE(folder, ''), host, port);
+CREATE INDEX grants_folder ON grants (folder, id);
 CREATE INDEX inbox_observed ON inbox (session_id, seq) WHERE mode = 'observe' AND given = 0;
 CREATE INDEX inbox_open ON inbox (next_at) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
 CREATE INDEX inbox_open_session ON inbox (session_id, seq) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
@@ -315,6 +362,8 @@ CREATE INDEX outbox_message ON outbox (message_id);
 CREATE INDEX outbox_open ON outbox (instance, address, id) WHERE state IN ('pending', 'sending');
 CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX routes_order ON routes (seq, id);
+CREATE UNIQUE INDEX secret_bindings_once ON secret_bindings (COALESCE(folder, ''), scheme, host, port, header);
+CREATE INDEX sessions_address ON sessions (address);
 CREATE INDEX sessions_folder ON sessions (folder, active_at);
 CREATE UNIQUE INDEX sessions_live_key ON sessions (key) WHERE closed_at IS NULL;
 CREATE INDEX steps_message ON steps (message_id, id);

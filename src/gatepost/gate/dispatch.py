@@ -21,12 +21,12 @@ from gatepost.access.tiers import covers
 from gatepost.core import log
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 from gatepost.core.registry import Registry
+from gatepost.gate.aliases import ALIASES
 from gatepost.gate.explain import plain
 from gatepost.gate.policies import Policies, visible_tools
 from gatepost.store import audit, budgets, costs, destinations, sessions, turns
 from gatepost.store.port import Db, quick
 from gatepost.store.turns import Turn
-from gatepost.tools.aliases import ALIASES
 from gatepost.tools.contract import Around, Call, Caller, Place, Progress, Scope, Tool
 
 __all__ = ["INVALID_PARAMS", "Around", "Dispatch", "ToolAnswer"]

@@ -86,8 +86,8 @@ def _arguments(text: str) -> dict[str, Any]:
 def _explained(home: Home, folder: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """As the gate decides it, for a call outside of any turn."""
     from gatepost.cli.policy import policy_of, tools_of
+    from gatepost.gate.aliases import ALIASES
     from gatepost.gate.explain import explain as judged
-    from gatepost.tools.aliases import ALIASES
 
     tools, policy = tools_of(home), policy_of(home, folder)
     if name in ALIASES and name not in tools:
