@@ -17,9 +17,11 @@ from gatepost.core import ids, lock, settings
 from gatepost.core.errors import GatepostError, Invalid, NotFound, SetupError
 from gatepost.core.home import Home
 from gatepost.core.registry import load_folder, load_package
+from gatepost.egress.upstream import read_base
 from gatepost.flow.groups import WORLD
 from gatepost.flow.sessions.parts import PROVIDER
 from gatepost.flow.sessions.plan import choose_sandbox
+from gatepost.flow.sessions.trial import NO_PRICE
 from gatepost.serve.control.agents import (
     AGENTS,
     BASES,
@@ -91,6 +93,8 @@ def connect(
 ) -> int:
     chosen, tell = agent(name, vendor), Teller(as_json)
     check_provider(home, name)
+    if base_url:
+        read_base("--base-url", base_url, default=False)
     group = _group(home, folder)
     options = _options(chosen, group, started_by)
     model = model or _model(chosen, group, base_url)
@@ -150,7 +154,7 @@ def _sandbox(home: Home, group: Group, provider: str) -> str:
 def find_key(home: Home, chosen: Agent, folder: str, base_url: str, *, from_stdin: bool, ask: bool) -> Key:
     """From standard input, the store, the environment, or whoever sits there. An endpoint of one's own needs none."""
     if from_stdin:
-        return _checked(home, chosen, folder, sys.stdin.read(LARGEST_KEY).strip(), "from standard input")
+        return _checked(home, chosen, folder, _read_key(), "from standard input")
     names = names_of_keys(chosen)
     for name in names:
         place = reading(home, nearest, folder, name) if home.store.is_file() else None
@@ -168,6 +172,13 @@ def find_key(home: Home, chosen: Agent, folder: str, base_url: str, *, from_stdi
         f"{chosen.name} needs a key and none is there; `gatepost connect {chosen.name} --key-stdin < key.txt`,"
         f" or set {' or '.join(names)} in the environment"
     )
+
+
+def _read_key() -> str:
+    try:
+        return sys.stdin.read(LARGEST_KEY).strip()
+    except UnicodeDecodeError:
+        raise Invalid("key", "is not text") from None
 
 
 def _has_own_endpoint(home: Home, chosen: Agent) -> bool:
@@ -234,7 +245,7 @@ def _failed(home: Home, chosen: Agent, key: Key, wish: dict[str, Any], outcome: 
     facts = {
         "agent": chosen.name,
         "base": wish["base_url"] or settings.peek(home.path, where)[where],
-        "model": outcome["reason"].split("'")[1] if outcome["trouble"] == "price" else wish["model"],
+        "model": found[1] if (found := NO_PRICE.search(outcome["reason"])) else wish["model"],
         "prices": home.path / "prices.toml",
     }
     way_out = _WAYS_OUT[outcome["trouble"]].format(**facts)
@@ -287,7 +298,11 @@ class State:
 
 
 def states(home: Home, as_json: bool) -> int:
-    found = [_state(home, each) for each in AGENTS.values() if each.name in provider_names(home)]
+    try:
+        sandbox = _sandbox(home, Group("", "", "", "", "", {}, True, None, None, 0), "")
+    except GatepostError:
+        sandbox = ""
+    found = [_state(home, each, sandbox) for each in AGENTS.values() if each.name in provider_names(home)]
     if as_json:
         show.as_json(found)
         return 0
@@ -300,12 +315,7 @@ def states(home: Home, as_json: bool) -> int:
     return 0
 
 
-def _state(home: Home, chosen: Agent) -> State:
-    anybody = Group("", "", "", "", "", {}, True, None, None, 0)
-    try:
-        sandbox = _sandbox(home, anybody, chosen.name)
-    except GatepostError:
-        sandbox = ""
+def _state(home: Home, chosen: Agent, sandbox: str) -> State:
     stored = reading(home, _known, chosen) if home.store.is_file() else ("", ())
     by_default = settings.peek(home.path, PROVIDER)[PROVIDER] == chosen.name
     return State(

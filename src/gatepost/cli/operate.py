@@ -103,9 +103,11 @@ async def _run(home: Home, run: Callable[..., Any], args: dict[str, Any]) -> Any
 
 async def _run_awake(home: Home, run: Callable[..., Any], args: dict[str, Any]) -> Any:
     """With a gateway's pieces at hand and none of its flows but the tools: nobody else's work is taken up."""
+    import io
     from functools import partial
 
     from gatepost import app
+    from gatepost.core import log
     from gatepost.core.clock import SystemClock
     from gatepost.flow.groups import ensure_defaults
     from gatepost.flow.sessions.plan import sandbox_uid
@@ -115,6 +117,7 @@ async def _run_awake(home: Home, run: Callable[..., Any], args: dict[str, Any]) 
     app.load_plugins(home)
     config = settings.load(home.path)
     app.check(home, config)
+    log.configure(home, config, io.StringIO())  # the command itself says what people are to know
     gateway = app.Gateway(home, config, SystemClock())
     calls = asyncio.create_task(gateway.dispatch.run())
     try:
@@ -135,3 +138,4 @@ async def _run_awake(home: Home, run: Callable[..., Any], args: dict[str, Any]) 
         await gateway.models.close()
         gateway.files.shutdown(wait=False)
         gateway.store.close()
+        log.close()
