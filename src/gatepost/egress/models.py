@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from gatepost.core.settings import Config, Setting, setting
-from gatepost.egress import bodies
+from gatepost.egress import audio, bodies
+from gatepost.egress.audio import Hearing
 from gatepost.egress.bodies import CHAT, MESSAGES, RESPONSES, Asked, Shape
 from gatepost.egress.contract import Held, Keys, Prices, Purse, Short, Spender
 from gatepost.egress.http import Client, Head, Refusal
@@ -50,6 +51,7 @@ class Endpoint:
     path: str
     shape: Shape | None = None  # None: no body
     counts: bool = False  # answers with a number of tokens, and costs nothing
+    hears: bool = False  # takes a recording in a form
 
 
 ENDPOINTS: Mapping[tuple[str, str], Endpoint] = {
@@ -58,6 +60,7 @@ ENDPOINTS: Mapping[tuple[str, str], Endpoint] = {
     ("GET", "/anthropic/v1/models"): Endpoint("anthropic", "/models"),
     ("POST", "/openai/v1/chat/completions"): Endpoint("openai", "/chat/completions", CHAT),
     ("POST", "/openai/v1/responses"): Endpoint("openai", "/responses", RESPONSES),
+    ("POST", "/openai/v1/audio/transcriptions"): Endpoint("openai", "/audio/transcriptions", hears=True),
     ("GET", "/openai/v1/models"): Endpoint("openai", "/models"),
 }
 _QUERIES = ("", "beta=true")  # Claude Code says the latter; it changes nothing
@@ -70,7 +73,7 @@ def find(head: Head) -> Endpoint:
     if found is None:
         known = ", ".join(f"{method} {each}" for method, each in ENDPOINTS)
         raise Refusal(404, NO_MODEL + known, f"{head.method} {path[:200]}")
-    if found.shape is not None and query not in _QUERIES:
+    if head.method == "POST" and query not in _QUERIES:
         raise Refusal(403, "a model endpoint takes no query", f"{head.method} {path}")
     return found
 
@@ -83,6 +86,10 @@ class Deal:
     price: Price
     output: int  # tokens at most
     worst: int
+
+    @property
+    def model(self) -> str:
+        return self.asked.model
 
     def actual(self, bill: Bill) -> tuple[int | None, Usage]:
         """What is booked: as measured; else what it may have been, and without any number (None) all of it."""
@@ -155,6 +162,9 @@ class Models:
 
     async def _serve(self, order: Order, raw: bytes) -> None:
         shape, features = order.endpoint.shape, order.features
+        if order.endpoint.hears:
+            await self._hear(order, raw)
+            return
         if shape is None:
             await self._call(order, await self._key(order), None, Bill())
             return
@@ -164,28 +174,44 @@ class Models:
             return
         most = self._config[MAX_OUTPUT]
         asked = await _off_loop(len(raw), lambda: bodies.judge(shape, bodies.decode(raw), features, most))
-        price = self._prices(asked.model)
-        if price is None:
-            raise Refusal(403, f"{asked.model[:100]!r} has no price, so it is not called; the operator can add one")
+        price = self._price(asked.model)
+        if price.minute:
+            raise Refusal(403, f"{asked.model[:100]!r} is priced by the minute: it transcribes, and answers nothing")
         deal = strike(asked, price, await self._purse.room(order.spender))
         at_vendor = self._bases[order.endpoint.vendor].default
         body, key = bodies.clamped(shape, asked, deal.output, at_vendor=at_vendor), await self._key(order)
         async with self._paid(order.spender, deal) as bill:
             await self._call(order, key, body, bill, drop_usage=asked.adds_usage)
 
-    async def _call(self, order: Order, key: Key, body: bytes | None, bill: Bill, *, drop_usage: bool = False) -> None:
+    async def _hear(self, order: Order, raw: bytes) -> None:
+        recording = await _off_loop(len(raw), lambda: audio.read_form(order.head.get("content-type"), raw))
+        hearing = audio.strike(recording, self._price(recording.model))
+        body, key = recording.render(), await self._key(order)
+        async with self._paid(order.spender, hearing) as bill:
+            await self._call(order, key, body, bill, kind=recording.kind)
+
+    def _price(self, model: str) -> Price:
+        price = self._prices(model)
+        if price is None:
+            raise Refusal(403, f"{model[:100]!r} has no price, so it is not called; the operator can add one")
+        return price
+
+    async def _call(
+        self, order: Order, key: Key, body: bytes | None, bill: Bill, *, drop_usage: bool = False, kind: str = ""
+    ) -> None:
+        """`kind`: what the body is, where that is not as the client said."""
         endpoint, client = order.endpoint, order.client
         url = self._bases[endpoint.vendor].url + endpoint.path
-        headers = request_headers(order.head, endpoint.vendor, key)
+        headers = request_headers(order.head, endpoint.vendor, key) | ({"content-type": kind} if kind else {})
         async with self._upstream.ask(order.head.method, url, headers, body, bill) as response:
-            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if response.status_code == 200 and kind == "text/event-stream":
+            told = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if response.status_code == 200 and told == "text/event-stream":
                 await stream_back(client, response, key.value, bill, drop_usage=drop_usage)
             else:
                 await give_back(client, response, key.value, bill)
 
     @asynccontextmanager
-    async def _paid(self, spender: Spender, deal: Deal) -> AsyncIterator[Bill]:
+    async def _paid(self, spender: Spender, deal: Deal | Hearing) -> AsyncIterator[Bill]:
         """Held back before, settled after, in every case: also if the caller is cut off meanwhile."""
         held = await self._reserve(spender, deal)
         if isinstance(held, Short):
@@ -196,16 +222,16 @@ class Models:
         finally:
             await asyncio.shield(self._kept(self._settle(held, deal, bill)))
 
-    async def _reserve(self, spender: Spender, deal: Deal) -> Held | Short:
+    async def _reserve(self, spender: Spender, deal: Deal | Hearing) -> Held | Short:
         """Who is cut off while the purse thinks leaves nothing held back."""
-        asking = asyncio.ensure_future(self._purse.reserve(spender, deal.asked.model, deal.worst))
+        asking = asyncio.ensure_future(self._purse.reserve(spender, deal.model, deal.worst))
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
             self._kept(self._give_up(asking, deal))
             raise
 
-    async def _give_up(self, asking: asyncio.Future[Held | Short], deal: Deal) -> None:
+    async def _give_up(self, asking: asyncio.Future[Held | Short], deal: Deal | Hearing) -> None:
         held = await asking
         if isinstance(held, Held):
             await self._settle(held, deal, Bill())
@@ -217,7 +243,7 @@ class Models:
         task.add_done_callback(self._settling.discard)
         return task
 
-    async def _settle(self, held: Held, deal: Deal, bill: Bill) -> None:
+    async def _settle(self, held: Held, deal: Deal | Hearing, bill: Bill) -> None:
         actual, told = deal.actual(bill)
         await self._purse.settle(held, actual, told)
 

@@ -3,6 +3,7 @@
 A model without a price has none guessed for it: who asks gets None, and refuses the call.
 """
 
+import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Millionths of a USD for a million tokens."""
+    """Millionths of a USD for a million tokens, or for a minute of sound."""
 
     input: int
     output: int
@@ -41,6 +42,12 @@ class Price:
     long_from: int = 0  # 0: a long question costs no more
     long_input: int = 100  # percent
     long_output: int = 100
+    minute: int = 0  # of sound that is transcribed; 0: this model transcribes none
+    longest_s: int = 0  # seconds that its vendor takes at most; 0: as many as come
+
+    def of_sound(self, seconds: float) -> int:
+        """A begun second counts whole, and so does a begun millionth of a USD."""
+        return -(-math.ceil(seconds) * self.minute // 60)
 
     def of(self, usage: Usage, written_long: int = 0) -> int:
         """What a call did cost; `written_long` of the tokens written to the cache stay there for an hour."""
@@ -83,6 +90,8 @@ class _Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     long_from: int = 0
     long_input: int = 100
     long_output: int = 100
+    minute: float = 0
+    longest_s: int = 0
 
 
 def price(model: str, own: Mapping[str, Price] | None = None) -> Price | None:
@@ -121,11 +130,14 @@ def _read_price(where: str, table: Any) -> Price:
         plain, answer = micro_of(listed.input, "input"), micro_of(listed.output, "output")
         written = plain if listed.cache_write is None else micro_of(listed.cache_write, "cache_write")
         kept = written if listed.cache_write_long is None else micro_of(listed.cache_write_long, "cache_write_long")
+        minute = micro_of(listed.minute, "minute")
         found = plain if listed.cache_read is None else micro_of(listed.cache_read, "cache_read")
     except (msgspec.ValidationError, Invalid) as error:
         raise SetupError(f"{where}: {error}") from None
-    if min(listed.long_from, listed.long_input - 100, listed.long_output - 100) < 0:
-        raise SetupError(f"{where}: long_from is negative, or a long call would cost less than 100 percent")
+    if min(listed.long_from, listed.longest_s, listed.long_input - 100, listed.long_output - 100) < 0:
+        raise SetupError(
+            f"{where}: long_from or longest_s is negative, or a long call would cost less than 100 percent"
+        )
     return Price(
         input=plain,
         output=answer,
@@ -135,4 +147,6 @@ def _read_price(where: str, table: Any) -> Price:
         long_from=listed.long_from,
         long_input=listed.long_input,
         long_output=listed.long_output,
+        minute=minute,
+        longest_s=listed.longest_s,
     )

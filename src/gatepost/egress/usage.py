@@ -22,6 +22,7 @@ class Measured:
     usage: Usage | None = None
     whole: bool = False
     written_long: int = 0  # of what was written to the cache, so much stays for an hour
+    seconds: float | None = None  # of sound, where the vendor counts these
 
 
 def _count(holder: Any, *path: str) -> int:
@@ -64,6 +65,11 @@ def of_answer(raw: bytes) -> Measured:
     """Of an answer that came in one piece."""
     usage = _decoded(raw).get("usage")
     if not isinstance(usage, dict):
+        return Measured()
+    if usage.get("type") == "duration":
+        seconds = usage.get("seconds")
+        if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds <= _MOST:
+            return Measured(seconds=float(seconds))
         return Measured()
     if "cache_creation_input_tokens" in usage or "cache_read_input_tokens" in usage:
         return _anthropic(usage, whole=True)

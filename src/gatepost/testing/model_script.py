@@ -51,6 +51,7 @@ class Script(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     turns: list[Turn] = []
     default: list[Reply] = msgspec.field(default_factory=lambda: [Reply(say="echo: {text}")])
     side: str = "A conversation"  # to requests without tools, where the script says that there are tools
+    heard: str = "what was said"  # the transcript of every recording
     tools: bool = False  # clients bring tools; a request without any is a side request
 
     def json(self) -> str:

@@ -24,6 +24,7 @@ from gatepost.testing.model_shapes import CHAT, MESSAGES, RESPONSES, Shape, usag
 
 LARGEST = 64 * 1024 * 1024
 COUNT_TOKENS = "/messages/count_tokens"
+TRANSCRIPTIONS = "/audio/transcriptions"
 MODEL = "scripted-model"
 _SHAPES = {"/messages": MESSAGES, "/chat/completions": CHAT, "/responses": RESPONSES}
 _WORDS = {200: "OK", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests", 529: "Overloaded"}
@@ -146,6 +147,8 @@ class ModelEndpoint:
             _send(writer, 401, error)
         elif request.method == "POST" and path.endswith(COUNT_TOKENS):
             _send(writer, 200, {"input_tokens": len(request.raw) // 4 + 1})
+        elif request.method == "POST" and path.endswith(TRANSCRIPTIONS):
+            _send(writer, 200, {"text": self.script.heard, "usage": {"type": "duration", "seconds": 3}})
         elif request.method == "GET" and path.endswith("/models"):
             model = {"id": MODEL, "object": "model", "type": "model", "display_name": MODEL, "owned_by": "gatepost"}
             _send(writer, 200, {"object": "list", "data": [model], "has_more": False})

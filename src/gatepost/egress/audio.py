@@ -1,0 +1,131 @@
+"""Recordings to be transcribed: the form is read strictly and written anew, the price is that of its longest length.
+
+How long a recording is stands in it, in many ways and as its maker likes; how large it is, is a fact. So what is set
+aside is for the longest that so many bytes can be, at the lowest rate of any codec in use. Pure.
+"""
+
+import re
+import secrets
+from dataclasses import dataclass, field
+
+from gatepost.egress.http import Refusal
+from gatepost.egress.prices import Price
+from gatepost.egress.upstream import Bill
+from gatepost.store.costs import Usage
+
+LARGEST_FILE = 25 * 1024 * 1024  # as the vendor has it
+SLOWEST = 125  # bytes a second: less is no speech in any codec
+ENDINGS = frozenset(("flac", "m4a", "mp3", "mp4", "mpeg", "mpga", "oga", "ogg", "wav", "webm"))
+_FIELDS = frozenset(("file", "model", "language", "response_format"))
+_TYPE = re.compile(r"multipart/form-data;[ \t]*boundary=(\"?)([0-9A-Za-z'()+_,./:=?-]{1,70})\1\Z", re.IGNORECASE)
+_DISPOSITION = re.compile(r'form-data; name="([a-z_]{1,40})"(?:; filename="([^"\r\n]{1,200})")?\Z')
+_PLAIN = re.compile(r"[\x21-\x7e]{1,200}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    model: str
+    data: bytes
+    ending: str
+    language: str = ""
+    # Nobody inside knows it beforehand: what a recording holds cannot pass for a field of the form.
+    boundary: str = field(default_factory=lambda: f"gatepost-{secrets.token_hex(16)}")
+
+    @property
+    def kind(self) -> str:
+        return f"multipart/form-data; boundary={self.boundary}"
+
+    @property
+    def longest(self) -> int:
+        """Seconds."""
+        return -(-len(self.data) // SLOWEST)
+
+    def render(self) -> bytes:
+        fields = {"model": self.model, "response_format": "json"} | (
+            {"language": self.language} if self.language else {}
+        )
+        parts = [f'form-data; name="{name}"\r\n\r\n{value}'.encode() for name, value in fields.items()]
+        about = f'form-data; name="file"; filename="audio.{self.ending}"\r\ncontent-type: application/octet-stream'
+        parts.append(about.encode() + b"\r\n\r\n" + self.data)
+        mark = f"--{self.boundary}".encode()
+        return b"".join(mark + b"\r\ncontent-disposition: " + part + b"\r\n" for part in parts) + mark + b"--\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """What a transcript may come to."""
+
+    model: str
+    price: Price
+    worst: int
+
+    def actual(self, bill: Bill) -> tuple[int | None, Usage]:
+        """By seconds or by tokens, as the vendor tells; if it tells neither, all of it (None)."""
+        measured = bill.measured
+        if bill.free:
+            return 0, Usage()
+        if measured.seconds is not None:
+            return self.price.of_sound(measured.seconds), Usage()
+        if measured.usage is None or not measured.usage.input:
+            return None, Usage()
+        return self.price.of(measured.usage), measured.usage
+
+
+def read_form(kind: str, raw: bytes) -> Recording:
+    """From a request's content type and body. Raises Refusal for whatever is not exactly such a form."""
+    fields: dict[str, tuple[str | None, bytes]] = {}
+    for name, file, content in _parts(kind, raw):
+        if name not in _FIELDS or name in fields:
+            raise Refusal(400, f"{name}: a transcript takes {', '.join(sorted(_FIELDS))}, each once")
+        fields[name] = (file, content)
+    file, data = fields.pop("file", (None, b""))
+    ending = (file or "").rpartition(".")[2].lower()
+    if file is None or ending not in ENDINGS:
+        raise Refusal(400, f"file: a recording whose name ends with {', '.join(sorted(ENDINGS))}")
+    if not data or len(data) > LARGEST_FILE:
+        raise Refusal(413 if data else 400, f"file: is empty or larger than {LARGEST_FILE} bytes")
+    words = {name: _word(name, *given) for name, given in fields.items()}
+    if words.get("response_format", "json") != "json":
+        raise Refusal(400, "response_format: json is what is given")
+    if "model" not in words:
+        raise Refusal(400, "model: a request names its model")
+    return Recording(words["model"], data, ending, words.get("language", ""))
+
+
+def _word(name: str, file: str | None, content: bytes) -> str:
+    word = content.decode("latin-1")
+    if file is not None or not _PLAIN.match(word):
+        raise Refusal(400, f"{name}: is one plain word")
+    return word
+
+
+def _parts(kind: str, raw: bytes) -> list[tuple[str, str | None, bytes]]:
+    found = _TYPE.match(kind)
+    if not found:
+        raise Refusal(400, "a recording comes as multipart/form-data")
+    first, *parts = (b"\r\n" + raw).split(f"\r\n--{found[2]}".encode())
+    last = parts.pop() if parts else b""
+    if first or last not in (b"--", b"--\r\n") or not all(part.startswith(b"\r\n") for part in parts):
+        raise Refusal(400, "the form is malformed")
+    return [_part(part[2:]) for part in parts]
+
+
+def _part(part: bytes) -> tuple[str, str | None, bytes]:
+    head, empty, content = part.partition(b"\r\n\r\n")
+    name: re.Match[str] | None = None
+    for line in head.decode("latin-1").split("\r\n"):
+        key, _, value = line.partition(":")
+        if key.lower() == "content-disposition" and name is None:
+            name = _DISPOSITION.match(value.strip())
+        elif key.lower() != "content-type":
+            raise Refusal(400, "a part of the form says more than its name and type")
+    if not empty or name is None:
+        raise Refusal(400, "a part of the form has no plain name")
+    return name[1], name[2], content
+
+
+def strike(recording: Recording, price: Price) -> Hearing:
+    if not price.minute:
+        raise Refusal(403, f"{recording.model[:100]!r} has no price for a minute; it transcribes nothing here")
+    seconds = min(recording.longest, price.longest_s) if price.longest_s else recording.longest
+    return Hearing(recording.model, price, price.of_sound(seconds))
