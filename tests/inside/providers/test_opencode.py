@@ -1,0 +1,323 @@
+"""opencode's words and ours, and the provider by itself, without walls: a real server against the scripted model."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.inside.opencode import (
+    APIS,
+    Ears,
+    Told,
+    api_of,
+    message_id,
+    read_error,
+    read_permission,
+    read_retry,
+    render_config,
+    render_prompt,
+)
+from gatepost.inside.opencode_server import OpencodeServer, Refused
+from gatepost.inside.providers.contract import (
+    Batch,
+    Event,
+    Failed,
+    Item,
+    Misconfigured,
+    Permission,
+    Place,
+    Result,
+    Started,
+    Text,
+    ToolResult,
+    ToolUse,
+    Usage,
+)
+from gatepost.inside.providers.opencode import Kept, Opencode, read_options
+from gatepost.testing import programs
+from gatepost.testing.models import ModelEndpoint
+
+SES = "ses_1"
+PATIENCE = 90.0
+needs_program = pytest.mark.skipif(programs.find("opencode") is None, reason="opencode is not installed")
+
+
+def batch(text: str, row: int = 1, turn: str = "t-1", *, continued: bool = False) -> Batch:
+    item = Item(row=row, seq=row, kind="chat", sender="ann", text=text)
+    return Batch(turn=turn, prompt=text, items=(item,), continued=continued)
+
+
+def message(id: str, parent: str = "msg_1", **more: Any) -> Told:
+    info = {"id": id, "role": "assistant", "parentID": parent, **more}
+    return Told("message.updated", {"sessionID": SES, "info": info})
+
+
+def part(kind: str, id: str = "prt_1", of: str = "msg_2", **more: Any) -> Told:
+    return Told("message.part.updated", {"sessionID": SES, "part": {"id": id, "messageID": of, "type": kind, **more}})
+
+
+def test_what_the_model_says_is_said_once_and_when_it_is_whole() -> None:
+    ears = Ears(SES)
+    ears.hear(message("msg_2"))
+    whole = part("text", text="here", time={"start": 1, "end": 2})
+
+    assert ears.hear(part("text", text="he", time={"start": 1})) == []
+    assert ears.hear(whole) == [Text("here")]
+    assert ears.hear(whole) == []
+
+
+def test_neither_what_people_say_nor_a_summary_is_said_to_people() -> None:
+    ears = Ears(SES)
+    ears.hear(message("msg_3", summary=True))
+
+    assert ears.hear(part("text", of="msg_1", text="hello", time={"start": 1, "end": 2})) == []
+    assert ears.hear(part("text", of="msg_3", text="so far", time={"start": 1, "end": 2})) == []
+
+
+def test_a_tool_is_told_when_it_begins_and_when_it_ends() -> None:
+    ears, given = Ears(SES), {"command": "make", "timeout": 90_000}
+    running = part("tool", tool="bash", state={"status": "running", "input": given})
+
+    assert ears.hear(part("tool", tool="bash", state={"status": "pending", "input": {}})) == []
+    assert ears.hear(running) == [ToolUse("prt_1", "bash", given, 90.0)]
+    assert ears.hear(running) == []
+    ended = part("tool", tool="bash", state={"status": "completed", "input": given, "output": "made"})
+    assert ears.hear(ended) == [ToolResult("prt_1", "made")]
+
+
+def test_a_tool_that_failed_at_once_is_told_whole_and_the_groups_tools_by_their_own_names() -> None:
+    state = {"status": "error", "input": {}, "error": "no such task"}
+
+    assert Ears(SES).hear(part("tool", tool="gatepost_cancel_task", state=state)) == [
+        ToolUse("prt_1", "cancel_task", {}),
+        ToolResult("prt_1", "no such task", True),
+    ]
+
+
+def test_usage_is_summed_over_steps_each_counted_once() -> None:
+    ears = Ears(SES)
+    tokens = {"input": 10, "output": 2, "reasoning": 0, "cache": {"read": 3, "write": 1}}
+    for id in ("prt_1", "prt_1", "prt_2"):
+        ears.hear(part("step-finish", id, tokens=tokens))
+
+    assert ears.spent["requests"] == 2 and ears.spent["input_tokens"] == 20 and ears.spent["cache_read_tokens"] == 6
+
+
+def test_what_the_model_has_before_it_is_known_by_the_message_it_answers() -> None:
+    ears = Ears(SES)
+    ears.hear(message("msg_5", parent="msg_4"))
+    ears.hear(message("msg_3", parent="msg_1"))
+
+    assert ears.newest == "msg_4"
+
+
+def test_names_of_messages_stand_in_the_order_of_time() -> None:
+    earlier, later = message_id(1_794_722_934_465), message_id(1_794_722_934_466)
+
+    assert earlier < later
+    assert earlier.startswith("msg_1ddd2aec1")  # as opencode calls one of that moment
+
+
+def test_what_is_said_again_has_the_same_names() -> None:
+    once, again = (render_prompt("msg_7a", "hello", "be kind", "build") for _ in range(2))
+
+    assert once == again
+    assert once["parts"] == [{"id": "prt_7a", "type": "text", "text": "hello"}]
+
+
+@pytest.mark.parametrize(
+    ("model", "api"),
+    [("claude-sonnet-4-5", "messages"), ("gpt-5", "responses"), ("o3", "responses"), ("qwen3-coder", "chat")],
+)
+def test_a_models_name_says_how_it_is_asked(model: str, api: str) -> None:
+    assert api_of(model) == api
+
+
+def test_the_configuration_has_our_endpoint_and_tools_only_and_fetches_nothing() -> None:
+    config = render_config(
+        model="m",
+        api=APIS["chat"],
+        endpoint="http://127.0.0.1:1/openai/v1",
+        key="none",
+        command=["bridge", "--socket", "s"],
+        context=1000,
+        max_tokens=10,
+    )
+
+    assert config["enabled_providers"] == ["gatepost"] and config["model"] == "gatepost/m"
+    assert config["autoupdate"] is False and config["share"] == "disabled"
+    assert config["permission"] == {"*": "allow", "question": "deny"}
+    assert config["mcp"] == {
+        "gatepost": {"type": "local", "command": ["bridge", "--socket", "s"], "timeout": 3_600_000}
+    }
+
+
+def api_error(status: int | None, body: str) -> dict[str, Any]:
+    return {"name": "APIError", "data": {"message": "so it is", "statusCode": status, "responseBody": body}}
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (api_error(401, '{"error": {"message": "who are you"}}'), "auth"),
+        (api_error(402, ""), "quota"),
+        (api_error(429, ""), "retryable"),
+        (api_error(400, '{"error": {"message": "too odd"}}'), "fatal"),
+        (api_error(None, ""), "retryable"),
+        ({"name": "ProviderAuthError", "data": {"message": "no key"}}, "auth"),
+        ({"name": "ContextOverflowError", "data": {"message": "too long"}}, "fatal"),
+        ({}, "fatal"),
+    ],
+)
+def test_an_error_has_one_of_four_classes(error: dict[str, Any], kind: str) -> None:
+    assert read_error(error).kind == kind
+
+
+def test_it_may_ask_again_a_few_times_but_not_for_ever() -> None:
+    status = {"type": "retry", "attempt": 2, "message": "overloaded", "next": 1_005_000}
+    trouble = read_retry({**status, "attempt": 3}, 2, 60.0, 1000.0)
+
+    assert read_retry({"type": "busy"}, 2, 60.0, 1000.0) is None
+    assert read_retry(status, 2, 60.0, 1000.0) is None
+    assert trouble is not None and trouble.kind == "retryable" and "overloaded" in trouble.message
+
+
+def test_a_long_wait_is_told_instead_of_waited() -> None:
+    trouble = read_retry({"type": "retry", "attempt": 1, "next": 1_600_000}, 4, 60.0, 1000.0)
+
+    assert trouble is not None and trouble.retry_after == 600.0
+
+
+def test_a_permission_says_what_is_to_be_done() -> None:
+    asked = {"id": "per_1", "permission": "bash", "patterns": ["make *"], "metadata": {"command": "make all"}}
+
+    assert read_permission(asked) == Permission("per_1", "bash", {"command": "make all", "patterns": ["make *"]})
+
+
+def test_a_mode_or_an_api_that_there_is_not_is_named() -> None:
+    with pytest.raises(Misconfigured, match="no mode 'free'"):
+        read_options({"mode": "free"})
+    with pytest.raises(Misconfigured, match="not by 'grpc'"):
+        read_options({"api": "grpc"})
+
+
+def test_a_continued_turn_hands_over_only_what_the_conversation_lacks(tmp_path: Path) -> None:
+    kept, place = Kept(tmp_path / "handed.json"), place_in(tmp_path)
+    first = kept.begin(batch("go", row=1), SES, place)
+    kept.follow(batch("and pears", row=2))
+    kept.known = frozenset({first.id})
+    again = kept.begin(batch("go", row=1, continued=True), SES, place)
+
+    assert "and pears" in again.text and "go" not in again.text.split()
+
+
+async def test_a_program_that_is_no_server_is_told_with_its_last_words(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho 'I am broken' >&2\n")
+    program.chmod(0o755)
+    with pytest.raises(Refused, match="I am broken"):
+        await OpencodeServer.start([str(program)], {}, tmp_path, tmp_path / "log")
+
+
+# With the program.
+
+
+def place_in(path: Path, **options: Any) -> Place:
+    return Place(
+        workspace=path,
+        agent=path / "agent",
+        state=path / "state",
+        router=path / "run" / "router.sock",
+        folder="home",
+        name="Home",
+        model="m1",
+        timezone="UTC",
+        options=options,
+    )
+
+
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    while piece := await source.read(65536):
+        sink.write(piece.replace(b"POST /openai/", b"POST /"))
+        await sink.drain()
+    sink.close()
+
+
+@asynccontextmanager
+async def an_opencode(path: Path, endpoint: ModelEndpoint, **options: Any) -> AsyncIterator[Opencode]:
+    async def arrive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, out = await asyncio.open_connection("127.0.0.1", endpoint.port)
+        with suppress(asyncio.CancelledError):  # the test ends
+            await asyncio.gather(_pump(reader, out), _pump(there, writer), return_exceptions=True)
+
+    for name in ("run", "agent", "state"):
+        (path / name).mkdir()
+    async with await asyncio.start_unix_server(arrive, path / "run" / "egress.sock"):
+        opencode = Opencode(place_in(path, **options))
+        try:
+            yield opencode
+        finally:
+            await opencode.close()
+
+
+async def all_of(events: AsyncIterator[Event]) -> list[Event]:
+    async with asyncio.timeout(PATIENCE):
+        return [event async for event in events]
+
+
+@pytest.fixture
+def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = programs.find("opencode")
+    assert found is not None
+    monkeypatch.setenv("PATH", str(found.parent), prepend=":")
+
+
+@pytest.mark.slow
+@needs_program
+@pytest.mark.usefixtures("on_path")
+async def test_in_the_mode_that_asks_a_command_waits_for_the_answer(tmp_path: Path) -> None:
+    run = {"call": "bash", "with": {"command": "touch made", "description": "Makes a file"}}
+    script = {"tools": True, "turns": [{"when": "zanzibar", "do": [run, {"say": "tried"}]}]}
+    async with ModelEndpoint(script) as endpoint, an_opencode(tmp_path, endpoint, mode="ask") as opencode:
+        for turn, verdict in enumerate(("deny", "allow")):
+            seen: list[Event] = []
+            async with asyncio.timeout(PATIENCE):
+                async for event in opencode.query(batch("zanzibar", turn + 1, f"t-{turn}"), ""):
+                    seen.append(event)
+                    if isinstance(event, Permission):
+                        assert event.tool == "bash" and not (tmp_path / "agent" / "made").exists()
+                        await opencode.answer(event.id, verdict, {})
+            assert seen[-1] == Result("tried")
+            assert [each.error for each in seen if isinstance(each, ToolResult)] == [verdict == "deny"]
+            assert (tmp_path / "agent" / "made").exists() == (verdict == "allow")
+        with pytest.raises(LookupError):
+            await opencode.answer("per_none", "allow", {})
+
+
+@pytest.mark.slow
+@needs_program
+@pytest.mark.usefixtures("on_path")
+async def test_retries_end_a_copy_goes_on_by_itself_and_a_dead_server_is_started_again(tmp_path: Path) -> None:
+    script = {
+        "tools": True,
+        "turns": [
+            {"when": "zanzibar", "do": [{"fault": 529, "times": -1, "error": "too many"}]},
+            {"when": "quokka", "do": [{"say": "here"}]},
+        ],
+    }
+    async with ModelEndpoint(script) as endpoint, an_opencode(tmp_path, endpoint, retries=0) as opencode:
+        first, *_, usage, result = await all_of(opencode.query(batch("quokka"), ""))
+        assert isinstance(first, Started) and isinstance(usage, Usage) and result == Result("here")
+        copy = await opencode.fork(first.conversation)
+        assert copy != first.conversation
+
+        failed = (await all_of(opencode.query(batch("zanzibar", 2, "t-2"), first.conversation)))[-1]
+        assert isinstance(failed, Failed) and failed.kind == "retryable" and "too many" in failed.message
+
+        await opencode.close()
+        seen = await all_of(opencode.query(batch("quokka", 3, "t-3"), copy))
+        assert seen[0] == Started(copy) and seen[-1] == Result("here")
+    assert endpoint.calls[-1].said("quokka") == 2 and endpoint.calls[-1].said("zanzibar") == 0
