@@ -58,5 +58,5 @@ def declare(
 def _no_secret(who: str, name: str) -> str:
     return (
         f"{who} wants the secret {name} inside the sandbox, where every program could read it; bind it to the host"
-        " that it is for, and the way out adds it there: `gatepost egress --help`"
+        f" that it is for, and the way out adds it there: `gatepost secret bind {name} HOST`"
     )
