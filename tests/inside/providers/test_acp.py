@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -68,6 +68,12 @@ def batch(text: str, row: int = 1, turn: str = "t-1", *, continued: bool = False
 async def all_of(events: AsyncIterator[Event]) -> list[Event]:
     async with asyncio.timeout(60):
         return [event async for event in events]
+
+
+async def end(events: AsyncIterator[Event]) -> None:
+    """As the runner leaves a turn in its middle."""
+    assert isinstance(events, AsyncGenerator)
+    await events.aclose()
 
 
 async def answer(agent: Acp, given: Batch, resume: str = "") -> tuple[str, Event]:
@@ -267,7 +273,7 @@ async def test_a_turn_that_broke_off_goes_on_without_its_prompt_twice(tmp_path: 
         assert isinstance(first, Started)
         assert await anext(running) == Text("first this")
         await agent.close()
-        await running.aclose()
+        await end(running)
     note = Item(row=9, seq=9, kind="system", sender="", text="broke off", content={"event": "continued", "text": "x"})
     broken = batch("tool with permission, then crash", continued=True)
     async with an_agent(tmp_path, can) as agent:
@@ -284,7 +290,7 @@ async def test_what_never_reached_the_agent_is_said_when_the_turn_goes_on(tmp_pa
         running = agent.query(batch("hello"), "")
         first = await anext(running)
         assert isinstance(first, Started)
-        await running.aclose()
+        await end(running)
     async with an_agent(tmp_path) as agent:
         name, last = await answer(agent, batch("hello", continued=True), first.conversation)
 
@@ -380,6 +386,7 @@ async def test_a_program_that_is_no_agent_says_so(tmp_path: Path) -> None:
     ("said", "kind"),
     [
         ("401 invalid x-api-key", "auth"),
+        ("gatepost: the model's endpoint refuses the gateway's key; the operator must look", "auth"),
         ("insufficient_quota", "quota"),
         ("the budget of this group is used up", "quota"),
         ("529 overloaded_error", "retryable"),

@@ -281,7 +281,17 @@ def usage_of(stopped: Stopped) -> dict[str, int]:
     return {ours: given[theirs] for theirs, ours in names.items() if isinstance(given.get(theirs), int)}
 
 
-_AUTH = re.compile(r"\b401\b|unauthori[sz]ed|authenticat|api[-_ ]?key|not logged in|invalid.{0,20}token", re.IGNORECASE)
+def _details(data: object) -> str:
+    """For people: where agents put them. What else there is tells them nothing."""
+    if isinstance(data, dict):
+        data = next((data[key] for key in ("details", "message", "error") if isinstance(data.get(key), str)), "")
+    return data if isinstance(data, str) else ""
+
+
+_AUTH = re.compile(
+    r"\b401\b|unauthori[sz]ed|authenticat|api[-_ ]?key|refuses the gateway's key|no key for|not logged in|invalid.{0,20}token",
+    re.IGNORECASE,
+)
 _QUOTA = re.compile(r"\b402\b|quota|budget|billing|credit balance|payment", re.IGNORECASE)
 _AGAIN = re.compile(
     r"\b(?:408|409|425|429|5\d\d)\b|overload|rate.?limit|too many requests|time[ds]? ?out|connect|ECONN|unavailable",
@@ -291,10 +301,9 @@ _AGAIN = re.compile(
 
 def trouble_of(name: str, error: Answered) -> Trouble:
     """An agent's error has a code that says nothing about the model; what there is to go by are its words."""
-    details = error.data if isinstance(error.data, str) else msgspec.json.encode(error.data).decode()
-    words = f"{error.message} {details}"
-    said = " ".join((error.message if error.data is None else words).split())[:LONGEST]
-    text = f"{name} could not go on: {said}"
+    details = _details(error.data)
+    words = f"{error.message} {details} {msgspec.json.encode(error.data).decode()}"
+    text = f"{name} could not go on: {' '.join(f'{error.message} {details}'.split())[:LONGEST]}"
     if _QUOTA.search(words):
         return Trouble(text, "quota")
     if _AUTH.search(words):

@@ -89,9 +89,8 @@ class Acp:
                 well = isinstance(event, Result)
                 yield event
         except Trouble as trouble:
-            if self._stop.is_set():
-                trouble = Trouble("interrupted")
-            yield Failed(trouble.message, trouble.kind, trouble.retry_after)
+            stopped = self._stop.is_set()
+            yield Failed("interrupted") if stopped else Failed(trouble.message, trouble.kind, trouble.retry_after)
         finally:
             await self._leave(well=well)
 
