@@ -98,6 +98,8 @@ def connect(
     group = _group(home, folder)
     options = _options(chosen, group, started_by)
     model = model or _model(chosen, group, base_url)
+    if chosen.any_vendor and not vendor and model.startswith("claude"):
+        chosen, vendor = agent(name, "anthropic"), "anthropic"
     install_library(chosen, tell, allowed=not no_install)
     install_program(home, chosen, tell, allowed=not no_install)
     tell.step("sandbox", f"{_sandbox(home, group, name)} works")
@@ -126,9 +128,9 @@ def _group(home: Home, folder: str) -> Group:
 
 def _options(chosen: Agent, group: Group, started_by: str) -> dict[str, str]:
     """The command of an agent that is any program."""
-    if started_by and not chosen.any_vendor:
+    if started_by and not chosen.any_program:
         raise Invalid("--command", "belongs to acp; the others know their own")
-    if chosen.any_vendor and not started_by and not group.options.get("command"):
+    if chosen.any_program and not started_by and not group.options.get("command"):
         raise Invalid("--command", "which program is it to be? Like --command 'opencode acp'")
     return {"command": started_by} if started_by else {}
 

@@ -13,7 +13,7 @@ from gatepost.cli.operate import home_of
 @click.option("--model", default="", help="The model (default: what the group has, else the agent's own).")
 @click.option("--base-url", default="", metavar="URL", help="A local or compatible endpoint; kept in gatepost.toml.")
 @click.option("--command", "started_by", default="", help="acp: the program that is the agent, with its arguments.")
-@click.option("--vendor", default="", help="acp: whose endpoint it asks, anthropic or openai (default: anthropic).")
+@click.option("--vendor", default="", help="acp, opencode: whose endpoint it asks, anthropic or openai.")
 @click.option("--key-stdin", is_flag=True, help="Read the key from standard input.")
 @click.option("--no-install", is_flag=True, help="Install nothing; say what is missing.")
 @click.option("--yes", is_flag=True, help="Ask nothing: a key that is missing is an error.")

@@ -25,7 +25,8 @@ class Agent:
     module: str = ""  # the library that it needs, of the extra with its name
     program: str = ""  # the program that it needs
     subscription: bool = False  # takes a subscription's token, too
-    any_vendor: bool = False  # it is somebody's program, which may ask the other one
+    any_vendor: bool = False  # it may ask the other one's endpoint
+    any_program: bool = False  # the group says which program it is
     trial: dict[str, Any] = field(default_factory=dict)  # options for the one turn that tries it
 
 
@@ -43,14 +44,22 @@ AGENTS = {
         Agent(name="anthropic", what="a model behind Anthropic's API", vendor="anthropic", model="claude-sonnet-4-5"),
         Agent(name="openai", what="a model behind OpenAI's API, or a local one", vendor="openai", model="gpt-5-mini"),
         Agent(name="codex", what="Codex", vendor="openai", program="codex", trial={"retries": 1}),
-        Agent(name="opencode", what="opencode", vendor="openai", program="opencode", model="gpt-5-mini"),
-        Agent(name="acp", what="any agent that speaks ACP", vendor="anthropic", any_vendor=True),
+        Agent(
+            name="opencode",
+            what="opencode",
+            vendor="openai",
+            model="gpt-5-mini",
+            program="opencode",
+            any_vendor=True,
+            trial={"retries": 1},
+        ),
+        Agent(name="acp", what="any agent that speaks ACP", vendor="anthropic", any_vendor=True, any_program=True),
     )
 }
 
 
 def agent(name: str, vendor: str = "") -> Agent:
-    """`vendor`: another than the agent's own; only one that is any program can have that."""
+    """`vendor`: another than the agent's own, where it can have one."""
     found = AGENTS.get(name)
     if found is None:
         raise Invalid("agent", f"{name!r} is nothing to connect; there are: {', '.join(AGENTS)}")
