@@ -43,7 +43,7 @@ AGENTS = {
         ),
         Agent(name="anthropic", what="a model behind Anthropic's API", vendor="anthropic", model="claude-sonnet-4-5"),
         Agent(name="openai", what="a model behind OpenAI's API, or a local one", vendor="openai", model="gpt-5-mini"),
-        Agent(name="codex", what="Codex", vendor="openai", program="codex", trial={"retries": 1}),
+        Agent(name="codex", what="Codex", vendor="openai", model="gpt-5.5", program="codex", trial={"retries": 1}),
         Agent(
             name="opencode",
             what="opencode",
