@@ -48,7 +48,8 @@ _WAYS_OUT = {
     "time": "try again, with --timeout for more patience; `gatepost logs` may say what it did",
     "agent": "`gatepost logs` may say more",
     "stopped": "nothing was changed",
-    "price": "choose a model that has one (--model), or write it into {prices} (in USD for a million tokens; 0 for a local one):\n"
+    "price": "choose a model that has one (--model), or give it one in {prices} (USD for a million tokens; a local\n"
+    "model's may be 0):\n"
     '  ["{model}"]\n  input = 0.5\n  output = 1.5\n'
     'and prices.file = "prices.toml" into gatepost.toml, restart the gateway, and try again',
 }
