@@ -1,5 +1,6 @@
 """What goes out: one effect on one room, rendered for no platform yet. The channel gets it already degraded."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -14,8 +15,16 @@ class Op(StrEnum):
     FILE = "file"
     PIN = "pin"
     UNPIN = "unpin"
+    UNPIN_ALL = "unpin_all"
     CARD = "card"
     STATUS = "status"
+    POST = "post"  # a contribution of its own on a feed, answering nobody
+    VOICE = "voice"  # spoken words: one file of sound, and the words as text
+    FORWARD = "forward"  # `target`, which lies in the room `source`, again in this room, under its author's name
+    QUOTE = "quote"  # the same on one's own feed, with words of one's own
+    REPOST = "repost"  # the same without any
+    PROMPTS = "prompts"  # buttons below the conversation, shown with the next message
+    TITLE = "title"  # of the conversation, shown with the next message
 
 
 class Feature(StrEnum):
@@ -30,9 +39,39 @@ class Feature(StrEnum):
     MARKDOWN = "markdown"
     TYPING = "typing"
     PIN = "pin"
+    UNPIN_ALL = "unpin_all"
     CARDS = "cards"
+    POST = "post"
+    VOICE = "voice"
+    FORWARD = "forward"
+    QUOTE = "quote"
+    REPOST = "repost"
+    PANE = "pane"  # prompts and a title beside a conversation
     LOOKUP = "lookup"  # can tell whether a key was delivered
     KEYED = "keyed"  # the platform itself deduplicates by our key
+
+
+NEEDS: Mapping[Op, Feature] = {  # verbs: without the feature the operation cannot be done at all
+    Op.EDIT: Feature.EDIT,
+    Op.DELETE: Feature.DELETE,
+    Op.REACT: Feature.REACT,
+    Op.PIN: Feature.PIN,
+    Op.UNPIN: Feature.PIN,
+    Op.UNPIN_ALL: Feature.UNPIN_ALL,
+    Op.POST: Feature.POST,
+    Op.FORWARD: Feature.FORWARD,
+    Op.QUOTE: Feature.QUOTE,
+    Op.REPOST: Feature.REPOST,
+    Op.PROMPTS: Feature.PANE,
+    Op.TITLE: Feature.PANE,
+}
+MESSAGES = frozenset(  # operations that make a message, with a platform id by which it is named from then on
+    {Op.SEND, Op.FILE, Op.CARD, Op.POST, Op.VOICE, Op.FORWARD, Op.QUOTE, Op.REPOST}
+)
+TARGETED = frozenset({Op.EDIT, Op.DELETE, Op.REACT, Op.PIN, Op.UNPIN, Op.FORWARD, Op.QUOTE, Op.REPOST})
+REPEATABLE = frozenset(  # done twice, they are done once
+    {Op.EDIT, Op.DELETE, Op.REACT, Op.PIN, Op.UNPIN, Op.UNPIN_ALL, Op.PROMPTS, Op.TITLE}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +84,14 @@ class File:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A button: what stands on it, and what the person says by pressing it."""
+
+    title: str
+    message: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outbound:
     """One effect. `key` is its identity: a platform that deduplicates is given it."""
@@ -54,6 +101,8 @@ class Outbound:
     text: str = ""
     thread: str = ""
     reply_to: str = ""  # platform id of the message answered
-    target: str = ""  # platform id of the message edited, deleted, reacted to
+    target: str = ""  # platform id of the message edited, deleted, reacted to, pinned, forwarded, quoted
+    source: str = ""  # the room in which the message forwarded or quoted lies
     reaction: str = ""
     files: tuple[File, ...] = ()
+    prompts: tuple[Prompt, ...] = ()

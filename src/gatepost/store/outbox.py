@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from gatepost.messages.outbound import MESSAGES
 from gatepost.store import messages, sessions, steps
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, quick
@@ -74,7 +75,7 @@ def add(db: Db, new: NewEffect, now: int) -> Effect:
     found = by_key(db, new.key)
     if found is not None:
         return found
-    event = "message" if new.op in ("send", "file", "card") else f"{new.op}:{new.key}"
+    event = "message" if new.op in MESSAGES else f"{new.op}:{new.key}"
     message_id = messages.accept(
         db,
         NewMessage(

@@ -16,16 +16,9 @@ from itertools import count
 from gatepost.channels.contract import Channel, ChannelKind, Receive, Surroundings
 from gatepost.core.errors import GatepostError, Refused, Unavailable, Unsupported
 from gatepost.messages.inbound import Attachment, Inbound, Quote, Receipt, Verb
-from gatepost.messages.outbound import Feature, Op, Outbound
+from gatepost.messages.outbound import NEEDS, Feature, Op, Outbound
 
 EVERYTHING = frozenset(Feature) - {Feature.CARDS, Feature.KEYED}
-_VERBS = {
-    Op.EDIT: Feature.EDIT,
-    Op.DELETE: Feature.DELETE,
-    Op.REACT: Feature.REACT,
-    Op.PIN: Feature.PIN,
-    Op.UNPIN: Feature.PIN,
-}
 
 
 class Fault(StrEnum):
@@ -157,6 +150,18 @@ class FakeChannel:
             raise AssertionError(f"waited {timeout:g} s in vain; sent so far: {texts}") from None
         return list(self.sent)
 
+    def pinned(self, address: str) -> list[str]:
+        """The platform ids that are pinned in a room, in the order in which they were."""
+        pins: dict[str, None] = {}
+        for sent in self.sent:
+            if sent.address == address and sent.message.op is Op.PIN:
+                pins[sent.message.target] = None
+            elif sent.address == address and sent.message.op is Op.UNPIN:
+                pins.pop(sent.message.target, None)
+            elif sent.address == address and sent.message.op is Op.UNPIN_ALL:
+                pins.clear()
+        return list(pins)
+
     def texts(self, address: str = "") -> list[str]:
         """What can be read in a room ('' for all), in order; edits not applied."""
         return [sent.message.text for sent in self.sent if address in ("", sent.address)]
@@ -175,7 +180,7 @@ class FakeChannel:
     async def send(self, address: str, message: Outbound) -> str:
         self.tried.append((address, message))
         await self._notify()
-        needed = _VERBS.get(message.op)
+        needed = Feature.VOICE if message.op is Op.VOICE else NEEDS.get(message.op)
         if needed is not None and needed not in self.features:
             raise Unsupported(message.op, self.platform, "use send")
         fault = self._plan.faults.popleft() if self._plan.faults else self._plan.always

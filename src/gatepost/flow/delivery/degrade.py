@@ -5,22 +5,30 @@ Pure: values in, values out. A channel is never given `status`, nor a card or fi
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gatepost.core.errors import Unsupported
-from gatepost.messages.outbound import Feature, File, Op, Outbound
+from gatepost.messages.outbound import NEEDS, Feature, File, Op, Outbound
 
 SMALLEST_FENCED = 64  # below that there is no room to close and open code blocks
 LONGEST_MARK = 8
 LONGEST_QUOTE = 80
 
-_VERBS: dict[Op, tuple[Feature, str]] = {
-    Op.EDIT: (Feature.EDIT, "use send with the corrected text"),
-    Op.DELETE: (Feature.DELETE, "use send to say that the message no longer holds"),
-    Op.REACT: (Feature.REACT, "use reply with a word or an emoji"),
-    Op.PIN: (Feature.PIN, "use send to repeat what matters"),
-    Op.UNPIN: (Feature.PIN, "nothing can be pinned here, so nothing needs to be unpinned"),
+_HINTS: Mapping[Op, str] = {
+    Op.EDIT: "use reply with the corrected text",
+    Op.DELETE: "use send to say that the message no longer holds",
+    Op.REACT: "use reply with a word or an emoji",
+    Op.PIN: "use send to repeat what matters",
+    Op.UNPIN: "nothing can be pinned here; use send to say what no longer holds",
+    Op.UNPIN_ALL: "nothing can be pinned here; use send to say what no longer holds",
+    Op.POST: "use send with the same text, or send_file for a file",
+    Op.VOICE: "use send with the same text",
+    Op.FORWARD: "use send with its text, and say whose it is",
+    Op.QUOTE: "use reply to comment on it where it stands, or send with its text and yours",
+    Op.REPOST: "use send with its text, and say whose it is",
+    Op.PROMPTS: "use send with the suggestions as a list",
+    Op.TITLE: "use send to say what this is about",
 }
 _FENCE = re.compile(r"^ {0,3}(`{3,8}|~{3,8})[^\S\n]*([^\n`]*)$")
 _HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)\s*#*\s*$")
@@ -36,11 +44,18 @@ _ESCAPE = re.compile(r"\\([\\`*_{}\[\]()#+\-.!~>|])")
 _CODE = re.compile(r"(`+)(.+?)(?<!`)\1(?!`)")
 
 
-def require(op: Op, features: frozenset[Feature], platform: str) -> None:
-    """Raise Unsupported, with what to do instead, if the channel has no such verb."""
-    needed = _VERBS.get(op)
-    if needed is not None and needed[0] not in features:
-        raise Unsupported(op.value, platform, needed[1])
+def require(op: Op, features: frozenset[Feature], platform: str, verb: str = "") -> None:
+    """Raise Unsupported, with what to do instead, if the channel cannot do it. `verb`: what the caller calls it."""
+    if op is Op.VOICE:
+        able = bool(features & {Feature.VOICE, Feature.FILES})  # a sound can also be given as a file
+    else:
+        able = op not in NEEDS or NEEDS[op] in features
+    if able:
+        return
+    hint = _HINTS[op]
+    if op is Op.UNPIN_ALL and Feature.PIN in features:
+        hint = "use unpin_message for each message"
+    raise Unsupported(verb or op.value, platform, hint)
 
 
 def degrade(
@@ -58,7 +73,10 @@ def degrade(
         op = Op.EDIT if message.target else Op.SEND
     elif op is Op.CARD and Feature.CARDS not in features:
         op = Op.SEND
-    if files and Feature.FILES not in features:
+    if op is Op.VOICE and Feature.VOICE not in features:
+        # The words go along if they fit whole: cut, they would only seem to be what is said.
+        op, text = Op.SEND, text if not 0 < limit < len(text) else ""
+    if files and Feature.FILES not in features and op is not Op.VOICE:
         text, files = name_files(text, files), ()
     if op is Op.FILE and not files:
         op = Op.SEND

@@ -15,13 +15,13 @@ from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.flow.delivery.degrade import degrade
 from gatepost.flow.delivery.outgoing import Reach
 from gatepost.flow.delivery.retry import GiveUp, Policy, next_try
-from gatepost.messages.outbound import Feature, File, Op, Outbound
+from gatepost.messages.outbound import REPEATABLE, TARGETED, Feature, File, Op, Outbound, Prompt
 from gatepost.store.messages import Message
 from gatepost.store.outbox import END, Effect
 
 LOG = log.get("delivery")
-REPEATABLE = frozenset({Op.EDIT, Op.DELETE, Op.REACT, Op.PIN, Op.UNPIN})  # done twice, they are done once
 REPLIES = frozenset({Op.SEND, Op.FILE, Op.CARD})  # their target is what they answer
+SOURCED = frozenset({Op.FORWARD, Op.QUOTE, Op.REPOST})  # their target may lie in another room
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Sender:
             return Outcome(effect, "failed", str(error))
         if message is None:
             return Outcome(effect, "cancelled", "the channel cannot show it")
-        if effect.op in REPEATABLE and (job.target is None or not job.target.platform_id):
+        if effect.op in TARGETED and (job.target is None or not job.target.platform_id):
             return Outcome(effect, "failed", f"the message to {effect.op} is not known to the platform")
         return await self._send(channel, effect, message)
 
@@ -102,8 +102,10 @@ class Sender:
             thread=effect.thread,
             reply_to=platform_id if answers else "",
             target="" if answers else platform_id,
+            source=target.address if target and op in SOURCED else "",
             reaction=payload.get("reaction", ""),
             files=tuple(File(**file) for file in payload.get("files", ())),
+            prompts=tuple(Prompt(**prompt) for prompt in payload.get("prompts", ())),
         )
         # A result answers what came last, which everybody sees; only a reply that was asked for is worth a quote.
         quote = target.text if target and answers and effect.origin == "tool" else ""
