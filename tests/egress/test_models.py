@@ -108,6 +108,15 @@ async def test_a_response_stream_is_measured_at_its_end(way: Any) -> None:
     assert way.purse.booked[0][1] == Usage(input=5, output=2, cache_read=4)
 
 
+@pytest.mark.parametrize(("path", "prompt"), [(CHAT, "prompt"), (RESPONSES, "input")])
+async def test_what_a_vendor_writes_to_its_cache_is_booked_as_such(way: Any, path: str, prompt: str) -> None:
+    details = {"cached_tokens": 20, "cache_write_tokens": 30}
+    usage = {f"{prompt}_tokens": 100, f"{prompt}_tokens_details": details, "output_tokens": 1}
+    way.vendor.reply = http(json.dumps({"usage": usage}))
+    await way.post(path, ASK if path == CHAT else {"model": "known-1", "input": "hi"})
+    assert way.purse.booked[0][1] == Usage(input=50, output=1, cache_read=20, cache_write=30)
+
+
 async def test_the_answer_is_clamped_to_the_setting_and_to_what_the_budget_buys(way: Any) -> None:
     way.vendor.reply = http(ANSWER)
     thinking = {"type": "enabled", "budget_tokens": 31_999}

@@ -53,6 +53,12 @@ def test_a_long_question_costs_more_where_the_vendor_says_so() -> None:
     assert (sonnet.output_beyond(200_000), sonnet.output_beyond(200_001)) == (15_000_000, 22_500_000)
 
 
+def test_sound_costs_by_the_minute_and_a_begun_second_counts_whole() -> None:
+    whisper = price("whisper-1")
+    assert whisper is not None
+    assert (whisper.of_sound(60), whisper.of_sound(0.1), whisper.of_sound(61)) == (6_000, 100, 6_100)
+
+
 TOKENS = st.integers(0, 400_000)
 
 

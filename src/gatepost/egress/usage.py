@@ -45,12 +45,14 @@ def _anthropic(given: dict[str, Any], *, whole: bool) -> Measured:
 def _openai(given: dict[str, Any]) -> Usage:
     """Chat completions and responses name the same things differently; what was cached is part of the prompt."""
     prompt = _count(given, "prompt_tokens") or _count(given, "input_tokens")
-    cached = _count(given, "prompt_tokens_details", "cached_tokens") or _count(
-        given, "input_tokens_details", "cached_tokens"
+    read, written = (
+        _count(given, "prompt_tokens_details", name) or _count(given, "input_tokens_details", name)
+        for name in ("cached_tokens", "cache_write_tokens")
     )
-    cached = min(cached, prompt)
+    read = min(read, prompt)
+    written = min(written, prompt - read)
     output = _count(given, "completion_tokens") or _count(given, "output_tokens")
-    return Usage(input=prompt - cached, output=output, cache_read=cached)
+    return Usage(input=prompt - read - written, output=output, cache_read=read, cache_write=written)
 
 
 def _decoded(raw: bytes) -> dict[str, Any]:
