@@ -117,6 +117,7 @@ def check_the_hosts_places(found: dict[str, Any]) -> None:
     before, after = found["own"]
     assert before == after, "also no marker, which only a program run by the host could leave"
     assert found["setuid"] == []
+    assert found["kid"] and not any("echo" in text for text in found["kid"]), "told, and not run in the host's folder"
     assert found["audited"] == len(found["denied"])
 
 

@@ -311,6 +311,9 @@ def _judge_places(part: dict[str, Any], features: frozenset[str]) -> None:
     """Names of fields under which a vendor looks elsewhere than in this body."""
     if "file_id" in part and part["file_id"] is not None:
         raise _no("file_id: a file that is kept at the vendor's", None)
+    sound = part.get("audio")
+    if isinstance(sound, dict) and sound.get("id") is not None:
+        raise _no("audio: a sound that is kept at the vendor's", None)
     for name in ("image_url", "file_url", "file", "url"):
         value = part.get(name)
         where = value.get("url") if isinstance(value, dict) else value

@@ -302,6 +302,7 @@ async def second(world: World) -> None:
         await world.ask(VICTIM, "still", "echo: still")
         account = await settled(gateway, PATIENCE)
         world.found["unaccounted"] = account.unaccounted
+        world.found["kid"] = world.channel.texts(KID)
 
 
 def look_around(world: World) -> None:

@@ -120,6 +120,7 @@ return any_of(*(lambda each=each: passed(each()) for each in (
     lambda: responses(background=True),
     lambda: responses([{"type": "item_reference", "id": mark}]),
     lambda: responses([{"id": mark}]),
+    lambda: chat(messages=[{"role": "assistant", "audio": {"id": mark}}, {"role": "user", "content": "x"}]),
     lambda: claude(container=mark),
     lambda: claude(container={"skills": [{"skill_id": mark}]}),
 )))
