@@ -22,7 +22,7 @@ from gatepost.core import log
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 from gatepost.core.registry import Registry
 from gatepost.gate.aliases import ALIASES
-from gatepost.gate.explain import plain
+from gatepost.gate.explain import groups_of, plain
 from gatepost.gate.policies import Policies, visible_tools
 from gatepost.store import audit, budgets, costs, destinations, sessions, turns
 from gatepost.store.port import Db, quick
@@ -199,11 +199,12 @@ class Dispatch:
         if tool.scope is Scope.ROOM and tool.scoped_by is not None:
             call.to = await self._place(call, tool, arguments.get(tool.scoped_by))
             params["jid"] = params[tool.scoped_by] = call.to.address
-        elif tool.scope is Scope.GROUP and tool.scoped_by is not None:
-            target = arguments.get(tool.scoped_by) or caller.folder
+            for name in tool.also_scoped_by:
+                call.also[name] = await self._also(call, tool, arguments.get(name))
+                params[name] = call.also[name].address
+        for target in groups_of(tool, arguments):  # none named: it is about the group itself
             if not reaches(tool.within, caller.folder, target):
-                why = f"it must be {tool.within} of {caller.folder}"
-                raise Refused(caller.folder, tool.name, target, why)
+                raise Refused(caller.folder, tool.name, target, f"it must be {tool.within} of {caller.folder}")
         if policy.speaks_of(tool.name) and not policy.decide(self._ask(tool, call, params, target)):
             raise Refused(caller.folder, tool.name, params.get("jid", ""), "a rule of this gateway forbids it")
         if tool.held:
@@ -239,6 +240,10 @@ class Dispatch:
         if place is None:
             raise Refused(caller.folder, tool.name, given, "it has no route to this group or those below it")
         return place
+
+    async def _also(self, call: Call, tool: Tool, given: str | None) -> Place:
+        """A further room, under the same rule. Nothing tells which: the one that the call is about."""
+        return call.place if not given and call.turn is None else await self._place(call, tool, given)
 
     def _seen_by(self, caller: Caller) -> _Visible:
         found = self._visible.get(caller.folder)

@@ -13,11 +13,13 @@ def explain(tool: Tool, policy: Policy, arguments: Mapping[str, Any]) -> tuple[b
     """In the gate's order. Which rooms a group reaches depends on its sessions and is judged at the call."""
     folder = policy.folder
     params = plain(arguments)
-    target = folder
+    target, fits, reach = folder, True, list[Step]()
     if tool.scope is Scope.ROOM and tool.scoped_by is not None and tool.scoped_by in params:
         params["jid"] = params[tool.scoped_by]
-    elif tool.scope is Scope.GROUP and tool.scoped_by is not None:
-        target = params.get(tool.scoped_by) or folder
+    for target in groups_of(tool, arguments):
+        within = reaches(tool.within, folder, target)
+        fits = fits and within
+        reach.append(Step("structure", f"{target} must be {tool.within} of {folder}", "–" if within else "deny"))
     allowed, steps = policy.explain(Ask(tool.name, tool.tier, target, params, {"folder": folder}))
     if policy.subjects is not None and tool.group not in policy.subjects:
         allowed = False
@@ -25,14 +27,22 @@ def explain(tool: Tool, policy: Policy, arguments: Mapping[str, Any]) -> tuple[b
     if tool.not_root and folder == ROOT_FOLDER:
         allowed = False
         steps.append(Step("structure", "root stands alone: there is nobody to do this with", "deny"))
-    if tool.scope is Scope.GROUP:
-        within = reaches(tool.within, folder, target)
-        allowed = allowed and within
-        steps.append(Step("structure", f"{target} must be {tool.within} of {folder}", "–" if within else "deny"))
+    allowed = allowed and fits
+    steps += reach
     if tool.held:
         allowed = False
         steps.append(Step("approval", "a person must agree to every call, and nobody can be asked yet", "deny"))
     return allowed, steps
+
+
+def groups_of(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """The groups that a call names; none: it is about the caller's own."""
+    if tool.scope is not Scope.GROUP:
+        return ()
+    if tool.about is not None:
+        return tuple(tool.about(arguments))
+    named = arguments.get(tool.scoped_by) if tool.scoped_by else None
+    return (named,) if isinstance(named, str) and named else ()
 
 
 def plain(arguments: Mapping[str, Any]) -> dict[str, str]:

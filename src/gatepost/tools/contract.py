@@ -6,7 +6,7 @@ It decides nothing about permission: the gate has done that before, and has put 
 """
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from enum import Enum
 from typing import Annotated, Any, Protocol, TypeVar, TypeVarTuple, get_args, get_origin
@@ -102,6 +102,7 @@ class Call:
     record: Callable[[], audit.Record]  # made where it is written, off the way of the answer
     progress: Progress
     to: Place | None = None
+    also: dict[str, Place] = field(default_factory=dict)  # by parameter: the rooms of `also_scoped_by`
     recorded: bool = field(default=False, init=False)
 
     @property
@@ -174,7 +175,9 @@ class Tool:
     listed: dict[str, Any]  # as in tools/list
     scoped_by: str | None = None
     scope: Scope | None = None
+    also_scoped_by: tuple[str, ...] = ()  # further parameters that name rooms
     within: Within = Within.SUBTREE  # how far a scope that is a group may lie
+    about: Callable[[Mapping[str, Any]], Iterable[str]] | None = None  # the groups of a call, if no parameter names it
     not_root: bool = False  # root has nobody to do it with
     held: bool = False
     spends: bool = False  # it costs money: not when the budget is spent
@@ -192,6 +195,7 @@ def tool(
     group: str,
     scoped_by: str | None = None,
     within: Within = Within.SUBTREE,
+    about: Callable[[Mapping[str, Any]], Iterable[str]] | None = None,
     not_root: bool = False,
     held: bool = False,
     spends: bool = False,
@@ -203,7 +207,9 @@ def tool(
 ) -> Callable[[Function], Function]:
     """Register a function as the tool of its name.
 
-    `held`: a person must agree to every call. `spends`: it costs money. `quick`: it waits for nothing but quick reads,
+    `about` finds the groups that a call is about where no one parameter names them (it may raise Invalid).
+    `also_scoped_by`: further rooms that the call touches, each of which must be within reach; they are in `call.also`.
+    Left out, one is the room of the turn. `held`: a person must agree to every call. `spends`: it costs money. `quick`: it waits for nothing but quick reads,
     and needs no task.
     """
     hints = {"readOnlyHint": read_only, "destructiveHint": destructive, "idempotentHint": idempotent}
@@ -211,7 +217,10 @@ def tool(
     def register(function: Function) -> Function:
         made = replace(
             _make(function, tier, group, scoped_by, hints),
+            also_scoped_by=_rooms(function, also_scoped_by),
             within=within,
+            about=about,
+            scope=Scope.GROUP if about is not None else _scope(scoped_by),
             not_root=not_root,
             held=held,
             spends=spends,
@@ -263,6 +272,13 @@ def _make(
         scoped_by=scoped_by,
         scope=_scope(scoped_by),
     )
+
+
+def _rooms(function: Callable[..., Awaitable[object]], names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if name not in inspect.signature(function).parameters or _scope(name) is not Scope.ROOM:
+            raise SetupError(f"tool {function.__name__} is also scoped by {name!r}, which is no room that it is given")
+    return names
 
 
 def _scope(scoped_by: str | None) -> Scope | None:

@@ -184,3 +184,45 @@ def test_adding_a_negation_never_widens(match: str, key: str, pattern: str, fact
 def test_deciding_is_total_whatever_is_stored(match: str, target: str, facts: Facts) -> None:
     routing.decide([route(match, target)], facts)
     routing.explain([route(match, target)], facts)
+
+
+# Routes that agents made.
+
+
+def made(number: int, seq: int, match: str, target: str, by: str = "agent:acme") -> Route:
+    return Route(number, seq, match, target, target.partition("#")[0], "per-thread", False, None, None, None, by, 0)
+
+
+def taken(routes: list[Route], room: str = "telegram:group/1") -> list[str]:
+    facts = routing.facts_of("telegram", address.parse(room))
+    verdicts = {each.route.id for each in routing.explain(routes, facts) if each.held}
+    decision = routing.decide(routes, facts)
+    assert verdicts == {each.route.id for each in decision.chosen} | (
+        {decision.dropped_by.id} if decision.dropped_by else set()
+    )
+    return [each.folder for each in decision.chosen]
+
+
+def test_a_route_that_an_agent_made_leads_within_its_world_and_draws_nothing_away_from_another() -> None:
+    to_acme = made(1, 50, "platform=telegram", "acme", "operator")
+    to_other = made(2, 1000, "", "other", "operator")
+    inner, greedy = made(3, 0, "chat_jid=telegram:group/1", "acme/eng"), made(4, 0, "", "thief/x", "agent:thief")
+
+    assert taken([to_acme, to_other, inner, greedy]) == ["acme/eng"]
+    assert taken([to_acme, to_other, inner, greedy], "telegram:group/2") == ["acme"]
+    assert taken([to_acme, to_other, inner, greedy], "slack:1") == ["other"]
+
+
+def test_what_the_operator_drops_no_agent_picks_up() -> None:
+    dropped = made(1, 10, "chat_jid=telegram:group/1", "drop", "operator")
+    assert taken([dropped, made(2, 0, "", "acme/eng")]) == []
+
+
+def test_two_worlds_in_one_room_each_keep_their_own() -> None:
+    first = Route(1, 1, "", "acme", "acme", "per-thread", True, None, None, None, "operator", 0)
+    second = made(2, 2, "", "other", "operator")
+    assert taken([first, second, made(3, 0, "", "acme/eng")]) == ["acme/eng", "other"]
+
+
+def test_roots_routes_hold_for_everybody() -> None:
+    assert taken([made(1, 1000, "", "home", "operator"), made(2, 0, "", "acme", "agent:root")]) == ["acme"]

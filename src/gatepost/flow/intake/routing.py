@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from gatepost.access.structure import world_of
+from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.errors import Invalid
 from gatepost.flow.intake import regex, targets
 from gatepost.flow.intake.glob import compile_glob
@@ -22,6 +24,7 @@ from gatepost.store.sessions import MODES
 
 KEYS = ("platform", "channel", "room", "chat_jid", "sender", "verb", "text", "thread")
 LONGEST_MATCH = 2000
+MADE_BY = "agent:"  # what stands before the folder whose agent made a route
 
 _TOKEN = re.compile(r'(?:[^\s"]|"[^"]*")+')
 _PART = re.compile(r"([^=!]*)(!?=)(.*)", re.DOTALL)
@@ -159,9 +162,33 @@ def _everywhere(folder: str) -> bool:
 
 
 def decide(routes: Iterable[Route], facts: Facts, exists: Callable[[str], bool] = _everywhere) -> Decision:
-    """The groups that get this message. `exists` tells whether the folder that a {sender} route gives is a group."""
+    """The groups that get this message. `exists` tells whether the folder that a {sender} route gives is a group.
+
+    The operator's routes say which worlds get it; routes that an agent made say where in its own world it goes. So no
+    world draws away what is another's.
+    """
+    rows = in_order(routes)
+    made = [route for route in rows if world_of_maker(route)]
+    if not made:
+        return _decide(rows, facts, exists)
+    base = _decide([route for route in rows if not world_of_maker(route)], facts, exists)
     chosen: list[Chosen] = []
-    for route in in_order(routes):
+    for world in dict.fromkeys(world_of(each.folder) for each in base.chosen):
+        kept = {each.route.id for each in base.chosen if world_of(each.folder) == world}
+        own = [route for route in rows if route.id in kept or world_of_maker(route) == world]
+        chosen += _decide(own, facts, exists).chosen
+    return Decision(tuple(chosen), base.dropped_by)
+
+
+def world_of_maker(route: Route) -> str:
+    """The world whose agent made this route; '' for the operator's and root's, which hold for everybody."""
+    maker = route.created_by.removeprefix(MADE_BY)
+    return "" if maker in (route.created_by, ROOT_FOLDER) else world_of(maker)
+
+
+def _decide(rows: Iterable[Route], facts: Facts, exists: Callable[[str], bool]) -> Decision:
+    chosen: list[Chosen] = []
+    for route in rows:
         tokens = _readable(route.match)
         if isinstance(tokens, str) or _first_miss(tokens, facts) is not None:
             continue
@@ -198,9 +225,12 @@ def _land(route: Route, facts: Facts, exists: Callable[[str], bool]) -> tuple[Ch
 
 def explain(routes: Iterable[Route], facts: Facts, exists: Callable[[str], bool] = _everywhere) -> list[Verdict]:
     """Every route in order with what became of it; those behind the winner are said to be so."""
+    rows = in_order(routes)
+    if any(map(world_of_maker, rows)):
+        return _explain_worlds(rows, facts, exists)
     verdicts: list[Verdict] = []
     winner: Route | None = None
-    for route in in_order(routes):
+    for route in rows:
         if winner is not None:
             verdicts.append(Verdict(route, False, f"not asked: route {winner.id} has won"))
             continue
@@ -210,6 +240,23 @@ def explain(routes: Iterable[Route], facts: Facts, exists: Callable[[str], bool]
         verdicts.append(Verdict(route, not why, why or _hit(route)))
         if not why and not (route.also and route.target != "drop"):
             winner = route
+    return verdicts
+
+
+def _explain_worlds(rows: list[Route], facts: Facts, exists: Callable[[str], bool]) -> list[Verdict]:
+    """The same where agents made routes: those hold within their world alone."""
+    decision = decide(rows, facts, exists)
+    won = {each.route.id: world_of(each.folder) for each in decision.chosen}
+    verdicts: list[Verdict] = []
+    for route in rows:
+        maker = world_of_maker(route)
+        why = _miss(route, facts) or _land(route, facts, exists)[1]
+        if not why and route.id not in won and route != decision.dropped_by:
+            behind = maker in won.values() if maker else bool(won) or decision.dropped_by is not None
+            why = (
+                "another route has won" if behind else f"it was made in {maker}, which the operator gives none of this"
+            )
+        verdicts.append(Verdict(route, not why, why or _hit(route)))
     return verdicts
 
 
