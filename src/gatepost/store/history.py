@@ -22,20 +22,21 @@ _TURNS = (
     "SELECT t.id FROM turns t JOIN conversations c ON c.session_id = t.session_id AND c.provider = t.provider"
     " AND c.conversation = t.conversation WHERE t.session_id = ? AND t.provider <> ? AND t.started_at >"
     " COALESCE((SELECT MAX(o.started_at) FROM turns o WHERE o.session_id = t.session_id AND o.provider = ?"
-    " AND o.begun_at IS NOT NULL), 0)"
+    " AND o.begun_at IS NOT NULL AND o.id <> ?), 0)"
 )
 
 
-def missed(db: Db, session_id: str, provider: str) -> list[dict[str, str]]:
+def missed(db: Db, turn: "Turn") -> list[dict[str, str]]:
     """The newest of it, oldest first: who (people by name, '' for the agent itself) and what."""
+    asked = (turn.session_id, turn.provider, turn.provider, turn.id)
     rows = db.rows(
         f"SELECT * FROM (SELECT i.seq AS seq, m.sender_name, m.sender, m.text FROM inbox i JOIN messages m"
         f" ON m.id = i.message_id WHERE i.given = 1 AND m.kind = 'chat' AND i.turn_id IN ({_TURNS})"
         f" UNION ALL SELECT o.seq, '', '', m.text FROM outbox o JOIN messages m ON m.id = o.message_id"
         f" WHERE o.op = 'send' AND o.origin IN ('result', 'tool')"
-        f" AND o.state NOT IN ('superseded', 'cancelled', 'failed') AND o.turn_id IN ({_TURNS}))"
+        f" AND o.state NOT IN ('superseded', 'cancelled', 'failed') AND o.turn_id IN ({_TURNS})) AS said"
         " ORDER BY seq DESC LIMIT ?",
-        (session_id, provider, provider, session_id, provider, provider, MOST_MESSAGES),
+        (*asked, *asked, MOST_MESSAGES),
     )
     lines: list[dict[str, str]] = []
     left = MOST_CHARS
@@ -51,7 +52,7 @@ def tell(db: Db, turn: "Turn", now: int) -> int | None:
     """A row for a turn that is about to begin; its id, None if there is nothing to tell, or it waits there already."""
     if not _was_away(db, turn.session_id, turn.provider) or _is_told(db, turn.session_id):
         return None
-    lines = missed(db, turn.session_id, turn.provider)
+    lines = missed(db, turn)
     if not lines:
         return None
     message_id = messages.accept(

@@ -1,0 +1,99 @@
+"""What a provider is told that takes over, or comes back."""
+
+from typing import Any
+
+import pytest
+
+from gatepost.core.clock import SECOND
+from gatepost.store import history, inbox, messages, sessions, turns
+from gatepost.store.turns import Claim, Turn
+
+from .conftest import LEASE, Desk
+
+
+def claim(desk: Desk, provider: str, *, ready: bool = False) -> Claim:
+    desk.now += SECOND
+    found = turns.claim(desk.db, desk.session.id, provider, desk.owner, desk.now, LEASE, 20, ready=ready)
+    assert found is not None
+    return found
+
+
+def turn(desk: Desk, provider: str, asked: str, answer: str) -> Turn:
+    """A whole one, in a conversation of that provider."""
+    desk.hear(asked)
+    found = claim(desk, provider)
+    assert turns.begin(desk.db, found.turn.id, found.turn.epoch, found.rows, desk.now)
+    turns.name_conversation(desk.db, found.turn.id, found.turn.epoch, f"of {provider}", desk.now)
+    desk.say(f"{found.turn.id}/1/0", answer, turn=found.turn)
+    assert desk.finish(found.turn)
+    return desk.turn(found.turn.id)
+
+
+def told(desk: Desk, found: Claim) -> list[Any]:
+    rows = [messages.get(desk.db, desk.entry(row).message_id) for row in found.rows]
+    return [row.content["messages"] for row in rows if row is not None and row.content.get("event") == "history"]
+
+
+@pytest.mark.parametrize("ready", [False, True])
+def test_who_takes_over_is_told_in_order(desk: Desk, ready: bool) -> None:
+    turn(desk, "one", "a?", "a!")
+    turn(desk, "one", "b?", "b!")
+    desk.hear("c?")
+    (lines,) = told(desk, claim(desk, "two", ready=ready))
+
+    assert [(line["sender"] != "", line["text"]) for line in lines] == [
+        (True, "a?"),
+        (False, "a!"),
+        (True, "b?"),
+        (False, "b!"),
+    ]
+
+
+def test_who_stays_is_told_nothing(desk: Desk) -> None:
+    turn(desk, "one", "a?", "a!")
+    desk.hear("b?")
+
+    assert told(desk, claim(desk, "one")) == []
+
+
+def test_who_comes_back_is_told_what_it_missed(desk: Desk) -> None:
+    turn(desk, "one", "a?", "a!")
+    turn(desk, "two", "b?", "b!")
+    desk.hear("c?")
+    (lines,) = told(desk, claim(desk, "one"))
+
+    assert [line["text"] for line in lines] == ["b?", "b!"]
+
+
+def test_a_turn_that_broke_before_the_provider_had_it_is_not_told_twice(desk: Desk) -> None:
+    turn(desk, "one", "a?", "a!")
+    desk.hear("b?")
+    first = claim(desk, "two")
+    broken = desk.break_off(first.turn)
+    assert broken.retry_at is not None
+    desk.now = broken.retry_at
+    again = claim(desk, "two")
+
+    assert again.rows == first.rows and len(told(desk, again)) == 1
+
+
+def test_it_is_bounded(desk: Desk) -> None:
+    for number in range(history.MOST_MESSAGES):
+        turn(desk, "one", f"{number}?", "long " * 200)
+    desk.hear("last?")
+    (lines,) = told(desk, claim(desk, "two"))
+
+    assert len(lines) <= history.MOST_MESSAGES
+    assert sum(len(line["text"]) for line in lines) <= history.MOST_CHARS
+    assert lines[-1]["text"].startswith("long")
+
+
+def test_what_was_forgotten_is_not_told(desk: Desk) -> None:
+    turn(desk, "one", "a?", "a!")
+    sessions.forget_conversations(desk.db, desk.session.id)
+    turn(desk, "three", "b?", "b!")
+    desk.hear("c?")
+    (lines,) = told(desk, claim(desk, "two"))
+
+    assert [line["text"] for line in lines] == ["b?", "b!"]
+    assert inbox.has_work(desk.db, desk.session.id, desk.now) is False
