@@ -147,3 +147,11 @@ def test_a_script_survives_its_json() -> None:
     script = read_script(json.dumps(SCRIPT))
 
     assert read_script(script.json()) == script
+
+
+async def test_a_recording_is_transcribed_as_the_script_says() -> None:
+    async with ModelEndpoint({"heard": "good morning"}) as endpoint:
+        status, text, _ = await asyncio.to_thread(ask, endpoint, "/v1/audio/transcriptions", {})
+
+    assert status == 200 and json.loads(text)["text"] == "good morning"
+    assert endpoint.calls == [] and len(endpoint.requests) == 1
