@@ -12,7 +12,7 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
-from gatepost.store import costs, groups, inbox, reservations, secrets, turns
+from gatepost.store import costs, egress, groups, inbox, reservations, secrets, turns
 from gatepost.testing import programs
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, settled
@@ -105,6 +105,7 @@ async def test_a_word_is_remembered_a_tool_is_used_and_no_key_is_inside(
         assert account.unaccounted == 0
         assert sum(each.micro for each in sums) > 0
         assert await gateway.store.read(reservations.in_flight) == 0
+        assert await gateway.store.read(egress.latest, 10, "", "denied") == []  # it tried to fetch nothing
         for folder in (gateway.home.session(live.session.id), gateway.home.group("home")):
             assert not [path for path in folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     first, last = endpoint.calls[0], endpoint.calls[-1]

@@ -122,13 +122,14 @@ class OpencodeServer:
         await opened
 
     def _read(self, opened: asyncio.Future[None]) -> None:
-        link = http.client.HTTPConnection(
-            LOOPBACK, self._port, timeout=ANSWERING
-        )  # it gives a sign of life before that
+        link = http.client.HTTPConnection(LOOPBACK, self._port, timeout=ANSWERING)
         why = ""
         try:
+            link.connect()
+            wire = link.sock  # the link lets go of it, because the answer has no end
             link.request("GET", "/event", headers=self._headers)
             answer = link.getresponse()
+            wire.settimeout(None)  # from now on it is silent as long as it likes
             while line := answer.readline():
                 if line.startswith(b"data:"):
                     self._tell(opened, msgspec.json.decode(line[5:], type=Told))

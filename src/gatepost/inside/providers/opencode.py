@@ -146,7 +146,10 @@ class Opencode:
             raise LookupError(f"opencode waits for no answer to {request}")
         self._asked.discard(request)
         reply = {"reply": "once"} if verdict == "allow" else {"reply": "reject", "message": DENIED}
-        await self._server.ask("POST", f"/permission/{request}/reply", reply)
+        try:
+            await self._server.ask("POST", f"/permission/{request}/reply", reply)
+        except Refused as refused:
+            raise LookupError(f"opencode waits for no answer to {request}: {refused}") from None
 
     async def set_mode(self, mode: str) -> None:
         if mode not in AGENTS:
@@ -228,6 +231,9 @@ class Opencode:
         file = self._home / "opencode.json"
         file.write_bytes(msgspec.json.encode(config))
         folders = {f"XDG_{name.upper()}_HOME": str(self._home / name) for name in ("config", "data", "cache", "state")}
+        plugins = self._home / "config" / "opencode"
+        plugins.mkdir(parents=True, exist_ok=True)
+        plugins.chmod(0o555)  # where it can write, it installs packages from the network
         own = {"HOME": str(self._home), "OPENCODE_CONFIG": str(file)}
         return {**os.environ, **ways, **folders, **own, **_ENVIRONMENT}
 
@@ -246,7 +252,7 @@ class Opencode:
 
     async def _events(self, server: OpencodeServer) -> AsyncIterator[Event]:
         """Until it has answered everything that was handed over."""
-        ears, said, nudges = Ears(self._session), "", NUDGES
+        ears, said, nudges, busy = Ears(self._session), "", NUDGES, False
         trouble: Trouble | None = None
         while True:
             heard = await server.heard.get()
@@ -261,15 +267,17 @@ class Opencode:
             if heard.session != self._session:
                 continue  # a sub-agent's
             trouble = trouble or await self._trouble(server, heard)
-            if heard.type != "session.idle":
-                continue
+            if heard.type == "session.status":
+                busy = heard.properties["status"]["type"] != "idle"
+            if heard.type != "session.idle" and (busy or heard.type != "session.error"):
+                continue  # only what has begun becomes idle
             if trouble is None and not self._stopped and self._waiting and nudges:
                 nudges -= 1  # it came with the last word, or that idleness was the turn's before
                 for handed in list(self._waiting.values()):
                     await self._hand(server, handed)
                 continue
             break
-        self._running = False
+        self._running = self._stopped and bool(self._waiting)  # it may still begin
         if ears.spent:
             yield Usage(dict(ears.spent))
         if self._stopped:
