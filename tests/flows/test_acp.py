@@ -111,7 +111,8 @@ async def test_what_runs_inside_finds_no_key(tmp_path: Path, channel: FakeChanne
     command = "env; cat /proc/[0-9]*/environ | tr '\\0' '\\n'"
     look = {"call": "bash", "with": {"command": command, "description": "Looks around"}}
     script = {"tools": True, "turns": [{"when": "look", "do": [look, {"say": "looked"}]}]}
-    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, endpoint, env=None) as gateway:
+        (gateway.home.group("home") / "opencode.json").write_text(json.dumps(CONFIG))  # as docs/providers.md has it
         await channel.say("look around")
         await channel.wait_for(1, timeout=PATIENCE)
         await settled(gateway)

@@ -289,7 +289,8 @@ def _details(data: object) -> str:
 
 
 _AUTH = re.compile(
-    r"\b401\b|unauthori[sz]ed|authenticat|api[-_ ]?key|refuses the gateway's key|no key for|not logged in|invalid.{0,20}token",
+    r"\b401\b|unauthori[sz]ed|authenticat|api[-_ ]?key|refuses the gateway's key|no key for|not logged in"
+    r"|invalid.{0,20}token",
     re.IGNORECASE,
 )
 _QUOTA = re.compile(r"\b402\b|quota|budget|billing|credit balance|payment", re.IGNORECASE)
