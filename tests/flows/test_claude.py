@@ -15,7 +15,7 @@ from gatepost.access.budgets import micro_of
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
-from gatepost.store import budgets, costs, groups, inbox, reservations, secrets, turns
+from gatepost.store import audit, budgets, costs, groups, inbox, reservations, secrets, turns
 from gatepost.store.budgets import Scope
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, settled
@@ -119,6 +119,21 @@ async def test_what_runs_inside_finds_no_key(tmp_path: Path, channel: FakeChanne
     last = endpoint.calls[-1]
     assert last.said("ANTHROPIC_API_KEY=gatepost", "tool") > 1
     assert KEY.encode() not in last.raw
+
+
+async def test_a_shell_command_to_a_host_that_is_not_allowed_is_told_why(tmp_path: Path, channel: FakeChannel) -> None:
+    look = {"call": "Bash", "with": {"command": "curl -sSi https://example.com; curl -sS http://example.com"}}
+    script = {"tools": True, "turns": [{"when": "look", "do": [look, {"say": "looked"}]}]}
+    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+        await channel.say("look around")
+        await channel.wait_for(1, timeout=PATIENCE)
+        await settled(gateway)
+        rows = [row for row in await gateway.store.read(audit.latest, 20) if row[3] == "egress"]
+
+        assert len(rows) == 2  # one for each port
+    last = endpoint.calls[-1]
+    assert last.said("example.com:443 is not allowed for home", "tool")
+    assert last.said("example.com:80 is not allowed for home", "tool")
 
 
 async def test_two_turns_with_a_restart_between_them_are_one_conversation(tmp_path: Path, channel: FakeChannel) -> None:
