@@ -32,7 +32,7 @@ _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Millionths of a USD for a million tokens, or for a minute of sound."""
+    """Millionths of a USD for a million tokens, for a minute of sound, or for a million characters spoken."""
 
     input: int
     output: int
@@ -44,10 +44,15 @@ class Price:
     long_output: int = 100
     minute: int = 0  # of sound that is transcribed; 0: this model transcribes none
     longest_s: int = 0  # seconds that its vendor takes at most; 0: as many as come
+    characters: int | None = None  # a million of them, spoken; None: this model does not speak
 
     def of_sound(self, seconds: float) -> int:
         """A begun second counts whole, and so does a begun millionth of a USD."""
         return -(-math.ceil(seconds) * self.minute // 60)
+
+    def of_speech(self, text: str) -> int | None:
+        """What it costs to have this said; None: this model does not speak."""
+        return None if self.characters is None else -(-len(text) * self.characters // PER)
 
     def of(self, usage: Usage, written_long: int = 0) -> int:
         """What a call did cost; `written_long` of the tokens written to the cache stay there for an hour."""
@@ -92,6 +97,7 @@ class _Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     long_output: int = 100
     minute: float = 0
     longest_s: int = 0
+    characters: float | None = None
 
 
 def price(model: str, own: Mapping[str, Price] | None = None) -> Price | None:
@@ -131,6 +137,7 @@ def _read_price(where: str, table: Any) -> Price:
         written = plain if listed.cache_write is None else micro_of(listed.cache_write, "cache_write")
         kept = written if listed.cache_write_long is None else micro_of(listed.cache_write_long, "cache_write_long")
         minute = micro_of(listed.minute, "minute")
+        spoken = None if listed.characters is None else micro_of(listed.characters, "characters")
         found = plain if listed.cache_read is None else micro_of(listed.cache_read, "cache_read")
     except (msgspec.ValidationError, Invalid) as error:
         raise SetupError(f"{where}: {error}") from None
@@ -149,4 +156,5 @@ def _read_price(where: str, table: Any) -> Price:
         long_output=listed.long_output,
         minute=minute,
         longest_s=listed.longest_s,
+        characters=spoken,
     )

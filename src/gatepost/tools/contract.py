@@ -194,6 +194,7 @@ def tool(
     tier: Tier,
     group: str,
     scoped_by: str | None = None,
+    also_scoped_by: tuple[str, ...] = (),
     within: Within = Within.SUBTREE,
     about: Callable[[Mapping[str, Any]], Iterable[str]] | None = None,
     not_root: bool = False,
@@ -209,8 +210,8 @@ def tool(
 
     `about` finds the groups that a call is about where no one parameter names them (it may raise Invalid).
     `also_scoped_by`: further rooms that the call touches, each of which must be within reach; they are in `call.also`.
-    Left out, one is the room of the turn. `held`: a person must agree to every call. `spends`: it costs money. `quick`: it waits for nothing but quick reads,
-    and needs no task.
+    Left out, one is the room of the turn. `held`: a person must agree to every call. `spends`: it costs money. `quick`:
+    it waits for nothing but quick reads, and needs no task.
     """
     hints = {"readOnlyHint": read_only, "destructiveHint": destructive, "idempotentHint": idempotent}
 

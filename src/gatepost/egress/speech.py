@@ -1,0 +1,90 @@
+"""Speech: words become sound at an OpenAI-shaped endpoint. The gateway asks, never a sandbox; the key stays here."""
+
+import asyncio
+import hashlib
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gatepost.core.errors import SetupError, Unavailable
+from gatepost.core.settings import Config, setting
+from gatepost.egress.http import Refusal
+from gatepost.egress.models import OPENAI_BASE
+from gatepost.egress.upstream import Base, Bill, Upstream, read_base
+from gatepost.store.secrets import OPENAI_API_KEY
+
+BASE = setting(
+    "tts.base_url",
+    "",
+    help="Where an OpenAI-shaped endpoint makes speech, like https://api.openai.com/v1; local ones too. Empty: agents"
+    " cannot send voice messages. Its key is the secret TTS_API_KEY.",
+)
+MODEL = setting("tts.model", "tts-1", help="The model that speaks. It needs a price, by the million `characters`.")
+VOICE = setting("tts.voice", "alloy", help="The voice of agents whose PERSONA.md names none (`voice:` at its top).")
+
+TTS_API_KEY = "TTS_API_KEY"
+LONGEST_WAIT_S = 15.0
+LARGEST_SOUND = 16 * 1024 * 1024
+OGG = b"OggS"
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    text: str
+    voice: str
+    model: str
+
+    @property
+    def digest(self) -> str:
+        """The same words in the same voice are the same sound."""
+        return hashlib.sha256(msgspec.json.encode((self.model, self.voice, self.text))).hexdigest()
+
+
+def base_of(config: Config) -> Base | None:
+    """None: nobody said where speech is made."""
+    return read_base(BASE.name, config[BASE], default=False) if config[BASE].strip() else None
+
+
+def key_names(base: Base, config: Config) -> tuple[str, ...]:
+    """The secrets that this endpoint may see, the first that there is: a model's key goes to its own host alone."""
+    models = urlsplit(config[OPENAI_BASE])
+    return (TTS_API_KEY, OPENAI_API_KEY) if models.netloc == urlsplit(base.url).netloc else (TTS_API_KEY,)
+
+
+async def speak(base: Base, key: str, said: Utterance, bill: Bill, *, wait_s: float = LONGEST_WAIT_S) -> bytes:
+    """Opus in Ogg. What it may cost is in the bill, whatever happens."""
+    headers = {"content-type": "application/json", "accept": "audio/ogg", "user-agent": "gatepost"}
+    if key:
+        headers["authorization"] = f"Bearer {key}"
+    body = {"model": said.model, "voice": said.voice, "input": said.text, "response_format": "opus"}
+    upstream = Upstream()
+    try:
+        async with asyncio.timeout(wait_s):
+            return await _ask(upstream, f"{base.url}/audio/speech", headers, msgspec.json.encode(body), bill)
+    except TimeoutError:
+        raise _trouble(f"it has not answered within {wait_s:g} s") from None
+    except Refusal:
+        raise _trouble("it cannot be reached, or broke off") from None
+    finally:
+        await upstream.close()
+
+
+async def _ask(upstream: Upstream, url: str, headers: dict[str, str], body: bytes, bill: Bill) -> bytes:
+    async with upstream.ask("POST", url, headers, body, bill) as response:
+        if response.status_code in (401, 403):
+            raise SetupError(f"the speech endpoint refuses the gateway's key; set the secret {TTS_API_KEY}")
+        if response.status_code != 200:
+            raise _trouble(f"it answered {response.status_code}")
+        sound = bytearray()
+        async for piece in response.aiter_bytes():
+            sound += piece
+            if len(sound) > LARGEST_SOUND:
+                raise _trouble(f"it answered with more than {LARGEST_SOUND} bytes")
+    if not sound.startswith(OGG):
+        raise _trouble("it did not answer with Opus in Ogg")
+    return bytes(sound)
+
+
+def _trouble(why: str) -> Unavailable:
+    return Unavailable("the speech endpoint", f"{why}; use send with the same text")

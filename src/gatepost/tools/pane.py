@@ -1,0 +1,74 @@
+"""The pane beside a conversation, where a platform has one: what people may say next, and what it is about.
+
+Both are shown with the agent's next message there, and stay until they are set anew.
+"""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from gatepost.access.tiers import Tier
+from gatepost.core.errors import Invalid
+from gatepost.messages.outbound import Op
+from gatepost.messages.text import clean
+from gatepost.tools import effects
+from gatepost.tools.contract import BODY, Call, tool
+from gatepost.tools.effects import Room, Sent
+
+MOST_PROMPTS = 16
+LONGEST_TITLE = 256
+
+
+class Suggested(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A button."""
+
+    title: Annotated[str, Meta(description="What stands on it.")]
+    message: Annotated[str, Meta(description="What the person says by pressing it.")]
+
+
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", idempotent=True)
+async def pane_set_prompts(
+    call: Call,
+    prompts: Annotated[
+        list[Suggested],
+        Meta(description="1 to 16 buttons, of which people see three or four.", extra={BODY: True}),
+    ],
+    chatJid: Room = None,
+) -> Sent:
+    """Suggest what people may say next, as buttons below the conversation, when you can tell what they will want.
+
+    They come with your next message and replace the earlier ones. Only some platforms have them; elsewhere name the
+    possibilities in your answer.
+    """
+    effects.require(call, Op.PROMPTS)
+    if not 1 <= len(prompts) <= MOST_PROMPTS:
+        raise Invalid("prompts", f"has {len(prompts)} items; 1 to {MOST_PROMPTS} are possible")
+    shown = [{"title": clean(each.title).strip(), "message": clean(each.message).strip()} for each in prompts]
+    for place, each in enumerate(shown, start=1):
+        for field, text in each.items():
+            if not text:
+                raise Invalid("prompts", f"item {place} has an empty {field}")
+    titles = ", ".join(each["title"] for each in shown)
+    return await effects.commit(
+        call, lambda db: [effects.effect(db, call, Op.PROMPTS, {"prompts": shown}, call.place.thread, titles)]
+    )
+
+
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", idempotent=True)
+async def pane_set_title(
+    call: Call,
+    title: Annotated[str, Meta(description="At most 256 characters.")],
+    chatJid: Room = None,
+) -> Sent:
+    """Say what a conversation is about, in the title above it, when that has changed.
+
+    It comes with your next message. Only some platforms have it.
+    """
+    effects.require(call, Op.TITLE)
+    said = " ".join(clean(title).split())
+    if not said or len(said) > LONGEST_TITLE:
+        raise Invalid("title", f"has {len(said)} characters; 1 to {LONGEST_TITLE} are possible")
+    return await effects.commit(
+        call, lambda db: [effects.effect(db, call, Op.TITLE, {"text": said}, call.place.thread, said)]
+    )

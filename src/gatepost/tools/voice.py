@@ -1,0 +1,159 @@
+"""Spoken messages. The sound is made once for the same words in the same voice, and kept."""
+
+import asyncio
+import os
+import re
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+from msgspec import Meta
+
+from gatepost.access.tiers import Tier
+from gatepost.core import ids
+from gatepost.core.errors import GatepostError, Invalid, Refused, SetupError, Unsupported
+from gatepost.core.home import Home
+from gatepost.core.keyring import Keyring
+from gatepost.core.untrusted import open_root
+from gatepost.egress import speech
+from gatepost.egress.contract import Short, Spender
+from gatepost.egress.prices import own_prices, price
+from gatepost.egress.speech import Utterance
+from gatepost.egress.upstream import Base, Bill
+from gatepost.flow.spending import Keys, Purse
+from gatepost.messages.outbound import File, Op
+from gatepost.messages.text import clean
+from gatepost.store.costs import Usage
+from gatepost.store.outbox import Effect
+from gatepost.store.port import Db
+from gatepost.store.secrets import Secrets
+from gatepost.tools import effects, files
+from gatepost.tools.contract import Body, Call, tool
+from gatepost.tools.effects import Room, Sent
+
+LONGEST_TEXT = 5000  # bytes
+LONGEST_VOICE = 100
+LARGEST_PERSONA = 400_000  # bytes
+MOST_KEPT = 500  # sounds
+_FRONT = re.compile(r"---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+_VOICE = re.compile(r"^voice:[ \t]*(.*)$", re.MULTILINE)
+
+
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", spends=True)
+async def send_voice(
+    call: Call,
+    text: Annotated[Body, Meta(description="What to say, as it is spoken: no Markdown. At most 5000 bytes.")],
+    voice: Annotated[str | None, Meta(description="A voice's name. Leave it out for your own.")] = None,
+    chatJid: Room = None,
+) -> Sent:
+    """Say something aloud: a voice message, where people asked for one or answer with one themselves. It costs money.
+
+    For what is to be read, copied or looked up again use send or reply.
+    """
+    effects.require(call, Op.VOICE)
+    said = clean(text).strip()
+    if not said or len(said.encode()) > LONGEST_TEXT:
+        raise Invalid("text", f"has {len(said.encode())} bytes; 1 to {LONGEST_TEXT} can be spoken")
+    config, platform = call.around.config, call.around.reach.platform(call.place.instance)
+    base = speech.base_of(config)
+    if base is None:
+        raise Unsupported(call.tool, platform, "use send with the same text; no speech endpoint is set (tts.base_url)")
+    chosen = _name(voice) or await asyncio.to_thread(_own_voice, call.around.home, call.caller.folder)
+    sound = await _sound(call, base, Utterance(said, chosen or config[speech.VOICE], config[speech.MODEL]))
+    keep = files.own_folder(call)
+    size = await asyncio.to_thread(_copy, sound, keep)
+    file = File(name="voice.ogg", mime="audio/ogg", path=str(keep / "0"), size=size)
+
+    def give(db: Db) -> list[Effect]:
+        payload = {"text": said, "files": effects.listed([file])}
+        return [effects.effect(db, call, Op.VOICE, payload, call.place.thread, said)]
+
+    try:
+        return await effects.commit(call, give)
+    except GatepostError:
+        await asyncio.to_thread(shutil.rmtree, keep, ignore_errors=True)
+        raise
+
+
+async def _sound(call: Call, base: Base, said: Utterance) -> Path:
+    """From the shelf, or made and paid for."""
+    kept = call.around.home.media / "voice" / f"{said.digest}.ogg"
+    if await asyncio.to_thread(_touch, kept):
+        return kept
+    around = call.around
+    spender = Spender(call.caller.folder, call.caller.session_id or "", call.turn.id if call.turn else None)
+    worst = _price(call, said)
+    keys = Keys(around.store, Secrets(around.store, Keyring(around.home), around.clock))
+    key = ""
+    for name in speech.key_names(base, around.config):
+        key = key or await keys.get(name, spender, purpose=f"speech at {base.host}") or ""
+    purse = Purse(around.store, around.clock, effects.reach_of(call), around.bells)
+    held = await purse.reserve(spender, said.model, worst)
+    if isinstance(held, Short):
+        raise Refused(call.caller.folder, call.tool, why=held.reason)
+    bill = Bill()
+    try:
+        await call.note()  # the words leave the gateway: that is on record before they do
+        made = await speech.speak(base, key, said, bill)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await purse.settle(held, 0 if bill.free else worst, Usage())
+    await asyncio.to_thread(_keep, kept, made)
+    return kept
+
+
+def _price(call: Call, said: Utterance) -> int:
+    listed = price(said.model, own_prices(call.around.home, call.around.config))
+    worst = listed.of_speech(said.text) if listed else None
+    if worst is None:
+        raise SetupError(
+            f"the model {said.model!r} has no price for `characters`, so nothing is spoken; the operator can add one to"
+            " the file of the setting prices.file, or set tts.model"
+        )
+    return worst
+
+
+def _name(voice: str | None) -> str:
+    name = " ".join(clean(voice or "").split())
+    if len(name) > LONGEST_VOICE:
+        raise Invalid("voice", f"has {len(name)} characters; a voice's name has at most {LONGEST_VOICE}")
+    return name
+
+
+def _own_voice(home: Home, folder: str) -> str:
+    """`voice:` at the top of PERSONA.md; '' if it names none. The file may be anybody's inside."""
+    try:
+        with open_root(home.group(folder)) as root:
+            text = root.read_bytes("PERSONA.md", LARGEST_PERSONA).decode(errors="replace")
+    except GatepostError:
+        return ""
+    front = _FRONT.match(text)
+    found = _VOICE.search(front[1]) if front else None
+    return " ".join(found[1].split()).strip("\"'")[:LONGEST_VOICE] if found else ""
+
+
+def _touch(path: Path) -> bool:
+    """Whether it is there; what is used stays longest."""
+    try:
+        os.utime(path)
+    except OSError:
+        return False
+    return True
+
+
+def _keep(path: Path, sound: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{ids.new('part')}")
+    part.write_bytes(sound)
+    part.rename(path)
+    sounds = sorted(path.parent.glob("*.ogg"), key=lambda each: each.stat().st_mtime_ns)
+    for old in sounds[:-MOST_KEPT]:
+        with suppress(OSError):
+            old.unlink()
+
+
+def _copy(sound: Path, keep: Path) -> int:
+    keep.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Path(shutil.copyfile(sound, keep / "0")).stat().st_size
