@@ -9,6 +9,7 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.core.bells import Bells
 from gatepost.flow.panic import TOLD
+from gatepost.flow.sessions.trial import Wish, try_out
 from gatepost.serve.control.contract import OPERATIONS, Office
 from gatepost.store import audit, inbox, ledger, switches
 from gatepost.testing.channel import FakeChannel
@@ -98,3 +99,12 @@ async def test_it_holds_over_a_restart_and_a_long_one_leaves_nothing_unaccounted
         await later.wait_for(1)
         assert later.texts() == ["echo: hello"]
         assert await gateway.store.read(switches.get, switches.PANIC) is None
+
+
+async def test_a_trial_of_an_agent_is_not_run_either(gateway: Gateway) -> None:
+    await OPERATIONS["panic.on"](office_of(gateway), {})
+    outcome = await try_out(gateway.sessions, Wish(id="try-1", folder="home", provider="demo"))
+    account = await gateway.store.read(ledger.check, gateway.clock.now())
+
+    assert outcome.trouble == "stopped"
+    assert (account.unaccounted, account.in_flight) == (0, 0)

@@ -158,6 +158,15 @@ def sessions_waiting(db: Db) -> list[str]:
     return [row[0] for row in rows]
 
 
+def rooms_waiting(db: Db) -> list[tuple[str, str, str]]:
+    """(instance, address, thread) of every row that is not in an end state."""
+    rows = db.rows(
+        "SELECT DISTINCT m.instance, m.address, m.thread FROM inbox i JOIN messages m ON m.id = i.message_id"
+        f" WHERE i.state NOT IN {_END_SQL} ORDER BY 1, 2, 3"
+    )
+    return [(row[0], row[1], row[2]) for row in rows]
+
+
 def keep_waiting(db: Db, now: int, until: int) -> None:
     """Nothing is worked on for the time being, and somebody knows: what is due is not overdue before `until`."""
     db.run(f"UPDATE inbox SET next_at = ? WHERE state NOT IN {_END_SQL} AND next_at <= ?", (until, now))

@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from gatepost.messages.outbound import Op
-from gatepost.store import inbox
+from gatepost.store import inbox, switches
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARTIFACTS = Path(__file__).parents[2] / "artifacts"
@@ -308,3 +308,19 @@ async def test_a_stop_of_the_gateway_is_not_held_up_by_an_open_page(site: Any, c
     site.stop()
     await asyncio.wait_for(site.running, 10)
     await expect(page.locator("#banner")).to_contain_text("reconnect")
+
+
+async def test_the_head_says_that_everything_is_stopped_for_as_long_as_it_is(
+    context: BrowserContext, site: Any
+) -> None:
+    page = await enter(context, site)
+    head = page.locator("#halted")
+    await expect(head).to_be_hidden()
+    await site.store.write(switches.turn_on, switches.PANIC, "", "test", 1)
+    site.answerer.hub.ring(HOME)
+    await expect(head).to_be_visible()
+    await expect(head).to_contain_text("What you write is kept")
+    await site.store.write(switches.turn_off, switches.PANIC)
+    site.answerer.hub.ring(HOME)
+    await expect(head).to_be_hidden()
+    assert await page.evaluate("window.troubles") is None

@@ -65,7 +65,7 @@ def read_memory(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup"
         (_own(proc, cgroup, "", ""), "memory.max", "memory.current", "inactive_file"),
     ):
         most, taken = _number(folder / limit), _number(folder / used)
-        if most is not None and taken is not None:
+        if most is not None and taken is not None and most - taken < free:
             free = min(free, most - taken + _numbers(folder / "memory.stat").get(cache, 0))
     return Memory(max(0, free) // MIB, _stalled(proc / "pressure" / "memory"))
 

@@ -151,11 +151,11 @@ def stop(db: Db, parts: Parts, session_id: str, by: str) -> tuple[str, str] | No
 
 
 def halt(db: Db, parts: Parts, switch: Switch) -> set[tuple[str, str]]:
-    """The operator has stopped everything: every open turn is withdrawn, what waits goes on waiting. The rooms to
-    ring."""
-    now, rooms = parts.clock.now(), set()
+    """The operator has stopped everything: every open turn is withdrawn, what waits goes on waiting, and the rooms of
+    both are told. Those are the rooms to ring."""
+    now, concerned = parts.clock.now(), inbox.rooms_waiting(db)
     for turn in turns.open_turns(db):
         turns.cancel(db, turn.id, HALTED, now)
-        panic.tell(db, parts.reach, switch, turn.instance, turn.address, turn.thread, now)
-        rooms.add((turn.instance, turn.address))
-    return rooms
+    for instance, address, thread in concerned:
+        panic.tell(db, parts.reach, switch, instance, address, thread, now)
+    return {(instance, address) for instance, address, _ in concerned}

@@ -63,7 +63,7 @@ class Sessions:
     def hosting(self, live: Live) -> Iterator[None]:
         """A session that somebody else runs is one of ours meanwhile: watched, ended with the rest, not woken twice."""
         if self.halted:
-            raise Unavailable("the gateway", "everything is stopped: `gatepost panic --off` goes on")
+            live.kill(settle.HALTED, stopped=True)  # before it has started anything
         self._live[live.session.id] = live
         try:
             yield
