@@ -16,6 +16,7 @@ from gatepost.tools.effects import Room, Sent, Seq
 
 MOST_MEDIA = 20
 
+Media = Annotated[list[str], Meta(max_length=MOST_MEDIA)]
 Answered = Annotated[
     Seq | str | None,
     Meta(description="The message answered, by number or platform id. Default: the newest of this turn."),
@@ -54,10 +55,7 @@ async def reply(
 async def post(
     call: Call,
     content: Annotated[Body, Meta(description="What to publish. Markdown.")],
-    media: Annotated[
-        list[str] | None,
-        Meta(max_length=MOST_MEDIA, description="Files that go with it, as for send_file: pictures, mostly."),
-    ] = None,
+    media: Annotated[Media | None, Meta(description="Files that go with it, named as for send_file.")] = None,
     chatJid: Room = None,
 ) -> Sent:
     """Publish something of your own on a feed (a toot, a submission, an announcement) that answers nobody.
