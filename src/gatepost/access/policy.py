@@ -68,7 +68,7 @@ class Policy:
     def __init__(self, folder: str, facts: Facts) -> None:
         self.folder, self.tier, self._facts = folder, tier_of(folder), facts
         self.own = facts.rules.get(folder, ())
-        self.above = tuple((each, rule) for each in _above(folder) for rule in facts.rules.get(each, ()))
+        self.above = tuple((each, rule) for each in above(folder) for rule in facts.rules.get(each, ()))
         self._who = acl.expand([f"folder:{folder}"], facts.members)
         self.rows = tuple(row for row in facts.rows if row.action == "*" or row.action.startswith(("mcp:", "admin")))
         self.subjects = facts.subjects.get(folder, facts.every_subject)
@@ -96,7 +96,7 @@ class Policy:
     def visible(self, tool: str, tier: Tier) -> bool:
         """Is there any call of this tool that would be granted?"""
         standing = self._stand(tool)
-        if any(_closed([rule for each, rule in standing.above if each == folder]) for folder in _above(self.folder)):
+        if any(_closed([rule for each, rule in standing.above if each == folder]) for folder in above(self.folder)):
             return False
         if _closed(standing.own):
             return False
@@ -133,7 +133,7 @@ class Policy:
 
     def _judge(self, ask: Ask, standing: _Standing, steps: list[Step] | None) -> bool:
         denied = False
-        for folder in _above(self.folder) if standing.above else ():
+        for folder in above(self.folder) if standing.above else ():
             rules = [rule for each, rule in standing.above if each == folder]
             rule = grants.deciding(rules, ask.tool, ask.params)
             denied = denied or (rule is not None and rule.deny)
@@ -159,7 +159,7 @@ class Policy:
         return acl.covers_scope(scope, ANYWHERE if self.folder == ROOT_FOLDER else f"{self.folder}/**")
 
 
-def _above(folder: str) -> list[str]:
+def above(folder: str) -> list[str]:
     """The groups above one, the highest first. Root stands beside the tree."""
     parts = folder.split("/")
     return ["/".join(parts[:depth]) for depth in range(1, len(parts))]

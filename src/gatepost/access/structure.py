@@ -36,3 +36,10 @@ def reaches(within: Within, folder: str, target: str) -> bool:
             return covers(folder, target) or covers(target, folder)
         case Within.WORLD:
             return True
+
+
+def may_watch(observer: str, source: str, *, open: bool) -> bool:
+    """Above, below, or an open sibling. Root watches everybody."""
+    if observer == ROOT_FOLDER or source.startswith(observer + "/") or observer.startswith(source + "/"):
+        return True
+    return open and "/" in observer and observer.rpartition("/")[0] == source.rpartition("/")[0]

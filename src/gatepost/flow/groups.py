@@ -6,8 +6,10 @@ ever overwritten.
 """
 
 import os
+import stat
 
 from gatepost.core.clock import Clock
+from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.untrusted import open_root
 from gatepost.store import groups, rooms, routes, users
@@ -16,6 +18,7 @@ from gatepost.store.port import Db, Store
 ROOT, WORLD = "root", "home"
 DEFAULTS = (ROOT, WORLD)
 DEFAULT_SEQ = 1000  # last: everything that an operator adds comes before it
+MOST_FILES, LARGEST_PROTOTYPE, DEEPEST_PROTOTYPE = 1000, 10_000_000, 8
 _NAMES = {ROOT: "Root", WORLD: "Home"}
 _OWNERS = ("terminal:owner", "web:user/owner")  # whoever may open that channel at all
 _OWNERS_ROOMS = (("terminal", "terminal:main", "Terminal", "public"), ("web", "web:home", "Home", "strict"))
@@ -64,6 +67,30 @@ def make_folder(home: Home, folder: str, uid: int | None = None, *, name: str = 
             root.write_bytes(f"{folder}/work.md", WORK.encode(), mode=0o600, uid=uid)
         if not root.exists(f"{folder}/skills"):
             root.make_dir(f"{folder}/skills", 0o700, uid=uid)
+
+
+def copy_prototype(home: Home, parent: str, child: str, uid: int | None = None) -> int:
+    """What lies in the parent's `prototype/`, into the child's folder: plain files alone, no links, within bounds. How
+    many there were. A child's own AGENTS.md gives way; it has just been made."""
+    copied = size = 0
+    with open_root(home.groups) as root:
+        waiting = [""]
+        while waiting:
+            place = waiting.pop()
+            for name in root.list(f"{parent}/prototype{place}"):
+                source, target = f"{parent}/prototype{place}/{name}", f"{child}{place}/{name}"
+                kind = root.look(source).st_mode
+                if stat.S_ISDIR(kind) and place.count("/") < DEEPEST_PROTOTYPE:
+                    if not root.exists(target):
+                        root.make_dir(target, 0o700, uid=uid)
+                    waiting.append(f"{place}/{name}")
+                elif stat.S_ISREG(kind):
+                    data = root.read_bytes(source, LARGEST_PROTOTYPE)
+                    copied, size = copied + 1, size + len(data)
+                    if copied > MOST_FILES or size > LARGEST_PROTOTYPE:
+                        raise Invalid("prototype", f"holds more than {MOST_FILES} files or {LARGEST_PROTOTYPE} bytes")
+                    root.write_bytes(target, data, mode=0o600, uid=uid)
+    return copied
 
 
 def add_defaults(db: Db, now: int) -> bool:

@@ -91,7 +91,7 @@ def _is_told(db: Db, session_id: str) -> bool:
     """In a turn that broke before the provider had it."""
     row = db.row(
         "SELECT 1 FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.session_id = ?"
-        f" AND i.state IN ('queued', 'retry', 'working') AND m.platform_id LIKE '{EVENT}:%' LIMIT 1",
-        (session_id,),
+        " AND i.state IN ('queued', 'retry', 'working') AND m.platform_id >= ? AND m.platform_id < ? LIMIT 1",
+        (session_id, f"{EVENT}:", f"{EVENT};"),
     )
     return row is not None

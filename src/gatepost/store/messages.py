@@ -116,6 +116,20 @@ def by_seq(db: Db, session_id: str, seq: int) -> Message | None:
     return of_row(row) if row else None
 
 
+def of_session(db: Db, session_id: str, before: int, limit: int) -> list[tuple[int, Message]]:
+    """(seq, message) of a conversation in both directions, the newest before a number, oldest first."""
+    columns = ", ".join(f"m.{name.strip()}" for name in COLUMNS.split(","))
+    rows = db.rows(
+        f"SELECT i.seq, {columns} FROM inbox i JOIN messages m ON m.id = i.message_id"
+        " WHERE i.session_id = ? AND i.seq < ?"
+        f" UNION ALL SELECT o.seq, {columns} FROM outbox o JOIN messages m ON m.id = o.message_id"
+        " WHERE o.session_id = ? AND o.seq > 0 AND o.seq < ? AND o.op IN ('send', 'file') AND o.origin <> 'status'"
+        " ORDER BY 1 DESC LIMIT ?",
+        (session_id, before, session_id, before, limit),
+    )
+    return [(row[0], of_row(row[1:])) for row in reversed(rows)]
+
+
 def learn_platform_id(db: Db, message_id: int, platform_id: str) -> None:
     """Once, when it was sent. A platform that gives one id twice is not believed the second time."""
     db.run(

@@ -70,6 +70,12 @@ def open_of(db: Db, session_id: str) -> Turn | None:
     return Turn(*row) if row else None
 
 
+def of_session(db: Db, session_id: str, before: int, limit: int) -> list[Turn]:
+    """The newest that began before a moment, oldest first."""
+    sql = f"SELECT {COLUMNS} FROM turns WHERE session_id = ? AND started_at < ? ORDER BY started_at DESC LIMIT ?"
+    return [Turn(*row) for row in reversed(db.rows(sql, (session_id, before, limit)))]
+
+
 def open_turns(db: Db) -> list[Turn]:
     return [Turn(*row) for row in db.rows(f"SELECT {COLUMNS} FROM turns WHERE ended_at IS NULL ORDER BY started_at")]
 

@@ -14,6 +14,7 @@ import msgspec
 from gatepost.access import budgets, senders
 from gatepost.access.acl import expand, sound
 from gatepost.access.senders import Rights
+from gatepost.access.structure import may_watch
 from gatepost.core.clock import DAY
 from gatepost.flow import panic
 from gatepost.flow.delivery.outgoing import Reach, Say, say
@@ -35,6 +36,7 @@ from gatepost.store import (
     sessions,
     switches,
     users,
+    watchers,
 )
 from gatepost.store.acl import Row
 from gatepost.store.budgets import STOP, Note
@@ -47,6 +49,7 @@ NO_ROUTE = "No agent is set up for this chat. Whoever runs this gateway can add 
 CLEARED = "Cleared. The next message starts a new conversation."
 NOT_RUNNING = "Nothing is running here."
 BUDGET = "budget_spent"
+MOST_WATCHING = 5  # conversations of one group that are shown what it watches: the busiest
 STALE = (
     "Some messages from here reached me only long after they were written, so I left them unanswered."
     " Please send again what still matters."
@@ -158,10 +161,11 @@ def accept(db: Db, reach: Reach, arrival: Arrival, now: int) -> Accepted:
     rejected: list[_Target] = []
     listed = _Listed.of(db, inbound.sender)
     for chosen in decision.chosen:
-        given = senders.rights_of(standing, chosen.folder)
-        rights = senders.rights_by_rows(given, listed.rows, listed.who, chosen.folder) if listed else given
-        verdict = senders.SHUT_OUT if rights is None else senders.may_speak(policy, rights, chosen.folder)
-        (admitted if verdict.allowed else rejected).append(_Target(chosen, rights or given, verdict.reason))
+        rights = senders.rights_of(standing, chosen.folder)
+        changed = senders.rights_by_rows(rights, listed.rows, listed.who, chosen.folder) if listed else rights
+        rights = changed or rights
+        verdict = senders.may_speak(policy, rights, chosen.folder) if changed else senders.SHUT_OUT
+        (admitted if verdict.allowed else rejected).append(_Target(chosen, rights, verdict.reason))
     return _judged(case, admitted, rejected, room)
 
 
@@ -354,6 +358,10 @@ def _deliver(case: _Case, targets: Sequence[_Target], room: Room | None) -> Acce
             sessions.set_window(db, session.id, *window)
         record = inbox.observe if chosen.observe else inbox.enqueue
         record(db, case.id, session.id, chosen.folder, target.rights, case.now)
+    for session, rights in _watching(case, targets):
+        if session.id not in queued:
+            queued[session.id] = False
+            inbox.observe(db, case.id, session.id, session.folder, rights, case.now)
     wake = tuple(session_id for session_id, triggers in queued.items() if triggers)
     state = "queued" if wake else "observed"
     halted = switches.get(db, switches.PANIC) if wake else None
@@ -362,6 +370,21 @@ def _deliver(case: _Case, targets: Sequence[_Target], room: Room | None) -> Acce
         panic.tell(db, case.reach, halted, arrival.instance, address, case.thread, case.now)
     receipt = Receipt(message_id=case.id, new=True, state=state)
     return Accepted(receipt=receipt, delivered=True, wake=wake, told=halted is not None)
+
+
+def _watching(case: _Case, targets: Sequence[_Target]) -> list[tuple[Session, Rights]]:
+    """The conversations of groups that watch one of these: it is context for each that is going on. A group that was
+    sealed since is watched no more."""
+    found = []
+    for target in targets:
+        if target.chosen.observe:
+            continue
+        for observer in watchers.of(case.db, target.folder):
+            source = groups.get(case.db, target.folder)
+            if source is not None and may_watch(observer, target.folder, open=source.open):
+                live = sessions.live(case.db, observer)[:MOST_WATCHING]
+                found += [(session, target.rights) for session in live]
+    return found
 
 
 def _meet(case: _Case, chosen: Chosen) -> None:

@@ -1,0 +1,247 @@
+"""Conversations of the caller's part of the tree: which there are, what was said, starting one anew, saying something
+into one. (A session's own facts and its work.md are in `sessions.py`.)"""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from gatepost.access.structure import Within, reaches
+from gatepost.access.tiers import ROOT_FOLDER, Tier
+from gatepost.core.clock import iso
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.messages.text import clean
+from gatepost.store import audit, inbox, messages, sessions, turns
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db
+from gatepost.store.sessions import Session
+from gatepost.tools.contract import Body, Call, tool
+
+LONGEST = 100_000
+MOST = 200
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    session_id: str
+    folder: str
+    title: str
+    room: str
+    topic: str
+    mode: str
+    state: str
+    active_at: str
+    own: bool  # this very one
+
+
+class Sessions(Struct, frozen=True):
+    sessions: list[Listed]
+    count: int
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """`kind`: a message's kind, or turn, call (of a tool)."""
+
+    at: str
+    kind: str
+    who: str
+    text: str
+    seq: int | None = None
+
+
+class Read(Struct, frozen=True, kw_only=True):
+    session_id: str
+    folder: str
+    level: str
+    entries: list[Said]
+    count: int
+    oldest: int | None  # give it as `before` to see more
+
+
+class Reset(Struct, frozen=True):
+    ok: bool
+    folder: str
+    sessions: int
+
+
+class Injected(Struct, frozen=True):
+    injected: bool
+    id: int
+
+
+@tool(tier=Tier.AGENT, group="sessions", read_only=True, idempotent=True)
+async def list_sessions(
+    call: Call, limit: Annotated[int, Meta(description="At most so many, the busiest first (1–200).")] = 50
+) -> Sessions:
+    """See the conversations of your group and of those below it: where each is, its title and state.
+
+    For what was said in one use read_session; for your own conversation inspect_session.
+    """
+    own = call.caller.folder
+
+    def look(db: Db) -> list[Session]:
+        return [each for each in sessions.live(db) if reaches(Within.SUBTREE, own, each.folder)]
+
+    found = (await call.read(look))[: min(max(limit, 1), MOST)]
+    return Sessions([_listed(each, call.caller.session_id) for each in found], len(found))
+
+
+def _listed(session: Session, own: str | None) -> Listed:
+    return Listed(
+        session_id=session.id,
+        folder=session.folder,
+        title=session.title,
+        room=session.address,
+        topic=session.thread,
+        mode=session.mode,
+        state=session.state,
+        active_at=_moment(session.active_at),
+        own=session.id == own,
+    )
+
+
+@tool(tier=Tier.WORLD, group="sessions", read_only=True, idempotent=True)
+async def read_session(
+    call: Call,
+    sessionId: Annotated[str, Meta(description="As list_sessions shows it.")],
+    level: Annotated[
+        Literal["messages", "timeline"], Meta(description="messages: what was said; timeline: turns and tool calls.")
+    ] = "messages",
+    limit: Annotated[int, Meta(description="At most so many entries, the newest (1–200).")] = 50,
+    before: Annotated[int | None, Meta(description="Only what is older than this entry (`oldest`).")] = None,
+) -> Read:
+    """Read what was said in a conversation of your part of the tree, or with level timeline what its agent did.
+
+    A rule can allow one level and not the other. For rooms rather than conversations use inspect_messages.
+    """
+    own, most = call.caller.folder, min(max(limit, 1), MOST)
+
+    def look(db: Db) -> tuple[Session, list[tuple[int, Said]]]:
+        session = sessions.get(db, sessionId)
+        if session is None or not reaches(Within.SUBTREE, own, session.folder):
+            raise NotFound("session", sessionId[:80], "use list_sessions to see them")
+        read = _messages if level == "messages" else _timeline
+        return session, read(db, session, before if before is not None else 2**62, most)
+
+    session, found = await call.read(look)
+    return Read(
+        session_id=session.id,
+        folder=session.folder,
+        level=level,
+        entries=[said for _, said in found],
+        count=len(found),
+        oldest=found[0][0] if found else None,
+    )
+
+
+def _moment(at: int) -> str:
+    return iso(at) or ""
+
+
+def _messages(db: Db, session: Session, before: int, most: int) -> list[tuple[int, Said]]:
+    return [
+        (
+            seq,
+            Said(
+                at=_moment(message.at),
+                kind=message.kind,
+                who=f"agent:{message.folder}" if message.direction == "out" else message.sender_name or message.sender,
+                text=message.text,
+                seq=seq,
+            ),
+        )
+        for seq, message in messages.of_session(db, session.id, before, most)
+    ]
+
+
+def _timeline(db: Db, session: Session, before: int, most: int) -> list[tuple[int, Said]]:
+    """Turns by when they began, each with the calls made in it."""
+    found: list[tuple[int, Said]] = []
+    for turn in turns.of_session(db, session.id, before, most):
+        ended = f"{turn.state}" + (f": {turn.error}" if turn.error else "")
+        found.append((turn.started_at, Said(at=_moment(turn.started_at), kind="turn", who=turn.provider, text=ended)))
+        for at, actor, action, verdict in audit.of_turn(db, turn.id, turn.started_at):
+            found.append((turn.started_at, Said(at=_moment(at), kind="call", who=actor, text=f"{action}: {verdict}")))
+    return found[-most:]
+
+
+@tool(tier=Tier.WORLD, scoped_by="groupFolder", group="sessions", destructive=True, idempotent=True)
+async def reset_session(
+    call: Call,
+    groupFolder: Annotated[str | None, Meta(description="The group, you or below you. Left out: your own.")] = None,
+    topic: Annotated[str | None, Meta(description="Only the conversations of this topic.")] = None,
+) -> Reset:
+    """Let a group forget its conversations, so that the next message starts a new one. Files and work.md stay.
+
+    When somebody asks for a fresh start, or the context is confused. Of your own group only this conversation is
+    forgotten, from the next turn on, unless you name a topic. To say something into one use inject_message.
+    """
+    folder = groupFolder or call.caller.folder
+    here = folder == call.caller.folder and topic is None and call.caller.session_id is not None
+
+    def forget(db: Db) -> int:
+        chosen = [
+            each
+            for each in sessions.live(db, folder)
+            if (each.id == call.caller.session_id if here else topic in (None, each.thread))
+        ]
+        for each in chosen:
+            sessions.forget_conversations(db, each.id)
+        return len(chosen)
+
+    return Reset(ok=True, folder=folder, sessions=await call.write(forget))
+
+
+@tool(tier=Tier.WORLD, scoped_by="chatJid", group="sessions")
+async def inject_message(
+    call: Call,
+    content: Annotated[Body, Meta(description="What the agent there should read.")],
+    chatJid: Annotated[str | None, Meta(description="The room whose conversation gets it.")] = None,
+    sender: Annotated[str | None, Meta(description="Taken for older callers; the message is yours.")] = None,
+    senderName: Annotated[str | None, Meta(description="For whom you write, shown beside your name.")] = None,
+) -> Injected:
+    """Put a message into the conversation of a room, as input for the agent there; people in the room do not see it.
+
+    It carries your group's name, whatever you write, and is never a command. To speak to people use send.
+    """
+    text = clean(content)
+    if not text.strip() or len(text) > LONGEST:
+        raise Invalid("content", f"is empty or longer than {LONGEST} characters")
+    own, place = call.caller.folder, call.place
+    behalf = clean(senderName or "").strip()[:80]
+    name = f"agent {own}" + (f" (for {behalf})" if behalf and behalf != "system" else "")
+
+    def inject(db: Db) -> tuple[int, str]:
+        there = [each for each in sessions.in_room(db, place.address) if reaches(Within.SUBTREE, own, each.folder)]
+        same = [each for each in there if each.thread == place.thread] or there
+        if not same and own == ROOT_FOLDER:
+            raise NotFound("conversation", place.address, "nobody talks there; use list_sessions")
+        session = (
+            same[0]
+            if same
+            else sessions.resolve(db, "per-thread", own, place.instance, place.address, place.thread, call.now)
+        )
+        new = NewMessage(
+            instance=session.instance,
+            address=session.address,
+            thread=session.thread,
+            direction="in",
+            kind="chat",
+            sender=f"agent:{own}",
+            sender_name=name,
+            text=text,
+            at=call.now,
+            platform_id=f"inject/{call.key}",
+            content=msgspec.json.encode(
+                {"text": text, "sender": name, "senderId": f"agent:{own}", "senderName": name, "verb": "message"}
+            ).decode(),
+            folder=session.folder,
+        )
+        message_id = messages.accept(db, new, call.now)
+        if message_id is None:
+            raise Invalid("content", "this call was made before")
+        inbox.enqueue(db, message_id, session.id, session.folder, "agent", call.now)
+        return message_id, session.id
+
+    message_id, session_id = await call.write(inject)
+    call.around.bells.session(session_id)
+    return Injected(injected=True, id=message_id)

@@ -1,0 +1,263 @@
+"""Groups: make children, see who is there, watch one another."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from gatepost.access.structure import Within, may_watch, world_of
+from gatepost.access.tiers import ROOT_FOLDER, Tier, check_folder
+from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.core.settings import setting
+from gatepost.core.untrusted import open_root
+from gatepost.flow.groups import copy_prototype, make_folder
+from gatepost.flow.intake import routing
+from gatepost.flow.sessions.plan import sandbox_uid
+from gatepost.messages import address
+from gatepost.messages.address import safe_segment
+from gatepost.messages.text import clean
+from gatepost.store import groups, routes, watchers
+from gatepost.store.port import Db
+from gatepost.tools.contract import Body, Call, tool
+
+MAX_CHILDREN = setting(
+    "tools.max_children",
+    10,
+    help="How many direct children an agent may give its group: 0 none, -1 any number;"
+    " `gatepost group set FOLDER options.max_children=N` for one group.",
+)
+DIRECT_SEQ = 0  # a room that was given to a group by name comes before every pattern
+LARGEST_SKILL = 100_000
+_SKILL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
+
+Most = Annotated[int, Meta(ge=-1, le=1_000_000)]
+Folder = Annotated[str | None, Meta(description="The group. Leave it out for your own.")]
+
+
+class Registered(Struct, frozen=True):
+    registered: bool
+    folder: str
+    jid: str
+    name: str
+    parent: str
+
+
+class Member(Struct, frozen=True):
+    folder: str
+    name: str
+    parent: str
+
+
+class Members(Struct, frozen=True):
+    groups: list[Member]
+
+
+class Opened(Struct, frozen=True):
+    ok: bool
+    folder: str
+    open: bool
+
+
+class Window(Struct, frozen=True):
+    ok: bool
+    folder: str
+    messages: int | None
+    chars: int | None
+
+
+class Watching(Struct, frozen=True):
+    ok: bool
+    observer: str
+    source: str
+
+
+class Skill(Struct, frozen=True):
+    ok: bool
+    path: str
+
+
+@tool(tier=Tier.WORLD, scoped_by="folder", within=Within.CHILD, group="groups")
+async def register_group(
+    call: Call,
+    jid: Annotated[str, Meta(description="The room whose messages the new group gets, like telegram:group/-100.")],
+    folder: Annotated[str | None, Meta(description="Its folder, a direct child of yours: acme/eng.")] = None,
+    name: Annotated[str | None, Meta(description="How people call it. Default: the folder's last part.")] = None,
+    parent: Annotated[str | None, Meta(description="Always your own group; taken for older callers.")] = None,
+    fromPrototype: Annotated[
+        bool, Meta(description="Copy your prototype/ folder, and name the group after the room.")
+    ] = False,
+) -> Registered:
+    """Make a child group with a folder and an agent of its own, and give it a room.
+
+    For a task or a team that should keep its own memory and rights. The room must be one that reaches your part of the
+    tree already. To send other messages to a group that exists use add_route.
+    """
+    own = call.caller.folder
+    room = str(address.parse(jid, "jid"))
+    chosen = check_folder(folder or _child(own, jid, fromPrototype))
+    if "/" not in chosen:
+        raise Invalid("folder", f"{chosen!r} would be a world; the operator makes those: gatepost group add {chosen}")
+    if parent not in (None, "", own, chosen.rpartition("/")[0]):
+        raise Invalid("parent", f"the parent of {chosen} is {chosen.rpartition('/')[0]}")
+    called = clean(name or "").strip() or chosen.rpartition("/")[2]
+    home, uid = call.around.home, sandbox_uid(call.around.config)
+    if fromPrototype:
+        with open_root(home.group(own)) as root:
+            if not root.exists("prototype"):
+                raise NotFound("folder", "prototype", "make one in your folder first: it is copied for each child")
+
+    def make(db: Db) -> None:
+        _check_quota(db, call, own if own != ROOT_FOLDER else chosen.rpartition("/")[0])
+        if own == ROOT_FOLDER and groups.get(db, chosen.rpartition("/")[0]) is None:
+            raise NotFound("group", chosen.rpartition("/")[0], "a group is made below one that exists")
+        if not groups.add(db, chosen, called, "", call.now):
+            raise Invalid("folder", f"there is a group {chosen!r} already; use add_route to give it a room")
+        match, by = f'chat_jid="{room}"', f"{routing.MADE_BY}{own}"
+        routing.check(match, chosen, "per-thread", {chosen})
+        route = (DIRECT_SEQ, match, chosen, chosen, "per-thread", False, (None, None), None, by, call.now)
+        routes.add(db, *route)
+
+    await call.write(make)
+    await asyncio.to_thread(make_folder, home, chosen, uid, name=called)
+    if fromPrototype:
+        await asyncio.to_thread(copy_prototype, home, own, chosen, uid)
+    call.around.bells.tools(None)
+    return Registered(registered=True, folder=chosen, jid=room, name=called, parent=chosen.rpartition("/")[0])
+
+
+def _child(own: str, jid: str, from_prototype: bool) -> str:
+    if not from_prototype or own == ROOT_FOLDER:
+        raise Invalid("folder", "is missing: name a direct child of yours, like acme/eng")
+    return f"{own}/{safe_segment(jid)}"
+
+
+def _check_quota(db: Db, call: Call, parent: str) -> None:
+    group = groups.get(db, parent)
+    said = group.options.get("max_children") if group else None
+    most = int(said) if isinstance(said, int) or (isinstance(said, str) and said.lstrip("-").isdecimal()) else None
+    most = call.around.config[MAX_CHILDREN] if most is None else most
+    there = sum(1 for each in groups.every(db) if each.folder.rpartition("/")[0] == parent)
+    if 0 <= most <= there:
+        raise Refused(call.caller.folder, call.tool, parent, f"it has {there} children, and {most} are allowed")
+
+
+@tool(tier=Tier.AGENT, group="groups", read_only=True, idempotent=True)
+async def refresh_groups(call: Call) -> Members:
+    """See which groups there are in your world: their folders, names and parents.
+
+    For what reaches a group use list_routes; for its conversations list_sessions.
+    """
+    own = call.caller.folder
+    found = [each for each in await call.read(groups.every) if own == ROOT_FOLDER or _same_world(own, each.folder)]
+    return Members([Member(each.folder, each.name, each.folder.rpartition("/")[0]) for each in found])
+
+
+def _same_world(own: str, other: str) -> bool:
+    return world_of(own) == world_of(other)
+
+
+@tool(tier=Tier.WORLD, scoped_by="folder", group="groups", idempotent=True)
+async def set_group_open(
+    call: Call, open: Annotated[bool, Meta(description="true: its siblings may watch it.")], folder: Folder = None
+) -> Opened:
+    """Open a group to its siblings, so that they may watch it with observe_group, or seal it again.
+
+    Groups above and below it may watch it in any case. A group is sealed until somebody opens it.
+    """
+    target = folder or call.caller.folder
+    await call.write(lambda db: _change(db, target, {"open": int(open)}))
+    return Opened(ok=True, folder=target, open=open)
+
+
+@tool(tier=Tier.WORLD, scoped_by="folder", group="groups", idempotent=True)
+async def set_observe_window(
+    call: Call,
+    messages: Annotated[Most | None, Meta(description="Most messages; -1: the gateway's own.")] = None,
+    chars: Annotated[Most | None, Meta(description="Most characters; -1: the same.")] = None,
+    folder: Folder = None,
+) -> Window:
+    """Say how much of what it only observes a group is shown with a turn. What is left out stays as it is.
+
+    A route's own window wins over this. To watch another group use observe_group.
+    """
+    if messages is None and chars is None:
+        raise Invalid("messages", "say messages, chars or both")
+    given = {"window_messages": messages, "window_chars": chars}
+    target = folder or call.caller.folder
+    values = {name: None if value == -1 else value for name, value in given.items() if value is not None}
+    await call.write(lambda db: _change(db, target, values))
+    made = await call.read(groups.get, target)
+    assert made is not None
+    return Window(ok=True, folder=target, messages=made.window_messages, chars=made.window_chars)
+
+
+def _change(db: Db, folder: str, values: Mapping[str, Any]) -> None:
+    if not groups.change(db, folder, dict(values)):
+        raise NotFound("group", folder, "use refresh_groups to see which there are")
+
+
+@tool(tier=Tier.WORLD, scoped_by="source", within=Within.WORLD, group="groups", idempotent=True)
+async def observe_group(
+    call: Call, source: Annotated[str, Meta(description="The group to watch, in your world.")]
+) -> Watching:
+    """Watch another group: what people write to it is shown to you as context with your next turn, and asks nothing
+    of you.
+
+    A group above or below you, or a sibling that is open (set_group_open). To end it use unobserve_group.
+    """
+    own = call.caller.folder
+
+    def watch(db: Db) -> None:
+        group = groups.get(db, source)
+        if group is None or source == own:
+            raise NotFound("group", source, "use refresh_groups to see which there are")
+        if not may_watch(own, source, open=group.open):
+            raise Refused(own, call.tool, source, "it is neither above nor below you, and it is not open")
+        watchers.add(db, own, source, f"agent:{own}", call.now)
+
+    await call.write(watch)
+    return Watching(ok=True, observer=own, source=source)
+
+
+@tool(tier=Tier.WORLD, scoped_by="source", within=Within.WORLD, group="groups", idempotent=True)
+async def unobserve_group(
+    call: Call, source: Annotated[str, Meta(description="The group that you watch.")]
+) -> Watching:
+    """Stop watching a group. To start use observe_group."""
+    await call.write(watchers.remove, call.caller.folder, source)
+    return Watching(ok=True, observer=call.caller.folder, source=source)
+
+
+@tool(tier=Tier.WORLD, scoped_by="folder", group="groups", held=True)
+async def write_skill(
+    call: Call,
+    name: Annotated[str, Meta(description="Lower-case letters, digits and hyphens, like weekly-report.")],
+    content: Annotated[Body, Meta(description="The whole SKILL.md, with its name and description on top.")],
+    folder: Folder = None,
+) -> Skill:
+    """Teach a group something: a skill that its agent finds under skills/ from its next turn on. A person must agree.
+
+    For notes about work in hand use set_work; your own files you can write without this.
+    """
+    if not _SKILL.match(name):
+        raise Invalid("name", f"{name[:80]!r}: lower-case letters, digits and single hyphens, at most 64")
+    text = clean(content)
+    if not text.strip() or len(text) > LARGEST_SKILL:
+        raise Invalid("content", f"is empty or longer than {LARGEST_SKILL} characters")
+    target = folder or call.caller.folder
+    if await call.read(groups.get, target) is None:
+        raise NotFound("group", target, "use refresh_groups to see which there are")
+    await call.note()
+    uid = sandbox_uid(call.around.config)
+    await asyncio.to_thread(_write_skill, call, target, name, text, uid)
+    return Skill(ok=True, path=f"skills/{name}/SKILL.md")
+
+
+def _write_skill(call: Call, folder: str, name: str, text: str, uid: int | None) -> None:
+    with open_root(call.around.home.groups) as root:
+        for place in (f"{folder}/skills", f"{folder}/skills/{name}"):
+            if not root.exists(place):
+                root.make_dir(place, 0o700, uid=uid)
+        root.write_bytes(f"{folder}/skills/{name}/SKILL.md", text.encode(), mode=0o600, uid=uid)

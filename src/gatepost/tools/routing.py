@@ -1,0 +1,225 @@
+"""Routes, as far as they lead into the caller's part of the tree. An operator's route says which world gets a message;
+what is made here says where in that world it goes (`flow/intake/routing.py` holds it to that)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from gatepost.access.structure import Within, reaches
+from gatepost.access.tiers import ROOT_FOLDER, Tier
+from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.flow.intake import routing, targets
+from gatepost.store import groups, routes
+from gatepost.store.port import Db
+from gatepost.store.routes import Route
+from gatepost.tools.contract import Call, tool
+
+DEFAULT_SEQ = 100
+MOST_ROUTES = 1000
+Seq = Annotated[int, Meta(ge=0, le=2**31)]
+
+
+class Wanted(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A route as an agent writes it."""
+
+    target: str
+    match: str = ""
+    seq: Seq = DEFAULT_SEQ
+    session: str = "per-thread"
+    also: bool = False
+    observe_window_messages: Annotated[int, Meta(ge=0, le=1000)] | None = None
+    observe_window_chars: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    id: int
+    seq: int
+    match: str
+    target: str
+    session: str
+    also: bool
+    observe_window_messages: int | None
+    observe_window_chars: int | None
+    own: bool  # an agent of this part of the tree made it, and may change it
+
+
+class Routes(Struct, frozen=True):
+    routes: list[Shown]
+    count: int
+
+
+class Added(Struct, frozen=True):
+    id: int
+
+
+class Updated(Struct, frozen=True):
+    updated: bool
+    count: int
+
+
+class Deleted(Struct, frozen=True):
+    deleted: bool
+    id: int
+
+
+OneRoute = Annotated[
+    str | Wanted,
+    Meta(description='A route: {"match": "platform=telegram verb=mention", "target": "acme/eng", "seq": 10}.'),
+]
+ManyRoutes = Annotated[str | list[Wanted], Meta(description="All of them: a list of routes as for add_route.")]
+
+
+def _one(given: str | Wanted) -> Wanted:
+    if isinstance(given, Wanted):
+        return given
+    try:
+        return msgspec.json.decode(given, type=Wanted)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Invalid("route", f"invalid route json: {error}") from None
+
+
+def _many(given: str | list[Wanted]) -> list[Wanted]:
+    if not isinstance(given, str):
+        return given
+    try:
+        return msgspec.json.decode(given, type=list[Wanted])
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Invalid("routes", f"invalid route json: {error}") from None
+
+
+def _target(wanted: Wanted) -> str:
+    """The group that a route leads to, or lies above what it leads to."""
+    target = targets.parse(wanted.target)
+    if target.drops:
+        raise Invalid("target", "only the operator's routes drop messages")
+    return target.folder.partition("/{sender}")[0] if target.template else target.folder
+
+
+def _about_one(arguments: Mapping[str, Any]) -> Iterable[str]:
+    return [_target(_one(arguments["route"]))]
+
+
+def _about_many(arguments: Mapping[str, Any]) -> Iterable[str]:
+    return [_target(each) for each in _many(arguments["routes"])]
+
+
+@tool(tier=Tier.WORLD, group="routing", read_only=True, idempotent=True)
+async def list_routes(call: Call) -> Routes:
+    """See the routes that lead to your group and those below it, in the order in which they are asked.
+
+    For what would become of a message in one room use inspect_routing.
+    """
+    found = [_shown(each, call.caller.folder) for each in await call.read(routes.in_order) if _concerns(call, each)]
+    return Routes(found, len(found))
+
+
+@tool(tier=Tier.WORLD, about=_about_one, group="routing")
+async def add_route(call: Call, route: OneRoute) -> Added:
+    """Send some of the messages that reach your part of the tree to another group in it. For all but full rewrites.
+
+    The lowest seq is asked first. To replace all of your routes use set_routes, to remove one delete_route.
+    """
+    wanted = _one(route)
+
+    def add(db: Db) -> int:
+        return _add(db, call, wanted)
+
+    number = await call.write(add)
+    call.around.bells.tools(None)
+    return Added(number)
+
+
+@tool(tier=Tier.WORLD, about=_about_many, group="routing", destructive=True, idempotent=True)
+async def set_routes(call: Call, routes: ManyRoutes) -> Updated:
+    """Replace every route that your part of the tree has made by these. Only for a wholesale change.
+
+    The operator's routes stay. For one more use add_route, for one less delete_route.
+    """
+    wanted = _many(routes)
+    if len(wanted) > MOST_ROUTES:
+        raise Invalid("routes", f"are {len(wanted)}; at most {MOST_ROUTES} are possible")
+
+    def replace(db: Db) -> None:
+        for route in _in_order(db):
+            if _is_own(route, call.caller.folder):
+                _remove(db, route.id)
+        for each in wanted:
+            _add(db, call, each)
+
+    await call.write(replace)
+    call.around.bells.tools(None)
+    return Updated(updated=True, count=len(wanted))
+
+
+_in_order, _remove = routes.in_order, routes.remove  # `routes` is what the tool above calls its parameter
+
+
+@tool(tier=Tier.WORLD, group="routing", destructive=True, idempotent=True)
+async def delete_route(call: Call, id: Annotated[int, Meta(ge=0, description="As list_routes shows it.")]) -> Deleted:
+    """Remove one route that your part of the tree has made. The operator's stay: to be exempt from one, add your own
+    before it with add_route."""
+    if not id:
+        raise Invalid("id", "id required")
+
+    def remove(db: Db) -> None:
+        route = routes.get(db, id)
+        if route is None or not _concerns(call, route):
+            raise NotFound("route", str(id), "use list_routes to see them")
+        if not _is_own(route, call.caller.folder):
+            raise Refused(call.caller.folder, call.tool, f"route {id}", "the operator made it")
+        routes.remove(db, id)
+
+    await call.write(remove)
+    call.around.bells.tools(None)
+    return Deleted(deleted=True, id=id)
+
+
+def _add(db: Db, call: Call, wanted: Wanted) -> int:
+    folder = routing.check(wanted.match, wanted.target, wanted.session, {group.folder for group in groups.every(db)})
+    if len(routes.in_order(db)) >= MOST_ROUTES:
+        raise Invalid("route", f"there are {MOST_ROUTES} routes already; remove some")
+    return routes.add(
+        db,
+        wanted.seq,
+        wanted.match,
+        wanted.target,
+        folder,
+        wanted.session,
+        wanted.also,
+        (wanted.observe_window_messages, wanted.observe_window_chars),
+        None,
+        f"{routing.MADE_BY}{call.caller.folder}",
+        call.now,
+    )
+
+
+def _concerns(call: Call, route: Route) -> bool:
+    """Whether it leads into the caller's part of the tree."""
+    if call.caller.folder == ROOT_FOLDER:
+        return True
+    try:
+        target = targets.parse(route.target)
+    except Invalid:
+        return False
+    return not target.drops and reaches(Within.SUBTREE, call.caller.folder, target.folder.partition("/{sender}")[0])
+
+
+def _is_own(route: Route, folder: str) -> bool:
+    maker = route.created_by.removeprefix(routing.MADE_BY)
+    return folder == ROOT_FOLDER or (maker != route.created_by and reaches(Within.SUBTREE, folder, maker))
+
+
+def _shown(route: Route, folder: str) -> Shown:
+    return Shown(
+        id=route.id,
+        seq=route.seq,
+        match=route.match,
+        target=route.target,
+        session=route.mode,
+        also=route.also,
+        observe_window_messages=route.window_messages,
+        observe_window_chars=route.window_chars,
+        own=_is_own(route, folder),
+    )

@@ -1,0 +1,249 @@
+"""Groups: made by their parent, within its bounds; watched by those who may."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.access.structure import may_watch
+from gatepost.access.tiers import Tier
+from gatepost.core.registry import load_package
+from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
+from gatepost.store import audit, groups, routes, watchers
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.agent import Agent
+from gatepost.tools.contract import TOOLS
+from gatepost.tools.groups import write_skill
+
+load_package("gatepost.tools")
+FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
+DEEPEST = {
+    "register_group": Tier.WORLD,
+    "refresh_groups": Tier.AGENT,
+    "set_group_open": Tier.WORLD,
+    "set_observe_window": Tier.WORLD,
+    "observe_group": Tier.WORLD,
+    "unobserve_group": Tier.WORLD,
+    "write_skill": Tier.WORLD,
+}
+ROOM = "telegram:group/-100"
+
+
+def told(answer: ToolAnswer) -> dict[str, Any]:
+    assert not answer.failed and not answer.code, answer.text
+    assert answer.structured is not None and json.loads(answer.structured) == json.loads(answer.text)
+    found: dict[str, Any] = json.loads(answer.structured)
+    return found
+
+
+async def world(path: Path, store: SqliteStore, folder: str = "acme", *others: str) -> Agent:
+    agent = await Agent.arrive(path, store, folder)
+    for other in others:
+        await store.write(groups.add, other, other.rpartition("/")[2], "", 1)
+    return agent
+
+
+@pytest.mark.parametrize("name", sorted(DEEPEST))
+@pytest.mark.parametrize("tier", list(Tier))
+async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
+    name: str, tier: Tier, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, FOLDERS[tier])
+    seen = {tool.name for tool in agent.dispatch.visible_to(agent.caller)}
+    assert (name in seen) is (tier <= DEEPEST[name])
+    if name not in seen:
+        answer = await agent.call(name)
+        assert (answer.code, answer.text) == (INVALID_PARAMS, f"Unknown tool: {name}")
+
+
+async def test_a_child_is_made_with_a_folder_and_gets_its_room(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await world(tmp_path, store)
+    made = told(await agent.call("register_group", jid=ROOM, folder="acme/eng", name="Engineers"))
+
+    assert made == {"registered": True, "folder": "acme/eng", "jid": ROOM, "name": "Engineers", "parent": "acme"}
+    (route,) = await store.read(routes.in_order)
+    assert (route.match, route.target, route.seq, route.created_by) == (
+        f'chat_jid="{ROOM}"',
+        "acme/eng",
+        0,
+        "agent:acme",
+    )
+    assert "Engineers" in (agent.around.home.group("acme/eng") / "AGENTS.md").read_text()
+    assert ("register_group", "allowed") in await agent.audited()
+
+
+@pytest.mark.parametrize("folder", ["other", "other/x", "acme", "acme/eng/sre", "root"])
+async def test_check_15_a_world_makes_direct_children_and_nothing_else(
+    folder: str, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await world(tmp_path, store)
+    answer = await agent.call("register_group", jid=ROOM, folder=folder)
+    assert answer.failed and "a direct child of acme" in answer.text
+    assert [each.folder for each in await store.read(groups.every)] == ["acme"]
+
+
+async def test_root_makes_groups_in_every_world_and_no_world(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await world(tmp_path, store, "root", "acme")
+    assert told(await agent.call("register_group", jid=ROOM, folder="acme/eng"))["parent"] == "acme"
+    assert "would be a world" in (await agent.call("register_group", jid=ROOM, folder="beta")).text
+    assert "no group named 'ghost'" in (await agent.call("register_group", jid=ROOM, folder="ghost/x")).text
+
+
+async def test_a_quota_bounds_the_direct_children(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await world(tmp_path, store, "acme", "acme/one")
+    await store.write(groups.change, "acme", {"max_children": 1})
+    answer = await agent.call("register_group", jid=ROOM, folder="acme/two")
+    assert answer.failed and "it has 1 children, and 1 are allowed" in answer.text
+
+    await store.write(groups.change, "acme", {"max_children": -1})
+    assert told(await agent.call("register_group", jid=ROOM, folder="acme/two"))["registered"]
+
+
+async def test_a_prototype_is_copied_without_its_links_and_names_the_child_after_the_room(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await world(tmp_path, store)
+    prototype = agent.around.home.group("acme") / "prototype"
+    (prototype / "skills" / "greet").mkdir(parents=True)
+    (prototype / "AGENTS.md").write_text("You greet.")
+    (prototype / "skills" / "greet" / "SKILL.md").write_text("Say hello.")
+    (prototype / "passwd").symlink_to("/etc/passwd")
+    made = told(await agent.call("register_group", jid=ROOM, fromPrototype=True))
+
+    assert made["folder"] == "acme/telegram-group--100"
+    child = agent.around.home.group(made["folder"])
+    assert (child / "AGENTS.md").read_text() == "You greet."
+    assert (child / "skills" / "greet" / "SKILL.md").read_text() == "Say hello."
+    assert not (child / "passwd").exists() and not (child / "passwd").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"jid": ROOM}, "folder: is missing"),
+        ({"jid": "nowhere", "folder": "acme/x"}, "is not an address"),
+        ({"jid": ROOM, "folder": "acme/x y"}, "is not a name"),
+        ({"jid": ROOM, "folder": "acme/x", "parent": "other"}, "the parent of acme/x is acme"),
+        ({"jid": ROOM, "fromPrototype": True}, "no folder named 'prototype'"),
+    ],
+)
+async def test_a_bad_child_is_named_and_nothing_is_made(
+    given: dict[str, Any], said: str, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await world(tmp_path, store)
+    answer = await agent.call("register_group", **given)
+    assert answer.failed and said in answer.text
+    assert await store.read(routes.in_order) == []
+
+
+async def test_a_group_that_is_there_is_not_made_again(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await world(tmp_path, store, "acme", "acme/eng")
+    assert (
+        "there is a group 'acme/eng' already" in (await agent.call("register_group", jid=ROOM, folder="acme/eng")).text
+    )
+
+
+async def test_only_groups_of_the_own_world_are_told(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await world(tmp_path, store, "acme/eng", "acme", "other", "other/x", "root")
+    found = told(await agent.call("refresh_groups"))["groups"]
+    assert [each["folder"] for each in found] == ["acme", "acme/eng"]
+    assert found[1] == {"folder": "acme/eng", "name": "eng", "parent": "acme"}
+
+
+async def test_root_is_told_all_groups(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await world(tmp_path, store, "root", "acme", "other")
+    assert len(told(await agent.call("refresh_groups"))["groups"]) == 3
+
+
+async def test_a_group_is_opened_and_sealed(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await world(tmp_path, store, "acme", "acme/eng", "other")
+    assert told(await agent.call("set_group_open", open=True, folder="acme/eng")) == {
+        "ok": True,
+        "folder": "acme/eng",
+        "open": True,
+    }
+    group = await store.read(groups.get, "acme/eng")
+    assert group is not None and group.open
+    assert (await agent.call("set_group_open", open=True, folder="other")).failed
+    assert (await agent.call("set_group_open")).code == INVALID_PARAMS
+    assert "no group named 'acme/ghost'" in (await agent.call("set_group_open", open=True, folder="acme/ghost")).text
+
+
+async def test_a_window_is_set_kept_and_cleared(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await world(tmp_path, store)
+    assert told(await agent.call("set_observe_window", messages=5, chars=900))["chars"] == 900
+    assert told(await agent.call("set_observe_window", messages=-1)) == {
+        "ok": True,
+        "folder": "acme",
+        "messages": None,
+        "chars": 900,
+    }
+    assert "say messages, chars or both" in (await agent.call("set_observe_window")).text
+    assert (await agent.call("set_observe_window", messages=-2)).code == INVALID_PARAMS
+
+
+@pytest.mark.parametrize(
+    ("observer", "source", "open", "may"),
+    [
+        ("w/a/b", "w/a", False, True),
+        ("w/a/b", "w/a/c", False, False),
+        ("w/a/b", "w/a/c", True, True),
+        ("w", "w/a/c", False, True),
+        ("w", "x", True, False),
+        ("w/a", "x/a", True, False),
+        ("root", "x/a", False, True),
+    ],
+)
+def test_check_18_who_may_watch_whom(observer: str, source: str, open: bool, may: bool) -> None:
+    assert may_watch(observer, source, open=open) is may
+
+
+async def test_a_group_watches_below_itself_and_stops(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await world(tmp_path, store, "acme", "acme/eng", "other")
+    for _ in range(2):
+        assert told(await agent.call("observe_group", source="acme/eng"))["source"] == "acme/eng"
+    assert await store.read(watchers.of, "acme/eng") == ["acme"]
+    assert told(await agent.call("unobserve_group", source="acme/eng"))["ok"]
+    assert await store.read(watchers.of, "acme/eng") == []
+
+
+@pytest.mark.parametrize("source", ["other", "acme", "acme/ghost", "root"])
+async def test_another_world_oneself_and_a_ghost_are_not_watched(
+    source: str, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await world(tmp_path, store, "acme", "other", "root")
+    assert (await agent.call("observe_group", source=source)).failed
+    assert await store.read(watchers.of, source) == []
+
+
+async def test_a_skill_needs_a_person_who_cannot_be_asked_yet(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await world(tmp_path, store)
+    answer = await agent.call("write_skill", name="greet", content="Say hello.")
+    assert answer.failed and "it needs a person's approval" in answer.text
+    assert not (agent.around.home.group("acme") / "skills").exists()
+    await agent.dispatch._flush()
+    assert (await agent.audited())[-1] == ("write_skill", "refused")
+
+
+async def test_what_a_person_agreed_to_is_written_and_a_bad_name_is_not(tmp_path: Path, store: SqliteStore) -> None:
+    from gatepost.core.errors import Invalid
+    from gatepost.tools.contract import Call
+
+    agent = await world(tmp_path, store)
+    call = Call(
+        around=agent.around,
+        tool="write_skill",
+        caller=agent.caller,
+        turn=None,
+        key="k",
+        now=1,
+        record=lambda: audit.Record(1, "agent:acme", "write_skill", "allowed", {}),
+        progress=lambda done, total, text: None,
+    )
+    assert (await write_skill(call, "greet", "Say hello.")).path == "skills/greet/SKILL.md"
+    assert (agent.around.home.group("acme") / "skills/greet/SKILL.md").read_text() == "Say hello."
+    for name in ("../x", "Greet", "", "-x"):
+        with pytest.raises(Invalid):
+            await write_skill(call, name, "Say hello.")
+    assert TOOLS["write_skill"].held

@@ -1,0 +1,132 @@
+"""Routes by agents: into their own part of the tree, and no further."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.access.tiers import Tier
+from gatepost.core.registry import load_package
+from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
+from gatepost.store import acl, groups, routes
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.agent import Agent
+
+load_package("gatepost.tools")
+FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
+NAMES = ("list_routes", "add_route", "set_routes", "delete_route", "list_acl")
+
+
+def told(answer: ToolAnswer) -> dict[str, Any]:
+    assert not answer.failed and not answer.code, answer.text
+    assert answer.structured is not None
+    found: dict[str, Any] = json.loads(answer.structured)
+    return found
+
+
+@pytest.fixture
+async def agent(tmp_path: Path, store: SqliteStore) -> Agent:
+    agent = await Agent.arrive(tmp_path, store, "acme")
+    for folder in ("acme/eng", "other"):
+        await store.write(groups.add, folder, folder, "", 1)
+    await store.write(routes.add, 1000, "", "acme", "acme", "per-thread", False, (None, None), None, "operator", 1)
+    await store.write(routes.add, 5, "", "other", "other", "per-thread", False, (None, None), None, "operator", 1)
+    return agent
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("tier", list(Tier))
+async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
+    name: str, tier: Tier, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, FOLDERS[tier])
+    seen = {tool.name for tool in agent.dispatch.visible_to(agent.caller)}
+    assert (name in seen) is (tier <= Tier.WORLD)
+    if name not in seen:
+        answer = await agent.call(name)
+        assert (answer.code, answer.text) == (INVALID_PARAMS, f"Unknown tool: {name}")
+
+
+async def test_only_what_leads_into_the_own_part_of_the_tree_is_told(agent: Agent) -> None:
+    found = told(await agent.call("list_routes"))
+    assert found["count"] == 1
+    assert found["routes"][0]["target"] == "acme" and found["routes"][0]["own"] is False
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+async def test_a_world_adds_a_route_to_itself_and_below_and_removes_it(agent: Agent, as_text: bool) -> None:
+    for target in ("acme", "acme/eng", "acme/eng#observe", "folder:acme/eng", "acme/{sender}"):
+        route = {"match": "verb=mention", "target": target, "seq": 7}
+        made = told(await agent.call("add_route", route=json.dumps(route) if as_text else route))
+        found = {each["id"]: each for each in told(await agent.call("list_routes"))["routes"]}
+        assert found[made["id"]]["target"] == target and found[made["id"]]["own"]
+        assert told(await agent.call("delete_route", id=made["id"])) == {"deleted": True, "id": made["id"]}
+
+
+@pytest.mark.parametrize("target", ["other", "other#observe", "root", "{sender}"])
+async def test_check_26_a_route_out_of_the_own_part_of_the_tree_is_refused(agent: Agent, target: str) -> None:
+    answer = await agent.call("add_route", route={"target": target})
+    assert answer.failed and "own or below of acme" in answer.text
+    assert (await agent.call("set_routes", routes=[{"target": "acme"}, {"target": target}])).failed
+    assert len(await agent.store.read(routes.in_order)) == 2
+
+
+@pytest.mark.parametrize(
+    ("route", "said"),
+    [
+        ("{", "invalid route json"),
+        ('{"match": ""}', "missing required field `target`"),
+        ('{"target": "acme/ghost"}', "there is no group 'acme/ghost'"),
+        ('{"target": "drop"}', "only the operator's routes drop"),
+        ('{"target": "acme", "match": "colour=red"}', "unknown key 'colour'"),
+        ('{"target": "acme", "session": "weekly"}', "is not a session mode"),
+        ('{"target": "acme", "priority": 1}', "unknown field `priority`"),
+        ('{"target": "daemon:x"}', "'daemon:' does not exist"),
+    ],
+)
+async def test_a_bad_route_is_named(agent: Agent, route: str, said: str) -> None:
+    answer = await agent.call("add_route", route=route)
+    assert answer.failed and said in answer.text
+
+
+async def test_all_own_routes_are_replaced_and_the_operators_stay(agent: Agent) -> None:
+    told(await agent.call("add_route", route={"target": "acme/eng"}))
+    answer = told(await agent.call("set_routes", routes='[{"match": "verb=mention", "target": "acme/eng", "seq": 1}]'))
+    assert answer == {"updated": True, "count": 1}
+    found = [(each.target, each.match, each.created_by) for each in await agent.store.read(routes.in_order)]
+    assert found == [("acme/eng", "verb=mention", "agent:acme"), ("other", "", "operator"), ("acme", "", "operator")]
+
+
+async def test_a_set_with_one_bad_route_changes_nothing(agent: Agent) -> None:
+    told(await agent.call("add_route", route={"target": "acme/eng"}))
+    assert (await agent.call("set_routes", routes=[{"target": "acme"}, {"target": "acme/ghost"}])).failed
+    assert len(await agent.store.read(routes.in_order)) == 3
+
+
+async def test_check_26_the_operators_route_is_not_deleted_and_a_foreign_one_does_not_exist(agent: Agent) -> None:
+    by_target = {each.target: each.id for each in await agent.store.read(routes.in_order)}
+    assert "the operator made it" in (await agent.call("delete_route", id=by_target["acme"])).text
+    assert "no route named" in (await agent.call("delete_route", id=by_target["other"])).text
+    assert "no route named" in (await agent.call("delete_route", id=999)).text
+    assert "id required" in (await agent.call("delete_route", id=0)).text
+
+
+async def test_root_sees_and_changes_every_route(tmp_path: Path, store: SqliteStore, agent: Agent) -> None:
+    root = await Agent.arrive(tmp_path / "r", store, "root")
+    assert told(await root.call("list_routes"))["count"] == 2
+    assert "id" in told(await root.call("add_route", route={"target": "other", "seq": 3}))
+
+
+async def test_what_concerns_a_group_is_listed_and_nothing_of_another_world(agent: Agent) -> None:
+    await agent.store.write(acl.add_rule, "acme", "!send", "operator", 1)
+    await agent.store.write(acl.put, acl.Row(id=0, principal="role:x", action="admin", scope="acme/**"), 1)
+    await agent.store.write(acl.put, acl.Row(id=0, principal="role:y", action="admin", scope="other"), 1)
+    rows = told(await agent.call("list_acl", folder="acme/eng"))["rows"]
+
+    assert [(each["kind"], each["principal"], each["effect"]) for each in rows] == [
+        ("rule", "folder:acme", "deny"),
+        ("row", "role:x", "allow"),
+    ]
+    assert (await agent.call("list_acl", folder="other")).failed
+    assert (await agent.call("list_acl")).code == INVALID_PARAMS
