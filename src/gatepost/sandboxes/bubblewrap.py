@@ -35,7 +35,7 @@ REMOVE_TRIES, REMOVE_S = 200, 0.005
 OUTER_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
 _starts = itertools.count(1)
-_known_trouble: dict[int | None, str | None] = {}
+_known_trouble: dict[tuple[str | None, int | None], str | None] = {}  # by program and uid
 
 
 class Bubblewrapped:
@@ -95,10 +95,10 @@ class Bubblewrap:
         self._bases = cgroups.here()
 
     def trouble(self) -> str | None:
-        uid = sandbox_uid(self._config)
-        if uid not in _known_trouble:
-            _known_trouble[uid] = find_trouble(self._bwrap, uid)
-        return _known_trouble[uid]
+        key = (self._bwrap, sandbox_uid(self._config))
+        if key not in _known_trouble:
+            _known_trouble[key] = find_trouble(*key)
+        return _known_trouble[key]
 
     async def start(self, plan: Plan) -> Bubblewrapped:
         if self._bwrap is None:

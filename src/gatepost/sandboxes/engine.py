@@ -76,7 +76,7 @@ class Engine(ABC):
         """What must be there before a start. May block; raises Unavailable."""
 
     def trouble(self) -> str | None:
-        key = (self.name, self.image, self.runtime, *self.flags, str(sandbox_uid(self._config)))
+        key = (self.program or "", self.name, self.image, self.runtime, *self.flags, str(sandbox_uid(self._config)))
         if key not in _known_trouble:
             try:
                 _known_trouble[key] = self._find_trouble()
