@@ -345,6 +345,14 @@ CREATE TABLE users (
         name TEXT NOT NULL DEFAULT '',
         created_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE watchers (
+            observer TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+            source TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+            added_by TEXT NOT NULL,
+            added_at INTEGER NOT NULL,
+            PRIMARY KEY (source, observer),
+            CHECK (observer <> source)
+        ) STRICT;
 CREATE INDEX costs_at ON costs (at);
 CREATE INDEX egress_log_folder ON egress_log (folder, id);
 CREATE UNIQUE INDEX egress_log_once ON egress_log (session_id, target, verdict, reason);
@@ -360,6 +368,7 @@ CREATE UNIQUE INDEX messages_identity ON messages (instance, address, direction,
 CREATE INDEX messages_room ON messages (instance, address, id);
 CREATE INDEX outbox_message ON outbox (message_id);
 CREATE INDEX outbox_open ON outbox (instance, address, id) WHERE state IN ('pending', 'sending');
+CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE seq > 0;
 CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX routes_order ON routes (seq, id);
 CREATE UNIQUE INDEX secret_bindings_once ON secret_bindings (COALESCE(folder, ''), scheme, host, port, header);
@@ -368,3 +377,4 @@ CREATE INDEX sessions_folder ON sessions (folder, active_at);
 CREATE UNIQUE INDEX sessions_live_key ON sessions (key) WHERE closed_at IS NULL;
 CREATE INDEX steps_message ON steps (message_id, id);
 CREATE UNIQUE INDEX turns_open ON turns (session_id) WHERE ended_at IS NULL;
+CREATE INDEX turns_session ON turns (session_id, started_at);
