@@ -148,7 +148,11 @@ async def test_other_ports_are_for_whatever_is_spoken_there(said: bytes, port: i
     assert await read_greeting(fed(said), Target("x.com", port)) == said
 
 
-@pytest.mark.parametrize(("said", "port"), [(b"GET / HTTP/1.1\r\n\r\n", 443), (WHOLE[:50], 443), (WHOLE[:50], 8443)])
+@pytest.mark.parametrize(
+    ("said", "port"),
+    [(b"GET / HTTP/1.1\r\n\r\n", 443), (WHOLE[:50], 443), (WHOLE[:50], 8443)],
+    ids=["http", "cut", "cut elsewhere"],
+)
 async def test_a_tunnel_to_the_tls_port_is_for_tls_alone(said: bytes, port: int) -> None:
     with pytest.raises(Refusal, match="is for TLS"):
         await read_greeting(fed(said), Target("x.com", port))
