@@ -1,18 +1,21 @@
 """What every channel keeps to. Runs over every registered kind that needs no account, and over the double."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from gatepost.channels.contract import CHANNELS, Channel, ChannelKind, LooksUp, Surroundings, Types
+from gatepost.channels.hub import Hub
 from gatepost.core import registry
 from gatepost.core.clock import SystemClock
-from gatepost.core.errors import GatepostError
+from gatepost.core.errors import GatepostError, Unsupported
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.degrade import degrade
+from gatepost.flow.delivery.sending import SOURCED
 from gatepost.messages import address
 from gatepost.messages.inbound import Inbound, Receipt
-from gatepost.messages.outbound import Feature, Op, Outbound
+from gatepost.messages.outbound import NEEDS, TARGETED, Feature, File, Op, Outbound, Prompt
 from gatepost.testing.channel import FakeChannel
 
 registry.load_package("gatepost.channels")
@@ -47,6 +50,21 @@ def test_its_name_is_a_platform(kind: ChannelKind) -> None:
     assert kind.max_text >= 0
 
 
+def test_the_page_tells_what_each_channel_can_do() -> None:
+    """A row a feature; the columns are the channels, a tick where one has it."""
+    page = (Path(__file__).parents[2] / "docs" / "channels.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
+    (head,) = [row for row in rows if row[0] == "feature"]
+    told = {
+        name: {row[0].strip("`").lower() for row in rows if len(row) == len(head) and row[place] == "✔"}
+        for place, name in enumerate(head)
+        if place > 1
+    }
+
+    assert told == {name: set(kind.features) for name, kind in KINDS.items() if name != "fake"}
+    assert {row[0].strip("`").lower() for row in rows if row[0].strip("`").isupper()} == set(Feature)
+
+
 async def test_what_it_declares_it_has_and_what_it_has_it_declares(kind: ChannelKind, channel: Channel) -> None:
     assert isinstance(channel, Types) == (Feature.TYPING in kind.features)
     assert isinstance(channel, LooksUp) == (Feature.LOOKUP in kind.features)
@@ -77,15 +95,37 @@ async def test_what_was_sent_is_found_by_its_key(kind: ChannelKind, channel: Cha
     assert await channel.look_up(room(kind), "k") == platform_id
 
 
-@pytest.mark.parametrize(
-    ("op", "feature"), [(Op.EDIT, Feature.EDIT), (Op.DELETE, Feature.DELETE), (Op.REACT, Feature.REACT)]
-)
-async def test_a_verb_that_it_declares_works(kind: ChannelKind, channel: Channel, op: Op, feature: Feature) -> None:
-    if feature not in kind.features:
-        pytest.skip(f"{kind.name} has no {op}")
+async def test_every_verb_that_it_declares_works(kind: ChannelKind, channel: Channel) -> None:
     target = await channel.send(room(kind), message("k", kind))
+    for op in sorted(op for op, feature in NEEDS.items() if feature in kind.features):
+        asked = Outbound(
+            key=f"k/{op}",
+            op=op,
+            text="new",
+            target=target if op in TARGETED else "",
+            source=room(kind) if op in SOURCED else "",
+            reaction="👍" if op is Op.REACT else "",
+            prompts=(Prompt("more", "tell me more"),) if op is Op.PROMPTS else (),
+        )
+        assert await channel.send(room(kind), asked), op
 
-    await channel.send(room(kind), Outbound(key="k2", op=op, text="new", target=target, reaction="👍"))
+
+async def test_spoken_words_are_taken_as_the_channel_can_show_them(
+    kind: ChannelKind, channel: Channel, tmp_path: Path
+) -> None:
+    if isinstance(channel, Hub):
+        channel.keep_files_in(tmp_path / "shelf")
+    (tmp_path / "0").write_bytes(b"OggS")
+    file = File(name="voice.ogg", mime="audio/ogg", path=str(tmp_path / "0"), size=4)
+    said = Outbound(key="k", op=Op.VOICE, text="hello", files=(file,))
+
+    if kind.features & {Feature.VOICE, Feature.FILES}:
+        shown = degrade(said, kind.features, kind.name)
+        assert shown is not None and shown.files
+        assert await channel.send(room(kind), shown)
+    else:
+        with pytest.raises(Unsupported, match="use send"):
+            degrade(said, kind.features, kind.name)
 
 
 async def test_typing_in_a_room_that_nobody_watches_is_harmless(kind: ChannelKind, channel: Channel) -> None:

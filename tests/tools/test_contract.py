@@ -73,6 +73,17 @@ def test_a_scope_that_is_no_parameter_stops_the_start() -> None:
         tool(tier=Tier.WORKER, group="x", scoped_by="chatJid", registry=registry())(bad)
 
 
+@pytest.mark.parametrize("also", ["elsewhereJid", "folder"])
+def test_a_second_scope_must_be_a_room_that_is_among_the_parameters(also: str) -> None:
+    async def pass_on(call: Call, chatJid: str, folder: str) -> str:
+        """Pass on."""
+        return ""
+
+    declare = tool(tier=Tier.WORKER, group="x", scoped_by="chatJid", also_scoped_by=(also,), registry=registry())
+    with pytest.raises(SetupError, match=f"also scoped by '{also}'"):
+        declare(pass_on)
+
+
 def test_a_tool_without_a_docstring_stops_the_start() -> None:
     async def mute(call: Call) -> str:
         return ""

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gatepost.core.errors import Unsupported
 from gatepost.flow.delivery.degrade import degrade, plain, require, split
-from gatepost.messages.outbound import Feature, File, Op, Outbound
+from gatepost.messages.outbound import NEEDS, Feature, File, Op, Outbound
 
 NOTHING: frozenset[Feature] = frozenset()
 EVERYTHING = frozenset(Feature)
@@ -89,14 +89,38 @@ def test_a_card_becomes_its_text() -> None:
     assert shown(Outbound(key="k", op=Op.CARD, text="yes or no?")).op is Op.SEND
 
 
-@pytest.mark.parametrize("op", [Op.EDIT, Op.DELETE, Op.REACT, Op.PIN, Op.UNPIN])
+@pytest.mark.parametrize("op", sorted(NEEDS))
 def test_a_verb_does_not_degrade_and_the_hint_names_what_would_work(op: Op) -> None:
     with pytest.raises(Unsupported) as caught:
         require(op, NOTHING, "sms")
 
     assert (caught.value.verb, caught.value.platform) == (op, "sms")
-    assert caught.value.hint
+    assert "use " in caught.value.hint
     require(op, EVERYTHING, "sms")
+
+
+def test_a_verb_is_told_by_the_name_that_the_caller_has_for_it() -> None:
+    with pytest.raises(Unsupported, match="unsupported: dislike on sms"):
+        require(Op.REACT, NOTHING, "sms", "dislike")
+
+
+def test_where_single_pins_come_off_the_hint_says_so() -> None:
+    with pytest.raises(Unsupported) as caught:
+        require(Op.UNPIN_ALL, frozenset({Feature.PIN}), "sms")
+
+    assert caught.value.hint == "use unpin_message for each message"
+
+
+def test_a_voice_message_becomes_a_file_with_its_words_if_they_fit_and_else_there_is_none() -> None:
+    message = Outbound(key="k", op=Op.VOICE, text="good morning", files=(PLAN,))
+    files = frozenset({Feature.FILES})
+
+    assert shown(message, frozenset({Feature.VOICE})) == message
+    assert (shown(message, files).op, shown(message, files).text) == (Op.SEND, "good morning")
+    cut = degrade(message, files, "fake", limit=5)
+    assert cut is not None and (cut.text, cut.files) == ("", (PLAN,))
+    with pytest.raises(Unsupported):
+        require(Op.VOICE, NOTHING, "sms")
 
 
 def test_a_text_is_cut_at_a_blank_line_before_a_line_before_a_space_before_anywhere() -> None:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gatepost.messages.outbound import Feature, Op
+from gatepost.messages.outbound import TARGETED, Feature, Op
 from gatepost.store import inbox, messages
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
@@ -102,6 +102,34 @@ async def test_an_edit_that_may_have_happened_is_simply_made_again(store: Sqlite
         row = await post.ended("edit")
 
     assert (row.state, channel.texts()) == ("sent", ["helo", "hello"])
+
+
+@pytest.mark.parametrize("op", sorted(TARGETED))
+async def test_what_is_done_to_a_message_that_never_arrived_fails_with_the_reason(
+    op: Op, post: Post, channel: FakeChannel
+) -> None:
+    channel.script(Fault.REFUSE)
+    (own,) = await post.say("own", "helo")
+    await post.do("k", op, own.message_id, {"text": "hello"})
+
+    row = await post.ended("k")
+
+    assert (row.state, row.reason) == ("failed", f"the message to {op} is not known to the platform")
+    assert len(channel.tried) == 1
+
+
+async def test_what_is_passed_on_names_its_message_and_the_room_that_it_lies_in(
+    post: Post, channel: FakeChannel
+) -> None:
+    target = await post.store.write(inbound, post.clock.now())
+    for op in (Op.FORWARD, Op.QUOTE, Op.REPOST):
+        await post.do(op, op, target, {"text": "look"})
+        await post.ended(op)
+
+    asked = [
+        (sent.message.op, sent.message.source, sent.message.target, sent.message.reply_to) for sent in channel.sent
+    ]
+    assert asked == [(op, ROOM, "in-7", "") for op in (Op.FORWARD, Op.QUOTE, Op.REPOST)]
 
 
 async def test_a_reply_names_the_message_that_it_answers(post: Post, channel: FakeChannel) -> None:

@@ -1,0 +1,332 @@
+"""Spoken messages: from the call over a speech endpoint on loopback to the platform, with what they cost."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.access.tiers import Tier
+from gatepost.core.keyring import Keyring
+from gatepost.core.periods import Period
+from gatepost.core.registry import load_package
+from gatepost.core.settings import Config
+from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
+from gatepost.messages.outbound import Feature, Op
+from gatepost.store import budgets, costs, messages, outbox, secrets
+from gatepost.store.budgets import Kind, Scope
+from gatepost.store.outbox import Effect
+from gatepost.store.port import Db
+from gatepost.store.secrets import Place
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.agent import PLATFORM, Agent
+from gatepost.testing.channel import EVERYTHING, FakeChannel, Fault
+from gatepost.testing.post import Post
+from gatepost.tools.contract import TOOLS
+
+load_package("gatepost.tools")
+
+SOUND = b"OggS" + bytes(60)
+FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
+
+
+@dataclass
+class Endpoint:
+    port: int = 0
+    status: str = "200 OK"
+    sound: bytes = SOUND
+    heads: list[str] = field(default_factory=list)
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    hangs: bool = False
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        lines = dict(line.split(": ", 1) for line in head.split("\r\n")[1:-2])
+        self.heads.append(head)
+        self.asked.append(json.loads(await reader.readexactly(int(lines["content-length"]))))
+        self.arrived.set()
+        if self.hangs:
+            await reader.read()
+            writer.close()
+            return
+        writer.write(
+            f"HTTP/1.1 {self.status}\r\ncontent-length: {len(self.sound)}\r\nconnection: close\r\n\r\n".encode()
+        )
+        writer.write(self.sound)
+        await writer.drain()
+        writer.close()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"tts.base_url": f"http://127.0.0.1:{self.port}/v1"}
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[Endpoint]:
+    made = Endpoint()
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    made.port = server.sockets[0].getsockname()[1]
+    async with server:
+        yield made
+
+
+async def arrive(
+    home: Path, store: SqliteStore, settings: dict[str, Any], folder: str = "acme/eng", **more: Any
+) -> Agent:
+    agent = await Agent.arrive(home, store, folder, **more)
+    agent.around = replace(agent.around, config=Config(settings))
+    agent.dispatch = Dispatch(TOOLS, agent.around)
+    return agent
+
+
+@pytest.fixture
+async def agent(tmp_path: Path, store: SqliteStore, endpoint: Endpoint) -> Agent:
+    return await arrive(tmp_path, store, endpoint.settings)
+
+
+async def effect_of(agent: Agent, key: str) -> Effect:
+    assert agent.dispatch
+    found = await agent.store.read(lambda db: [each for each in _all(db, agent) if each.key.endswith(key)])
+    assert len(found) == 1
+    return found[0]
+
+
+def _all(db: Db, agent: Agent) -> list[Effect]:
+    found = []
+    for seq in range(1, 50):
+        message = messages.by_seq(db, agent.session.id, seq)
+        found += outbox.of_message(db, message.id) if message is not None else []
+    return found
+
+
+async def spent(store: SqliteStore) -> list[tuple[str, int, int]]:
+    return [(each.key, each.calls, each.micro) for each in await store.read(costs.sums, "model")]
+
+
+@pytest.mark.parametrize("tier", list(Tier))
+async def test_it_is_there_for_its_tiers_and_for_no_other(
+    tier: Tier, tmp_path: Path, store: SqliteStore, endpoint: Endpoint
+) -> None:
+    agent = await arrive(tmp_path, store, endpoint.settings, FOLDERS[tier])
+    answer = await agent.call("send_voice", text="hello")
+    if tier <= Tier.AGENT:
+        assert json.loads(answer.text)["ok"] is True
+    else:
+        assert (answer.code, answer.text) == (INVALID_PARAMS, "Unknown tool: send_voice")
+        assert endpoint.asked == []
+
+
+async def test_words_are_spoken_kept_paid_for_and_put_on_their_way(
+    agent: Agent, store: SqliteStore, endpoint: Endpoint
+) -> None:
+    answer = await agent.call("send_voice", "c.1", text="  hello there ")
+    assert not answer.failed, answer.text
+    assert endpoint.asked == [{"model": "tts-1", "voice": "alloy", "input": "hello there", "response_format": "opus"}]
+    effect = await effect_of(agent, "c.1")
+    (file,) = effect.payload["files"]
+    assert (effect.op, effect.payload["text"], effect.state) == ("voice", "hello there", "pending")
+    assert (file["name"], file["mime"], file["size"]) == ("voice.ogg", "audio/ogg", len(SOUND))
+    assert Path(file["path"]).read_bytes() == SOUND
+    assert await spent(store) == [("tts-1", 1, 11 * 15)]
+    assert await agent.audited() == [("send_voice", "allowed")]
+
+
+async def test_the_same_words_are_made_and_paid_for_once(agent: Agent, store: SqliteStore, endpoint: Endpoint) -> None:
+    for _ in range(2):
+        assert not (await agent.call("send_voice", text="hello")).failed
+    assert not (await agent.call("send_voice", text="hello", voice="nova")).failed
+    assert [each["voice"] for each in endpoint.asked] == ["alloy", "nova"]
+    assert await spent(store) == [("tts-1", 2, 2 * 5 * 15)]
+    shelf = agent.around.home.media / "voice"
+    assert len(list(shelf.iterdir())) == 2
+    assert {path.suffix for path in shelf.iterdir()} == {".ogg"}
+
+
+@pytest.mark.parametrize(
+    ("persona", "given", "voice"),
+    [
+        ("---\nname: Ada\nvoice: 'shimmer' \n---\nYou are Ada.", None, "shimmer"),
+        ("---\nvoice: shimmer\n---\n", " nova ", "nova"),
+        ("---\nname: Ada\n---\nvoice: not here", None, "echo"),
+        ("voice: not here", None, "echo"),
+        ("---\nvoice: shimmer\n---\n", "", "shimmer"),
+        (None, None, "echo"),
+    ],
+)
+async def test_the_voice_is_the_calls_else_the_personas_else_the_setting(
+    persona: str | None, given: str | None, voice: str, tmp_path: Path, store: SqliteStore, endpoint: Endpoint
+) -> None:
+    agent = await arrive(tmp_path, store, {**endpoint.settings, "tts.voice": "echo"})
+    if persona is not None:
+        (agent.around.home.group("acme/eng") / "PERSONA.md").write_text(persona)
+    await agent.call("send_voice", text="hello", voice=given)
+    assert endpoint.asked[0]["voice"] == voice
+
+
+async def test_a_persona_that_is_a_link_out_is_not_read(agent: Agent, endpoint: Endpoint, tmp_path: Path) -> None:
+    (tmp_path / "outside.md").write_text("---\nvoice: leaked\n---\n")
+    (agent.around.home.group("acme/eng") / "PERSONA.md").symlink_to(tmp_path / "outside.md")
+    await agent.call("send_voice", text="hello")
+    assert endpoint.asked[0]["voice"] == "alloy"
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"text": " \n\x00"}, "text: has 0 bytes; 1 to 5000 can be spoken"),
+        ({"text": "é" * 2501}, "text: has 5002 bytes; 1 to 5000 can be spoken"),
+        ({"text": "x", "voice": "v" * 101}, "voice: has 101 characters"),
+    ],
+)
+async def test_bad_input_is_named_and_nothing_is_asked_for(
+    given: dict[str, object], why: str, agent: Agent, endpoint: Endpoint
+) -> None:
+    answer = await agent.call("send_voice", **given)
+    assert answer.failed
+    assert answer.text.startswith(why)
+    assert endpoint.asked == []
+
+
+async def test_5000_bytes_after_the_trim_are_spoken(agent: Agent, endpoint: Endpoint) -> None:
+    assert not (await agent.call("send_voice", text="  " + "é" * 2500 + "\n")).failed
+    assert (await agent.call("send_voice")).code == INVALID_PARAMS
+
+
+async def test_check_34_without_an_endpoint_it_is_unsupported_with_a_call_that_works(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await arrive(tmp_path, store, {})
+    first, second = (await agent.call("send_voice", text="hello")).text.split("\n")
+    assert first == f"unsupported: send_voice on {PLATFORM}"
+    assert second.startswith("hint: use send") and "tts.base_url" in second
+    assert agent.rung == []
+
+
+async def test_check_34_where_neither_voices_nor_files_arrive_it_is_unsupported(
+    tmp_path: Path, store: SqliteStore, endpoint: Endpoint
+) -> None:
+    agent = await arrive(tmp_path, store, endpoint.settings, features=EVERYTHING - {Feature.VOICE, Feature.FILES})
+    answer = await agent.call("send_voice", text="hello")
+    assert answer.text == f"unsupported: send_voice on {PLATFORM}\nhint: use send with the same text"
+    assert endpoint.asked == []
+
+
+async def test_check_16_a_room_of_nobodys_is_refused_before_anything_is_spent(agent: Agent, endpoint: Endpoint) -> None:
+    answer = await agent.call("send_voice", text="hello", chatJid="fake:room/9")
+    assert "acme/eng may not send_voice on fake:room/9" in answer.text
+    assert endpoint.asked == []
+
+
+async def test_a_spent_budget_speaks_nothing(agent: Agent, store: SqliteStore, endpoint: Endpoint) -> None:
+    await store.write(_limit, 100)
+    dear = await agent.call("send_voice", text="x" * 100)
+    assert dear.failed
+    assert dear.text.startswith("acme/eng may not send_voice")
+    assert endpoint.asked == []
+    assert await spent(store) == []
+
+
+def _limit(db: Db, micro: int) -> None:
+    budgets.put(db, Scope(Kind.GROUP, "acme/eng"), Period.DAY, micro, "owner", 1)
+
+
+async def test_a_model_without_a_price_speaks_nothing_and_a_free_one_does(
+    tmp_path: Path, store: SqliteStore, endpoint: Endpoint
+) -> None:
+    agent = await arrive(tmp_path, store, {**endpoint.settings, "tts.model": "kokoro"})
+    answer = await agent.call("send_voice", text="hello")
+    assert answer.failed
+    assert "'kokoro' has no price" in answer.text and "prices.file" in answer.text
+    assert endpoint.asked == []
+
+    (agent.around.home.path / "prices.toml").write_text("[kokoro]\ninput = 0\noutput = 0\ncharacters = 0\n")
+    priced = {**endpoint.settings, "tts.model": "kokoro", "prices.file": "prices.toml"}
+    agent.dispatch = Dispatch(TOOLS, replace(agent.around, config=Config(priced)))
+    assert not (await agent.call("send_voice", text="hello")).failed
+
+
+async def test_its_key_is_a_secret_and_its_use_is_on_record(
+    agent: Agent, store: SqliteStore, endpoint: Endpoint
+) -> None:
+    ring = Keyring(agent.around.home)
+    await store.write(secrets.put, ring, Place(), "OPENAI_API_KEY", "sk-models", 1)
+    await agent.call("send_voice", text="without")
+    await store.write(secrets.put, ring, Place(), "TTS_API_KEY", "sk-tts", 1)
+    await agent.call("send_voice", text="with")
+    without, with_key = endpoint.heads
+    assert "authorization" not in without  # a model's key is not for another host
+    assert "authorization: bearer sk-tts\r\n" in with_key
+    uses = await store.read(secrets.uses, 10)
+    assert [(use.name, use.purpose, use.outcome) for use in uses] == [
+        ("TTS_API_KEY", "speech at 127.0.0.1", "used"),
+        ("TTS_API_KEY", "speech at 127.0.0.1", "missing"),
+    ]
+
+
+async def test_an_endpoint_that_fails_costs_nothing_and_leaves_nothing(
+    agent: Agent, store: SqliteStore, endpoint: Endpoint
+) -> None:
+    endpoint.status = "500 Oh"
+    answer = await agent.call("send_voice", text="hello")
+    assert answer.failed
+    assert "it answered 500; use send" in answer.text
+    assert sum(micro for _, _, micro in await spent(store)) == 0
+    assert agent.rung == []
+    assert not (agent.around.home.media / "out").exists()
+    assert not (agent.around.home.media / "voice").exists()
+
+    endpoint.status = "200 OK"
+    assert not (await agent.call("send_voice", text="hello")).failed
+
+
+async def test_a_call_that_is_cancelled_while_words_are_spoken_is_paid_for(
+    agent: Agent, store: SqliteStore, endpoint: Endpoint
+) -> None:
+    endpoint.hangs = True
+    task = asyncio.create_task(agent.call("send_voice", text="hello"))
+    await asyncio.wait_for(endpoint.arrived.wait(), 10)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
+    assert await spent(store) == [("tts-1", 1, 5 * 15)]
+
+
+# What the platform gets.
+
+
+async def put(agent: Agent, channel: FakeChannel, text: str = "hello") -> Effect:
+    """Speak, and see it out."""
+    assert not (await agent.call("send_voice", "c.9", text=text)).failed
+    post = Post(agent.store, {PLATFORM: channel})
+    post.clock.set(agent.around.clock.now())
+    async with post.running():
+        return await post.ended((await effect_of(agent, "c.9")).key)
+
+
+async def test_a_voice_message_reaches_the_platform_and_its_copy_goes(agent: Agent) -> None:
+    channel = FakeChannel()
+    assert (await put(agent, channel)).state == "sent"
+    message = channel.sent[0].message
+    assert (message.op, message.text, message.files[0].mime) == (Op.VOICE, "hello", "audio/ogg")
+    assert not Path(message.files[0].path).exists()
+
+
+@pytest.mark.parametrize(("most", "text"), [(0, "hello"), (4, "")])
+async def test_where_there_are_no_voice_messages_it_is_a_file_with_its_words_if_they_fit(
+    most: int, text: str, agent: Agent
+) -> None:
+    channel = FakeChannel(features=EVERYTHING - {Feature.VOICE}, max_text=most)
+    await put(agent, channel)
+    message = channel.sent[0].message
+    assert (message.op, message.text, message.files[0].name) == (Op.SEND, text, "voice.ogg")
+
+
+async def test_a_voice_message_that_may_have_arrived_is_not_sent_again(agent: Agent) -> None:
+    channel = FakeChannel(features=EVERYTHING - {Feature.LOOKUP})
+    channel.script(Fault.UNCERTAIN)
+    assert (await put(agent, channel)).state == "uncertain"
+    assert len(channel.sent) == 1
