@@ -38,6 +38,12 @@ class Registry(Generic[T]):
         self._things.pop(name, None)
         self._origin.pop(name, None)
 
+    def copy(self) -> "Registry[T]":
+        """Of its own: what is added there is not here."""
+        made: Registry[T] = Registry(self.kind)
+        made._things, made._origin = dict(self._things), dict(self._origin)
+        return made
+
     def origin(self, name: str) -> str:
         return self._origin[name]
 

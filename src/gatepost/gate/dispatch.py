@@ -27,7 +27,7 @@ from gatepost.gate.policies import Policies, visible_tools
 from gatepost.store import audit, budgets, costs, destinations, sessions, turns
 from gatepost.store.port import Db, quick
 from gatepost.store.turns import Turn
-from gatepost.tools.contract import Around, Call, Caller, Place, Progress, Scope, Tool
+from gatepost.tools.contract import Around, Call, Caller, Passed, Place, Progress, Scope, Tool
 
 __all__ = ["INVALID_PARAMS", "Around", "Dispatch", "ToolAnswer"]
 
@@ -49,6 +49,7 @@ class ToolAnswer(msgspec.Struct, frozen=True):
     structured: bytes | None = None  # JSON
     failed: bool = False
     code: int = 0
+    content: bytes | None = None  # JSON: the content blocks, where they are more than the text
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class Dispatch:
             self._note(_Note(now, caller, named, "refused" if known else "unknown", call_id))
             return ToolAnswer(f"Unknown tool: {asked[:LONGEST_ARGUMENT]}", code=INVALID_PARAMS)
         try:
-            arguments = msgspec.structs.asdict(tool.read(raw))
+            arguments = tool.read(raw)
         except (ValueError, RecursionError) as error:  # msgspec's own errors are ValueErrors, as is bad UTF-8
             self._note(_Note(now, caller, name, "invalid", call_id, error=str(error)))
             return ToolAnswer(f"Invalid arguments for {name}: {error}", code=INVALID_PARAMS)
@@ -188,7 +189,9 @@ class Dispatch:
             if not call.recorded:
                 self._note(note("cancelled"))
             raise
-        if not call.recorded:
+        if answer.failed:
+            self._note(note("failed", error=answer.text))
+        elif not call.recorded:
             self._note(note("allowed"))
         return answer
 
@@ -326,8 +329,8 @@ def _kept(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in arguments.items():
         if value is None:
             continue
-        if name in tool.bodies or (isinstance(value, str) and len(value) > LONGEST_ARGUMENT):
-            text = str(value)
+        text = value if isinstance(value, str) else _encode(value).decode()
+        if name in tool.bodies or len(text) > LONGEST_ARGUMENT:
             kept[name] = {"sha256": hashlib.sha256(text.encode()).hexdigest(), "length": len(text)}
         else:
             kept[name] = value
@@ -335,6 +338,9 @@ def _kept(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answer(tool: Tool, result: object) -> ToolAnswer:
+    if isinstance(result, Passed):
+        structured = None if result.structured is None else _encode(result.structured)
+        return ToolAnswer(result.text, structured, result.failed, content=_encode(result.content))
     if not tool.structured:
         return ToolAnswer(str(result))
     structured = _encode(result)

@@ -37,6 +37,34 @@ class ListenParams(Params):
     notifications: Notifications = msgspec.field(default_factory=Notifications)
 
 
+class Error(msgspec.Struct):
+    code: int = 0
+    message: str = ""
+
+
+class ListedTool(msgspec.Struct, omit_defaults=True):
+    """A tool as another server tells of it; what else it says is not read."""
+
+    name: str
+    description: str = ""
+    inputSchema: dict[str, Any] = msgspec.field(default_factory=dict)
+    outputSchema: dict[str, Any] | None = None
+    annotations: dict[str, Any] | None = None
+
+
+class ListResult(msgspec.Struct):
+    tools: list[ListedTool]
+    nextCursor: str | None = None
+
+
+class GivenResult(msgspec.Struct):
+    """What another server answers to a call."""
+
+    content: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    structuredContent: dict[str, Any] | None = None
+    isError: bool = False
+
+
 class CancelledParams(msgspec.Struct):
     requestId: RequestId
 
@@ -51,7 +79,7 @@ class Content(msgspec.Struct):
 
 
 class CallResult(msgspec.Struct, omit_defaults=True):
-    content: list[Content]
+    content: list[Content] | msgspec.Raw
     structuredContent: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     isError: bool | msgspec.UnsetType = msgspec.UNSET
     resultType: str | msgspec.UnsetType = msgspec.UNSET
@@ -65,4 +93,7 @@ read_initialize = msgspec.json.Decoder(InitializeParams).decode
 read_listen = msgspec.json.Decoder(ListenParams).decode
 read_cancelled = msgspec.json.Decoder(CancelledParams).decode
 read_turn = msgspec.json.Decoder(TurnParams).decode
+read_error = msgspec.json.Decoder(Error).decode
+read_list_result = msgspec.json.Decoder(ListResult).decode
+read_given_result = msgspec.json.Decoder(GivenResult).decode
 read_object = msgspec.json.Decoder(dict[str, object]).decode

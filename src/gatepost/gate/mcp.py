@@ -321,7 +321,8 @@ def _unsupported(version: str) -> _Rejected:
 
 
 def _result(answer: ToolAnswer, modern: bool) -> CallResult:
-    result = CallResult([Content(answer.text)], isError=answer.failed)
+    content = [Content(answer.text)] if answer.content is None else msgspec.Raw(answer.content)
+    result = CallResult(content, isError=answer.failed)
     if answer.structured is not None:
         result.structuredContent = msgspec.Raw(answer.structured)
     if modern:

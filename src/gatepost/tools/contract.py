@@ -152,6 +152,18 @@ class Call:
             self.recorded = True
 
 
+class Passed(msgspec.Struct, frozen=True):
+    """What another server answered, to be passed on as it is: its content blocks, its structure, its word on failure."""
+
+    content: list[dict[str, Any]]
+    structured: dict[str, Any] | None = None
+    failed: bool = False
+
+    @property
+    def text(self) -> str:
+        return "\n".join(str(block.get("text", "")) for block in self.content if block.get("type") == "text")
+
+
 class Scope(Enum):
     """What the parameter of `scoped_by` names."""
 
@@ -168,8 +180,7 @@ class Tool:
     group: str
     description: str
     run: Callable[..., Awaitable[object]]
-    arguments: type[msgspec.Struct]
-    read: Callable[[bytes], Any]  # arguments from JSON
+    read: Callable[[bytes], dict[str, Any]]  # arguments from JSON; a ValueError says what does not fit
     bodies: frozenset[str]
     structured: bool  # False: the result is a text
     listed: dict[str, Any]  # as in tools/list
@@ -265,14 +276,18 @@ def _make(
         group=group,
         description=description,
         run=function,
-        arguments=arguments,
-        read=msgspec.json.Decoder(arguments).decode,
+        read=_reader(arguments),
         bodies=frozenset(each.name for each in parameters if _is_body(each.annotation)),
         structured=structured,
         listed=listed,
         scoped_by=scoped_by,
         scope=_scope(scoped_by),
     )
+
+
+def _reader(arguments: type[msgspec.Struct]) -> Callable[[bytes], dict[str, Any]]:
+    decode = msgspec.json.Decoder(arguments).decode
+    return lambda raw: msgspec.structs.asdict(decode(raw))
 
 
 def _rooms(function: Callable[..., Awaitable[object]], names: tuple[str, ...]) -> tuple[str, ...]:
