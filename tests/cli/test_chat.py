@@ -136,6 +136,21 @@ def test_with_wait_the_gateways_own_answer_is_printed(daemon: Daemon, command: s
     assert said in done.stdout
 
 
+def test_in_a_panic_nobody_waits_in_vain(daemon: Daemon) -> None:
+    daemon.gatepost("panic")
+    try:
+        done = [daemon.gatepost("chat", "-m", "hello", "--wait", "--timeout", "50", "--room", "quiet") for _ in "ab"]
+        piped = daemon.json("chat", "-m", "hello", "--wait", "--timeout", "50", "--room", "quiet")
+    finally:
+        daemon.gatepost("panic", "--off")
+
+    for each in done:
+        assert each.returncode == 1
+        assert "has stopped everything for now" in each.stdout
+        assert "is queued until `gatepost panic --off`" in each.stderr and "no answer within" not in each.stderr
+    assert piped["halted"] and piped["state"] == "queued"
+
+
 class Impatient(Control):
     """A gateway that has the message, and somebody who does not wait for its answer."""
 

@@ -92,7 +92,13 @@ async def test_check_38_a_provider_that_was_switched_and_switched_back_goes_on_w
         assert channel.texts() == ["echo: run answer = 1", "2", "echo: run answer = 3"]
         assert named[0] == named[2] and named[1] == "c-1" and named[0] != named[1]
         held = gateway.home.session(session.id) / "state" / "scripted" / f"{named[0]}.jsonl"
-        assert len(held.read_text().splitlines()) == 2
+        took = [json.loads(line) for line in held.read_text().splitlines()]
+        # In its own conversation, and told once what was said while the other one spoke.
+        assert [(line["kind"], line["text"]) for line in took] == [
+            ("chat", "run answer = 1"),
+            ("chat", "run answer = 3"),
+            ("system", ""),
+        ]
 
 
 @kinds

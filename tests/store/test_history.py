@@ -97,3 +97,21 @@ def test_what_was_forgotten_is_not_told(desk: Desk) -> None:
 
     assert [line["text"] for line in lines] == ["b?", "b!"]
     assert inbox.has_work(desk.db, desk.session.id, desk.now) is False
+
+
+def test_who_is_continued_after_a_break_is_told_nothing_and_nobody_is_after_a_second_start(desk: Desk) -> None:
+    turn(desk, "one", "a?", "a!")
+    turn(desk, "two", "b?", "b!")
+    turn(desk, "one", "c?", "c!")
+    desk.hear("d?")
+    found = claim(desk, "one")
+    assert turns.begin(desk.db, found.turn.id, found.turn.epoch, found.rows, desk.now)
+    broken = desk.break_off(found.turn)
+    desk.now = max(desk.now, broken.retry_at or 0)
+    desk.owner = "run-second"
+    again = claim(desk, "one")
+    assert again.continued and again.turn.id == found.turn.id
+    assert desk.finish(again.turn)
+    desk.hear("e?")
+
+    assert [told(desk, each) for each in (found, again, claim(desk, "one"))] == [[], [], []]

@@ -34,14 +34,14 @@ class Place:
 
 
 def wait_for(control: Control, message: int, timeout: float) -> Iterator[dict[str, Any]]:
-    """What became of a message so far, again and again until that is final or the time is over."""
+    """What became of a message so far, again and again until that is final, everything is stopped or the time is over."""
     deadline = time.monotonic() + timeout
     while True:
         left = max(0.0, deadline - time.monotonic())
         query = urlencode({"message": message, "timeout": min(left, WAIT_S)})
         answer: dict[str, Any] = control.get(f"/v1/chat/wait?{query}")["result"]
         yield answer
-        if answer["done"] or left <= 0:
+        if answer["done"] or answer["halted"] or left <= 0:
             return
 
 

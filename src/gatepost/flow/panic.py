@@ -10,10 +10,14 @@ TOLD = (
 )
 
 
+def key_of(switch: Switch, instance: str, address: str) -> str:
+    """The room's and this panic's: said a second time, it is there already."""
+    return f"notice:panic:{switch.since}:{instance}:{address}"
+
+
 def tell(db: Db, reach: Reach, switch: Switch, instance: str, address: str, thread: str, now: int) -> None:
-    """The key is the room's and this panic's: the second time it is there already."""
     notice = Say(
-        key=f"notice:panic:{switch.since}:{instance}:{address}",
+        key=key_of(switch, instance, address),
         origin="notice",
         instance=instance,
         address=address,

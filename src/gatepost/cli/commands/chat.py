@@ -75,6 +75,7 @@ def say(control: Control, place: Place, text: str, key: str, timeout: float | No
     try:
         for answer in wait_for(control, number, timeout):
             outcome |= {name: answer[name] for name in ("state", "reason", "replies")}
+            outcome |= {"halted": True} if answer["halted"] else {}
     except Unavailable as error:
         raise Unavailable("the answer", f"message {number} is accepted, but {error}") from None
     except KeyboardInterrupt:
@@ -96,4 +97,6 @@ def complaint(outcome: dict[str, Any], timeout: float) -> str:
     if state in ("failed", "refused", "cancelled"):
         return f"message {number} {state}" + (f": {reasons.sentence(reason)}" if reason else "")
     how = reasons.waiting(state, reason)
+    if outcome.get("halted"):
+        return f"message {number} {how} until `gatepost panic --off`: `gatepost trace {number}`"
     return f"no answer within {timeout:g} s; message {number} {how}: `gatepost trace {number}`"

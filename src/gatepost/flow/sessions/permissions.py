@@ -9,23 +9,30 @@ from gatepost.store.port import Db
 
 DENIED = (
     "Nobody can be asked for permission here, so this was not permitted. Do without it, or say what you would need it"
-    " for: whoever runs this gateway can change the group's option `mode`."
+    " for: whoever runs this gateway can change the group's option `{}`."
 )
+OPTIONS = {"acp": "permissions"}  # what says when a provider asks; `mode` for the rest
 LONGEST = 100  # characters of a name that came from inside
 MOST_WRITTEN = 200  # of one sandbox; the rest is answered alike
 
 
-def answer_to(event: wire.Event) -> wire.Answer:
-    return wire.Answer(request=_plain(event.data.get("id")), verdict="deny", input={"reason": DENIED})
+def option_of(provider: str) -> str:
+    return OPTIONS.get(provider, "mode")
 
 
-def write_down(db: Db, event: wire.Event, group: Group, session_id: str, now: int) -> None:
+def answer_to(event: wire.Event, provider: str) -> wire.Answer:
+    reason = DENIED.format(option_of(provider))
+    return wire.Answer(request=_plain(event.data.get("id")), verdict="deny", input={"reason": reason})
+
+
+def write_down(db: Db, event: wire.Event, group: Group, provider: str, session_id: str, now: int) -> None:
     """Who wanted to use what. Its input stays inside: it may hold anything."""
+    option = option_of(provider)
     details = {
         "session": session_id,
         "turn": event.turn,
         "tool": _plain(event.data.get("tool")),
-        "mode": _plain(group.options.get("mode", "")),
+        option: _plain(group.options.get(option, "")),
     }
     audit.append(db, audit.Record(now, group.folder, "permission", "refused", details))
 

@@ -110,11 +110,11 @@ class Talk:
                 pass  # events of the timeline: information only
 
     def _refuse_permission(self, event: wire.Event) -> None:
-        self._say(permissions.answer_to(event))
+        self._say(permissions.answer_to(event, self.provider))
         self._permissions += 1
         if self._permissions <= permissions.MOST_WRITTEN:
             now = self.parts.clock.now()
-            self.parts.store.post(permissions.write_down, event, self.group, self.session.id, now)
+            self.parts.store.post(permissions.write_down, event, self.group, self.provider, self.session.id, now)
 
     def warn(self, seconds_left: float) -> None:
         self.warned = True

@@ -145,7 +145,8 @@ class Opencode:
         if self._server is None or request not in self._asked:
             raise LookupError(f"opencode waits for no answer to {request}")
         self._asked.discard(request)
-        reply = {"reply": "once"} if verdict == "allow" else {"reply": "reject", "message": DENIED}
+        why = str(input.get("reason") or DENIED)
+        reply = {"reply": "once"} if verdict == "allow" else {"reply": "reject", "message": why}
         try:
             await self._server.ask("POST", f"/permission/{request}/reply", reply)
         except Refused as refused:

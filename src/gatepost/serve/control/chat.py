@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from gatepost.channels.hub import Hub
 from gatepost.core import ids
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.flow import panic
 from gatepost.messages.address import LONGEST, parse
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.text import clean
 from gatepost.serve.follow import QUICKEST_S, state_of
-from gatepost.store import inbox, messages, outbox
+from gatepost.store import inbox, messages, outbox, switches
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, Store
 
@@ -89,6 +90,7 @@ class Answer:
     state: str
     reason: str
     done: bool
+    halted: bool = False  # by the operator: what waits goes on waiting until the panic is over
     replies: tuple[Reply, ...] = ()
 
 
@@ -110,7 +112,18 @@ def answer_to(db: Db, message_id: int) -> Answer:
         replies.append(Reply(text=str(effect.payload.get("text", "")), seq=effect.seq, state=effect.state))
     state, reason = state_of(entries)
     done = bool(entries) and not under_way and all(entry.state in inbox.END for entry in entries)
-    return Answer(message=message_id, state=state, reason=reason, done=done, replies=tuple(replies))
+    halted = None if done else switches.get(db, switches.PANIC)
+    notice = outbox.by_key(db, panic.key_of(halted, message.instance, message.address)) if halted else None
+    if notice is not None:
+        replies.append(Reply(text=str(notice.payload.get("text", "")), seq=notice.seq, state=notice.state))
+    return Answer(
+        message=message_id,
+        state=state,
+        reason=reason,
+        done=done,
+        halted=notice is not None and not under_way,
+        replies=tuple(replies),
+    )
 
 
 def _own_words(db: Db, message: Message, entries: list[inbox.Entry]) -> Iterator[outbox.Effect]:
@@ -138,14 +151,14 @@ def _answers(effect: outbox.Effect, entry: inbox.Entry, instance: str, address: 
 
 
 async def wait_for_answer(store: Store, hub: Hub, message_id: int, timeout: float, stopping: asyncio.Event) -> Answer:
-    """Return when nothing more will come, or after `timeout` with what there is."""
+    """Return when nothing more will come, now or until a panic is over, or after `timeout` with what there is."""
     deadline = asyncio.get_running_loop().time() + min(timeout, LONGEST_WAIT_S)
     wait = QUICKEST_S
     with hub.watch() as watch:
         while True:
             answer = await store.read(answer_to, message_id)
             left = deadline - asyncio.get_running_loop().time()
-            if answer.done or left <= 0 or stopping.is_set():
+            if answer.done or answer.halted or left <= 0 or stopping.is_set():
                 return answer
             rung = await watch.wait(min(wait, left), stopping)
             wait = QUICKEST_S if rung else min(wait * 2, SLOWEST_S)
