@@ -121,13 +121,13 @@ async def done(agent: Agent, channel: FakeChannel, name: str, **given: object) -
     return next(sent.message for sent in channel.sent if sent.message.key == effect.key)
 
 
-def hear_in(db: Db, address: str, text: str, platform_id: str) -> int:
+def hear_in(db: Db, address: str, text: str, platform_id: str, kind: str = "chat") -> int:
     rooms.add(db, PLATFORM, address, "", False, "public", 1)
     new = NewMessage(
         instance=PLATFORM,
         address=address,
         direction="in",
-        kind="chat",
+        kind=kind,
         sender="fake:user/2",
         text=text,
         platform_id=platform_id,
@@ -336,7 +336,30 @@ async def test_a_number_of_this_session_in_another_room_needs_that_rooms_name(ag
     answer = await agent.call("repost", sourceMsgId=seq)
     assert answer.failed
     assert answer.text == f"sourceMsgId: message {seq} is not in this room; name its room in sourceJid"
+    async with delivering(agent, FakeChannel()):
+        await ended(agent, seq)
     assert seq_of(await agent.call("repost", sourceMsgId=seq, sourceJid="ops"))
+
+
+async def test_what_is_not_on_its_platform_yet_is_not_passed_on_to_another_room(agent: Agent) -> None:
+    seq = seq_of(await agent.call("send", text="hot off the press"))
+    early = await agent.call("forward", sourceMsgId=seq, targetJid="ops")
+    assert early.failed
+    assert early.text.startswith(f"message {seq} is unavailable: it is not on the platform yet")
+    async with delivering(agent, FakeChannel()) as channel:
+        await ended(agent, seq)
+        asked = await done(agent, channel, "forward", sourceMsgId=seq, targetJid="ops")
+        assert asked.target == channel.sent[0].platform_id
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(GOOD) if name not in ("post", "unpin_all", "delete")])
+async def test_what_nobody_wrote_in_the_room_cannot_be_acted_on(name: str, agent: Agent, store: SqliteStore) -> None:
+    await store.write(hear_in, ROOM, "", "delivery:1", "system")
+    field = "targetId" if "targetId" in GOOD[name] else "sourceMsgId"
+    answer = await agent.call(name, **{**GOOD[name], field: "delivery:1"})
+    assert answer.failed
+    assert answer.text.startswith(f"{field}: delivery:1 was not written in the room")
+    assert await effects_of(agent) == 0
 
 
 async def test_a_rule_may_speak_of_the_source(tmp_path: Path, store: SqliteStore) -> None:

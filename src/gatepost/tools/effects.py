@@ -48,11 +48,11 @@ async def commit(call: Call, effects: Callable[[Db], Sequence[Effect]]) -> Sent:
     return await call.write_to_room(both)
 
 
-async def act(call: Call, op: Op, target: Callable[[Db], Message], text: str = "", **payload: str) -> Sent:
+async def act(call: Call, op: Op, on: Callable[[Db], Message], text: str = "", **payload: str) -> Sent:
     """An effect on a message that is there, in the room of the call."""
 
     def add(db: Db) -> list[Effect]:
-        found = target(db)
+        found = on(db)
         said = {"text": text, **payload} if text else dict(payload)
         return [effect(db, call, op, said, found.thread, text or payload.get("reaction", ""), found.id)]
 
@@ -131,9 +131,24 @@ def message(db: Db, call: Call, named: int | str, field: str) -> Message:
     return message_in(db, call, named, field, "chatJid", call.place)
 
 
+def target(db: Db, call: Call, named: int | str) -> Message:
+    """The message that something is done to, anybody's."""
+    return _written(message(db, call, named, "targetId"), named, "targetId")
+
+
 def source(db: Db, call: Call, named: int | str) -> Message:
     """The message that is passed on: where `sourceJid` says, or, where nobody said, here."""
-    return message_in(db, call, named, "sourceMsgId", "sourceJid", call.also["sourceJid"], call.place)
+    found = message_in(db, call, named, "sourceMsgId", "sourceJid", call.also["sourceJid"], call.place)
+    if not found.platform_id and found.address != call.place.address:
+        # Rooms are delivered to beside each other: the other one would not wait for this.
+        raise Unavailable(f"message {named}", "it is not on the platform yet; try again once it is, or use send")
+    return _written(found, named, "sourceMsgId")
+
+
+def _written(found: Message, named: int | str, field: str) -> Message:
+    if found.direction == "in" and found.kind != "chat":
+        raise Invalid(field, f"{named} was not written in the room, so nothing can be done with it there")
+    return found
 
 
 def message_in(db: Db, call: Call, named: int | str, field: str, room: str, *places: Place) -> Message:
@@ -162,7 +177,7 @@ def _named(db: Db, call: Call, named: int | str, places: Sequence[Place]) -> Mes
 
 def own(db: Db, call: Call, named: int | str) -> Message:
     """A message of the group itself: what others said is theirs, and the platform's moderators'."""
-    target = message(db, call, named, "targetId")
-    if target.direction != "out" or target.folder != call.caller.folder:
+    found = message(db, call, named, "targetId")
+    if found.direction != "out" or found.folder != call.caller.folder:
         raise Refused(call.caller.folder, call.tool, f"message {named}", "only your own messages")
-    return target
+    return found

@@ -11,7 +11,6 @@ from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid, Unsupported
 from gatepost.messages.outbound import Op
 from gatepost.messages.text import clean
-from gatepost.store.messages import Message
 from gatepost.store.outbox import Effect
 from gatepost.store.port import Db
 from gatepost.tools import effects
@@ -122,7 +121,7 @@ async def pin_message(call: Call, targetId: Named, chatJid: Room = None) -> Sent
     Unpin what no longer holds with unpin_message.
     """
     effects.require(call, Op.PIN)
-    return await effects.act(call, Op.PIN, lambda db: _any(db, call, targetId))
+    return await effects.act(call, Op.PIN, lambda db: effects.target(db, call, targetId))
 
 
 @tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", idempotent=True)
@@ -132,7 +131,7 @@ async def unpin_message(call: Call, targetId: Named, chatJid: Room = None) -> Se
     For all of them at once use unpin_all, to take the message back use delete.
     """
     effects.require(call, Op.UNPIN)
-    return await effects.act(call, Op.UNPIN, lambda db: _any(db, call, targetId))
+    return await effects.act(call, Op.UNPIN, lambda db: effects.target(db, call, targetId))
 
 
 @tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", destructive=True, idempotent=True)
@@ -146,11 +145,7 @@ async def unpin_all(call: Call, chatJid: Room = None) -> Sent:
 
 
 async def _react(call: Call, named: int | str, reaction: str) -> Sent:
-    return await effects.act(call, Op.REACT, lambda db: _any(db, call, named), reaction=reaction)
-
-
-def _any(db: Db, call: Call, named: int | str) -> Message:
-    return effects.message(db, call, named, "targetId")
+    return await effects.act(call, Op.REACT, lambda db: effects.target(db, call, named), reaction=reaction)
 
 
 def _comment(call: Call, comment: str) -> str:
