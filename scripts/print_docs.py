@@ -48,8 +48,9 @@ def tools() -> str:
 
 def _tool(tool: Tool) -> list[str]:
     tier = f"{int(tool.tier)} ({Tier(tool.tier).name.lower()})"
-    held = " · a person must agree to each call" if tool.held else ""
-    scope = f" · scoped by `{tool.scoped_by}`" if tool.scoped_by else ""
+    held = " · a person must agree to each call" if tool.held else " · costs money" if tool.spends else ""
+    scopes = [each for each in (tool.scoped_by, *tool.also_scoped_by) if each]
+    scope = f" · scoped by {' and '.join(f'`{each}`' for each in scopes)}" if scopes else ""
     out = [f"### {tool.name}", "", f"Down to tier {tier}{scope}{held}.", "", *tool.description.splitlines()]
     properties: dict[str, Any] = tool.listed["inputSchema"]["properties"]
     if properties:
