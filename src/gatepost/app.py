@@ -43,6 +43,7 @@ from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.trial import try_out
 from gatepost.flow.sessions.wake import Sessions
 from gatepost.flow.spending import Keys, Purse
+from gatepost.gate.connectors import CONNECTORS, Connectors
 from gatepost.gate.dispatch import Around, Dispatch
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.control.api import ApiParts, make_api
@@ -98,8 +99,11 @@ class Gateway:
         self.reach = Reach(self.kinds)
         self.typing = Typing(self.channels, self.reach)
         self.pump = Pump(self.store, clock, config, self.channels, self.reach, self.bells, self.owner)
+        secrets = Secrets(self.store, Keyring(home), clock)
+        tools = TOOLS.copy()
+        self.connectors = Connectors(config[CONNECTORS], tools, home, self.bells, secrets)
         self.dispatch = Dispatch(
-            TOOLS,
+            tools,
             Around(
                 store=self.store,
                 clock=clock,
@@ -111,7 +115,7 @@ class Gateway:
             ),
         )
         purse = Purse(self.store, clock, self.reach, self.bells)
-        keys = Keys(self.store, Secrets(self.store, Keyring(home), clock))
+        keys = Keys(self.store, secrets)
         self.models = Models(config, purse, keys, partial(price, own=own_prices(home, config)))
         self.files = ThreadPoolExecutor(4, thread_name_prefix="mailbox")
         self.sessions = Sessions(
@@ -168,6 +172,7 @@ class Gateway:
             for flow in (self.dispatch.run(), self.pump.run(), self.typing.run(), self.sessions.run()):
                 tasks.create_task(flow)
             tasks.create_task(self._prepare())
+            tasks.create_task(self.connectors.run())
             for instance, channel in self.channels.items():
                 tasks.create_task(listen(instance, channel, self.intake))
 

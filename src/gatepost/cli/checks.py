@@ -1,5 +1,6 @@
 """The doctor's checks: each looks at one thing and says whether it is well and, if not, the way out."""
 
+import asyncio
 import os
 import shutil
 import stat
@@ -20,6 +21,7 @@ from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.settings import SETTINGS, Config
 from gatepost.flow.sessions.plan import choose_sandbox
 from gatepost.flow.sessions.programs import needs_of
+from gatepost.gate import connectors
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.control.client import Control
 from gatepost.store import ledger, switches
@@ -51,7 +53,7 @@ def examine(home: Home) -> list[Finding]:
         config = _what_can_be_read(home)
     else:
         findings.append(Finding("ok", "settings", f"{len(SETTINGS)} settings, every plug-in loads"))
-    findings += [*_providers(home), *_control(home), *_sandboxes(config)]
+    findings += [*_providers(home), *_control(home), *_sandboxes(config), *_connectors(home, config)]
     return [*findings, *examine_agents(home, config), *_store(home, config)]
 
 
@@ -128,6 +130,17 @@ def _providers(home: Home) -> Iterator[Finding]:
             needs_of(home, path.stem)
         except GatepostError as error:
             yield Finding("fail", "plug-ins", str(error), "mend or remove it")
+
+
+def _connectors(home: Home, config: Config) -> Iterator[Finding]:
+    """Each is started as the gateway starts it to ask for its tools: without any secret."""
+    if not home.path.is_dir():
+        return
+    for found in asyncio.run(connectors.examine(home, config[connectors.CONNECTORS])):
+        if found.trouble:
+            yield Finding("warn", "connectors", found.trouble, f"mend [connectors.{found.name}], or remove it")
+        else:
+            yield Finding("ok", "connectors", f"{found.name} has {len(found.tools)} tools")
 
 
 def _control(home: Home) -> Iterator[Finding]:

@@ -7,16 +7,20 @@ from gatepost.core import settings
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry, load_folder, load_package
+from gatepost.gate import connectors
+from gatepost.gate.connectors import CONNECTORS
 from gatepost.gate.policies import TOOL_GROUPS, facts
 from gatepost.store import groups
 from gatepost.tools.contract import TOOLS, Tool
 
 
 def tools_of(home: Home) -> Registry[Tool]:
-    """Gatepost's own and the home's."""
+    """Gatepost's own, the home's, and what connectors last told of theirs."""
     load_package("gatepost.tools")
     load_folder(home.plugins / "tools", "tools")
-    return TOOLS
+    tools = TOOLS.copy()
+    connectors.remember(home, settings.peek(home.path, CONNECTORS)[CONNECTORS], tools)
+    return tools
 
 
 def policy_of(home: Home, folder: str) -> Policy:

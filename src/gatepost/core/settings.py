@@ -7,16 +7,20 @@ An unknown key is an error with its dotted path. `docs/settings.md` is printed f
 import difflib
 import math
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
+import msgspec
+
 from gatepost.core.errors import SetupError
 from gatepost.core.registry import Registry
 
 T = TypeVar("T")
+Table = TypeVar("Table", bound=msgspec.Struct)
 
 SETTINGS: Registry["Setting[Any]"] = Registry("setting")
 
@@ -32,15 +36,17 @@ class Setting(Generic[T]):
     variable: str
     choices: tuple[str, ...] = ()
     secret: bool = False
+    whole: bool = False  # a table of tables, whose keys are names that people choose
 
     def parse(self, raw: Any, where: str) -> T:
         try:
-            value = self.read(raw)
+            read = self.read(raw)
         except (ValueError, TypeError) as error:
-            raise SetupError(f"{where}: {self.name} = {raw!r} {error}") from None
-        if self.choices and value not in self.choices:
+            said = "" if self.whole else f" = {raw!r}"
+            raise SetupError(f"{where}: {self.name}{said} {error}") from None
+        if self.choices and read not in self.choices:
             raise SetupError(f"{where}: {self.name} = {raw!r} is not one of {', '.join(self.choices)}")
-        return value
+        return read
 
 
 def _read_bool(raw: Any) -> bool:
@@ -129,6 +135,38 @@ def setting(
     return declared
 
 
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
+
+
+def tables(name: str, kind: type[Table], *, help: str) -> Setting[Mapping[str, Table]]:
+    """Declare a table of tables: `[name.github]` is a `kind` named github. In the environment they are JSON."""
+
+    def read(raw: Any) -> dict[str, Table]:
+        found = msgspec.json.decode(raw) if isinstance(raw, str) else raw
+        if not isinstance(found, Mapping):
+            raise ValueError(f"is no table; write [{name}.NAME]")
+        made = {}
+        for key, table in found.items():
+            if not _NAME.match(key):
+                raise ValueError(f"has {key!r}: a name has a-z, 0-9, _ and -, begins with a letter, at most 32 signs")
+            try:
+                made[key] = msgspec.convert(table, kind)
+            except msgspec.ValidationError as error:
+                raise ValueError(f"has a {key} that is not as it should be: {error}") from None
+        return made
+
+    declared: Setting[Mapping[str, Table]] = Setting(
+        name=name,
+        default={},
+        read=read,
+        help=help,
+        variable="GATEPOST_" + name.upper().replace(".", "_"),
+        whole=True,
+    )
+    SETTINGS.add(name, declared, origin=help)
+    return declared
+
+
 class Config:
     """The values in force. `config[SETTING]` is typed by the setting."""
 
@@ -151,7 +189,8 @@ class Config:
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in table.items():
-        if isinstance(value, dict):
+        declared = SETTINGS.get(prefix + key)
+        if isinstance(value, dict) and not (declared is not None and declared.whole):
             flat.update(_flatten(value, f"{prefix}{key}."))
         else:
             flat[prefix + key] = value

@@ -153,7 +153,7 @@ class Call:
 
 
 class Passed(msgspec.Struct, frozen=True):
-    """What another server answered, to be passed on as it is: its content blocks, its structure, its word on failure."""
+    """What another server answered, to be passed on as it is: content, structure, and whether it failed."""
 
     content: list[dict[str, Any]]
     structured: dict[str, Any] | None = None

@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 import click
+import msgspec
 
 from gatepost import declared
 from gatepost.cli import show
@@ -39,11 +40,13 @@ def command(home: str | None, as_json: bool, docs: bool) -> None:
 
 def _value(each: Setting[Any], config: Config) -> Any:
     value = config[each]
+    if each.whole:
+        return msgspec.to_builtins(value)
     return "(set)" if each.secret and value else value
 
 
 def _words(value: Any) -> Any:
-    return ", ".join(value) if isinstance(value, tuple) else value
+    return ", ".join(value) if isinstance(value, tuple | dict) else value
 
 
 def _row(each: Setting[Any], config: Config) -> dict[str, Any]:
@@ -70,7 +73,7 @@ def as_markdown() -> str:
         "|---|---|---|---|",
     ]
     for each in (SETTINGS[name] for name in SETTINGS):
-        default = ", ".join(each.default) if isinstance(each.default, tuple) else each.default
+        default = ", ".join(each.default) if isinstance(each.default, tuple | dict) else each.default
         text = "false" if default is False else "true" if default is True else str(default)
         meaning = each.help + (f" One of: {', '.join(each.choices)}." if each.choices else "")
         out.append(f"| `{each.name}` | {f'`{text}`' if text else ''} | `{each.variable}` | {_cell(meaning)} |")

@@ -1,0 +1,293 @@
+"""Connectors: third-party MCP servers that the operator declares and the host runs. Their tools are tools like ours:
+seen, granted, refused and audited by the same gate, under the name `<connector>_<tool>`.
+
+A server is started for each call and killed after it, so what one group's secrets opened is not there for the next.
+What is known of its tools is kept in a file beside its folder, for the time until it has been asked and for commands.
+"""
+
+import asyncio
+import hashlib
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from gatepost.access.tiers import Tier
+from gatepost.core import log
+from gatepost.core.bells import Bells
+from gatepost.core.errors import GatepostError, SetupError, Unavailable
+from gatepost.core.home import Home
+from gatepost.core.registry import Registry
+from gatepost.core.settings import tables
+from gatepost.gate.aliases import ALIASES
+from gatepost.gate.frames import ListedTool
+from gatepost.gate.program import Answered, Broken, running
+from gatepost.gate.scrub import Scrub
+from gatepost.store import costs
+from gatepost.store.secrets import Secrets
+from gatepost.tools.contract import Call, Passed, Tool
+
+MOST_AT_ONCE = 4  # runs of one connector; who comes later waits within the same patience
+MOST_TOOLS = 200
+LONGEST_DESCRIPTION = 4000
+LARGEST_SCHEMA = 64 * 1024  # bytes
+_TOOL = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")  # what the models' vendors take as a name
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+_log = log.get("connectors")
+_read_object = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Connector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[connectors.NAME]`"""
+
+    command: tuple[str, ...]
+    env: tuple[str, ...] = ()  # NAME=value
+    env_secrets: tuple[str, ...] = ()  # NAME, or VARIABLE=NAME
+    tools: tuple[str, ...] = ("*",)
+    tier: Literal["root", "world", "agent", "worker"] = "root"
+    timeout_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        if not self.command or not self.command[0]:
+            raise ValueError("`command` names no program")
+        if not 0 < self.timeout_s <= 3600:
+            raise ValueError("`timeout_s` must be above 0 and at most 3600")
+        for entry in (*self.env, *self.env_secrets):
+            if not _VARIABLE.match(entry.partition("=")[0]):
+                raise ValueError(f"{entry.partition('=')[0]!r} is no name of a variable")
+        if bare := [entry for entry in self.env if "=" not in entry]:
+            raise ValueError(f"`env` has {bare[0]!r}; write NAME=value")
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """Variable → the secret's name."""
+        pairs = (entry.partition("=") for entry in self.env_secrets)
+        return {variable: name or variable for variable, _, name in pairs}
+
+    def offers(self, tool: str) -> bool:
+        return any(fnmatchcase(tool, pattern) for pattern in self.tools)
+
+
+CONNECTORS = tables(
+    "connectors",
+    Connector,
+    help="Third-party MCP servers that the host runs: a table [connectors.NAME] each, with command, env, env_secrets,"
+    " tools, tier and timeout_s. See connectors.md.",
+)
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What a server told of its tools."""
+
+    command: tuple[str, ...]
+    tools: list[ListedTool]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What became of asking one: its tools as they are called here, or why there are none."""
+
+    name: str
+    tools: tuple[str, ...] = ()
+    trouble: str = ""
+
+
+Run = Callable[..., Any]
+
+
+def folder_of(home: Home, name: str, caller: str = "") -> Path:
+    """Where a server is started, which is also its HOME: one for each caller, so that none finds what it left of
+    another's. Made if it is missing."""
+    top = home.path / "connectors"
+    path = top / name / (hashlib.sha256(caller.encode()).hexdigest()[:16] if caller else "asked")
+    for folder in (top, top / name, path):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """What every run gets. Nothing of the gateway's own environment but where programs are found."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder)}
+
+
+async def ask_tools(home: Home, name: str, connector: Connector) -> list[ListedTool]:
+    """Start it without any secret and have it list its tools; Unavailable says why it does not."""
+    what = f"the connector {name}"
+    try:
+        async with asyncio.timeout(connector.timeout_s):
+            folder = folder_of(home, name)
+            async with running(connector.command, environment(folder), folder) as program:
+                return await program.list_tools()
+    except TimeoutError:
+        raise Unavailable(what, f"no list of tools within {connector.timeout_s:g} s") from None
+    except Answered as error:
+        raise Unavailable(what, f"it answered: {error}") from None
+    except (Broken, OSError) as error:
+        raise Unavailable(what, str(error)) from None
+
+
+async def examine(home: Home, declared: Mapping[str, Connector]) -> list[Found]:
+    """Ask each of them, for the doctor."""
+
+    async def one(name: str, connector: Connector) -> Found:
+        try:
+            listed = await ask_tools(home, name, connector)
+        except Unavailable as error:
+            return Found(name, trouble=str(error))
+        chosen = tuple(f"{name}_{each.name}" for each in listed if connector.offers(each.name))
+        return Found(name, chosen, "" if chosen else "it lists no tool that `tools` lets through")
+
+    return list(await asyncio.gather(*(one(name, connector) for name, connector in declared.items())))
+
+
+def remember(home: Home, declared: Mapping[str, Connector], tools: Registry[Tool]) -> None:
+    """For commands: what the gateway learnt when it last asked. Nothing of it can be called here."""
+    for name, connector in declared.items():
+        _put(tools, name, connector, _recall(home, name, connector), lambda tool: _not_here)
+
+
+async def _not_here(call: Call, /, **arguments: Any) -> Passed:
+    raise Unavailable(call.tool, "connectors are run by the gateway alone")
+
+
+class Connectors:
+    """The connectors of a running gateway: `run` asks them once, then their tools are in the registry."""
+
+    def __init__(
+        self, declared: Mapping[str, Connector], tools: Registry[Tool], home: Home, bells: Bells, secrets: Secrets
+    ) -> None:
+        self._declared, self._tools, self._home, self._bells = declared, tools, home, bells
+        self._secrets = secrets
+        self._slots = {name: asyncio.Semaphore(MOST_AT_ONCE) for name in declared}
+        for name, connector in declared.items():
+            _put(tools, name, connector, _recall(home, name, connector), partial(self._runs, name, connector))
+
+    async def run(self) -> None:
+        """Ask every server what it has, beside everything else. One that does not start is a line in the log."""
+        await asyncio.gather(*(self._learn(name, connector) for name, connector in self._declared.items()))
+
+    async def _learn(self, name: str, connector: Connector) -> None:
+        try:
+            listed = await ask_tools(self._home, name, connector)
+            _keep(self._home, name, Known(connector.command, listed))
+        except (GatepostError, OSError) as error:
+            _log.warning("a connector was not asked for its tools", connector=name, why=str(error))
+            return
+        if _put(self._tools, name, connector, listed, partial(self._runs, name, connector)):
+            self._bells.tools(None)
+
+    def _runs(self, name: str, connector: Connector, tool: str) -> Run:
+        async def run(call: Call, /, **arguments: Any) -> Passed:
+            user = await call.read(costs.payer, call.turn.id) if call.turn is not None and connector.secrets else ""
+            values = await self._values(name, connector, call, user)
+            await call.note()
+            scrub = Scrub(values.values())
+            try:
+                async with asyncio.timeout(connector.timeout_s), self._slots[name]:
+                    folder = folder_of(self._home, name, f"{call.caller.folder} {user}")
+                    plain = dict(entry.split("=", 1) for entry in connector.env)
+                    env = {**environment(folder), **plain, **values}
+                    async with running(connector.command, env, folder) as program:
+                        given = await program.call(tool, arguments)
+            except TimeoutError:
+                why = f"no answer within {connector.timeout_s:g} s; it may have been done all the same"
+                raise Unavailable(call.tool, why, uncertain=True) from None
+            except (Broken, OSError) as error:
+                _log.warning("a connector broke", connector=name, tool=tool, why=scrub.text(str(error)))
+                why = error.why if isinstance(error, Broken) else "it has no folder to run in"
+                raise Unavailable(call.tool, scrub.text(why), uncertain=True) from None
+            except Answered as error:
+                return Passed([{"type": "text", "text": scrub.text(str(error))}], failed=True)
+            return Passed(scrub.value(given.content), scrub.value(given.structuredContent), given.isError)
+
+        return run
+
+    async def _values(self, name: str, connector: Connector, call: Call, user: str) -> dict[str, str]:
+        """The secrets that hold for the caller's group and for whoever asked, by variable. Each use is on record."""
+        values = {}
+        for variable, secret in connector.secrets.items():
+            value = await self._secrets.get(secret, call.caller.folder, user or None, purpose=f"connector {name}")
+            if value is None:
+                raise Unavailable(
+                    call.tool, f"{secret} is not set here; the operator can: gatepost secret set {secret}"
+                )
+            values[variable] = value
+        return values
+
+
+def _put(
+    tools: Registry[Tool], name: str, connector: Connector, listed: list[ListedTool], runs: Callable[[str], Run]
+) -> bool:
+    """Make the registry hold what the server lists now; True if that is something else than before."""
+    origin = f"connectors.{name}"
+    before = {each: tools[each].listed for each in tools if tools.origin(each) == origin}
+    for each in before:
+        tools.drop(each)
+    after = {}
+    for told in [each for each in listed if connector.offers(each.name)][:MOST_TOOLS]:
+        called = f"{name}_{told.name}"
+        try:
+            tool = _make(called, name, connector, told, runs(told.name))
+            tools.add(called, tool, origin)
+        except SetupError as error:
+            _log.warning("a connector's tool is left out", connector=name, tool=told.name[:100], why=str(error))
+            continue
+        after[called] = tool.listed
+    return before != after
+
+
+def _make(called: str, name: str, connector: Connector, told: ListedTool, run: Run) -> Tool:
+    if not _TOOL.match(called):
+        raise SetupError("a tool's name has letters, digits, _ and -, and at most 100 of them with its connector's")
+    if called in ALIASES:
+        raise SetupError(f"{called} is an older name of {ALIASES[called].tool}")
+    schema = {"properties": {}, **told.inputSchema, "type": "object"}
+    listed: dict[str, Any] = {
+        "name": called,
+        "description": told.description[:LONGEST_DESCRIPTION] or f"{told.name}, of the connector {name}.",
+        "inputSchema": schema,
+    }
+    if told.annotations is not None:
+        listed["annotations"] = told.annotations
+    if told.outputSchema is not None and told.outputSchema.get("type") == "object":
+        listed["outputSchema"] = told.outputSchema
+    if len(msgspec.json.encode(listed)) > LARGEST_SCHEMA:
+        raise SetupError(f"what it says of itself is larger than {LARGEST_SCHEMA} bytes")
+    return Tool(
+        name=called,
+        tier=Tier[connector.tier.upper()],
+        group=name,
+        description=listed["description"],
+        run=run,
+        read=_read_object,
+        bodies=frozenset(),
+        structured=True,
+        listed=listed,
+    )
+
+
+def _kept_in(home: Home, name: str) -> Path:
+    return home.path / "connectors" / f"{name}.json"
+
+
+def _keep(home: Home, name: str, known: Known) -> None:
+    path = _kept_in(home, name)  # beside the folder, which is there: it was asked in it
+    beside = path.with_suffix(".new")
+    beside.write_bytes(msgspec.json.encode(known))
+    beside.replace(path)
+
+
+def _recall(home: Home, name: str, connector: Connector) -> list[ListedTool]:
+    """What is kept of this very server; another command under the same name is another server."""
+    try:
+        known = msgspec.json.decode(_kept_in(home, name).read_bytes(), type=Known)
+    except (OSError, ValueError):
+        return []
+    return known.tools if known.command == connector.command else []

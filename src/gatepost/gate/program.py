@@ -1,0 +1,175 @@
+"""An MCP server as a child of the gateway, asked over its stdin and stdout: the client's half of the 2025 handshake.
+
+Each run is a process group of its own with the environment that it is given and no other, and is killed when the block
+is left. What it says is somebody else's: bounded, and read without trust. What is no message is passed over.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gatepost import __version__
+from gatepost.gate import frames
+from gatepost.gate.frames import GivenResult, ListedTool, Message
+
+PROTOCOL = "2025-11-25"
+LARGEST_OUTPUT = 10 * 1024 * 1024  # of one run, in bytes
+MOST_PAGES = 50
+TAIL = 2048  # bytes of stderr that are kept
+REAP_S = 5.0
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Answered(Exception):
+    """The server itself says no; the words are its own."""
+
+
+class Broken(Exception):
+    """It does not work. `words`, the end of its stderr, are for the operator alone."""
+
+    def __init__(self, why: str, words: str = "") -> None:
+        super().__init__(f"{why}; it said: {words}" if words else why)
+        self.why, self.words = why, words
+
+
+class Program:
+    """A server that runs."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._asked = self._heard = 0
+        self._tail = b""
+        self._listening = asyncio.create_task(self._listen())
+
+    async def start(self) -> None:
+        """The handshake."""
+        client = {"name": "gatepost", "version": __version__}
+        await self._ask("initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client})
+        await self._tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    async def list_tools(self) -> list[ListedTool]:
+        found: list[ListedTool] = []
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            raw = await self._ask("tools/list", {"cursor": cursor} if cursor else {})
+            try:
+                page = frames.read_list_result(raw)
+            except (ValueError, RecursionError) as error:
+                raise self._trouble(f"its list of tools cannot be read: {error}") from None
+            found += page.tools
+            cursor = page.nextCursor
+            if not cursor:
+                return found
+        raise self._trouble(f"its list of tools has no end after {MOST_PAGES} pages")
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> GivenResult:
+        raw = await self._ask("tools/call", {"name": tool, "arguments": arguments})
+        try:
+            return frames.read_given_result(raw)
+        except (ValueError, RecursionError) as error:
+            raise self._trouble(f"its answer cannot be read: {error}") from None
+
+    async def _ask(self, method: str, params: Mapping[str, Any]) -> bytes:
+        self._asked += 1
+        await self._tell({"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params})
+        while True:
+            message = await self._hear()
+            if message.method is not None:
+                await self._answer(message)
+            elif message.id == self._asked:
+                break
+        if message.error is not msgspec.UNSET:
+            with suppress(ValueError):
+                raise Answered(frames.read_error(message.error).message or "an error without words")
+            raise Answered("an error without words")
+        return b"{}" if message.result is msgspec.UNSET else bytes(message.result)
+
+    async def _answer(self, message: Message) -> None:
+        """It asks us: we are there, and offer nothing."""
+        if not isinstance(message.id, int | str):
+            return
+        if message.method == "ping":
+            await self._tell({"jsonrpc": "2.0", "id": message.id, "result": {}})
+        else:
+            error = {"code": -32601, "message": "Method not found"}
+            await self._tell({"jsonrpc": "2.0", "id": message.id, "error": error})
+
+    async def _tell(self, message: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(_encode(message) + b"\n")
+            await self._process.stdin.drain()
+        except (OSError, RuntimeError):  # uvloop raises the latter once the pipe is closed
+            raise await self._ended() from None
+
+    async def _hear(self) -> Message:
+        assert self._process.stdout is not None
+        while True:
+            try:
+                line = await self._process.stdout.readline()
+            except ValueError:  # a line beyond the limit
+                line = bytes(LARGEST_OUTPUT + 1)
+            self._heard += len(line)
+            if self._heard > LARGEST_OUTPUT:
+                raise self._trouble(f"it says more than {LARGEST_OUTPUT} bytes")
+            if not line:
+                raise await self._ended()
+            with suppress(ValueError, RecursionError):
+                return frames.read_message(line)
+
+    async def _listen(self) -> None:
+        assert self._process.stderr is not None
+        with suppress(OSError):
+            while said := await self._process.stderr.read(65536):
+                self._tail = (self._tail + said)[-TAIL:]
+
+    async def _ended(self) -> Broken:
+        with suppress(TimeoutError):  # something that it started may hold its stderr open
+            await asyncio.wait_for(asyncio.shield(self._listening), REAP_S)
+        return self._trouble("it ended before it answered")
+
+    def _trouble(self, why: str) -> Broken:
+        words = self._tail.decode(errors="replace").split()
+        whole = words[1:] if len(self._tail) == TAIL else words  # half a word may be half a secret
+        return Broken(why, " ".join(whole))
+
+    async def end(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._listening.cancel()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), REAP_S)
+
+
+@asynccontextmanager
+async def running(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> AsyncIterator[Program]:
+    """A server after its handshake. Raises Broken if it does not come up, Answered if it does not want to."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=dict(env),
+            cwd=cwd,
+            start_new_session=True,
+            limit=LARGEST_OUTPUT,
+        )
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise Broken(f"{command[0]} cannot be started: {why}") from None
+    program = Program(process)
+    try:
+        await program.start()
+        yield program
+    finally:
+        await program.end()

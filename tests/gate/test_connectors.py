@@ -1,0 +1,508 @@
+"""Connectors: real servers as child processes, behind the real gate."""
+
+import asyncio
+import base64
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from gatepost.access.grants import parse
+from gatepost.core.errors import SetupError
+from gatepost.core.keyring import Keyring
+from gatepost.core.registry import Registry
+from gatepost.core.settings import Config, load
+from gatepost.gate.connectors import CONNECTORS, Connector, Connectors, examine, remember
+from gatepost.gate.mcp import Conversation
+from gatepost.gate.program import LARGEST_OUTPUT
+from gatepost.gate.scrub import STRUCK, Scrub
+from gatepost.store import acl, audit, groups, secrets, users
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.agent import Agent
+from gatepost.tools.contract import TOOLS, Tool
+
+SECRET = "ghp_s3cr3t/+value=42"
+SERVER = r"""
+import base64, json, os, subprocess, sys, time
+
+TOOLS = [
+    {"name": "create-issue", "description": "Make an issue.", "annotations": {"destructiveHint": True},
+     "inputSchema": {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}},
+    {"name": "look", "description": "Tell what is around.", "inputSchema": {"type": "object"}},
+    {"name": "picture", "inputSchema": {"type": "object"}},
+    {"name": "fail", "inputSchema": {"type": "object"}},
+    {"name": "refuse", "inputSchema": {"type": "object"}},
+    {"name": "hang", "inputSchema": {"type": "object"}},
+    {"name": "flood", "inputSchema": {"type": "object"}},
+    {"name": "die", "inputSchema": {"type": "object"}},
+    {"name": "not a name", "inputSchema": {"type": "object"}},
+]
+
+
+def say(message):
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def text(words, **more):
+    return {"content": [{"type": "text", "text": words}], **more}
+
+
+def call(name, given):
+    token = os.environ.get("TOKEN", "")
+    if name == "create-issue":
+        return text(json.dumps(given))
+    if name == "look":
+        forms = [token, base64.b64encode(("user:" + token).encode()).decode(), token.encode().hex()]
+        return {"content": [{"type": "text", "text": " ".join(forms)}],
+                "structuredContent": {"env": dict(os.environ), "cwd": os.getcwd(), "pid": os.getpid(),
+                                      "alone": os.getpgid(0) == os.getpid(), "x" + token: [token]}}
+    if name == "picture":
+        return {"content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]}
+    if name == "fail":
+        return text("bad token " + token, isError=True)
+    if name == "hang":
+        below = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        open(given["tell"], "w").write(f"{os.getpid()} {below.pid}")
+        time.sleep(600)
+    if name == "flood":
+        while True:
+            say({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x" * 100000}})
+    if name == "die":
+        sys.stderr.write("last words " + token)
+        sys.exit(3)
+
+
+print("a banner that is no message", flush=True)
+with open(sys.argv[1], "a") as file:
+    file.write(json.dumps(dict(os.environ)) + "\n")
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked or "method" not in asked:
+        continue
+    answer = {"jsonrpc": "2.0", "id": asked["id"]}
+    if asked["method"] == "initialize":
+        say({"jsonrpc": "2.0", "id": "s1", "method": "roots/list"})
+        answer["result"] = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                            "serverInfo": {"name": "t", "version": "1"}}
+    elif asked["method"] == "tools/list":
+        first = "cursor" not in asked["params"]
+        answer["result"] = {"tools": TOOLS[:3], "nextCursor": "2"} if first else {"tools": TOOLS[3:]}
+    elif asked["params"]["name"] == "refuse":
+        answer["error"] = {"code": -32000, "message": "no: " + os.environ.get("TOKEN", "")}
+    else:
+        answer["result"] = call(asked["params"]["name"], asked["params"].get("arguments"))
+    say(answer)
+"""
+
+
+@dataclass
+class Desk:
+    """A gate with connectors, and whoever comes to it."""
+
+    path: Path
+    store: SqliteStore
+    tools: Registry[Tool] = field(default_factory=lambda: Registry("tool"))
+
+    @property
+    def runs(self) -> list[dict[str, str]]:
+        """The environment of every run of the server so far."""
+        return [json.loads(line) for line in (self.path / "runs").read_text().splitlines()]
+
+    def connector(self, **given: Any) -> Connector:
+        script = self.path / "server.py"
+        script.write_text(SERVER)
+        return Connector(command=(sys.executable, str(script), str(self.path / "runs")), **given)
+
+    async def agent(self, folder: str = "root", *rules: str) -> Agent:
+        return await Agent.arrive(
+            self.path / "home", self.store, folder, tools=self.tools, rules=tuple(parse(rule) for rule in rules)
+        )
+
+    def connect(self, agent: Agent, **declared: Connector) -> Connectors:
+        kept = secrets.Secrets(self.store, Keyring(agent.around.home))
+        return Connectors(declared, self.tools, agent.around.home, agent.around.bells, kept)
+
+    async def put(self, agent: Agent, name: str, value: str, place: secrets.Place) -> None:
+        await self.store.write(secrets.put, Keyring(agent.around.home), place, name, value, 1)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, store: SqliteStore) -> Desk:
+    return Desk(tmp_path, store)
+
+
+async def ready(desk: Desk, folder: str = "root", *rules: str, **given: Any) -> Agent:
+    agent = await desk.agent(folder, *rules)
+    await desk.connect(agent, hub=desk.connector(**given)).run()
+    return agent
+
+
+def seen(agent: Agent) -> set[str]:
+    return {tool.name for tool in agent.dispatch.visible_to(agent.caller)}
+
+
+ALL = {f"hub_{name}" for name in ("create-issue", "look", "picture", "fail", "refuse", "hang", "flood", "die")}
+
+
+# What is listed, and for whom.
+
+
+async def test_a_servers_tools_are_listed_under_its_name_as_it_tells_of_them(desk: Desk) -> None:
+    agent = await ready(desk)
+
+    listed = {each["name"]: each for each in json.loads(agent.dispatch.listed_for(agent.caller))}
+
+    assert set(listed) == ALL  # one has a name that no model's vendor would take
+    assert listed["hub_create-issue"] == {
+        "name": "hub_create-issue",
+        "description": "Make an issue.",
+        "inputSchema": {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]},
+        "annotations": {"destructiveHint": True},
+    }
+
+
+@pytest.mark.parametrize("folder", ["acme", "acme/eng", "acme/eng/ci"])
+async def test_without_a_tier_root_alone_has_them_and_forbidden_looks_like_unknown(desk: Desk, folder: str) -> None:
+    agent = await ready(desk, folder)
+
+    refused, unknown = await agent.call("hub_look"), await agent.call("hub_none")
+
+    assert seen(agent) == set()
+    assert (refused.code, refused.text.replace("look", "none")) == (unknown.code, unknown.text)
+    assert len(desk.runs) == 1  # when it was asked for its list
+
+
+@pytest.mark.parametrize(("folder", "sees"), [("root", True), ("acme", True), ("acme/eng", False)])
+async def test_a_declared_tier_is_the_deepest_that_has_them(desk: Desk, folder: str, sees: bool) -> None:
+    assert bool(seen(await ready(desk, folder, tier="world"))) == sees
+
+
+async def test_only_the_tools_that_the_patterns_name_are_there(desk: Desk) -> None:
+    assert seen(await ready(desk, tools=("create*", "look"))) == {"hub_create-issue", "hub_look"}
+
+
+async def test_a_rule_reaches_them_by_a_glob_that_goes_over_hyphens(desk: Desk) -> None:
+    agent = await ready(desk, "acme/eng", "hub_*", "!hub_*-issue", "!hub_look(why=secret*)")
+
+    assert seen(agent) == ALL - {"hub_create-issue"}
+    assert (await agent.call("hub_create-issue", title="x")).code
+    assert "a rule of this gateway forbids it" in (await agent.call("hub_look", why="secret plans")).text
+    assert not (await agent.call("hub_look", why="idle")).failed
+
+
+async def test_a_row_gives_them_and_a_list_is_cut_by_the_connectors_name(desk: Desk) -> None:
+    agent = await desk.agent("acme/eng")
+    await desk.connect(agent, hub=desk.connector(), other=desk.connector(tools=("look",))).run()
+    for action in ("mcp:hub_look", "mcp:other_look"):
+        await desk.store.write(acl.put, acl.Row(id=0, principal="folder:acme/eng", action=action), 1)
+    agent.around.bells.tools(None)
+    assert seen(agent) == {"hub_look", "other_look"}
+
+    await desk.store.write(groups.change, "acme/eng", {"tool_groups": "other,messages"})
+    agent.around.bells.group("acme/eng")
+    assert seen(agent) == {"other_look"}
+
+
+async def test_one_that_does_not_start_takes_nothing_from_the_others(desk: Desk) -> None:
+    agent = await desk.agent()
+    gone = Connector(command=("/no/such/program",))
+    silent = Connector(command=(sys.executable, "-c", "import time; time.sleep(600)"), timeout_s=0.3)
+    rude = Connector(command=(sys.executable, "-c", "import sys; sys.exit('I do not want to')"))
+    declared = {"gone": gone, "silent": silent, "rude": rude, "hub": desk.connector()}
+    rung: list[str | None] = []
+    agent.around.bells.on_tools(rung.append)
+
+    await desk.connect(agent, **declared).run()
+    found = {each.name: each for each in await examine(agent.around.home, declared)}
+
+    assert seen(agent) == ALL and rung == [None]
+    assert "cannot be started: No such file or directory" in found["gone"].trouble
+    assert "within 0.3 s" in found["silent"].trouble and "I do not want to" in found["rude"].trouble
+    assert found["hub"].trouble == "" and len(found["hub"].tools) == 9
+
+
+async def test_a_tool_never_takes_the_name_of_another(desk: Desk) -> None:
+    script = SERVER.replace('"create-issue"', '"message"')
+    agent = await desk.agent()
+    first, second = desk.connector(), desk.connector()
+    (desk.path / "server.py").write_text(script)
+
+    await desk.connect(agent, send=first, hub=second).run()
+
+    assert "send_message" not in desk.tools  # an older name of `send`
+    assert {"send_look", "hub_look", "hub_message"} <= seen(agent)
+
+
+async def test_what_was_listed_is_known_before_the_server_is_asked_again_and_to_commands(desk: Desk) -> None:
+    agent = await ready(desk)
+    later, elsewhere, other = Desk(desk.path, desk.store), Registry[Tool]("tool"), Registry[Tool]("tool")
+
+    later.connect(agent, hub=desk.connector())
+    remember(agent.around.home, {"hub": desk.connector()}, elsewhere)
+    remember(agent.around.home, {"hub": Connector(command=("another",))}, other)
+
+    assert set(later.tools) == set(elsewhere) == ALL
+    assert set(other) == set()
+    assert len(desk.runs) == 1
+
+
+# A call.
+
+
+async def test_arguments_are_passed_as_they_came_and_must_be_an_object(desk: Desk) -> None:
+    agent = await ready(desk)
+
+    given = {"title": 7, "call": [1, {"self": None}], "of nobody": True}
+    passed = await agent.call("hub_create-issue", "", **given)
+    bad = await agent.dispatch.call(agent.caller, "hub_create-issue", b"[1]", "c9")
+
+    assert json.loads(passed.text) == given
+    assert bad.code and "Invalid arguments for hub_create-issue" in bad.text
+
+
+async def test_content_that_is_no_text_is_passed_on_over_the_wire(desk: Desk) -> None:
+    agent = await ready(desk)
+    said: list[bytes] = []
+    done = asyncio.Event()
+    talk = Conversation(agent.dispatch, agent.caller, said.append, quiet=done.set)
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    talk.receive(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode())
+    wanted = {"name": "hub_picture", "arguments": {}}
+    talk.receive(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": wanted}).encode())
+    await asyncio.wait_for(done.wait(), 30)
+
+    result = json.loads(said[-1])["result"]
+    assert result["content"] == [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]
+
+
+async def test_a_run_has_a_clean_environment_a_folder_and_a_process_group_of_its_own(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-the-gateway")
+    agent = await ready(desk, env=("MODE=quiet",), env_secrets=("TOKEN=HUB_TOKEN",))
+    await desk.put(agent, "HUB_TOKEN", SECRET, secrets.Place())
+
+    answer = await agent.call("hub_look")
+
+    asked, called = desk.runs
+    extra = {"LC_CTYPE", "__CF_USER_TEXT_ENCODING"}  # what Python adds to its own
+    assert asked.keys() - extra == {"PATH", "HOME"}
+    assert called.keys() - extra == {"PATH", "HOME", "MODE", "TOKEN"}
+    assert called["TOKEN"] == SECRET
+    found = json.loads(answer.structured or b"")
+    assert found["alone"] and found["cwd"] == found["env"]["HOME"] == called["HOME"] != asked["HOME"]
+    assert Path(found["cwd"]).is_relative_to(agent.around.home.path)
+    assert Path(found["cwd"]).stat().st_mode & 0o77 == 0
+
+
+async def test_secrets_are_those_of_the_callers_folder_and_every_use_is_on_record(desk: Desk) -> None:
+    agent = await ready(desk, "acme/eng", tier="agent", env_secrets=("TOKEN",))
+    await desk.put(agent, "TOKEN", "of-the-gateway", secrets.Place())
+    await desk.put(agent, "TOKEN", "of-eng", secrets.Place("acme/eng"))
+    other = await desk.agent("umbrella/lab")
+    person = secrets.Place(user_id="fake:user/1")
+
+    await agent.call("hub_look")
+    await other.call("hub_look")
+    await desk.store.write(users.add, person.user_id, "Ada", 1)
+    await desk.put(agent, "TOKEN", "of-ada", person)
+    await agent.call("hub_look")
+
+    runs = desk.runs[1:]
+    assert [run["TOKEN"] for run in runs] == ["of-eng", "of-the-gateway", "of-ada"]
+    assert runs[0]["HOME"] != runs[1]["HOME"]
+    uses = await desk.store.read(secrets.uses, 10)
+    assert [(use.folder, use.purpose, use.outcome) for use in reversed(uses)] == [
+        ("acme/eng", "connector hub", "used"),
+        ("umbrella/lab", "connector hub", "used"),
+        ("acme/eng", "connector hub", "used"),
+    ]
+
+
+async def test_a_secret_that_is_not_set_is_named_and_nothing_is_started(desk: Desk) -> None:
+    agent = await ready(desk, env_secrets=("TOKEN",))
+
+    answer = await agent.call("hub_look")
+
+    assert answer.failed and "gatepost secret set TOKEN" in answer.text
+    assert len(desk.runs) == 1
+
+
+@pytest.mark.parametrize("tool", ["look", "fail", "refuse", "die"])
+async def test_a_secret_never_comes_back(desk: Desk, tool: str, capsys: pytest.CaptureFixture[str]) -> None:
+    agent = await ready(desk, env_secrets=("TOKEN",))
+    await desk.put(agent, "TOKEN", SECRET, secrets.Place())
+
+    answer = await agent.call(f"hub_{tool}")
+
+    await agent.dispatch._flush()
+    rows = await desk.store.read(audit.latest, 100)
+    said = f"{answer} {rows} {capsys.readouterr()}"
+    for form in (SECRET, SECRET.encode().hex(), base64.b64encode(SECRET.encode()).decode().rstrip("=")[:-1]):
+        assert form not in said
+    assert base64.b64encode(b"user:" + SECRET.encode()).decode()[8:-4] not in said
+    assert answer.failed == (tool != "look") and (tool == "die" or STRUCK in answer.text)
+
+
+async def test_calls_are_audited_like_our_own(desk: Desk) -> None:
+    agent = await ready(desk, "acme", "hub_*", "!hub_picture")
+
+    await agent.call("hub_create-issue", title="plum", body="y" * 300)
+    await agent.call("hub_fail")
+    await agent.call("hub_picture")
+    await agent.dispatch._flush()
+
+    assert await agent.audited() == [
+        ("hub_create-issue", "allowed"),
+        ("hub_fail", "allowed"),  # written down before it happens
+        ("hub_fail", "failed"),
+        ("hub_picture", "refused"),
+    ]
+    details = json.loads((await desk.store.read(audit.latest, 100))[-1][5])
+    assert details["args"]["title"] == "plum" and details["args"]["body"]["length"] == 300
+    assert (await desk.store.read(audit.verify))[1] is None
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110  the kernel rings for nobody
+            await asyncio.sleep(0.01)
+
+
+async def test_one_that_hangs_is_killed_with_all_that_it_started(desk: Desk) -> None:
+    agent = await ready(desk, timeout_s=2)
+    tell = desk.path / "pids"
+
+    answer = await agent.call("hub_hang", tell=str(tell))
+
+    assert answer.failed and "no answer within 2 s" in answer.text
+    pids = [int(pid) for pid in tell.read_text().split()]
+    await until(lambda: not any(alive(pid) for pid in pids))
+
+
+async def test_a_call_that_is_cancelled_ends_its_server(desk: Desk) -> None:
+    agent = await ready(desk)
+    tell = desk.path / "pids"
+    running = asyncio.create_task(agent.call("hub_hang", tell=str(tell)))
+    await until(lambda: tell.exists() and len(tell.read_text().split()) == 2)
+
+    running.cancel()
+    await asyncio.wait([running])
+
+    pids = [int(pid) for pid in tell.read_text().split()]
+    await until(lambda: not any(alive(pid) for pid in pids))
+
+
+async def test_one_that_says_too_much_is_ended(desk: Desk) -> None:
+    agent = await ready(desk)
+
+    answer = await agent.call("hub_flood")
+
+    assert answer.failed and f"more than {LARGEST_OUTPUT} bytes" in answer.text
+
+
+async def test_last_words_are_for_the_operator_alone(desk: Desk) -> None:
+    agent = await ready(desk)
+
+    answer = await agent.call("hub_die")
+
+    assert answer.failed and "ended before it answered" in answer.text and "last words" not in answer.text
+
+
+# How they are declared.
+
+
+def test_they_are_declared_in_the_file_by_name(tmp_path: Path) -> None:
+    (tmp_path / "gatepost.toml").write_text(
+        '[connectors.github]\ncommand = ["npx", "-y", "server"]\nenv_secrets = ["GITHUB_TOKEN", "A=B"]\n'
+        'tools = ["create_*"]\ntier = "world"\ntimeout_s = 30\n[connectors.files]\ncommand = ["files"]\n'
+    )
+
+    found = load(tmp_path, {})[CONNECTORS]
+
+    assert set(found) == {"github", "files"}
+    assert found["github"].secrets == {"GITHUB_TOKEN": "GITHUB_TOKEN", "A": "B"}
+    assert (found["github"].tier, found["files"].tier, found["files"].timeout_s) == ("world", "root", 30)
+    given = '{"x": {"command": ["y"]}}'
+    assert set(load(tmp_path, {"GATEPOST_CONNECTORS": given})[CONNECTORS]) == {"x"}
+    assert Config()[CONNECTORS] == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[connectors.x]\n", r"connectors has a x that is not as it should be: .*`command`"),
+        ('[connectors.x]\ncommand = ["y"]\ntear = "root"', "unknown field `tear`"),
+        ('[connectors.x]\ncommand = ["y"]\ntier = "king"', "tier"),
+        ("[connectors.x]\ncommand = []", "names no program"),
+        ('[connectors.x]\ncommand = ["y"]\ntimeout_s = 0', "timeout_s"),
+        ('[connectors.x]\ncommand = ["y"]\nenv = ["A"]', "write NAME=value"),
+        ('[connectors.x]\ncommand = ["y"]\nenv_secrets = ["A-B"]', "is no name of a variable"),
+        ('[connectors.X]\ncommand = ["y"]', "has 'X': a name has"),
+        ("connectors = 3", "is no table"),
+    ],
+)
+def test_a_declaration_that_does_not_fit_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "gatepost.toml").write_text(text)
+
+    with pytest.raises(SetupError, match=complaint):
+        load(tmp_path, {})
+
+
+# What is struck out.
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        SECRET,
+        quote(SECRET),
+        quote(SECRET, safe=""),
+        quote(SECRET, safe="").replace("%2F", "%2f"),
+        json.dumps(SECRET)[1:-1].replace("/", "\\/"),
+        SECRET.encode().hex(),
+        base64.b64encode(SECRET.encode()).decode(),
+        base64.urlsafe_b64encode(SECRET.encode()).decode().rstrip("="),
+    ],
+)
+def test_a_value_is_struck_out_however_it_is_written(written: str) -> None:
+    scrub = Scrub([SECRET])
+
+    assert STRUCK in scrub.text(f"Bearer {written}, you said")
+    assert written not in scrub.text(f"Bearer {written}, you said")
+    assert scrub.value({written: [{"deep": f"-{written}-"}], "n": 1}) == {STRUCK: [{"deep": f"-{STRUCK}-"}], "n": 1}
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab", "abc"])
+@pytest.mark.parametrize("after", ["", "z", "yz"])
+def test_a_value_within_something_that_was_encoded_is_struck_out(before: str, after: str) -> None:
+    encoded = base64.b64encode(f"{before}{SECRET}{after}".encode()).decode()
+
+    left = Scrub([SECRET]).text(encoded)
+
+    assert STRUCK in left and len(left.replace(STRUCK, "")) <= 10
+
+
+def test_numbers_lines_of_a_key_and_nothing_else_are_struck_out() -> None:
+    scrub = Scrub(["12345678", "-----BEGIN-----\nMIIEvQIBADANBgkqhkiG9w0\n-----END-----\n", ""])
+
+    assert scrub.value({"pin": 12345678, "n": 5, "ok": True}) == {"pin": STRUCK, "n": 5, "ok": True}
+    assert scrub.text("key MIIEvQIBADANBgkqhkiG9w0 end") == f"key {STRUCK} end"
+    assert Scrub([]).value({"a": "b"}) == {"a": "b"}
+
+
+def test_the_gateways_own_tools_are_not_touched() -> None:
+    assert not [name for name in TOOLS if TOOLS.origin(name).startswith("connectors.")]
