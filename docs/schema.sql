@@ -228,6 +228,7 @@ CREATE TABLE routes (
         created_at INTEGER NOT NULL
     ) STRICT;
 CREATE TABLE schema_version (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT;
+CREATE VIRTUAL TABLE search USING fts5 (text, marks, content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2');
 CREATE TABLE secret_bindings (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         folder TEXT REFERENCES groups (folder) ON DELETE CASCADE,
@@ -332,6 +333,7 @@ CREATE TABLE turns (
         begun_at INTEGER,
         ended_at INTEGER
     ) STRICT;
+CREATE TABLE unsearched (message_id INTEGER PRIMARY KEY) STRICT;
 CREATE TABLE user_roles (
         user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
         role TEXT NOT NULL,                     -- owner | admin
@@ -358,6 +360,7 @@ CREATE INDEX egress_log_folder ON egress_log (folder, id);
 CREATE UNIQUE INDEX egress_log_once ON egress_log (session_id, target, verdict, reason);
 CREATE UNIQUE INDEX egress_rules_once ON egress_rules (COALESCE(folder, ''), host, port);
 CREATE INDEX grants_folder ON grants (folder, id);
+CREATE INDEX inbox_failed ON inbox (folder) WHERE state = 'failed';
 CREATE INDEX inbox_observed ON inbox (session_id, seq) WHERE mode = 'observe' AND given = 0;
 CREATE INDEX inbox_open ON inbox (next_at) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
 CREATE INDEX inbox_open_session ON inbox (session_id, seq) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
@@ -366,6 +369,7 @@ CREATE UNIQUE INDEX inbox_target ON inbox (message_id, session_id);
 CREATE INDEX inbox_turn ON inbox (turn_id) WHERE turn_id IS NOT NULL;
 CREATE UNIQUE INDEX messages_identity ON messages (instance, address, direction, platform_id, event);
 CREATE INDEX messages_room ON messages (instance, address, id);
+CREATE INDEX messages_said ON messages (instance, address, at, id);
 CREATE INDEX outbox_message ON outbox (message_id);
 CREATE INDEX outbox_open ON outbox (instance, address, id) WHERE state IN ('pending', 'sending');
 CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE seq > 0;
@@ -378,3 +382,6 @@ CREATE UNIQUE INDEX sessions_live_key ON sessions (key) WHERE closed_at IS NULL;
 CREATE INDEX steps_message ON steps (message_id, id);
 CREATE UNIQUE INDEX turns_open ON turns (session_id) WHERE ended_at IS NULL;
 CREATE INDEX turns_session ON turns (session_id, started_at);
+CREATE TRIGGER search_added AFTER INSERT ON messages WHEN NEW.text <> '' BEGIN INSERT INTO unsearched VALUES (NEW.id); END;
+CREATE TRIGGER search_changed AFTER UPDATE OF text, instance, address, sender ON messages BEGIN DELETE FROM search WHERE rowid = OLD.id; INSERT OR IGNORE INTO unsearched VALUES (NEW.id); END;
+CREATE TRIGGER search_removed AFTER DELETE ON messages BEGIN DELETE FROM search WHERE rowid = OLD.id; DELETE FROM unsearched WHERE message_id = OLD.id; END;

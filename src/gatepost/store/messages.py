@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from gatepost.store import search
 from gatepost.store.port import Db, quick
 
 COLUMNS = (
@@ -82,7 +83,12 @@ def accept(db: Db, new: NewMessage, now: int) -> int | None:
             now,
         ),
     )
-    return int(rows[0][0]) if rows else None
+    if not rows:
+        return None
+    message_id = int(rows[0][0])
+    if message_id % search.EVERY == 0:
+        search.index(db)
+    return message_id
 
 
 @quick

@@ -80,7 +80,10 @@ def printed_schema(path: Path) -> str:
     connection = connect(path, readonly=True)
     try:
         rows = connection.execute(
-            "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY type DESC, name"
+            # As it can be made again: triggers last. What a virtual table makes for itself is not ours.
+            "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'"
+            " AND name NOT IN (SELECT name FROM pragma_table_list WHERE type = 'shadow')"
+            " ORDER BY type = 'trigger', type DESC, name"
         ).fetchall()
         return "".join(f"{sql};\n" for (sql,) in rows)
     finally:

@@ -1,0 +1,237 @@
+"""Full text over the ledger: SQLite's FTS5, the one corner of the store that is not portable.
+
+The index is brought up to date many messages at a time: writing it with each one would cost more than the message.
+Scripts without blanks between words are indexed by character, so that any part of them is found; the same is done to a
+query. Each message also has marks, words for its room and its sender, so that a common word is looked up only where
+the caller may read: the rights themselves are in the query all the same.
+
+Of all that matches, the newest `POOL` that the caller may read are ranked (bm25 among themselves): to rank every
+message with a common word would take a hundred times as long.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from gatepost.core.clock import DAY
+from gatepost.core.errors import Invalid
+from gatepost.messages.outbound import MESSAGES
+from gatepost.store.port import Db, quick
+from gatepost.store.writer import Sqlite
+
+EVERY = 128  # messages between two times that the index is written
+POOL = 400
+MOST_MARKED = 50  # rooms that are looked up by their marks; with more, most of what matches may be read anyway
+LONGEST_QUERY = 1000  # characters
+TOKENS = 32  # of a snippet
+
+_SPACELESS = (  # Chinese, Japanese, Korean: what is written without blanks, or with endings grown to the word
+    r"\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u303b\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7ff"
+    r"\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff"
+)
+_BORDER = re.compile(rf"(?<=[{_SPACELESS}])(?=\w)|(?<=\w)(?=[{_SPACELESS}])")
+_GAP = "\u200b"  # between characters that are words of their own: never shown, and no letter to the tokenizer
+_SAID = ", ".join(f"'{op.value}'" for op in sorted(MESSAGES))
+
+# What a group's agent may see of a room that it may read. Parameters: a folder and the range of those below it.
+# Strangers whom nobody let in are not heard by looking back either; what one agent put into another's conversation is
+# for those above it; what was withdrawn before anybody saw it was not said.
+SEEN = (
+    "m.kind IN ('chat', 'webhook') AND (m.direction = 'in'"
+    " AND (m.folder = '' OR m.folder = ? OR (m.folder >= ? AND m.folder < ?))"
+    " AND EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = m.id"
+    " AND (i.state <> 'refused' OR i.reason = 'budget_spent'))"
+    f" OR m.direction = 'out' AND m.verb IN ({_SAID})"
+    " AND EXISTS (SELECT 1 FROM outbox o WHERE o.message_id = m.id AND o.origin <> 'status'"
+    " AND o.state NOT IN ('superseded', 'cancelled')))"
+)
+# The rooms of a part of the tree: where it has conversations or destinations. Parameters: as above, twice.
+READABLE = (
+    "SELECT instance, address FROM sessions WHERE closed_at IS NULL AND address <> ''"
+    " AND (folder = ? OR (folder >= ? AND folder < ?))"
+    " UNION SELECT instance, address FROM destinations WHERE kind = 'room'"
+    " AND (folder = ? OR (folder >= ? AND folder < ?))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the tree: a folder, and perhaps everything below it."""
+
+    folder: str
+    below: bool = True
+    everything: bool = False  # every room there is, whoever talks there
+
+    @property
+    def range(self) -> tuple[str, str, str]:
+        """The folder, and from where up to where (exclusive) those below it are: `/` is followed by `0`."""
+        if self.everything:
+            return self.folder, "", "\U0010ffff"
+        return (self.folder, f"{self.folder}/", f"{self.folder}0") if self.below else (self.folder, "", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is looked for, and in which part of the tree."""
+
+    query: str
+    part: Part
+    room: str = ""
+    sender: str = ""
+    since: int | None = None
+    limit: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    id: int
+    instance: str
+    address: str
+    thread: str
+    direction: str
+    sender: str
+    sender_name: str
+    folder: str
+    at: int
+    snippet: str
+    rank: float
+
+
+def index(db: Db, most: int = 1000) -> int:
+    """Write what waits into the index, oldest first; how many there were."""
+    rows = db.rows(
+        "SELECT u.message_id, m.instance, m.address, m.sender, m.text FROM unsearched u"
+        " JOIN messages m ON m.id = u.message_id ORDER BY u.message_id LIMIT ?",
+        (most,),
+    )
+    for number, instance, address, sender, text in rows:
+        marks = f"{mark('r', instance, address)} {mark('s', sender)}"
+        db.run("INSERT INTO search (rowid, text, marks) VALUES (?, ?, ?)", (number, spread(text), marks))
+    if rows:
+        db.run("DELETE FROM unsearched WHERE message_id <= ?", (rows[-1][0],))
+    return len(rows)
+
+
+@quick
+def is_behind(db: Db) -> bool:
+    return db.row("SELECT 1 FROM unsearched LIMIT 1") is not None
+
+
+def spread(text: str) -> str:
+    """The text with each character of a script without blanks set apart."""
+    return text if text.isascii() else _BORDER.sub(_GAP, text)
+
+
+def mark(kind: str, *named: str) -> str:
+    """One word for a room or a sender. Two that have the same do no harm: the query looks at the rows as well."""
+    return kind + hashlib.blake2b("|".join(named).encode(), digest_size=8).hexdigest()
+
+
+def readable(db: Db, part: Part) -> list[tuple[str, str]]:
+    """(instance, address) of the rooms of a part of the tree that has any."""
+    return [(row[0], row[1]) for row in db.rows(READABLE, (*part.range, *part.range))]
+
+
+def find(db: Db, wanted: Wanted) -> list[Hit]:
+    """The best first, of equal ones the newest."""
+    query = _checked(wanted.query)
+    sql, params = _candidates(db, query, wanted)
+    try:
+        pool = db.rows(sql, params)
+    except apsw.SQLError as error:
+        raise Invalid("query", _plain(error)) from None
+    by_id = {row[0]: row for row in pool}
+    ranked = _rank(query, [(row[0], row[-1]) for row in pool], wanted.limit)
+    return [Hit(*(*by_id[number][:-1], snippet, rank)) for number, snippet, rank in ranked]
+
+
+def _candidates(db: Db, query: str, wanted: Wanted) -> tuple[str, list[Any]]:
+    """The newest messages that match and may be read: the statement and its parameters."""
+    part, conditions = wanted.part, [f"({SEEN})"]
+    having: list[Any] = []
+    where: list[Any] = list(part.range)
+    marks: list[list[str]] = []
+    with_sql = ""
+    if not part.everything:
+        rooms = readable(db, part)
+        if wanted.room:
+            rooms = [each for each in rooms if each[1] == wanted.room]
+        if len(rooms) <= MOST_MARKED:
+            marks.append([mark("r", *each) for each in rooms] or ["nowhere"])
+        with_sql = f"WITH readable (instance, address) AS MATERIALIZED ({READABLE}) "
+        having = [*part.range, *part.range]
+        conditions.append("(m.instance, m.address) IN readable")
+    if wanted.room:
+        conditions.append("m.address = ?")
+        where.append(wanted.room)
+    if wanted.sender:
+        marks.append([mark("s", wanted.sender)])
+        conditions.append("m.sender = ?")
+        where.append(wanted.sender)
+    if wanted.since is not None:
+        conditions.append("m.at >= ? AND f.rowid >= ?")
+        where += [wanted.since, _first_since(db, wanted.since)]
+    match = f"text : ({query})" + "".join(f" AND marks : ({' OR '.join(words)})" for words in marks)
+    sql = (
+        f"{with_sql}SELECT m.id, m.instance, m.address, m.thread, m.direction, m.sender, m.sender_name, m.folder, m.at,"
+        " m.text FROM search f JOIN messages m ON m.id = f.rowid WHERE f.search MATCH ?"
+        f" AND {' AND '.join(conditions)} ORDER BY f.rowid DESC LIMIT ?"
+    )
+    return sql, [*having, match, *where, max(POOL, wanted.limit)]
+
+
+def _first_since(db: Db, since: int) -> int:
+    """An id before which nothing was said since then: ids rise with the time of acceptance, and what a platform dates
+    ahead of that is not a day ahead."""
+    low, high = 0, int((db.row("SELECT COALESCE(MAX(id), 0) + 1 FROM messages") or (1,))[0])
+    while low < high:
+        middle = (low + high) // 2
+        row = db.row("SELECT accepted_at FROM messages WHERE id >= ? ORDER BY id LIMIT 1", (middle,))
+        if row is None or row[0] >= since - DAY:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _checked(query: str) -> str:
+    """The query as the index takes it, if it is one by itself: only then may it stand within another."""
+    text = spread(query.replace("\0", " ").replace("\u3000", " ").strip())
+    if not text:
+        raise Invalid("query", 'is empty; give a word, a "phrase", a OR b, a NOT b, prefix* or NEAR(a b, 5)')
+    if len(query) > LONGEST_QUERY:
+        raise Invalid("query", f"has {len(query)} characters; at most {LONGEST_QUERY} are possible")
+    _rank(text, [], 1)
+    return text
+
+
+def _rank(query: str, texts: Sequence[tuple[int, str]], limit: int) -> list[tuple[int, str, float]]:
+    """(id, snippet, rank) of the best, by an index of these texts alone. It is gone when this returns."""
+    memory = apsw.Connection(":memory:")
+    db = Sqlite(memory)
+    try:
+        memory.execute("CREATE VIRTUAL TABLE found USING fts5 (text, tokenize='unicode61 remove_diacritics 2')")
+        with memory:
+            memory.executemany(
+                "INSERT INTO found (rowid, text) VALUES (?, ?)", [(number, spread(text)) for number, text in texts]
+            )
+        rows = db.rows(
+            f"SELECT rowid, snippet(found, 0, '«', '»', '…', {TOKENS}), bm25(found) FROM found WHERE found MATCH ?"
+            " ORDER BY bm25(found), rowid DESC LIMIT ?",
+            (query, limit),
+        )
+    except apsw.SQLError as error:
+        raise Invalid("query", _plain(error)) from None
+    finally:
+        memory.close()
+    return [(number, snippet.replace(_GAP, ""), rank) for number, snippet, rank in rows]
+
+
+def _plain(error: apsw.Error) -> str:
+    """What is wrong with a query, without the library's own name for it."""
+    why = str(error).removeprefix("fts5: ").removeprefix("SQLError: ")
+    return f'{why}; put words with other characters than letters and digits in "double quotes"'
