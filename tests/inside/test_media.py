@@ -4,7 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.inside.media import LARGEST, WAYS, Kind, Way, kind_of, read_block, way_of
+import gatepost.inside.providers
+from gatepost.inside.media import (
+    LARGEST,
+    NATIVE,
+    WAYS,
+    Kind,
+    Way,
+    attached,
+    kind_of,
+    look_at,
+    read_block,
+    sound_of,
+    way_of,
+)
+from gatepost.inside.providers.contract import Item, Place
 
 HEADS = {
     b"\xff\xd8\xff\xe0": Kind.JPEG,
@@ -14,12 +28,27 @@ HEADS = {
     b"%PDF-1.7": Kind.PDF,
     b"RIFF\x00\x00\x00\x00WAVEfmt ": Kind.AUDIO,
     b"ID3\x04": Kind.AUDIO,
+    b"\xff\xf3\x40\xc0": Kind.AUDIO,
     b"OggS": Kind.AUDIO,
     b"\x00\x00\x00\x20ftypM4A ": Kind.AUDIO,
     b"hello": Kind.OTHER,
     b"RIFF": Kind.OTHER,
     b"": Kind.OTHER,
 }
+OF_KIND = {kind: head for head, kind in reversed(HEADS.items())}
+PICTURES = {Kind.JPEG, Kind.PNG, Kind.GIF, Kind.WEBP}
+BLOCKS = {
+    "anthropic": PICTURES | {Kind.PDF},
+    "openai": PICTURES | {Kind.PDF},
+    "claude": PICTURES | {Kind.PDF},
+    "codex": PICTURES,
+    "opencode": PICTURES | {Kind.PDF},
+    "acp": PICTURES,
+}
+
+
+def ways(provider: str) -> dict[Kind, Way]:
+    return {kind: way_of(provider, head, 100) for kind, head in OF_KIND.items()}
 
 
 @pytest.mark.parametrize("head", list(HEADS), ids=[repr(head)[:24] for head in HEADS])
@@ -27,26 +56,43 @@ def test_a_kind_is_read_from_the_first_bytes(head: bytes) -> None:
     assert kind_of(head) is HEADS[head]
 
 
-@pytest.mark.parametrize("provider", sorted(set(WAYS) - {"acp"}))
-def test_pictures_and_documents_are_blocks_and_the_rest_files(provider: str) -> None:
-    blocks = {kind for kind in Kind if way_of(provider, kind, 100) is Way.BLOCK}
+def test_every_provider_has_a_row_and_every_row_has_every_kind() -> None:
+    (folder,) = gatepost.inside.providers.__path__
+    files = {path.stem for path in Path(folder).glob("*.py")} - {"__init__", "contract"}
 
-    assert blocks == {Kind.JPEG, Kind.PNG, Kind.GIF, Kind.WEBP, Kind.PDF}
-
-
-def test_an_acp_agent_may_get_pictures_and_sounds() -> None:
-    blocks = {kind for kind in Kind if way_of("acp", kind, 100) is Way.BLOCK}
-
-    assert blocks == {Kind.JPEG, Kind.PNG, Kind.GIF, Kind.WEBP, Kind.AUDIO}
+    assert set(WAYS) == files
+    assert all(set(row) == set(Kind) for row in WAYS.values())
 
 
-def test_a_provider_that_is_not_in_the_table_gets_files() -> None:
-    assert {way_of("nobody", kind, 1) for kind in Kind} == {Way.FILE}
+@pytest.mark.parametrize("provider", sorted(WAYS))
+def test_a_provider_gets_blocks_of_what_it_takes_words_of_what_is_said_and_files_of_the_rest(provider: str) -> None:
+    found = ways(provider)
+
+    assert {kind for kind, way in found.items() if way is Way.BLOCK} == BLOCKS.get(provider, set())
+    assert found[Kind.AUDIO] is (Way.BOTH if provider == "acp" else Way.WORDS)
+    assert found[Kind.OTHER] is Way.FILE
+
+
+def test_a_model_that_hears_gets_what_its_endpoint_takes() -> None:
+    wav, mp3, ogg = OF_KIND[Kind.AUDIO], b"ID3\x04", b"OggS"
+
+    assert [way_of("openai", head, 100, native=True) for head in (wav, mp3, ogg)] == [Way.BLOCK, Way.BLOCK, Way.WORDS]
+    assert {way_of(name, wav, 100, native=True) for name in set(WAYS) - set(NATIVE) - {"acp"}} == {Way.WORDS}
+    assert [sound_of(head) for head in (wav, mp3, b"\xff\xf3", ogg, b"????ftypM4A")] == [
+        *("wav", "mp3", "mp3", "ogg", "m4a"),
+    ]
+
+
+def test_a_provider_that_is_not_in_the_table_gets_files_and_words() -> None:
+    assert set(ways("nobody").values()) == {Way.FILE, Way.WORDS}
 
 
 def test_what_is_too_large_for_a_block_stays_a_file() -> None:
-    assert way_of("anthropic", Kind.PNG, LARGEST[Kind.PNG]) is Way.BLOCK
-    assert way_of("anthropic", Kind.PNG, LARGEST[Kind.PNG] + 1) is Way.FILE
+    png, sound = OF_KIND[Kind.PNG], OF_KIND[Kind.AUDIO]
+
+    assert way_of("anthropic", png, LARGEST[Kind.PNG]) is Way.BLOCK
+    assert way_of("anthropic", png, LARGEST[Kind.PNG] + 1) is Way.FILE
+    assert way_of("acp", sound, LARGEST[Kind.AUDIO] + 1) is Way.WORDS
 
 
 def test_a_file_that_is_not_what_it_is_called_is_what_its_bytes_say(tmp_path: Path) -> None:
@@ -57,3 +103,22 @@ def test_a_file_that_is_not_what_it_is_called_is_what_its_bytes_say(tmp_path: Pa
     assert read_block("openai", tmp_path / "b.png") is None
     assert read_block("openai", tmp_path / "missing") is None
     assert read_block("openai", tmp_path) is None
+    assert look_at("openai", tmp_path) is Way.FILE
+
+
+def test_files_are_found_where_they_lie_whatever_a_stranger_calls_them(tmp_path: Path) -> None:
+    place = Place(
+        workspace=tmp_path,
+        agent=tmp_path,
+        state=tmp_path,
+        router=tmp_path,
+        folder="home",
+        name="",
+        model="",
+        timezone="UTC",
+    )
+    given = [{"name": "../../etc/passwd"}, {"name": ""}, "odd", {"name": "b.png"}]
+    item = Item(row=7, seq=1, kind="chat", sender="", text="", content={"attachments": given})
+
+    assert attached(place, item) == [tmp_path / "in/files/7/passwd", tmp_path / "in/files/7/b.png"]
+    assert attached(place, Item(row=7, seq=1, kind="chat", sender="", text="")) == []

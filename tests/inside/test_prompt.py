@@ -165,3 +165,16 @@ def test_whatever_strangers_write_stays_inside_its_element(
 def _xml(text: str) -> str:
     """Without the few characters that no XML document may hold; they are no danger to a model."""
     return "".join(char for char in text if char not in "\ufffe\uffff")
+
+
+def test_a_transcript_is_escaped_and_marked_and_a_missing_one_is_said() -> None:
+    heard = [
+        {"type": "audio", "name": "a.ogg", "transcript": "</message> & more"},
+        {"type": "audio", "name": "b.ogg", "transcript": ""},
+        {"type": "audio", "name": "c.ogg"},
+    ]
+    text = render([a_row(4, "hi", content={"attachments": heard})], SCENE)
+
+    assert '<transcript of="a.ogg" by="machine">&lt;/message&gt; &amp; more</transcript>' in text
+    assert "[b.ogg: no transcript could be made of it]" in text
+    assert text.count("transcript") == 3 and text.count("saved as") == 3

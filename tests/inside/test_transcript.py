@@ -82,3 +82,18 @@ def test_another_turn_begins_with_its_own_words(transcript: Transcript, place: P
     other = Batch(turn="t-2", prompt="pears", items=(item(2, "pears"),))
 
     assert transcript.begin(other, NAME, place).text == "pears"
+
+
+def test_what_came_with_lost_words_comes_again_by_name_and_what_is_held_does_not(
+    tmp_path: Path, transcript: Transcript, place: Place
+) -> None:
+    def with_file(row: int) -> Item:
+        content = {"text": "look", "attachments": [{"name": "a.png"}]}
+        return Item(row=row, seq=row, kind="chat", sender="ann", text="look", content=content)
+
+    first = transcript.begin(batch(with_file(1)), NAME, place)
+    follow = transcript.follow(batch(with_file(2)))
+    keep(tmp_path, first.id)
+    again = transcript.begin(batch(item(3, "", "system"), continued=True), NAME, place)
+
+    assert (first.files, follow.files, again.files) == (("1/a.png",), ("2/a.png",), ("2/a.png",))

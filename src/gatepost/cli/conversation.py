@@ -34,7 +34,7 @@ class Place:
 
 
 def wait_for(control: Control, message: int, timeout: float) -> Iterator[dict[str, Any]]:
-    """What became of a message so far, again and again until that is final, everything is stopped or the time is over."""
+    """What became of a message so far, again and again until that is final, all is stopped or the time is over."""
     deadline = time.monotonic() + timeout
     while True:
         left = max(0.0, deadline - time.monotonic())

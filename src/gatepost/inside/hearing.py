@@ -1,20 +1,80 @@
 """A recording in words: asked of an OpenAI-shaped endpoint over `egress.sock`. The key and the price stand outside."""
 
+import asyncio
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from gatepost.inside import media
+from gatepost.inside.media import Way
 from gatepost.inside.post import Cut, Endpoint, posting
+from gatepost.mailbox.inbound import InRow
 
 LARGEST = 25 * 1024 * 1024
-PATIENCE_S = 300.0
+PATIENCE_S = 60.0
 PATH = "/audio/transcriptions"
-ENDINGS = {b"ID3": "mp3", b"\xff\xfb": "mp3", b"OggS": "ogg", b"fLaC": "flac", b"RIFF": "wav", b"\x1aE\xdf\xa3": "webm"}
 _BOUNDARY = "hearing-5f0c9a7d31b84e62"
 
 
 class _Heard(msgspec.Struct):
     text: str = ""
+
+
+class Hearing:
+    """What is said in the recordings that come with messages. Made once of each file: kept until its message has ended,
+    for a turn that is continued."""
+
+    def __init__(self, run: Path, workspace: Path, provider: str, options: Mapping[str, Any]) -> None:
+        self._run, self._files = run, workspace / "in" / "files"
+        self._kept = workspace / "state" / ".heard"
+        self._provider, self._native = provider, media.is_native(options)
+        self._model = str(options["transcribe"])
+
+    async def hear(self, rows: Sequence[InRow]) -> list[InRow]:
+        """The same with a transcript at each recording; an empty one where nobody could make one."""
+        self._tidy()
+        return list(await asyncio.gather(*(self._hear(row) for row in rows)))
+
+    async def _hear(self, row: InRow) -> InRow:
+        names = self._recordings(row)
+        if not names:
+            return row
+        said = dict(zip(names, await asyncio.gather(*(self._words(row.id, name) for name in names)), strict=True))
+        listed = [
+            {**each, "transcript": said[name]} if (name := media.attachment_name(each)) in said else each
+            for each in row.content["attachments"]
+        ]
+        return msgspec.structs.replace(row, content={**row.content, "attachments": listed})
+
+    def _recordings(self, row: InRow) -> list[str]:
+        return [
+            name
+            for name in dict.fromkeys(media.attachment_names(row.content))
+            if media.look_at(self._provider, self._files / str(row.id) / name, native=self._native)
+            in (Way.WORDS, Way.BOTH)
+        ]
+
+    async def _words(self, row: int, name: str) -> str:
+        kept = self._kept / str(row) / name
+        try:
+            return kept.read_text(encoding="utf-8")
+        except OSError:
+            pass
+        words = await transcribe(self._run, self._files / str(row) / name, self._model)
+        if words is None:
+            return ""
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.with_suffix(".new").write_text(words, encoding="utf-8")
+        kept.with_suffix(".new").rename(kept)
+        return words
+
+    def _tidy(self) -> None:
+        """Of messages that have ended."""
+        for kept in self._kept.glob("*/*"):
+            if not (self._files / kept.parent.name).exists():
+                kept.unlink(missing_ok=True)
 
 
 async def transcribe(run: Path, path: Path, model: str) -> str | None:
@@ -37,7 +97,7 @@ async def transcribe(run: Path, path: Path, model: str) -> str | None:
 
 
 def _form(data: bytes, model: str) -> bytes:
-    ending = next((ending for mark, ending in ENDINGS.items() if data.startswith(mark)), "m4a")
+    ending = media.sound_of(data)
     parts = [
         f'form-data; name="model"\r\n\r\n{model}'.encode(),
         b'form-data; name="response_format"\r\n\r\njson',

@@ -198,14 +198,12 @@ class Loop:
         self._conversation.add(Heard(batch.turn, text, rows, blocks))
 
     def _blocks(self, item: Item) -> list[Block]:
-        attachments = item.content.get("attachments")
-        found = []
-        for each in attachments if isinstance(attachments, list) else []:
-            name = os.path.basename(str(each.get("name") or "")) if isinstance(each, dict) else ""
-            path = self._place.workspace / "in" / "files" / str(item.row) / name
-            if name and (read := media.read_block(self._wire.name, path)) is not None:
-                found.append(self._conversation.keep(name, *read))
-        return found
+        name, native = self._wire.name, media.is_native(self._place.options)
+        return [
+            self._conversation.keep(path.name, *read)
+            for path in media.attached(self._place, item)
+            if (read := media.read_block(name, path, native=native)) is not None
+        ]
 
     # The turn.
 
@@ -374,5 +372,5 @@ def render_items(items: list[Item], place: Place) -> str:
     """A prompt of some of a batch's messages; when they were written is not known any more."""
     moment = now()
     rows = [InRow(id=item.row, seq=item.seq, kind=item.kind, timestamp=moment, content=item.content) for item in items]
-    files = str(place.workspace / "in" / "files")
+    files = str(media.folder_of(place))
     return prompt.render(rows, prompt.Scene(now=moment, timezone=place.timezone, files=files))

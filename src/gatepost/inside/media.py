@@ -4,12 +4,15 @@ One table for all providers. The kind is read from the file's first bytes: what 
 and a block that is not what it says makes an endpoint refuse the whole conversation.
 """
 
+import os
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
+
+from gatepost.inside.providers.contract import Item, Place
 
 
 class Kind(StrEnum):
@@ -25,22 +28,40 @@ class Kind(StrEnum):
 class Way(StrEnum):
     BLOCK = "block"  # the model gets the bytes
     FILE = "file"  # the prompt says where it lies
+    WORDS = "words"  # the same, and what is said in it (the group's option `transcribe`)
+    BOTH = "both"  # a block if the agent says that it takes one, which is not known beforehand; words in any case
 
 
+HEAD = 16  # bytes by which a kind is known
 IMAGES = (Kind.JPEG, Kind.PNG, Kind.GIF, Kind.WEBP)
 
-# Kind × provider. A provider that is not named, or a kind that has no line, gets files.
+
+def _row(images: Way, pdf: Way, audio: Way = Way.WORDS) -> Mapping[Kind, Way]:
+    """In the order of the kinds: four of images, a PDF, a recording. Nobody takes the others."""
+    return MappingProxyType({**dict.fromkeys(IMAGES, images), Kind.PDF: pdf, Kind.AUDIO: audio, Kind.OTHER: Way.FILE})
+
+
+# Kind × provider. One that is not named, such as a plug-in's, gets files and transcripts. What the prompt says about a
+# file stands there in any case: blocks are only seen.
 WAYS: Mapping[str, Mapping[Kind, Way]] = MappingProxyType(
     {
-        "anthropic": {**dict.fromkeys(IMAGES, Way.BLOCK), Kind.PDF: Way.BLOCK, Kind.AUDIO: Way.FILE},
-        "openai": {**dict.fromkeys(IMAGES, Way.BLOCK), Kind.PDF: Way.BLOCK, Kind.AUDIO: Way.FILE},
-        "acp": {**dict.fromkeys(IMAGES, Way.BLOCK), Kind.PDF: Way.FILE, Kind.AUDIO: Way.BLOCK},  # if the agent takes it
+        "anthropic": _row(Way.BLOCK, Way.BLOCK),
+        "openai": _row(Way.BLOCK, Way.BLOCK),  # wav and mp3 are blocks if the group says `audio=native`
+        "claude": _row(Way.BLOCK, Way.BLOCK),  # in the message that it is handed; its own transcript keeps them
+        "codex": _row(Way.BLOCK, Way.FILE),  # as `localImage`; its protocol knows no other kind
+        "opencode": _row(Way.BLOCK, Way.BLOCK),  # as file parts
+        "acp": _row(Way.BLOCK, Way.FILE, Way.BOTH),  # what the agent does not say that it takes is a file
+        "demo": _row(Way.FILE, Way.FILE),  # these two are no models
+        "scripted": _row(Way.FILE, Way.FILE),
     }
 )
+_UNKNOWN = _row(Way.FILE, Way.FILE)
+NATIVE: Mapping[str, frozenset[str]] = MappingProxyType({"openai": frozenset({"wav", "mp3"})})  # with `audio=native`
 # Bytes of a block; base64 makes a third more of them, and the endpoints count those.
 LARGEST: Mapping[Kind, int] = MappingProxyType(
     {**dict.fromkeys(IMAGES, 3_700_000), Kind.PDF: 20_000_000, Kind.AUDIO: 15_000_000}
 )
+MP3 = (b"\xff\xfb", b"\xff\xf3", b"\xff\xf2")  # without a tag before it
 MIMES: Mapping[Kind, str] = MappingProxyType(
     {
         Kind.JPEG: "image/jpeg",
@@ -57,7 +78,7 @@ _HEADS = (
     (b"GIF89a", Kind.GIF),
     (b"%PDF-", Kind.PDF),
     (b"ID3", Kind.AUDIO),
-    (b"\xff\xfb", Kind.AUDIO),
+    *((mark, Kind.AUDIO) for mark in MP3),
     (b"OggS", Kind.AUDIO),
     (b"fLaC", Kind.AUDIO),
 )
@@ -84,24 +105,71 @@ def kind_of(head: bytes) -> Kind:
     return Kind.OTHER
 
 
-def way_of(provider: str, kind: Kind, size: int) -> Way:
-    """How this provider gets it."""
-    if size > LARGEST.get(kind, 0):
-        return Way.FILE
-    return WAYS.get(provider, {}).get(kind, Way.FILE)
+def sound_of(head: bytes) -> str:
+    """What a recording is called, by its first bytes."""
+    named = {b"OggS": "ogg", b"fLaC": "flac", b"RIFF": "wav", b"ID3": "mp3", b"\x1aE\xdf\xa3": "webm"}
+    if head.startswith(MP3):
+        return "mp3"
+    return next((name for mark, name in named.items() if head.startswith(mark)), "m4a")
 
 
-def read_block(provider: str, path: Path) -> tuple[Kind, bytes] | None:
-    """The bytes for a block; None if this provider gets the file, or nobody can read it."""
+def way_of(provider: str, head: bytes, size: int, *, native: bool = False) -> Way:
+    """How this provider gets what begins so. `native`: the group says that its model hears."""
+    kind = kind_of(head)
+    way = WAYS.get(provider, _UNKNOWN)[kind]
+    if kind is Kind.AUDIO and native and sound_of(head) in NATIVE.get(provider, ()):
+        way = Way.BLOCK
+    if size <= LARGEST.get(kind, 0):
+        return way
+    return {Way.BLOCK: Way.FILE, Way.BOTH: Way.WORDS}.get(way, way)
+
+
+def is_native(options: Mapping[str, object]) -> bool:
+    """The group's option `audio`."""
+    return options.get("audio") == "native"
+
+
+def look_at(provider: str, path: Path, *, native: bool = False) -> Way:
+    """How this provider gets that file; what nobody can read stays a file."""
     try:
         if not path.is_file():
-            return None
-        size = path.stat().st_size
+            return Way.FILE
         with path.open("rb") as file:
-            kind = kind_of(file.read(16))
-            if way_of(provider, kind, size) is Way.FILE:
-                return None
-            file.seek(0)
-            return kind, file.read(LARGEST[kind])
+            return way_of(provider, file.read(HEAD), path.stat().st_size, native=native)
+    except OSError:
+        return Way.FILE
+
+
+def read_block(provider: str, path: Path, *, native: bool = False) -> tuple[Kind, bytes] | None:
+    """The bytes for a block; None if this provider gets the file, or nobody can read it."""
+    if look_at(provider, path, native=native) not in (Way.BLOCK, Way.BOTH):
+        return None
+    try:
+        data = path.read_bytes()
     except OSError:
         return None
+    kind = kind_of(data)
+    return (kind, data) if len(data) <= LARGEST.get(kind, 0) else None
+
+
+def attached(place: Place, item: Item) -> list[Path]:
+    """Where the files that came with a message lie. They go when its turn has ended."""
+    return [folder_of(place) / name for name in names_of(item)]
+
+
+def names_of(item: Item) -> list[str]:
+    """Of those files, below the folder of all."""
+    return [f"{item.row}/{name}" for name in attachment_names(item.content)]
+
+
+def attachment_names(content: Mapping[str, object]) -> list[str]:
+    given = content.get("attachments")
+    return [name for each in (given if isinstance(given, list) else []) if (name := attachment_name(each))]
+
+
+def attachment_name(attachment: object) -> str:
+    return os.path.basename(str(attachment.get("name") or "")) if isinstance(attachment, dict) else ""
+
+
+def folder_of(place: Place) -> Path:
+    return place.workspace / "in" / "files"

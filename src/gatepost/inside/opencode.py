@@ -6,6 +6,7 @@ Its messages are ordered by their names, so ours are made as it makes its own: a
 
 import os
 import time
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -87,10 +88,23 @@ def message_id(milliseconds: int | None = None) -> str:
     return f"msg_{(moment << 12) & _MOMENT:012x}{os.urandom(7).hex()}"
 
 
-def render_prompt(id: str, text: str, system: str, agent: str) -> dict[str, object]:
+class Shown(msgspec.Struct, frozen=True):
+    """Something that the model sees beside the words."""
+
+    name: str
+    mime: str
+    data: bytes
+
+    def part(self, id: str) -> dict[str, object]:
+        url = f"data:{self.mime};base64,{b64encode(self.data).decode()}"
+        return {"id": id, "type": "file", "mime": self.mime, "filename": self.name, "url": url}
+
+
+def render_prompt(id: str, text: str, system: str, agent: str, shown: Sequence[Shown] = ()) -> dict[str, object]:
     """What is handed over. Said again under the same names, it is still said once."""
-    part = {"id": f"prt{id.removeprefix('msg')}", "type": "text", "text": text}
-    return {"messageID": id, "agent": agent, "system": system, "parts": [part]}
+    name = f"prt{id.removeprefix('msg')}"
+    parts = [{"id": name, "type": "text", "text": text}, *(each.part(f"{name}{n}") for n, each in enumerate(shown))]
+    return {"messageID": id, "agent": agent, "system": system, "parts": parts}
 
 
 class Told(msgspec.Struct, frozen=True):

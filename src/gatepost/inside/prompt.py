@@ -178,7 +178,17 @@ def _attachments(row: InRow, scene: Scene) -> list[str]:
         kind = " ".join(str(attachment.get("type") or "file").split())
         name = " ".join(posixpath.basename(str(attachment.get("name") or "file")).split())
         lines.append(escape(f"[{kind}: {name}, saved as {scene.files}/{row.id}/{name}]"))
+        lines += _transcript(name, attachment.get("transcript"))
     return lines
+
+
+def _transcript(name: str, words: object) -> list[str]:
+    """What a machine heard in a recording; '' if it could not."""
+    if not isinstance(words, str):
+        return []
+    if not words:
+        return [escape(f"[{name}: no transcript could be made of it]")]
+    return [f"<transcript{_attributes(of=name, by='machine')}>{escape(words)}</transcript>"]
 
 
 def _task(row: InRow, scene: Scene, zone: tzinfo) -> str:

@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,6 +24,9 @@ from gatepost.inside.turn import Turn, result_frame
 from gatepost.mailbox import wire
 from gatepost.mailbox.inbound import InRow
 from gatepost.mailbox.outbound import Outbound
+
+if TYPE_CHECKING:
+    from gatepost.inside.hearing import Hearing
 
 PING = 2.0
 FAREWELL = 1.0  # seconds that a provider has to close
@@ -108,12 +111,18 @@ class Runner:
         if self._box.trouble:
             link.tell(wire.Trouble(what="outbound", why=self._box.trouble))
         self._mail = Mail(setup.workspace / "in" / "inbound.db", self._box, link, welcome)
+        self._hearing = self._ears() if welcome.options.get("transcribe") else None
         self._bell = Bell()
         self._make = find_provider(self._name, setup.plugins)
         self._provider: Provider | None = None
         self._turn: Turn | None = None
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._errands: set[asyncio.Task[None]] = set()
+
+    def _ears(self) -> "Hearing":
+        from gatepost.inside.hearing import Hearing  # costs a runner that hears nothing nothing
+
+        return Hearing(self._setup.run, self._setup.workspace, self._name, self._welcome.options)
 
     async def run(self) -> None:
         """Until the host hangs up or says Close. Raises what went wrong."""
@@ -221,6 +230,7 @@ class Runner:
             box=self._box,
             bell=self._bell,
             provider=self._provider,
+            hearing=self._hearing,
         )
         self._turn = turn
         try:

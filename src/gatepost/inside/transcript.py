@@ -11,9 +11,9 @@ from uuid import uuid4
 
 import msgspec
 
-from gatepost.inside import prompt
+from gatepost.inside import media, prompt
 from gatepost.inside.loop import render_items
-from gatepost.inside.providers.contract import Batch, Place
+from gatepost.inside.providers.contract import Batch, Item, Place
 
 
 class Handed(msgspec.Struct, frozen=True):
@@ -21,6 +21,11 @@ class Handed(msgspec.Struct, frozen=True):
     turn: str
     rows: tuple[int, ...]
     text: str
+    files: tuple[str, ...] = ()  # what came with it, by name: the agent may get more of it than that
+
+
+def _files(items: Iterable[Item]) -> tuple[str, ...]:
+    return tuple(name for item in items for name in media.names_of(item))
 
 
 def _new_id() -> str:
@@ -57,13 +62,14 @@ class Transcript:
         if batch.items and not new:
             text = prompt.note("continued", prompt.CONTINUED_RULE)
         rows = (*(row for each in lost for row in each.rows), *(item.row for item in new if item.row))
-        handed = Handed(self._new_id(), batch.turn, rows, "\n".join([*(each.text for each in lost), text]))
+        files = (*(name for each in lost for name in each.files), *_files(new))
+        handed = Handed(self._new_id(), batch.turn, rows, "\n".join([*(each.text for each in lost), text]), files)
         self._write([*(each for each in before if each not in lost), handed])
         return handed
 
     def follow(self, batch: Batch) -> Handed:
         rows = tuple(item.row for item in batch.items if item.row)
-        handed = Handed(self._new_id(), batch.turn, rows, batch.prompt)
+        handed = Handed(self._new_id(), batch.turn, rows, batch.prompt, _files(batch.items))
         self._write([*(each for each in self._read() if each.turn == batch.turn), handed])
         return handed
 

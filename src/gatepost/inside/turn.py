@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,6 +24,9 @@ from gatepost.inside.providers.contract import Batch, Item, Provider
 from gatepost.mailbox import wire
 from gatepost.mailbox.inbound import InRow
 from gatepost.mailbox.outbound import Outbound, OutRow
+
+if TYPE_CHECKING:
+    from gatepost.inside.hearing import Hearing
 
 LONGEST_STATUS = 2000
 
@@ -47,13 +50,14 @@ class Turn:
         box: Outbound,
         bell: Bell,
         provider: Provider,
+        hearing: "Hearing | None" = None,
     ) -> None:
         self.id, self.epoch, self.attempt = claimed.turn, claimed.epoch, claimed.attempt
         self.continued, self._begun = claimed.continued, claimed.begun
         self.conversation = claimed.conversation
         self._running: dict[str, tuple[float, str]] = {}  # tools by their use: patience, name
         self._link, self._mail, self._box, self._bell, self._provider = link, mail, box, bell, provider
-        self._takes_pushes = provider.takes_pushes
+        self._takes_pushes, self._hearing = provider.takes_pushes, hearing
         self._parts: deque[Part] = deque()
         self._open = False  # a query runs and may take more
         self._handing = asyncio.Lock()  # from the claim of a follow-up to its push: one thing
@@ -73,7 +77,9 @@ class Turn:
         self._mine.update(row.id for row in rows)
         if self.continued:
             rows = [*rows, *await self._left_over()]
-        self._box.mark(self._mine, "processing")
+        # With a claim that is given at once nobody else says that the provider has not had them yet.
+        self._box.mark(self._mine, "begun" if self._begun else "processing")
+        rows = await self._hear_out(rows)
         self._parts.extend(self._cut(rows))
         if self._begun:  # with the claim: the host knows that the provider gets all of it now
             self._given += [row.id for row in rows]
@@ -139,6 +145,9 @@ class Turn:
             there[row.id] = row
         self._mine.update(there)
         return sorted(there.values(), key=lambda row: row.seq)
+
+    async def _hear_out(self, rows: Sequence[InRow]) -> Sequence[InRow]:
+        return rows if self._hearing is None else await self._hearing.hear(rows)
 
     def _cut(self, rows: Sequence[InRow]) -> list[Part]:
         """A slash command is the first and only input of a query, as it was typed; what stands around it goes apart."""
@@ -237,7 +246,7 @@ class Turn:
             if rows:
                 self._mine.update(row.id for row in rows)
                 self._box.mark([row.id for row in rows], "processing")
-                await self._push(self._render(rows))
+                await self._push(self._render(await self._hear_out(rows)))
         return len(free) == len(waiting)
 
     async def _push(self, part: Part) -> None:

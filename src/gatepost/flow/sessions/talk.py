@@ -16,7 +16,7 @@ from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError
 from gatepost.core.untrusted import open_root
 from gatepost.flow.sessions import permissions, plan, results, settle
-from gatepost.flow.sessions.parts import BATCH, LEASE, MOST_RESULTS, Parts
+from gatepost.flow.sessions.parts import BATCH, LEASE, MOST_RESULTS, TRANSCRIBE, Parts
 from gatepost.mailbox import wire
 from gatepost.messages.outbound import Feature, File
 from gatepost.store import sessions, turns
@@ -142,7 +142,7 @@ class Talk:
                 timezone=config[plan.TIMEZONE],
                 batch=config[BATCH],
                 spans_rooms=session.mode == "agent-shared",
-                options=self.group.options,
+                options={"transcribe": config[TRANSCRIBE], **self.group.options},
             )
         )
         self._say(wire.Bell())

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gatepost.inside.providers.contract import Item, Place
+from gatepost.inside.providers.contract import Place
 from gatepost.inside.stdio import FAILED, INVALID, Answered
 
 LARGEST = 4 * 1024 * 1024  # bytes of a file
@@ -28,14 +28,6 @@ class _Read(msgspec.Struct, frozen=True):
 class _Write(msgspec.Struct, frozen=True):
     path: str
     content: str
-
-
-def attached(place: Place, item: Item) -> list[Path]:
-    """Where the files that came with a message lie."""
-    attachments = item.content.get("attachments")
-    given = attachments if isinstance(attachments, list) else []
-    names = [os.path.basename(str(each.get("name") or "")) for each in given if isinstance(each, dict)]
-    return [place.workspace / "in" / "files" / str(item.row) / name for name in names if name]
 
 
 def read_text(place: Place, params: bytes) -> dict[str, Any]:

@@ -294,12 +294,11 @@ class Acp:
             blocks.append(words.text_block(prompt.note("forgotten", FORGOTTEN) + "\n"))
             self._forgot = False
         can = self._agent.agent_capabilities.prompt_capabilities
-        for item in batch.items:
-            for path in files.attached(self._place, item) if item.row in handed.rows else ():
-                read = media.read_block("acp", path)
-                block = words.media_block(can, *read) if read is not None else None
-                if block is not None:
-                    blocks.append(block)
+        for name in handed.files:
+            read = media.read_block("acp", media.folder_of(self._place) / name)
+            block = words.media_block(can, *read) if read is not None else None
+            if block is not None:
+                blocks.append(block)
         return [*blocks, words.text_block(handed.text)]
 
     async def _prompt(self, blocks: list[Json]) -> None:

@@ -8,6 +8,7 @@ transcript lacks is said again. The client asks the model through the session's 
 import asyncio
 import importlib
 import warnings
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
@@ -15,7 +16,8 @@ from uuid import uuid4
 
 import msgspec
 
-from gatepost.inside import bridge, forwarder
+from gatepost.inside import bridge, forwarder, media
+from gatepost.inside.media import Kind
 from gatepost.inside.providers.contract import (
     Batch,
     Event,
@@ -231,13 +233,22 @@ class Claude:
         self._waiting.add(handed.id)
 
         async def one() -> AsyncIterator[dict[str, Any]]:
-            message = {"role": "user", "content": handed.text}
+            message = {"role": "user", "content": self._content(handed)}
             yield {"type": "user", "message": message, "parent_tool_use_id": None, "uuid": handed.id}
 
         try:
             await self._client.query(one())
         except self._sdk.ClaudeSDKError as error:
             self._heard.put_nowait(Ended(str(error)))
+
+    def _content(self, handed: Handed) -> str | list[dict[str, Any]]:
+        """A command is one only if it is all that the client hears."""
+        if handed.text.startswith("/"):
+            return handed.text
+        folder = media.folder_of(self._place)
+        read = [media.read_block("claude", folder / name) for name in handed.files]
+        blocks = [render_block(*each) for each in read if each is not None]
+        return [*blocks, {"type": "text", "text": handed.text}] if blocks else handed.text
 
     async def _ask(self, tool: str, input: dict[str, Any], context: Any) -> Any:
         key = str(context.tool_use_id)
@@ -319,6 +330,12 @@ def load_sdk() -> Any:
         if error.name != SDK:
             raise
         raise Misconfigured(MISSING) from None
+
+
+def render_block(kind: Kind, data: bytes) -> dict[str, Any]:
+    """As the Messages API has it."""
+    source = {"type": "base64", "media_type": media.MIMES[kind], "data": b64encode(data).decode()}
+    return {"type": "document" if kind is Kind.PDF else "image", "source": source}
 
 
 def read_options(given: dict[str, Any]) -> Options:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gatepost.inside import bridge, forwarder, programs
+from gatepost.inside import bridge, forwarder, media, programs
 from gatepost.inside.appserver import AppServer, Asked, Ended, Refused, Told
 from gatepost.inside.codex import (
     SERVER,
@@ -205,8 +205,15 @@ class Codex:
     # A turn.
 
     def _input(self, handed: Handed) -> dict[str, object]:
+        """With pictures it gets their paths, and reads them before it answers."""
+        paths = [media.folder_of(self._place) / name for name in handed.files]
+        pictures = [
+            {"type": "localImage", "path": str(path)}
+            for path in paths
+            if media.look_at("codex", path) is media.Way.BLOCK
+        ]
         text = {"type": "text", "text": handed.text}
-        return {"threadId": self._thread, "input": [text], "clientUserMessageId": handed.id}
+        return {"threadId": self._thread, "input": [*pictures, text], "clientUserMessageId": handed.id}
 
     async def _begin(self, server: AppServer, handed: Handed) -> None:
         self._waiting[handed.id] = handed

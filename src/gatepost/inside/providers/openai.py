@@ -10,7 +10,7 @@ import msgspec
 
 from gatepost.inside.conversation import Message, Told
 from gatepost.inside.loop import Asked, Loop, Reply, Stream, Wanted
-from gatepost.inside.media import Block, Kind
+from gatepost.inside.media import Block, Kind, sound_of
 from gatepost.inside.providers.contract import Place, provider
 from gatepost.inside.troubles import read_trouble
 
@@ -143,6 +143,9 @@ def render_messages(messages: Sequence[Message], bytes_of: Mapping[str, bytes]) 
 
 
 def _block(block: Block, data: bytes) -> Json:
+    if block.kind is Kind.AUDIO:
+        sound = {"data": b64encode(data).decode(), "format": sound_of(data)}
+        return {"type": "input_audio", "input_audio": sound}
     url = f"data:{block.mime};base64,{b64encode(data).decode()}"
     if block.kind is Kind.PDF:
         return {"type": "file", "file": {"filename": block.name, "file_data": url}}

@@ -13,11 +13,12 @@ from typing import Any
 
 import msgspec
 
-from gatepost.inside import bridge, forwarder, programs
+from gatepost.inside import bridge, forwarder, media, programs
 from gatepost.inside.opencode import (
     AGENTS,
     APIS,
     Ears,
+    Shown,
     Told,
     api_of,
     message_id,
@@ -242,8 +243,20 @@ class Opencode:
 
     async def _hand(self, server: OpencodeServer, handed: Handed) -> None:
         self._waiting[handed.id] = handed
-        body = render_prompt(handed.id, handed.text, self._system, AGENTS[self._mode])
+        body = render_prompt(handed.id, handed.text, self._system, AGENTS[self._mode], self._shown(handed))
         await server.ask("POST", f"/session/{self._session}/prompt_async", body)
+
+    def _shown(self, handed: Handed) -> list[Shown]:
+        """As far as the model's API has a place for it."""
+        sees = APIS[self._options.api or api_of(self._place.model)].sees
+        found = []
+        for name in handed.files:
+            path = media.folder_of(self._place) / name
+            if (read := media.read_block("opencode", path)) is not None:
+                mime = media.MIMES[read[0]]
+                if any(kind in mime for kind in sees):
+                    found.append(Shown(path.name, mime, read[1]))
+        return found
 
     async def _abort(self, server: OpencodeServer) -> None:
         try:

@@ -1,0 +1,214 @@
+"""What comes with a message, on a whole gateway: pictures and documents are seen once, what is said in a recording is
+read, and nothing of it is lost or made twice when a turn is continued."""
+
+import importlib.util
+import shutil
+import struct
+import zlib
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.app import Gateway
+from gatepost.core.keyring import Keyring
+from gatepost.messages.inbound import Attachment
+from gatepost.store import costs, groups, secrets
+from gatepost.testing import programs
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.models import TRANSCRIPTIONS, ModelEndpoint, Request
+
+ROOM = "fake:room/1"
+PATIENCE = 60.0
+MODELS = {
+    "claude": "claude-sonnet-4-5",
+    "anthropic": "claude-sonnet-4-5",
+    "openai": "gpt-5-mini",
+    "codex": "gpt-5-mini",
+    "opencode": "claude-sonnet-4-5",
+}
+HEARS = "gpt-4o-mini-transcribe"
+SAID = 'I said "<b>go</b>" & left'
+
+
+def png() -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    size = struct.pack(">IIBBBBB", 64, 64, 8, 2, 0, 0, 0)
+    pixels = b"".join(b"\0" + bytes((17 * line + column) % 251 for column in range(192)) for line in range(64))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size) + chunk(b"IDAT", zlib.compress(pixels)) + chunk(b"IEND", b"")
+
+
+PICTURE = Attachment(name="a.jpg", mime="image/jpeg", kind="image", data=png())
+PDF = Attachment(
+    name="b.pdf",
+    mime="application/pdf",
+    kind="file",
+    data=b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>",
+)
+NOTE = Attachment(name="c.txt", mime="text/plain", kind="file", data=b"plain words")
+VOICE = Attachment(name="d.ogg", mime="audio/ogg", kind="audio", data=b"OggS" + bytes(2000))
+WAV = Attachment(name="e.wav", mime="audio/wav", kind="audio", data=b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(100))
+MARK = b64encode(PICTURE.data)[:24]  # how the picture begins, as it is sent
+CONTINUED: dict[str, Any] = {
+    "tools": True,
+    "heard": SAID,
+    "turns": [
+        {"when": "broke off", "do": [{"say": "and the rest"}]},
+        {"when": "go", "do": [{"call": "send", "with": {"text": "told"}}, {"hold": True, "say": "never heard"}]},
+    ],
+}
+
+pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+without_claude = pytest.mark.skipif(
+    importlib.util.find_spec("claude_agent_sdk") is None,
+    reason="claude-agent-sdk is not installed: pip install gatepost[claude]",
+)
+
+
+def needs(name: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow, pytest.mark.skipif(programs.find(name) is None, reason=f"{name} is not installed")]
+
+
+@pytest.fixture(
+    params=[
+        "anthropic",
+        "openai",
+        pytest.param("claude", marks=without_claude),
+        *(pytest.param(name, marks=needs(name)) for name in ("codex", "opencode")),
+    ]
+)
+def provider(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def channel() -> FakeChannel:
+    return FakeChannel()
+
+
+@asynccontextmanager
+async def a_gateway(
+    path: Path, channel: FakeChannel, endpoint: ModelEndpoint, provider: str, **options: Any
+) -> AsyncIterator[Gateway]:
+    path.parent.chmod(0o711)
+    found = {name: programs.find(name) for name in ("codex", "opencode")}
+    given = {
+        "sandbox__kind": "bubblewrap",
+        "sessions__provider": provider,
+        "programs": [f"{name}={where}" for name, where in found.items() if where is not None and name == provider],
+        "anthropic__base_url": endpoint.anthropic,
+        "openai__base_url": endpoint.openai,
+    }
+    async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:
+        await gateway.store.write(groups.change, "home", {"model": MODELS[provider], **options})
+        keyring, now = Keyring(gateway.home), gateway.clock.now()
+        for name in (secrets.ANTHROPIC_API_KEY, secrets.OPENAI_API_KEY):
+            await gateway.store.write(secrets.put, keyring, secrets.Place(), name, "sk-x", now)
+        await open_room(gateway, "fake", ROOM)
+        yield gateway
+
+
+def transcripts(endpoint: ModelEndpoint) -> list[Request]:
+    return [request for request in endpoint.requests if request.path.endswith(TRANSCRIPTIONS)]
+
+
+async def test_pictures_and_documents_are_seen_once_and_also_in_later_turns(
+    tmp_path: Path, channel: FakeChannel, provider: str
+) -> None:
+    async with (
+        ModelEndpoint({"tools": True}) as endpoint,
+        a_gateway(tmp_path / "h", channel, endpoint, provider) as gateway,
+    ):
+        await channel.say("look", attachments=(PICTURE, PDF, NOTE))
+        await channel.wait_for(1, timeout=PATIENCE)
+        await settled(gateway)
+        await channel.say("again")
+        await channel.wait_for(2, timeout=PATIENCE)
+        await settled(gateway)
+        (live,) = gateway.sessions.awake
+        handed = gateway.home.session(live.session.id) / "state" / provider / "handed.json"
+
+        assert not handed.exists() or MARK not in handed.read_bytes()
+    for request in (endpoint.calls[0], endpoint.calls[-1]):
+        assert request.raw.count(MARK) == 1 and b"image/png" in request.raw  # as its bytes say, whatever its name
+        assert request.raw.count(b64encode(PDF.data)[:24]) == (0 if provider == "codex" else 1)
+        assert [request.said(f"{name}, saved as") for name in ("a.jpg", "b.pdf", "c.txt")] == [1, 1, 1]
+
+
+async def test_a_recording_comes_with_its_words_and_its_file(
+    tmp_path: Path, channel: FakeChannel, provider: str
+) -> None:
+    async with (
+        ModelEndpoint({"tools": True, "heard": SAID}) as endpoint,
+        a_gateway(tmp_path / "h", channel, endpoint, provider, transcribe=HEARS) as gateway,
+    ):
+        await channel.say("listen", attachments=(VOICE,))
+        await channel.wait_for(1, timeout=PATIENCE)
+        await settled(gateway)
+
+        assert HEARS in [each.key for each in await gateway.store.read(costs.sums, "model")]
+    (asked,) = transcripts(endpoint)
+    assert VOICE.data in asked.raw
+    last = endpoint.calls[-1]
+    words = "I said &quot;&lt;b&gt;go&lt;/b&gt;&quot; &amp; left"
+    assert last.said(f'<transcript of="d.ogg" by="machine">{words}</transcript>') == 1
+    assert last.said("d.ogg, saved as") == 1
+
+
+async def test_a_turn_that_is_continued_has_the_picture_once_and_makes_no_second_transcript(
+    tmp_path: Path, channel: FakeChannel, provider: str
+) -> None:
+    async with (
+        ModelEndpoint(CONTINUED) as endpoint,
+        a_gateway(tmp_path / "h", channel, endpoint, provider, transcribe=HEARS) as gateway,
+    ):
+        await channel.say("go to it", attachments=(PICTURE, VOICE))
+        await channel.wait_for(1, timeout=PATIENCE)
+        await endpoint.wait_for(2, timeout=PATIENCE)
+        (live,) = gateway.sessions.awake
+        live.kill("the test pulls the plug")
+        await channel.wait_for(2, timeout=PATIENCE)
+        await settled(gateway)
+
+        assert channel.texts() == ["told", "and the rest"]
+    last = endpoint.calls[-1]
+    assert last.raw.count(MARK) == 1 and last.said("go to it") == 1 and last.said("<transcript") == 1
+    assert len(transcripts(endpoint)) == 1
+
+
+@pytest.mark.parametrize("model", ["nobody-has-priced-this", "gpt-5-mini"])
+async def test_without_a_transcript_there_is_the_file_and_a_note(
+    tmp_path: Path, channel: FakeChannel, model: str
+) -> None:
+    async with (
+        ModelEndpoint({"tools": True}) as endpoint,
+        a_gateway(tmp_path / "h", channel, endpoint, "anthropic", transcribe=model) as gateway,
+    ):
+        await channel.say("listen", attachments=(VOICE,))
+        await channel.wait_for(1, timeout=PATIENCE)
+        await settled(gateway)
+    (call,) = endpoint.calls
+    assert transcripts(endpoint) == []
+    assert call.said("d.ogg, saved as") == 1 and call.said("d.ogg: no transcript could be made of it") == 1
+
+
+async def test_a_model_that_hears_gets_the_sound_itself_and_words_of_what_it_cannot_take(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with (
+        ModelEndpoint({"tools": True, "heard": SAID}) as endpoint,
+        a_gateway(tmp_path / "h", channel, endpoint, "openai", transcribe=HEARS, audio="native") as gateway,
+    ):
+        await channel.say("listen", attachments=(WAV, VOICE))
+        await channel.wait_for(1, timeout=PATIENCE)
+        await settled(gateway)
+    (call,) = endpoint.calls
+    sounds = [part for message in call.body["messages"] for part in message["content"] if isinstance(part, dict)]
+    assert [part["input_audio"]["format"] for part in sounds if part["type"] == "input_audio"] == ["wav"]
+    assert call.said("<transcript") == 1 and len(transcripts(endpoint)) == 1
