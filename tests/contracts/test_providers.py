@@ -11,9 +11,10 @@ import pytest
 from gatepost.inside import providers
 from gatepost.inside.providers.contract import Batch, Event, Failed, Item, Place, Provider, Result, Started, Text
 from gatepost.inside.runner import NoProvider, find_provider
+from gatepost.testing.agents import AGENTS
 
-# These need an endpoint: see test_model_providers.py, and tests/inside/test_claude.py.
-MODELS = {"anthropic", "openai", "claude"}
+# These need an endpoint: see test_agents.py, test_model_providers.py and tests/inside/.
+MODELS = set(AGENTS)
 NAMES = sorted({info.name for info in pkgutil.iter_modules(providers.__path__)} - {"contract"} - MODELS)
 
 

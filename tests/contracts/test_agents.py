@@ -1,26 +1,21 @@
-"""codex on a whole gateway: Codex in bubblewrap, without a network and without a key, against the scripted model."""
+"""What every agent keeps on a whole gateway: in bubblewrap, without a network and without a key, against the scripted
+model. The words to which a script answers must not stand in what an agent says about itself."""
 
 import asyncio
-import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import pkgutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.core.keyring import Keyring
-from gatepost.store import costs, groups, inbox, reservations, secrets, turns
-from gatepost.testing import programs
+from gatepost.inside import providers
+from gatepost.store import costs, inbox, reservations, turns
+from gatepost.testing.agents import AGENTS, KEY, PATIENCE, Agent, a_gateway
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.gateway import settled
 from gatepost.testing.models import ModelEndpoint
 
-CODEX = programs.find("codex")
-ROOM = "fake:room/1"
-KEY = "sk-very-secret-000"
-PATIENCE = 60.0
 SCRIPT: dict[str, Any] = {
     "tools": True,
     "turns": [
@@ -29,43 +24,30 @@ SCRIPT: dict[str, Any] = {
             "when": r"remember the word (\w+)",
             "do": [{"call": "set_work", "with": {"content": "word: {1}"}}, {"say": "I will remember {1}."}],
         },
-        {"when": "hello", "do": [{"say": "here"}]},
+        {"when": "hello you", "do": [{"say": "here"}]},
     ],
 }
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed"),
-    pytest.mark.skipif(CODEX is None, reason="codex is not installed: make test-all does it"),
-]
+
+def every(*, pushes: bool = False, shell: bool = False) -> list[Any]:
+    """As parameters of a test: named, skipped with the reason, slow where it is."""
+    return [
+        pytest.param(
+            each,
+            id=each.provider,
+            marks=[
+                pytest.mark.skipif(bool(each.missing), reason=each.missing or "it is there"),
+                *([pytest.mark.slow] if each.slow else []),
+            ],
+        )
+        for each in AGENTS.values()
+        if (each.pushes or not pushes) and (each.shell or not shell)
+    ]
 
 
 @pytest.fixture
 def channel() -> FakeChannel:
     return FakeChannel()
-
-
-@asynccontextmanager
-async def a_gateway(
-    path: Path, channel: FakeChannel, endpoint: ModelEndpoint, **options: Any
-) -> AsyncIterator[Gateway]:
-    path.parent.chmod(0o711)
-    given = {
-        "sandbox__kind": "bubblewrap",
-        "sessions__provider": "codex",
-        "openai__base_url": endpoint.openai,
-        "programs": (f"codex={CODEX}",),
-    }
-    async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:
-        await gateway.store.write(groups.change, "home", {"model": "gpt-5.6-sol", "options": options})
-        keyring, now = Keyring(gateway.home), gateway.clock.now()
-        await gateway.store.write(secrets.put, keyring, secrets.Place(), secrets.OPENAI_API_KEY, KEY, now)
-        await open_room(gateway, "fake", ROOM)
-        yield gateway
-
-
-def texts(channel: FakeChannel) -> list[str]:
-    return [sent.message.text for sent in channel.sent]
 
 
 async def until_given(gateway: Gateway, message: int) -> inbox.Entry:
@@ -77,8 +59,16 @@ async def until_given(gateway: Gateway, message: int) -> inbox.Entry:
             await asyncio.sleep(0.01)
 
 
-async def test_a_word_is_remembered_a_tool_is_used_and_no_key_is_inside(tmp_path: Path, channel: FakeChannel) -> None:
-    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+def test_every_provider_that_asks_a_model_is_among_them() -> None:
+    there = {info.name for info in pkgutil.iter_modules(providers.__path__)} - {"contract", "demo", "scripted"}
+    assert set(AGENTS) == there
+
+
+@pytest.mark.parametrize("agent", every())
+async def test_a_word_is_remembered_a_tool_is_used_and_no_key_is_inside(
+    agent: Agent, tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
         (gateway.home.group("home") / "PERSONA.md").write_text("You like plums.")
         await channel.say("please remember the word plum")
         await channel.wait_for(1, timeout=PATIENCE)
@@ -88,55 +78,68 @@ async def test_a_word_is_remembered_a_tool_is_used_and_no_key_is_inside(tmp_path
         (live,) = gateway.sessions.awake
         sums = await gateway.store.read(costs.sums, "group")
 
-        assert texts(channel) == ["I will remember plum.", "The word is plum."]
+        assert channel.texts() == ["I will remember plum.", "The word is plum."]
         assert (gateway.home.group("home") / "work.md").read_text() == "word: plum"
         assert account.unaccounted == 0
         assert sum(each.micro for each in sums) > 0
         assert await gateway.store.read(reservations.in_flight) == 0
         for folder in (gateway.home.session(live.session.id), gateway.home.group("home")):
             assert not [path for path in folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
-    first, last = endpoint.calls[0], endpoint.calls[-1]
-    assert first.headers["authorization"] == f"Bearer {KEY}"
-    assert {"set_work", "reply", "exec_command"} <= set(first.tools)
+    first = next(call for call in endpoint.calls if call.tools)  # not what names a conversation
+    last = endpoint.calls[-1]
+    assert KEY in (first.headers.get("x-api-key"), first.headers.get("authorization", "").removeprefix("Bearer "))
+    assert {"set_work", "reply"} <= {name.rpartition("__")[2].removeprefix("gatepost_") for name in first.tools}
     assert b"You like plums." in first.raw and b"How you are reached" in first.raw
     assert last.said("remember the word plum") == 1
 
 
-async def test_what_runs_inside_finds_no_key(tmp_path: Path, channel: FakeChannel) -> None:
-    look = {"call": "exec_command", "with": {"cmd": "env; cat /proc/[0-9]*/environ | tr '\\0' '\\n'"}}
-    script = {"tools": True, "turns": [{"when": "look around", "do": [look, {"say": "looked"}]}]}
-    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+@pytest.mark.parametrize("agent", every(shell=True))
+async def test_what_runs_inside_finds_no_key(agent: Agent, tmp_path: Path, channel: FakeChannel) -> None:
+    assert agent.shell is not None
+    name, argument = agent.shell
+    look = {argument: "env; cat /proc/[0-9]*/environ | tr '\\0' '\\n'", "description": "look"}
+    if agent.provider == "codex":
+        del look["description"]
+    script = {
+        "tools": True,
+        "turns": [{"when": "look around", "do": [{"call": name, "with": look}, {"say": "looked"}]}],
+    }
+    async with ModelEndpoint(script) as endpoint, a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
         await channel.say("look around")
         await channel.wait_for(1, timeout=PATIENCE)
         await settled(gateway)
 
-        assert texts(channel) == ["looked"]
+        assert channel.texts() == ["looked"]
     last = endpoint.calls[-1]
-    assert last.said("OPENAI_API_KEY=gatepost", "tool") > 0
+    assert last.said("_API_KEY=gatepost", "tool") > 0
     assert KEY.encode() not in last.raw
 
 
-async def test_two_turns_with_a_restart_between_them_are_one_conversation(tmp_path: Path, channel: FakeChannel) -> None:
+@pytest.mark.parametrize("agent", every())
+async def test_two_turns_with_a_restart_between_them_are_one_conversation(
+    agent: Agent, tmp_path: Path, channel: FakeChannel
+) -> None:
     async with ModelEndpoint(SCRIPT) as endpoint:
-        async with a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+        async with a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
             await channel.say("remember the word plum")
             await channel.wait_for(1, timeout=PATIENCE)
             await settled(gateway)
         later = FakeChannel()
-        async with a_gateway(tmp_path / "h", later, endpoint) as gateway:
+        async with a_gateway(agent, tmp_path / "h", later, endpoint) as gateway:
             (gateway.home.group("home") / "PERSONA.md").write_text("You like pears now.")
             await later.say("which word was it?", platform_id="later-1")
             await later.wait_for(1, timeout=PATIENCE)
             await settled(gateway)
 
-            assert texts(later) == ["The word is plum."]
+            assert later.texts() == ["The word is plum."]
     last = endpoint.calls[-1]
     assert last.said("remember the word plum") == 1
     assert b"You like pears now." in last.raw
 
 
+@pytest.mark.parametrize("agent", every())
 async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_has_one_effect(
-    tmp_path: Path, channel: FakeChannel
+    agent: Agent, tmp_path: Path, channel: FakeChannel
 ) -> None:
     script = {
         "tools": True,
@@ -148,16 +151,16 @@ async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_
             },
         ],
     }
-    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+    async with ModelEndpoint(script) as endpoint, a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
         receipt = await channel.say("go to it")
         await channel.wait_for(1, timeout=PATIENCE)
-        await endpoint.wait_for(2)  # the tool's answer is on its way to the model
+        await endpoint.wait_for(2, timeout=PATIENCE)  # the tool's answer is on its way to the model
         (live,) = gateway.sessions.awake
         live.kill("the test pulls the plug")
         await channel.wait_for(2, timeout=PATIENCE)
         account = await settled(gateway)
 
-        assert texts(channel) == ["told", "and the rest"]
+        assert channel.texts() == ["told", "and the rest"]
         (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
         turn = await gateway.store.read(turns.get, entry.turn_id or "")
         assert entry.state == "answered" and turn is not None and turn.attempt == 2
@@ -166,15 +169,17 @@ async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_
     assert last.said("go to it") == 1 and last.said("broke off") == 1
 
 
-async def test_a_follow_up_joins_a_turn_that_runs(tmp_path: Path, channel: FakeChannel) -> None:
+@pytest.mark.parametrize("agent", every(pushes=True))
+async def test_a_follow_up_joins_a_turn_that_runs(agent: Agent, tmp_path: Path, channel: FakeChannel) -> None:
+    """Whether an agent then goes on with the first plan or the new one is its own affair; both are answered."""
     script = {
         "tools": True,
         "turns": [
             {"when": "plus pears", "do": [{"say": "both done"}]},
-            {"when": "start with plums", "do": [{"hold": True, "call": "get_work"}, {"say": "first done"}]},
+            {"when": "start with plums", "do": [{"hold": True, "call": "get_work"}, {"say": "both done"}]},
         ],
     }
-    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+    async with ModelEndpoint(script) as endpoint, a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
         receipt = await channel.say("start with plums")
         await endpoint.wait_for(1, timeout=PATIENCE)
         later = await channel.say("plus pears")
@@ -183,37 +188,43 @@ async def test_a_follow_up_joins_a_turn_that_runs(tmp_path: Path, channel: FakeC
         await channel.wait_for(1, timeout=PATIENCE)
         account = await settled(gateway)
 
-        assert texts(channel)[-1] == "both done"
+        assert channel.texts()[-1] == "both done"
         (before,) = await gateway.store.read(inbox.of_message, receipt.message_id)
         assert before.turn_id == entry.turn_id
         assert account.unaccounted == 0
-    assert endpoint.calls[-1].said("plus pears") == 1 and endpoint.calls[-1].said("start with plums") == 1
+    assert endpoint.calls[-1].raw.count(b"plus pears") == 1
 
 
-async def test_stop_ends_a_request_that_hangs_and_the_next_turn_goes_on(tmp_path: Path, channel: FakeChannel) -> None:
+@pytest.mark.parametrize("agent", every())
+async def test_stop_ends_a_request_that_hangs_and_the_next_turn_goes_on(
+    agent: Agent, tmp_path: Path, channel: FakeChannel
+) -> None:
     hang = {"when": "hang on", "do": [{"fault": "hang", "times": -1}]}
     script = {"tools": True, "turns": [SCRIPT["turns"][2], hang]}
-    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+    async with ModelEndpoint(script) as endpoint, a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
         await channel.say("hang on")
         await endpoint.wait_for(1, timeout=PATIENCE)
         (live,) = gateway.sessions.awake
         await gateway.sessions.stop(live.session.id, "test")
         await channel.wait_for(1, timeout=PATIENCE)
-        await channel.say("hello")
+        await channel.say("hello you")
         await channel.wait_for(2, timeout=PATIENCE)
         await settled(gateway)
 
-        assert texts(channel) == ["Stopped.", "here"]
+        assert channel.texts() == ["Stopped.", "here"]
 
 
-async def test_a_key_that_is_not_accepted_is_told_in_plain_words(tmp_path: Path, channel: FakeChannel) -> None:
+@pytest.mark.parametrize("agent", every())
+async def test_a_key_that_is_not_accepted_is_told_in_plain_words(
+    agent: Agent, tmp_path: Path, channel: FakeChannel
+) -> None:
     async with (
         ModelEndpoint(SCRIPT, key="another") as endpoint,
-        a_gateway(tmp_path / "h", channel, endpoint, retries=1) as gateway,
+        a_gateway(agent, tmp_path / "h", channel, endpoint, retries=1) as gateway,
     ):
-        await channel.say("hello")
+        await channel.say("hello you")
         await channel.wait_for(1, timeout=PATIENCE)
         await settled(gateway)
 
-        (notice,) = texts(channel)
+        (notice,) = channel.texts()
         assert notice.startswith("Sorry, I could not answer your message: the agent's account was not accepted.")
