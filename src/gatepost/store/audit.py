@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
+import apsw
 import msgspec
 
 from gatepost.store.port import Db
@@ -13,6 +14,10 @@ from gatepost.store.port import Db
 START = "0" * 64
 _ROWS = 64  # in one statement: calls that are written behind come in heaps, and each statement costs the loop its turn
 _COLUMNS = "seq, at, actor, action, verdict, details, details_hash, previous, hash"
+_TEXTS = ("actor", "action", "verdict", "details", "details_hash", "previous", "hash")
+_WHOLE = "integer text text text text text text text"
+_ERASED = "integer text text text null text text text"
+_READ = 500  # rows at a time
 _encode = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
 
 
@@ -65,19 +70,68 @@ def erase_details(db: Db, seq: int) -> bool:
 
 
 def verify(db: Db) -> tuple[int, int | None]:
-    """(rows checked, the first row that does not hold or None)."""
-    previous, expected = START, 0
-    for seq, at, actor, action, verdict, details, details_hash, before, chained in db.rows(
-        "SELECT seq, at, actor, action, verdict, details, details_hash, previous, hash FROM audit ORDER BY seq"
-    ):
-        expected += 1
-        whole = details is None or hashlib.sha256(details.encode()).hexdigest() == details_hash
-        if seq != expected or not whole or before != previous:
-            return expected, seq
-        if _hash(seq, at, actor, action, verdict, details_hash, previous) != chained:
-            return expected, seq
-        previous = chained
-    return expected, None
+    """(rows checked, the first row that does not hold or None). Whatever the file holds, it answers."""
+    previous, checked = START, 0
+    while rows := _next(db, checked):
+        for row in rows:
+            checked += 1
+            chained = _judged(row, checked, previous)
+            if chained is None:
+                return checked, checked  # where it should be: what it calls itself may be what was changed
+            previous = chained
+    return (checked, None) if rows is not None else (checked + 1, checked + 1)
+
+
+def _next(db: Db, after: int) -> list[tuple[Any, ...]] | None:
+    """The following rows; None: there is one that cannot be read. Texts come as bytes, which need not be UTF-8."""
+    kept = ", ".join(f"CAST({column} AS BLOB)" for column in _TEXTS)
+    kinds = " || ' ' || ".join(f"typeof({column})" for column in ("at", *_TEXTS))
+    sql = f"SELECT seq, at, {kinds}, {kept} FROM audit WHERE seq > ? ORDER BY seq LIMIT ?"
+    for limit in (_READ, 1):  # one by one where something is damaged: those before it still hold
+        try:
+            return db.rows(sql, (after, limit))
+        except apsw.CorruptError:
+            continue
+    return None
+
+
+def _judged(row: tuple[Any, ...], expected: int, previous: str) -> str | None:
+    """The row's hash, if it holds."""
+    seq, at, kinds, *kept = row
+    if kinds not in (_WHOLE, _ERASED):
+        return None
+    try:
+        actor, action, verdict, details, details_hash, before, chained = (each and each.decode() for each in kept)
+    except UnicodeDecodeError:
+        return None
+    if details is not None and hashlib.sha256(details.encode()).hexdigest() != details_hash:
+        return None
+    if seq != expected or before != previous:
+        return None
+    return chained if _hash(seq, at, actor, action, verdict, details_hash, previous) == chained else None
+
+
+def damage(db: Db) -> str:
+    """What is wrong with the pages that keep the rows, though each may still be read; '' if nothing."""
+    try:
+        row = db.row("PRAGMA integrity_check(audit)")
+    except apsw.CorruptError as error:
+        return str(error)
+    return "" if row is None or row[0] == "ok" else str(row[0])
+
+
+def head(db: Db) -> str:
+    """`SEQ:HASH` of the newest row. Kept elsewhere, it shows later whether the chain is still the same that far."""
+    row = db.row("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")
+    return f"{row[0]}:{row[1]}" if row else f"0:{START}"
+
+
+def goes_on_from(db: Db, seq: int, chained: str) -> bool:
+    """Whether the chain has that row."""
+    if seq == 0:
+        return chained == START
+    row = db.row("SELECT hash FROM audit WHERE seq = ?", (seq,))
+    return row is not None and row[0] == chained
 
 
 def latest(db: Db, limit: int) -> list[tuple[Any, ...]]:

@@ -8,6 +8,7 @@ from gatepost.cli import show
 from gatepost.cli.operate import home_of, reading, zone_of
 from gatepost.core.clock import iso
 from gatepost.store import audit
+from gatepost.store.port import Db
 
 
 @click.group()
@@ -16,18 +17,45 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--json", "as_json", is_flag=True, help="Print rows, whole, first_bad as JSON.")
+@click.option("--head", metavar="SEQ:HASH", help="A head that was told before: the chain must go on from it.")
+@click.option("--json", "as_json", is_flag=True, help="Print rows, whole, first_bad, trouble, head as JSON.")
 @click.pass_obj
-def verify(home: str | None, as_json: bool) -> int:
-    """Check the hash chain from its first row. Exit 1 if a row does not hold."""
-    rows, bad = reading(home_of(home), audit.verify)
+def verify(home: str | None, head: str | None, as_json: bool) -> int:
+    """Check the hash chain from its first row. Exit 1 if a row does not hold.
+
+    It tells the head of the chain. Keep that where nobody who can write to the store can: with --head it shows whether
+    the newest rows were cut off, or all of it was written anew, which the chain alone cannot show.
+    """
+    kept = _read_head(head) if head is not None else None
+    rows, bad, trouble, newest = reading(home_of(home), _verify, kept)
     if as_json:
-        show.as_json({"rows": rows, "whole": bad is None, "first_bad": bad})
-    elif bad is None:
-        show.say(show.colored(f"the chain of {rows} rows holds", "ok"))
+        show.as_json({"rows": rows, "whole": not trouble, "first_bad": bad, "trouble": trouble, "head": newest or None})
+    elif trouble:
+        show.say(show.colored(trouble, "fail"))
     else:
-        show.say(show.colored(f"row {bad} does not hold: it, or one before it, was changed or removed", "fail"))
-    return 0 if bad is None else 1
+        show.say(show.colored(f"the chain of {rows} rows holds", "ok"), f", its head is {newest}")
+    return 1 if trouble else 0
+
+
+def _verify(db: Db, kept: tuple[int, str] | None) -> tuple[int, int | None, str, str]:
+    """(rows checked, the first that does not hold, what is wrong, the head)."""
+    rows, bad = audit.verify(db)
+    if bad is not None:
+        return rows, bad, f"row {bad} does not hold: it was changed or removed", ""
+    damaged = audit.damage(db)
+    if damaged:
+        return rows, None, f"every row holds, but the pages that keep them are damaged: {damaged}; restore a backup", ""
+    if kept is not None and not audit.goes_on_from(db, *kept):
+        text = f"row {kept[0]} is not the one that was the head: rows were cut off, or all was written anew"
+        return rows, kept[0], text, audit.head(db)
+    return rows, None, "", audit.head(db)
+
+
+def _read_head(text: str) -> tuple[int, str]:
+    seq, colon, chained = text.strip().partition(":")
+    if not colon or not seq.isdecimal():
+        raise click.BadParameter("write it as it was told: SEQ:HASH", param_hint="--head")
+    return int(seq), chained
 
 
 @command.command("list")

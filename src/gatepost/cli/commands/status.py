@@ -13,7 +13,7 @@ from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.registry import load_folder, load_package
-from gatepost.store import groups, ledger, sessions, switches
+from gatepost.store import audit, groups, ledger, sessions, switches
 from gatepost.store.port import Db
 
 
@@ -89,6 +89,7 @@ def _numbers(db: Db) -> dict[str, Any]:
         "sessions": len(sessions.live(db)),
         "ledger": asdict(ledger.check(db, SystemClock().now())),
         "panic": _panic(db),
+        "audit_head": audit.head(db),
     }
 
 
@@ -153,6 +154,7 @@ def _store_lines(store: dict[str, Any] | None) -> list[show.Line]:
             f"  {'ledger':<10} {account['unaccounted']} unaccounted, {account['in_flight']} in flight,"
             f" {account['overdue']} overdue",
         ),
+        (f"  {'audit':<10} {store['audit_head']}",),
     ]
 
 

@@ -1,0 +1,154 @@
+"""`gatepost audit verify` on a home that was used: what was changed since shows, and names the row."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from gatepost.core.home import Home
+from gatepost.store import audit
+from gatepost.store.look import look
+
+Run = Callable[..., Any]
+ROWS = 7
+
+
+@pytest.fixture(autouse=True)
+def used(run: Run, home: Home) -> None:
+    """A home that people worked with, with the daemon down."""
+    for number in range(ROWS):
+        assert run("group", "add", f"g{number}").code == 0
+    with_sql(home, "PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def with_sql(home: Home, sql: str) -> list[Any]:
+    connection = apsw.Connection(str(home.store))
+    try:
+        return list(connection.execute(sql))
+    finally:
+        connection.close()
+
+
+def test_a_used_home_is_clean_and_tells_its_head(run: Run, home: Home) -> None:
+    told = run("audit", "verify", "--json")
+
+    ((seq, chained),) = with_sql(home, "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")
+    assert told.code == 0
+    assert told.json == {
+        "rows": seq,
+        "whole": True,
+        "first_bad": None,
+        "trouble": "",
+        "head": f"{seq}:{chained}",
+    }
+    assert f"its head is {seq}:{chained}" in run("audit", "verify").out
+    assert run("status", "--json").json["store"]["audit_head"] == f"{seq}:{chained}"
+
+
+@pytest.mark.parametrize("column", ["at", "actor", "action", "verdict", "details", "details_hash", "previous", "hash"])
+def test_a_value_that_was_changed_by_sql_is_named_by_its_row(run: Run, home: Home, column: str) -> None:
+    value = "at + 1" if column == "at" else f"'~' || substr({column}, 2)"
+    with_sql(home, f"UPDATE audit SET {column} = {value} WHERE seq = 3")
+
+    told = run("audit", "verify")
+
+    assert told.code == 1
+    assert "row 3 does not hold" in told.out
+    assert run("audit", "verify", "--json").json["first_bad"] == 3
+
+
+def cells(home: Home, seq: int) -> range:
+    """Where in the file the row lies: from its size to the end of its hash, which is its last column."""
+    ((chained, before),) = with_sql(home, f"SELECT hash, previous FROM audit WHERE seq = {seq}")
+    pages = {page for (page,) in with_sql(home, "SELECT pageno FROM dbstat WHERE name = 'audit' AND pagetype = 'leaf'")}
+    ((size,),) = with_sql(home, "PRAGMA page_size")
+    raw = home.store.read_bytes()
+    at = raw.index(f"{before}{chained}".encode())
+    assert at // size + 1 in pages
+    ((length,),) = with_sql(
+        home,
+        "SELECT length(actor) + length(action) + length(verdict) + length(CAST(details AS BLOB)) + 192 + 8"
+        f" FROM audit WHERE seq = {seq}",
+    )
+    return range(at + 128 - length - 14, at + 128)  # sizes and kinds of nine columns, and the row's number
+
+
+def flip(path: Path, at: int, bits: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        (found,) = file.read(1)
+        file.seek(at)
+        file.write(bytes([found ^ bits]))
+
+
+def verdict(path: Path) -> tuple[int | None, str]:
+    _, bad = look(path, audit.verify)
+    return bad, "" if bad is not None else look(path, audit.damage)
+
+
+@pytest.mark.parametrize("bits", [0x01, 0x20, 0x80])
+def test_a_byte_that_was_flipped_anywhere_in_a_row_shows(home: Home, bits: int) -> None:
+    place = cells(home, 4)
+    unseen, named = [], set()
+
+    for at in place:
+        flip(home.store, at, bits)
+        bad, damaged = verdict(home.store)
+        flip(home.store, at, bits)
+        named.add(bad)
+        if bad is None and not damaged:
+            unseen.append(at - place.start)
+
+    assert unseen == []
+    assert 4 in named and named <= {None, 4}
+    assert verdict(home.store) == (None, "")
+
+
+@pytest.mark.parametrize("column", ["verdict", "details", "hash"])
+def test_a_byte_that_was_flipped_in_the_file_is_named_by_its_row(run: Run, home: Home, column: str) -> None:
+    ((value, whole),) = with_sql(home, f"SELECT {column}, actor || action || verdict || details FROM audit WHERE seq=5")
+    raw = home.store.read_bytes()
+    start = raw.index(whole.encode())
+    flip(home.store, raw.index(value.encode(), start), 0x80)  # no UTF-8 any more
+
+    told = run("audit", "verify")
+
+    assert (told.code, "row 5 does not hold" in told.out, "Traceback" in told.err) == (1, True, False)
+
+
+def test_rows_that_were_cut_off_show_by_a_head_that_was_kept(run: Run, home: Home) -> None:
+    kept = run("audit", "verify", "--json").json["head"]
+    with_sql(home, f"DELETE FROM audit WHERE seq > {ROWS - 2}")
+
+    assert run("audit", "verify").code == 0  # the chain alone cannot show it
+    told = run("audit", "verify", "--head", kept)
+    assert told.code == 1 and f"row {kept.partition(':')[0]} is not the one that was the head" in told.out
+
+
+def test_a_chain_that_was_written_anew_shows_by_a_head_that_was_kept(run: Run, home: Home) -> None:
+    kept = run("audit", "verify", "--json").json["head"]
+    rows = with_sql(home, "SELECT at, actor, action, verdict FROM audit ORDER BY seq")
+    with_sql(home, "DELETE FROM audit")
+    connection = apsw.Connection(str(home.store))
+    from gatepost.store.writer import Sqlite
+
+    audit.append(Sqlite(connection), *(audit.Record(*row, {"false": True}) for row in rows))
+    connection.close()
+
+    assert run("audit", "verify").code == 0
+    assert run("audit", "verify", "--head", kept).code == 1
+
+
+def test_a_head_that_was_kept_still_holds_when_more_was_done(run: Run) -> None:
+    kept = run("audit", "verify", "--json").json["head"]
+    run("group", "add", "later")
+
+    assert run("audit", "verify", "--head", kept).code == 0
+    assert run("audit", "verify", "--head", "0:" + audit.START).code == 0
+
+
+def test_a_head_that_is_none_is_refused(run: Run) -> None:
+    told = run("audit", "verify", "--head", "abc")
+    assert told.code != 0 and "SEQ:HASH" in told.err
