@@ -4,11 +4,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from gatepost.inside.appserver import Asked
+from gatepost.inside.mcp_json import Server
 from gatepost.inside.providers.contract import Event, Permission, Status, Text, ToolResult, ToolUse
 from gatepost.inside.troubles import Trouble, read_trouble
 
@@ -49,7 +51,14 @@ Json = dict[str, Any]
 
 
 def render_config(
-    *, endpoint: str, command: Sequence[str], folder: str, retries: int, effort: str = "", catalog: str = ""
+    *,
+    endpoint: str,
+    command: Sequence[str],
+    folder: str,
+    retries: int,
+    effort: str = "",
+    catalog: str = "",
+    own: Mapping[str, Server] = MappingProxyType({}),
 ) -> str:
     """config.toml. `command`: of the group's MCP server; `folder`: where Codex works."""
     top: Json = {
@@ -86,6 +95,8 @@ def render_config(
         f"projects.{json.dumps(folder, ensure_ascii=False)}": {"trust_level": "untrusted"},
         f"model_providers.{SERVER}": model,
         f"mcp_servers.{SERVER}": tools,
+        **{f"mcp_servers.{name}": {"command": each.command, "args": each.args} for name, each in own.items()},
+        **{f"mcp_servers.{name}.env": dict(each.env) for name, each in own.items()},
     }
     return _table(top) + "".join(f"\n[{name}]\n{_table(table)}" for name, table in tables.items())
 

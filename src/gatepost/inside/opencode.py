@@ -8,10 +8,12 @@ import os
 import time
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
+from gatepost.inside.mcp_json import Server
 from gatepost.inside.providers.contract import Event, Permission, Text, ToolResult, ToolUse
 from gatepost.inside.troubles import Trouble, read_trouble
 
@@ -49,7 +51,15 @@ def api_of(model: str) -> str:
 
 
 def render_config(
-    *, model: str, api: Api, endpoint: str, key: str, command: Sequence[str], context: int, max_tokens: int
+    *,
+    model: str,
+    api: Api,
+    endpoint: str,
+    key: str,
+    command: Sequence[str],
+    context: int,
+    max_tokens: int,
+    own: Mapping[str, Server] = MappingProxyType({}),
 ) -> dict[str, object]:
     """opencode.json. Nothing is fetched, shared or updated, and nobody is asked who is not there."""
     about = {
@@ -77,7 +87,13 @@ def render_config(
                 "models": {model: about},
             }
         },
-        "mcp": {SERVER: {"type": "local", "command": list(command), "timeout": TOOL_PATIENCE}},
+        "mcp": {
+            **{
+                name: {"type": "local", "command": [each.command, *each.args], "environment": each.env}
+                for name, each in own.items()
+            },
+            SERVER: {"type": "local", "command": list(command), "timeout": TOOL_PATIENCE},
+        },
         "permission": {"*": "allow", "question": "deny"},
         "agent": {ASKING: {"mode": "primary", "permission": dict.fromkeys(_ASKED_FOR, "ask")}},
     }

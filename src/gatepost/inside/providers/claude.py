@@ -17,6 +17,7 @@ from uuid import uuid4
 import msgspec
 
 from gatepost.inside import bridge, forwarder, media
+from gatepost.inside.mcp_json import own_servers
 from gatepost.inside.media import Kind
 from gatepost.inside.providers.contract import (
     Batch,
@@ -62,6 +63,7 @@ class Options(msgspec.Struct, frozen=True):
 
     mode: str = "bypassPermissions"  # the walls are the sandbox's
     retries: int = 4  # of one request to the model
+    own_mcp: bool = False  # the servers of the group's .mcp.json, too, inside
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -189,7 +191,7 @@ class Claude:
             model=self._place.model or None,
             # Not the one that the conversation began with: the group's files change.
             system_prompt={"type": "preset", "preset": "claude_code", "append": self._system, "snapshot": False},
-            mcp_servers={SERVER: self._server()},
+            mcp_servers={**self._own_servers(), SERVER: self._server()},
             strict_mcp_config=True,
             setting_sources=[],
             allowed_tools=[f"mcp__{SERVER}"],  # the gate judges those
@@ -218,6 +220,10 @@ class Claude:
     def _server(self) -> dict[str, Any]:
         program, *arguments = bridge.command(str(self._place.router))
         return {"type": "stdio", "command": program, "args": arguments}
+
+    def _own_servers(self) -> dict[str, Any]:
+        own = own_servers(self._place.agent, self._options.own_mcp)
+        return {name: {"type": "stdio", **msgspec.structs.asdict(server)} for name, server in own.items()}
 
     async def _read(self, client: Any) -> None:
         try:

@@ -24,6 +24,7 @@ from gatepost.inside.codex import (
     read_usage,
     render_config,
 )
+from gatepost.inside.mcp_json import own_servers
 from gatepost.inside.providers.contract import (
     Batch,
     Event,
@@ -49,6 +50,7 @@ class Options(msgspec.Struct, frozen=True):
     mode: str = "never"  # the walls are the sandbox's
     retries: int = 4  # of one request to the model
     effort: str = ""  # how long the model thinks; "": as the model's vendor says
+    own_mcp: bool = False  # the servers of the group's .mcp.json, too, inside
 
 
 @provider("codex", programs=("codex",))
@@ -196,6 +198,7 @@ class Codex:
         return render_config(
             endpoint=environment["OPENAI_BASE_URL"],
             command=bridge.command(str(self._place.router)),
+            own=own_servers(self._place.agent, self._options.own_mcp),
             folder=str(self._place.agent),
             retries=self._options.retries,
             effort=self._options.effort,

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from gatepost.inside import bridge, forwarder, media, programs
+from gatepost.inside.mcp_json import own_servers
 from gatepost.inside.opencode import (
     AGENTS,
     APIS,
@@ -70,6 +71,7 @@ class Options(msgspec.Struct, frozen=True):
     context: int = 200_000  # tokens that the model can have before it
     max_tokens: int = 8192  # of one answer
     retries: int = 4  # of one request to the model
+    own_mcp: bool = False  # the servers of the group's .mcp.json, too, inside
 
 
 class Kept(Transcript):
@@ -227,6 +229,7 @@ class Opencode:
             endpoint=ways[api.variable] + api.suffix,
             key=forwarder.PLACEHOLDER,
             command=bridge.command(str(place.router)),
+            own=own_servers(place.agent, options.own_mcp),
             context=options.context,
             max_tokens=options.max_tokens,
         )
