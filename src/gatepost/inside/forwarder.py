@@ -1,12 +1,14 @@
 """A byte pump from 127.0.0.1 to egress.sock, for programs that know proxies and base URLs but no unix sockets.
 
     port = start(Path("/run/gatepost"))          python -I -S forwarder.py /run/gatepost 3128
+                                                 python -I -S forwarder.py /run/gatepost -- curl -sS https://…
 
 The standard library alone. It judges nothing: the wall is the other end of the socket. A sandbox without a network has
 a loopback of its own, so nobody else reaches the port; without a sandbox every local process would.
 """
 
 import asyncio
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -102,9 +104,32 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> boo
     return True
 
 
+def run(folder: Path, command: list[str]) -> int:
+    """A command that is told the way; its exit code, as a shell has it."""
+    import signal
+    import subprocess
+
+    env = {**os.environ, **environment(start(folder))}
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is typed is the command's to hear
+    try:
+        code = subprocess.Popen(command, env=env, preexec_fn=_hear_again).wait()
+    except OSError as error:
+        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+        return 127
+    return code if code >= 0 else 128 - code
+
+
+def _hear_again() -> None:
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def main(arguments: list[str]) -> int:
+    if arguments[1:2] == ["--"] and arguments[2:]:
+        return run(Path(arguments[0]), arguments[2:])
     if len(arguments) != 2 or not arguments[1].isdigit():
-        sys.stderr.write("usage: forwarder.py RUN PORT\n")
+        sys.stderr.write("usage: forwarder.py RUN PORT | RUN -- COMMAND …\n")
         return 2
 
     def told(answer: int | OSError) -> None:

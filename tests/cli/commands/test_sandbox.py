@@ -4,12 +4,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from gatepost.sandboxes.bubblewrap import find_bwrap
+from gatepost.testing.daemon import Daemon
 
 pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
 
@@ -58,3 +62,56 @@ def test_a_group_that_is_not_there_is_named(home: Path) -> None:
 
 def test_without_a_command_it_says_what_is_missing(home: Path) -> None:
     assert gatepost(home, "sandbox", "run", "acme", "--").returncode == 2
+
+
+@pytest.fixture
+def page() -> Iterator[int]:
+    """A server of this machine; its port."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-length", "5")
+            self.end_headers()
+            self.wfile.write(b"hello")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+
+
+@needs_curl
+@pytest.mark.parametrize("up", [False, True], ids=["down", "up"])
+def test_what_may_not_be_reached_is_refused_with_a_reason_and_one_audit_row(tmp_path: Path, up: bool) -> None:
+    tmp_path.chmod(0o711)
+    daemon = Daemon(tmp_path / "h")
+    gatepost(daemon.home, "group", "add", "acme")
+    with daemon if up else nullcontext():
+        ran = gatepost(daemon.home, "sandbox", "run", "--folder", "acme", "--", "curl", "-sS", "https://example.com")
+        rows = gatepost(daemon.home, "audit", "list", "--json").stdout
+
+    assert ran.returncode != 0 and ran.stdout == ""
+    assert "gatepost: example.com:443 is not allowed for acme" in ran.stderr
+    assert rows.count("example.com:443 is not allowed") == 1
+
+
+@needs_curl
+def test_an_allowed_host_is_reached_and_nothing_is_told(tmp_path: Path, page: int) -> None:
+    tmp_path.chmod(0o711)
+    home = tmp_path / "h"
+    gatepost(home, "group", "add", "acme")
+    look = ("sandbox", "run", "acme", "--", "curl", "-sS", "--noproxy", "", f"http://localhost:{page}/")
+    before = gatepost(home, *look)
+    gatepost(home, "egress", "allow", f"localhost:{page}", "--folder", "acme")
+    after = gatepost(home, *look)
+
+    assert "is not allowed" in before.stdout and "is not allowed" in before.stderr
+    assert (after.returncode, after.stdout, after.stderr) == (0, "hello", "")

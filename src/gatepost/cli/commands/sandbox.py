@@ -1,24 +1,30 @@
 """`gatepost sandbox`: look around where an agent lives.
 
 A command runs in a sandbox that is built exactly as a session of that group gets it, on a session folder of its own,
-which is gone afterwards. Works with the gateway up or down.
+which is gone afterwards. It has the group's way out, which this process serves. Works with the gateway up or down.
 """
 
 import asyncio
 import signal
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import click
 
+from gatepost.cli import show
 from gatepost.cli.operate import home_of, reading
 from gatepost.core import ids, settings
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.untrusted import open_root
-from gatepost.store import groups
+from gatepost.sandboxes.contract import Sandbox
+from gatepost.store import egress, groups
 from gatepost.store.groups import Group
+from gatepost.tools.contract import Caller
+
+MOST_TOLD = 20  # refusals
 
 
 @click.group()
@@ -27,11 +33,13 @@ def command() -> None:
 
 
 @command.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.argument("folder")
-@click.argument("cmd", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--folder", "named", default="", metavar="FOLDER", help="The same as FOLDER before CMD.")
+@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[FOLDER] CMD...")
 @click.pass_obj
-def run(home: str | None, folder: str, cmd: tuple[str, ...]) -> int:
+def run(home: str | None, named: str, words: tuple[str, ...]) -> int:
     """Run CMD in a sandbox as a session of the group FOLDER gets it; its exit code is ours.
+
+    What the way out refused is told at the end, and written down like an agent's.
 
     Example: gatepost sandbox run acme/eng -- sh
     """
@@ -39,7 +47,8 @@ def run(home: str | None, folder: str, cmd: tuple[str, ...]) -> int:
     from gatepost.core.registry import load_folder
     from gatepost.flow.sessions.parts import PROVIDER
 
-    words = cmd[1:] if cmd[0] == "--" else cmd
+    folder, words = (named, words) if named else (words[0], words[1:])
+    words = words[1:] if words[:1] == ("--",) else words
     if not words:
         raise click.UsageError("say what to run: gatepost sandbox run FOLDER -- CMD …")
     place = home_of(home)
@@ -55,25 +64,53 @@ def run(home: str | None, folder: str, cmd: tuple[str, ...]) -> int:
 
 async def _run(home: Home, config: Config, line: list[Group], provider: str, cmd: tuple[str, ...]) -> int:
     """`line`: the group and those above it."""
-    from gatepost.flow.sessions.plan import choose_sandbox, plan_for, prepare_folders
+    from gatepost.flow.sessions.plan import beside_forwarder, choose_sandbox, plan_for, prepare_folders
 
     group, *parents = line
     _, kind = choose_sandbox(config, group, provider)
     session = ids.new("look")
+    if kind.isolated:  # without walls it has the host's own network
+        cmd = beside_forwarder(cmd)
     try:
         prepare_folders(home, config, group, session)
         plan = plan_for(home, config, group, session, provider=provider, parents=parents, command=cmd, stdio=True)
-        # Not by the name of the home: a gateway that starts meanwhile ends what bears it.
-        sandbox = await kind.start(replace(plan, name=f"gatepost-{session}", log=None))
-        for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(sign, sandbox.kill)
-        try:
-            code = await sandbox.wait()
-        finally:
-            sandbox.kill()
+        async with _egress(home, config, Caller(group.folder, session, provider), plan.uid) as admit:
+            # Not by the name of the home: a gateway that starts meanwhile ends what bears it.
+            sandbox = await kind.start(replace(plan, name=f"gatepost-{session}", log=None))
+            admit(sandbox)
+            for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                asyncio.get_running_loop().add_signal_handler(sign, sandbox.kill)
+            try:
+                code = await sandbox.wait()
+            finally:
+                sandbox.kill()
     finally:
         _forget(home, session)
     return code if code >= 0 else 128 - code
+
+
+@asynccontextmanager
+async def _egress(
+    home: Home, config: Config, caller: Caller, uid: int | None
+) -> AsyncIterator[Callable[[Sandbox], None]]:
+    """An egress.sock as a session has it; what is yielded takes the sandbox whose processes are let in."""
+    from gatepost.egress.socket import EgressSocket
+    from gatepost.flow.way_out import way_out
+
+    started: list[Sandbox] = []
+    async with way_out(home, config) as around:
+        socket = EgressSocket(around, caller, lambda pid: any(each.owns(pid) for each in started))
+        try:
+            await socket.open(home.sockets_of(caller.session_id or "") / "egress.sock", uid)
+            yield started.append
+        finally:
+            await socket.close()
+            tried = await around.store.write(
+                egress.latest, MOST_TOLD, caller.folder, "denied"
+            )  # behind what was written down
+            for each in reversed(tried):
+                if each.session_id == caller.session_id:
+                    show.say(f"gatepost: {each.reason}", error=True)
 
 
 def _forget(home: Home, session: str) -> None:

@@ -126,6 +126,12 @@ def plan_for(
     )
 
 
+def beside_forwarder(command: tuple[str, ...]) -> tuple[str, ...]:
+    """A command that finds the way out by its variables, as agents do."""
+    program = f"{LIBRARIES}/gatepost/inside/forwarder.py"
+    return (f"{PYTHON}/{_executable()}", "-I", "-S", "-B", program, RUN, "--", *command)
+
+
 def prepare_folders(home: Home, config: Config, group: Group, session_id: str) -> None:
     """The folders of a session and of its group, each with the owner and mode that the walls rely on."""
     _compile_inside()
