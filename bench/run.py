@@ -15,6 +15,7 @@ import uvloop
 
 import gate
 import limits
+import search
 from gatepost.access.senders import PUBLIC
 from gatepost.app import Gateway
 from gatepost.gate.caller import Caller
@@ -225,6 +226,11 @@ async def permission() -> tuple[float, tuple[float, float]]:
             agent.around.store.close()  # type: ignore[attr-defined]
 
 
+async def found() -> tuple[float, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        return await search.find_ms(Path(folder))
+
+
 def _begin_turn(db: Db, now: int) -> Turn:
     """A session of `home` in the middle of a turn."""
     session = sessions.resolve(db, "per-thread", "home", "fake", "fake:room/1", "", now)
@@ -273,6 +279,7 @@ async def figures() -> list[Figure]:
     tool = await tools(4000)
     bare_way = (3 * commit + 2 * echo) / 1000
     listing, (gated, ungated) = await permission()
+    finding, bare_finding = await found()
     version = limits.command_ms([sys.executable, "-m", "gatepost", "--version"])
     return [
         at_most("warm_reply_ms", reply["warm"], "ms", bare_way, 5),
@@ -288,6 +295,7 @@ async def figures() -> list[Figure]:
         at_least("authorize_per_s", gate.authorize_per_s(), "/s", limits.calls_per_s(), 200_000),
         at_most("tools_list_ms", listing, "ms", echo / 1000, 5),
         within("gated_read_us", gated, "µs", ungated, 1.5),
+        at_most("find_messages_ms", finding, "ms", bare_finding, 30),
         at_most("idle_rss_mb", await idle_rss_mb(), "MB", bare_rss, 90),
         at_most("session_rss_mb", reply["session_rss"], "MB", bare_rss, 60),
         at_most("version_ms", version, "ms", python, 150),

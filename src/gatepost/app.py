@@ -112,6 +112,7 @@ class Gateway:
                 bells=self.bells,
                 reach=self.reach,
                 writes_to=self.pump.write,
+                channels=self.channels,
             ),
         )
         purse = Purse(self.store, clock, self.reach, self.bells)

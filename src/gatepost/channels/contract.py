@@ -16,6 +16,8 @@ from gatepost.inside.needs import Declared, Need, declare
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Feature, Outbound
 
+MYSELF = "gatepost:self"  # the sender of what a bot itself said, in what its channel remembers
+
 Receive = Callable[[Inbound], Awaitable[Receipt]]
 
 
@@ -57,6 +59,16 @@ class LooksUp(Protocol):
 
     async def look_up(self, address: str, key: str) -> str | None:
         """The platform id if it is there, None if it certainly is not."""
+        ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """Optional: tells what was said in a room earlier. Leave it out if the platform does not let bots look back."""
+
+    async def history(self, address: str, before: int | None, limit: int) -> list[Inbound]:
+        """The newest messages before a moment (microseconds UTC; None: the newest of all), each with its `at`. What
+        this bot itself said has the sender `MYSELF`. Raise Unavailable if the platform does not answer."""
         ...
 
 

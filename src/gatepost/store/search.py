@@ -215,20 +215,21 @@ def _rank(query: str, texts: Sequence[tuple[int, str]], limit: int) -> list[tupl
     db = Sqlite(memory)
     try:
         memory.execute("CREATE VIRTUAL TABLE found USING fts5 (text, tokenize='unicode61 remove_diacritics 2')")
-        with memory:
+        with memory:  # in rising order: a smaller id would have the index written out before it
             memory.executemany(
-                "INSERT INTO found (rowid, text) VALUES (?, ?)", [(number, spread(text)) for number, text in texts]
+                "INSERT INTO found (rowid, text) VALUES (?, ?)",
+                [(number, spread(text)) for number, text in sorted(texts)],
             )
-        rows = db.rows(
-            f"SELECT rowid, snippet(found, 0, '«', '»', '…', {TOKENS}), bm25(found) FROM found WHERE found MATCH ?"
-            " ORDER BY bm25(found), rowid DESC LIMIT ?",
-            (query, limit),
+        ranked = db.rows(
+            "SELECT rowid, bm25(found) FROM found WHERE found MATCH ? ORDER BY 2, rowid DESC LIMIT ?", (query, limit)
         )
+        snippet = f"SELECT snippet(found, 0, '«', '»', '…', {TOKENS}) FROM found WHERE found MATCH ? AND rowid = ?"
+        shown = [db.rows(snippet, (query, number))[0][0] for number, _ in ranked]  # of the best only: it takes long
     except apsw.SQLError as error:
         raise Invalid("query", _plain(error)) from None
     finally:
         memory.close()
-    return [(number, snippet.replace(_GAP, ""), rank) for number, snippet, rank in rows]
+    return [(number, text.replace(_GAP, ""), rank) for (number, rank), text in zip(ranked, shown, strict=True)]
 
 
 def _plain(error: apsw.Error) -> str:

@@ -15,6 +15,7 @@ import msgspec
 
 from gatepost.access.structure import Within
 from gatepost.access.tiers import Tier, tier_of
+from gatepost.channels.contract import Channel
 from gatepost.core.bells import Bells
 from gatepost.core.clock import Clock
 from gatepost.core.errors import Invalid, SetupError
@@ -87,6 +88,7 @@ class Around:
     bells: Bells
     reach: Reaches
     writes_to: WritesTo | None = None  # None: nothing is delivered in this process; a room is only rung
+    channels: Mapping[str, Channel] = field(default_factory=dict)  # by instance: those that run in this process
 
 
 @dataclass(slots=True, kw_only=True)

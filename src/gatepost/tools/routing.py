@@ -111,7 +111,7 @@ async def list_routes(call: Call) -> Routes:
 
     For what would become of a message in one room use inspect_routing.
     """
-    found = [_shown(each, call.caller.folder) for each in await call.read(routes.in_order) if _concerns(call, each)]
+    found = [shown(each, call.caller.folder) for each in await call.read(routes.in_order) if concerns(call, each)]
     return Routes(found, len(found))
 
 
@@ -165,7 +165,7 @@ async def delete_route(call: Call, id: Annotated[int, Meta(ge=0, description="As
 
     def remove(db: Db) -> None:
         route = routes.get(db, id)
-        if route is None or not _concerns(call, route):
+        if route is None or not concerns(call, route):
             raise NotFound("route", str(id), "use list_routes to see them")
         if not _is_own(route, call.caller.folder):
             raise Refused(call.caller.folder, call.tool, f"route {id}", "the operator made it")
@@ -195,7 +195,7 @@ def _add(db: Db, call: Call, wanted: Wanted) -> int:
     )
 
 
-def _concerns(call: Call, route: Route) -> bool:
+def concerns(call: Call, route: Route) -> bool:
     """Whether it leads into the caller's part of the tree."""
     if call.caller.folder == ROOT_FOLDER:
         return True
@@ -211,7 +211,7 @@ def _is_own(route: Route, folder: str) -> bool:
     return folder == ROOT_FOLDER or (maker != route.created_by and reaches(Within.SUBTREE, folder, maker))
 
 
-def _shown(route: Route, folder: str) -> Shown:
+def shown(route: Route, folder: str) -> Shown:
     return Shown(
         id=route.id,
         seq=route.seq,

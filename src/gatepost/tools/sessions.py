@@ -8,15 +8,19 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from gatepost.access.tiers import Tier
+from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.untrusted import open_root
 from gatepost.messages.text import clean
-from gatepost.store import sessions
+from gatepost.store import sessions, turns
+from gatepost.store.port import Db
+from gatepost.store.turns import Turn
 from gatepost.tools.contract import Body, Call, tool
 
 WORK = "work.md"
 LARGEST_WORK = 256 * 1024
+MOST_RECENT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,19 @@ class Facts(Struct, frozen=True, kw_only=True):
     turn: str | None
     attempt: int
     room: str | None = None
+    topic: str | None = None
+    recent: list["Recent"] | None = None  # oldest first, if they were asked for
+
+
+class Recent(Struct, frozen=True, kw_only=True):
+    """A turn of the session."""
+
+    turn: str
+    state: str
+    provider: str
+    started_at: str
+    ended_at: str | None
+    error: str
 
 
 @tool(tier=Tier.WORKER, group="sessions", quick=True, read_only=True, idempotent=True)
@@ -72,11 +89,17 @@ async def set_work(
 
 
 @tool(tier=Tier.WORKER, group="sessions", quick=True, read_only=True, idempotent=True)
-async def inspect_session(call: Call) -> Facts:
+async def inspect_session(
+    call: Call,
+    topic: Annotated[str | None, Meta(description="Of your group's conversation about this topic in the room.")] = None,
+    limit: Annotated[int | None, Meta(description="Also its newest turns, at most so many (1–100).")] = None,
+) -> Facts:
     """Look at your own session: which conversation this is, its state, the newest message number, the running turn.
 
-    Use it when you doubt what context you are in. It tells nothing about other sessions.
+    Use it when you doubt what context you are in. For other sessions use list_sessions.
     """
+    if topic is not None or limit is not None:
+        return await call.read(_facts, call, topic, limit)
     caller, turn = call.caller, call.turn
     session = await call.read(sessions.glance, caller.session_id) if caller.session_id is not None else None
     if session is None:
@@ -93,6 +116,44 @@ async def inspect_session(call: Call) -> Facts:
         turn=turn.id if turn else None,
         attempt=turn.attempt if turn else 0,
         room=(turn or session).address if session.mode == "agent-shared" else None,
+    )
+
+
+def _facts(db: Db, call: Call, topic: str | None, limit: int | None) -> Facts:
+    """The same of a conversation of the group in this room, with what was done in it."""
+    caller, turn = call.caller, call.turn
+    session = sessions.get(db, caller.session_id) if caller.session_id is not None else None
+    if session is not None and topic is not None and topic != session.thread:
+        there = [each for each in sessions.in_room(db, (turn or session).address) if each.folder == caller.folder]
+        session, turn = next((each for each in there if each.thread == topic), None), None
+    if session is None:
+        raise NotFound("session", (topic or "")[:80], "use list_sessions to see them")
+    recent = turns.of_session(db, session.id, 2**62, min(max(limit, 1), MOST_RECENT)) if limit is not None else None
+    return Facts(
+        session_id=session.id,
+        folder=session.folder,
+        tier=int(caller.tier),
+        provider=session.provider or caller.provider,
+        title=session.title,
+        state=session.state,
+        mode=session.mode,
+        seq=session.next_seq - 1,
+        turn=turn.id if turn else None,
+        attempt=turn.attempt if turn else 0,
+        room=session.address if session.mode == "agent-shared" else None,
+        topic=session.thread,
+        recent=[_recent(each) for each in recent] if recent is not None else None,
+    )
+
+
+def _recent(turn: Turn) -> Recent:
+    return Recent(
+        turn=turn.id,
+        state=turn.state,
+        provider=turn.provider,
+        started_at=iso(turn.started_at) or "",
+        ended_at=iso(turn.ended_at),
+        error=turn.error,
     )
 
 

@@ -1,0 +1,271 @@
+"""Looking back: what was said in a room, as the ledger or as the platform has it. Nothing of it is new input: what is
+fetched wakes nobody."""
+
+import asyncio
+import re
+from datetime import UTC, datetime
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec import Meta, Struct
+
+from gatepost.access.tiers import ROOT_FOLDER, Tier
+from gatepost.channels.contract import MYSELF, Remembers
+from gatepost.core.clock import SECOND, iso
+from gatepost.core.errors import GatepostError, Invalid, NotFound
+from gatepost.flow.sessions.plan import TIMEZONE
+from gatepost.inside.prompt import escape
+from gatepost.messages.inbound import Inbound
+from gatepost.messages.text import clean
+from gatepost.store import messages, past
+from gatepost.store.messages import NewMessage
+from gatepost.store.past import Cursor, Seen
+from gatepost.store.port import Db
+from gatepost.store.search import Part
+from gatepost.tools.contract import Call, Place, tool
+from gatepost.tools.effects import LONGEST_TEXT
+
+MOST, MOST_OF_THREAD = 200, 100
+FETCH_S = 30.0
+LOCAL = "local-db"
+_NUMBER = re.compile(r"[0-9]{1,18}\Z")
+
+Jid = Annotated[str | None, Meta(description="The room. Leave it out for the room of this turn.")]
+Before = Annotated[
+    int | str | None, Meta(description="Only what is older: a time (RFC 3339), or an id (`oldest` of the last answer).")
+]
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """One message. `seq`: its number in your conversation, if it has one there; name it so, or by its platform id."""
+
+    id: int
+    seq: int | None
+    platform_id: str | None
+    at: str
+    sender: str
+    sender_name: str
+    from_me: bool  # a message of your group
+    from_agent: bool  # an agent's, yours or another
+    topic: str
+    verb: str
+    text: str
+    reply_to: str
+    state: str
+
+
+class History(Struct, frozen=True, kw_only=True):
+    """Oldest first. `rendered`: the same as text. `oldest`: give it as `before` to see more."""
+
+    messages: list[Said]
+    count: int
+    oldest: int | None
+    source: str
+    rendered: str
+
+
+class Fetched(Struct, frozen=True, kw_only=True):
+    """As History. `source`: platform, cache-only (the channel cannot look back) or cache (it failed). `cap`: at most so
+    many were asked for."""
+
+    messages: list[Said]
+    count: int
+    oldest: int | None
+    source: str
+    cap: int
+    rendered: str
+
+
+@tool(tier=Tier.WORKER, scoped_by="chat_jid", group="history", read_only=True, idempotent=True)
+async def inspect_messages(
+    call: Call,
+    chat_jid: Jid = None,
+    limit: Annotated[int, Meta(description="At most so many, the newest (1–200).")] = 100,
+    before: Before = None,
+) -> History:
+    """Read what was said in a room, both ways, as this gateway has it; also what failed.
+
+    For one topic use get_thread, for words find_messages, for what was said before the gateway was there fetch_history.
+    """
+    return await _local(call, None, limit, MOST, before)
+
+
+@tool(tier=Tier.AGENT, scoped_by="chat_jid", group="history", read_only=True, idempotent=True)
+async def get_history(
+    call: Call,
+    chat_jid: Jid = None,
+    limit: Annotated[int, Meta(description="At most so many, the newest (1–200).")] = 100,
+    before: Before = None,
+) -> History:
+    """Deprecated: the same as inspect_messages. Use that one."""
+    return await _local(call, None, limit, MOST, before)
+
+
+@tool(tier=Tier.WORKER, scoped_by="chat_jid", group="history", read_only=True, idempotent=True)
+async def get_thread(
+    call: Call,
+    topic: Annotated[str, Meta(description="The topic or thread, as messages show it.")],
+    chat_jid: Jid = None,
+    limit: Annotated[int, Meta(description="At most so many, the newest (1–100).")] = 50,
+    before: Before = None,
+) -> History:
+    """Read what was said in one topic of a room that has several. For the whole room use inspect_messages."""
+    return await _local(call, topic, limit, MOST_OF_THREAD, before)
+
+
+@tool(tier=Tier.AGENT, scoped_by="chat_jid", group="history", idempotent=True)
+async def fetch_history(
+    call: Call,
+    chat_jid: Jid = None,
+    limit: Annotated[int, Meta(description="At most so many, the newest (1–200).")] = 100,
+    before: Before = None,
+) -> Fetched:
+    """Ask the platform what was said in a room, also before this gateway was there, and keep it.
+
+    To know what went before on first contact, or after reset_session. Where the platform cannot tell, what is known
+    here is given. For that alone use inspect_messages.
+    """
+    place, most = call.place, min(max(limit, 1), MOST)
+    cursor = await call.read(_cursor, place, before)
+    found, source = await _ask_platform(call, cursor, most)
+    if found:
+        await call.write(_keep, place, found, call.caller.folder, call.now)
+    seen = await call.read(_look, call, None, cursor, most)
+    return Fetched(
+        messages=[_said(each, call) for each in seen],
+        count=len(seen),
+        oldest=seen[0].message.id if seen else None,
+        source=source,
+        cap=most,
+        rendered=_rendered(seen, call),
+    )
+
+
+async def _local(call: Call, thread: str | None, limit: int, most: int, before: int | str | None) -> History:
+    def look(db: Db) -> list[Seen]:
+        return _look(db, call, thread, _cursor(db, call.place, before), min(max(limit, 1), most))
+
+    seen = await call.read(look)
+    return History(
+        messages=[_said(each, call) for each in seen],
+        count=len(seen),
+        oldest=seen[0].message.id if seen else None,
+        source=LOCAL,
+        rendered=_rendered(seen, call),
+    )
+
+
+def part_of(call: Call) -> Part:
+    """The part of the tree that is the caller's own."""
+    return Part(call.caller.folder, everything=call.caller.folder == ROOT_FOLDER)
+
+
+def _look(db: Db, call: Call, thread: str | None, before: Cursor, limit: int) -> list[Seen]:
+    place = call.place
+    own = call.caller.session_id or ""
+    return past.in_room(db, place.instance, place.address, thread, before, limit, part_of(call), own)
+
+
+def moment(text: str, field: str) -> int:
+    """A time as RFC 3339 writes it, in microseconds; without a zone it is UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(field, f"{text[:80]!r} is no time; write it like 2026-01-31T09:30:00Z") from None
+    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * SECOND)
+
+
+def _cursor(db: Db, place: Place, before: int | str | None) -> Cursor:
+    if before is None or before == "":
+        return Cursor()
+    if isinstance(before, str) and not _NUMBER.match(before):
+        known = [messages.find(db, place.instance, place.address, way, before) for way in ("in", "out")]
+        message = next((each for each in known if each is not None), None)
+        return Cursor(message.at, message.id) if message else Cursor(moment(before, "before"))
+    message = messages.get(db, min(int(before), 2**62))
+    if message is None or (message.instance, message.address) != (place.instance, place.address):
+        raise NotFound("message", str(before)[:80], "give `oldest` of an earlier answer about this room, or a time")
+    return Cursor(message.at, message.id)
+
+
+def _said(seen: Seen, call: Call) -> Said:
+    message = seen.message
+    return Said(
+        id=message.id,
+        seq=seen.seq,
+        platform_id=message.platform_id,
+        at=iso(message.at) or "",
+        sender=message.sender,
+        sender_name=message.sender_name,
+        from_me=message.direction == "out" and message.folder == call.caller.folder,
+        from_agent=message.direction == "out" or message.sender.startswith("agent:"),
+        topic=message.thread,
+        verb=message.verb,
+        text=message.text,
+        reply_to=message.reply_to,
+        state=seen.state,
+    )
+
+
+def _rendered(seen: list[Seen], call: Call) -> str:
+    """As the agent is shown messages in a turn. What people never got is left out."""
+    zone = ZoneInfo(call.around.config[TIMEZONE])
+    return "\n".join(
+        _line(each, zone, call) for each in seen if not (each.message.direction == "out" and each.state == "failed")
+    )
+
+
+def _line(seen: Seen, zone: ZoneInfo, call: Call) -> str:
+    message = seen.message
+    ours = "you" if message.folder == call.caller.folder else f"agent:{message.folder}" if message.folder else "bot"
+    sender = ours if message.direction == "out" else message.sender_name or message.sender
+    values = {
+        "id": str(seen.seq or ""),
+        "sender": sender,
+        "time": f"{datetime.fromtimestamp(message.at / SECOND, zone):%Y-%m-%d %H:%M}",
+        "topic": message.thread,
+        "verb": message.verb if message.direction == "in" and message.verb != "message" else "",
+    }
+    head = "".join(f' {name}="{escape(" ".join(value.split()))}"' for name, value in values.items() if value)
+    return f"<message{head}>{escape(message.text)}</message>"
+
+
+async def _ask_platform(call: Call, before: Cursor, limit: int) -> tuple[list[Inbound], str]:
+    """What the platform remembers, and how that went."""
+    place = call.place
+    channel: object = call.around.channels.get(place.instance)
+    if not isinstance(channel, Remembers):
+        return [], "cache-only"
+    try:
+        async with asyncio.timeout(FETCH_S):
+            found = await channel.history(place.address, None if before == Cursor() else before.at, limit)
+    except (GatepostError, OSError, TimeoutError, ValueError):
+        return [], "cache"
+    return [each for each in found if each.address == place.address and each.platform_id][:limit], "platform"
+
+
+def _keep(db: Db, place: Place, found: list[Inbound], folder: str, now: int) -> int:
+    return sum(past.keep(db, _remembered(place, each, now), folder, now) for each in found)
+
+
+def _remembered(place: Place, inbound: Inbound, now: int) -> NewMessage:
+    ours = inbound.sender == MYSELF
+    text, name = clean(inbound.text)[:LONGEST_TEXT], clean(inbound.sender_name)
+    content = {"text": text, "sender": name or inbound.sender, "senderId": inbound.sender, "senderName": name}
+    return NewMessage(
+        instance=place.instance,
+        address=place.address,
+        thread=clean(inbound.thread),
+        direction="out" if ours else "in",
+        platform_id=clean(inbound.platform_id),
+        event=clean(inbound.event),
+        kind="chat",
+        verb="send" if ours else inbound.verb.value,
+        sender=clean(inbound.sender),
+        sender_name=name,
+        text=text,
+        content=msgspec.json.encode({**content, "verb": inbound.verb.value}).decode(),
+        reply_to=clean(inbound.reply_to.platform_id) if inbound.reply_to else "",
+        at=min(inbound.at, now) if inbound.at is not None else now,
+    )

@@ -1,0 +1,147 @@
+"""Who gets what is said in a room, and where it came to nothing; who somebody is. As far as it concerns the caller's
+own part of the tree, or its world."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from gatepost.access.structure import Within, reaches, world_of
+from gatepost.access.tiers import Tier
+from gatepost.core.clock import iso
+from gatepost.flow.intake import routing as intake_routing
+from gatepost.messages import address as addresses
+from gatepost.store import groups, past, routes, users
+from gatepost.store.past import Failed
+from gatepost.store.port import Db
+from gatepost.tools import routing
+from gatepost.tools.contract import Call, tool
+from gatepost.tools.history import Jid, part_of
+from gatepost.tools.search import catch_up
+
+MOST_ROUTES = 200
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """One route and what it makes of a message in the room."""
+
+    route: routing.Shown
+    holds: bool
+    why: str
+
+
+class Errored(Struct, frozen=True, kw_only=True):
+    room: str
+    folder: str
+    count: int
+    newest: str
+    reason: str
+
+
+class Routing(Struct, frozen=True, kw_only=True):
+    """`folders`: who gets it, as far as they are in your part of the tree; `elsewhere`: others get it as well."""
+
+    jid: str
+    resolved_folder: str | None
+    folders: list[str]
+    elsewhere: bool
+    why: str
+    routes: list[Asked]
+    count: int
+    errored: list[Errored]
+
+
+@tool(tier=Tier.AGENT, scoped_by="jid", group="history", read_only=True, idempotent=True)
+async def inspect_routing(
+    call: Call,
+    jid: Jid = None,
+    limit: Annotated[int, Meta(description="At most so many routes (1–200).")] = 50,
+) -> Routing:
+    """See which group gets what people write in a room, and why, and where messages came to nothing.
+
+    To change it use add_route; for all routes without a room list_routes.
+    """
+    place, own, most = call.place, call.caller.folder, min(max(limit, 1), MOST_ROUTES)
+
+    def look(db: Db) -> Routing:
+        rows, known = routes.in_order(db), {group.folder for group in groups.every(db)}
+        facts = intake_routing.facts_of(place.instance, addresses.parse(place.address), thread=place.thread)
+        chosen = intake_routing.decide(rows, facts, known.__contains__).chosen
+        mine = [each.folder for each in chosen if reaches(Within.SUBTREE, own, each.folder)]
+        verdicts = intake_routing.explain(rows, facts, known.__contains__)
+        shown = [
+            Asked(route=routing.shown(each.route, own), holds=each.held, why=each.why)
+            for each in verdicts
+            if routing.concerns(call, each.route)
+        ][:most]
+        why = next((each.why for each in shown if each.holds), "no route of your part of the tree holds")
+        return Routing(
+            jid=place.address,
+            resolved_folder=mine[0] if mine else None,
+            folders=mine,
+            elsewhere=len(mine) < len(chosen),
+            why=why,
+            routes=shown,
+            count=len(shown),
+            errored=[_errored(each) for each in past.failed(db, part_of(call), most)],
+        )
+
+    return await call.read(look)
+
+
+def _errored(each: Failed) -> Errored:
+    return Errored(
+        room=each.address, folder=each.folder, count=each.count, newest=iso(each.newest) or "", reason=each.reason
+    )
+
+
+class Role(Struct, frozen=True):
+    """`folder`: '' is everywhere."""
+
+    role: str
+    folder: str
+
+
+class Person(Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    roles: list[Role]
+    member_of: list[str]
+    known_since: str
+
+
+class Identity(Struct, frozen=True, kw_only=True):
+    """`identity`: null if nobody of that name has to do with your world. `subs`: every name of the same person."""
+
+    sub: str
+    identity: Person | None
+    subs: list[str]
+
+
+@tool(tier=Tier.AGENT, group="history", read_only=True, idempotent=True)
+async def inspect_identity(
+    call: Call, sub: Annotated[str, Meta(description="A sender as messages show it, such as telegram:user/9.")]
+) -> Identity:
+    """See who somebody is that wrote to you or belongs to your world: their name, roles and memberships in it."""
+    part, world = part_of(call), world_of(call.caller.folder)
+
+    def concerns(folder: str) -> bool:
+        return part.everything or world_of(folder) == world
+
+    def look(db: Db) -> Person | None:
+        user = users.get(db, sub)
+        if user is None:
+            return None
+        standing = users.standing(db, sub)
+        member_of = [each for each in standing.member_of if concerns(each)]
+        roles = [(role, folder) for role, folder in standing.roles if not folder or concerns(folder)]
+        belongs = bool(member_of) or any(folder for _, folder in roles)
+        if not (part.everything or belongs or past.has_spoken(db, part, sub)):
+            return None
+        shown = [Role(role, folder) for role, folder in roles]
+        return Person(
+            id=user.id, name=user.name, roles=shown, member_of=member_of, known_since=iso(user.created_at) or ""
+        )
+
+    await catch_up(call)
+    person = await call.read(look)
+    return Identity(sub=sub, identity=person, subs=[sub] if person else [])

@@ -1,0 +1,101 @@
+"""Finding messages by what they say, in the rooms that the caller may read."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from gatepost.access.tiers import ROOT_FOLDER, Tier
+from gatepost.core.clock import iso
+from gatepost.core.errors import Unavailable
+from gatepost.messages.text import clean
+from gatepost.store import search
+from gatepost.store.search import Hit, Part, Wanted
+from gatepost.tools.contract import Body, Call, tool
+from gatepost.tools.history import LOCAL, MOST, moment
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """`content`: the part of it that fits, «marked». `rank`: lower is better, among the hits of one search."""
+
+    id: int
+    chat_jid: str
+    topic: str
+    sender: str
+    sender_name: str
+    timestamp: str
+    is_from_me: bool  # a message of your group
+    is_bot_message: bool  # an agent's, yours or another
+    content: str
+    rank: float
+
+
+class Hits(Struct, frozen=True):
+    messages: list[Found]
+    count: int
+    source: str
+
+
+def _about(arguments: Mapping[str, Any]) -> Iterable[str]:
+    """A scope without `:` is a group, which must lie within the caller's part; rooms are judged in the search."""
+    scope = arguments.get("scope")
+    return [scope] if scope and ":" not in scope else []
+
+
+@tool(tier=Tier.WORKER, about=_about, group="history", read_only=True, idempotent=True)
+async def find_messages(
+    call: Call,
+    query: Annotated[
+        Body,
+        Meta(description='A word, a "phrase", a AND b, a OR b, a NOT b, prefix*, NEAR(a b, 5). Parts of 中文 too.'),
+    ],
+    scope: Annotated[str | None, Meta(description="One room (it has a `:`), or a group and those below it.")] = None,
+    sender: Annotated[str | None, Meta(description="Only from this sender, exactly, such as telegram:user/9.")] = None,
+    since: Annotated[str | None, Meta(description="Only from this time on (RFC 3339).")] = None,
+    limit: Annotated[int, Meta(description="At most so many, the best (1–200).")] = 20,
+) -> Hits:
+    """Find messages by what they say, in the rooms that you may read; the best first, of equal ones the newest.
+
+    Of very many hits only the newest 400 are compared: narrow a common word by sender, since or scope. To read on
+    around a hit use inspect_messages with a `before`; for one topic get_thread.
+    """
+    wanted = Wanted(
+        query=clean(query),
+        part=_part(call, scope),
+        room=clean(scope) if scope and ":" in scope else "",
+        sender=clean(sender or ""),
+        since=moment(since, "since") if since else None,
+        limit=min(max(limit, 1), MOST),
+    )
+    await catch_up(call)
+    hits = await call.read(search.find, wanted)
+    return Hits([_found(each, call) for each in hits], len(hits), LOCAL)
+
+
+async def catch_up(call: Call) -> None:
+    """What was said last is found, too. On a full disk it is not, which is no reason to find nothing."""
+    with suppress(Unavailable):
+        if await call.read(search.is_behind):
+            await call.around.store.write(search.index, durable=False)
+
+
+def _part(call: Call, scope: str | None) -> Part:
+    """A worker searches its own rooms only."""
+    folder = scope if scope and ":" not in scope else call.caller.folder
+    return Part(folder, below=call.caller.tier < Tier.WORKER, everything=folder == ROOT_FOLDER)
+
+
+def _found(hit: Hit, call: Call) -> Found:
+    return Found(
+        id=hit.id,
+        chat_jid=hit.address,
+        topic=hit.thread,
+        sender=hit.sender,
+        sender_name=hit.sender_name,
+        timestamp=iso(hit.at) or "",
+        is_from_me=hit.direction == "out" and hit.folder == call.caller.folder,
+        is_bot_message=hit.direction == "out" or hit.sender.startswith("agent:"),
+        content=hit.snippet,
+        rank=hit.rank,
+    )
