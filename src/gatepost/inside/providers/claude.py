@@ -35,6 +35,7 @@ from gatepost.inside.providers.contract import (
     provider,
 )
 from gatepost.inside.system import system_prompt
+from gatepost.inside.tools import Tools
 from gatepost.inside.transcript import Handed, Transcript
 from gatepost.inside.troubles import Trouble, read_trouble
 
@@ -84,7 +85,7 @@ class Claude:
         self._home = place.state / "home"
         self._handed = Transcript(place.state / "handed.json", self._home / ".claude" / "projects")
         self._client: Any = None
-        self._system = ""  # what the client was started with
+        self._system, self._listed = "", b""  # what the client was started with
         self._conversation = ""
         self._port = 0
         self._reading: asyncio.Task[None] | None = None
@@ -161,17 +162,18 @@ class Claude:
     # The client.
 
     async def _ready(self, resume: str) -> None:
-        """A client in that conversation, which knows what the group's files say today."""
+        """A client in that conversation, which knows what the group's files and its tools are today."""
         place = self._place
-        system = system_prompt(place.agent, place.name, place.folder, reader="Read")
-        if self._client is not None and (resume, system) == (self._conversation, self._system):
+        system, tools = system_prompt(place.agent, place.name, place.folder, reader="Read"), await self._tools()
+        knows = (resume, system, tools) == (self._conversation, self._system, self._listed)
+        if self._client is not None and knows:
             while not self._heard.empty():  # a background task's word between two turns
                 if isinstance(self._heard.get_nowait(), Ended):
                     await self.close()
-        if self._client is not None and (resume, system) == (self._conversation, self._system):
+        if self._client is not None and knows:
             return
         await self.close()
-        self._system, self._conversation = system, resume or str(uuid4())
+        self._system, self._conversation, self._listed = system, resume or str(uuid4()), tools
         client = self._sdk.ClaudeSDKClient(self._client_options(known=self._handed.path(resume) is not None))
         try:
             with warnings.catch_warnings():
@@ -181,6 +183,17 @@ class Claude:
             raise Trouble(f"Claude Code does not start: {error}", "retryable") from None
         self._client = client
         self._reading = asyncio.create_task(self._read(client))
+
+    async def _tools(self) -> bytes:
+        """The group's tools as they are listed now: driven like this, Claude Code never asks for them again."""
+        try:
+            tools = await Tools.connect(self._place.router)
+            try:
+                return msgspec.json.encode(await tools.list_tools())
+            finally:
+                await tools.close()
+        except (OSError, msgspec.ValidationError):
+            return self._listed
 
     def _client_options(self, *, known: bool) -> Any:
         conversation = {"resume": self._conversation} if known else {"session_id": self._conversation}
