@@ -1,36 +1,23 @@
 """What comes with a message, on a whole gateway: pictures and documents are seen once, what is said in a recording is
 read, and nothing of it is lost or made twice when a turn is continued."""
 
-import importlib.util
-import shutil
 import struct
 import zlib
 from base64 import b64encode
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gatepost.app import Gateway
-from gatepost.core.keyring import Keyring
+from gatepost.inside.media import WAYS, Kind, Way
 from gatepost.messages.inbound import Attachment
-from gatepost.store import costs, groups, secrets
-from gatepost.testing import programs
+from gatepost.store import costs
+from gatepost.testing.agents import AGENTS, PATIENCE, Agent, a_gateway
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.gateway import settled
 from gatepost.testing.models import TRANSCRIPTIONS, ModelEndpoint, Request
 
-ROOM = "fake:room/1"
-PATIENCE = 60.0
-MODELS = {
-    "claude": "claude-sonnet-4-5",
-    "anthropic": "claude-sonnet-4-5",
-    "openai": "gpt-5-mini",
-    "codex": "gpt-5-mini",
-    "opencode": "claude-sonnet-4-5",
-}
+HERE = [{"say": "here"}]
 HEARS = "gpt-4o-mini-transcribe"
 SAID = 'I said "<b>go</b>" & left'
 
@@ -64,27 +51,20 @@ CONTINUED: dict[str, Any] = {
     ],
 }
 
-pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
-without_claude = pytest.mark.skipif(
-    importlib.util.find_spec("claude_agent_sdk") is None,
-    reason="claude-agent-sdk is not installed: pip install gatepost[claude]",
-)
 
-
-def needs(name: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.slow, pytest.mark.skipif(programs.find(name) is None, reason=f"{name} is not installed")]
-
-
-@pytest.fixture(
-    params=[
-        "anthropic",
-        "openai",
-        pytest.param("claude", marks=without_claude),
-        *(pytest.param(name, marks=needs(name)) for name in ("codex", "opencode")),
+def every(*names: str) -> list[Any]:
+    return [
+        pytest.param(
+            each,
+            id=each.provider,
+            marks=[
+                pytest.mark.skipif(bool(each.missing), reason=each.missing or "it is there"),
+                *([pytest.mark.slow] if each.slow else []),
+            ],
+        )
+        for each in AGENTS.values()
+        if not names or each.provider in names
     ]
-)
-def provider(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture
@@ -92,38 +72,17 @@ def channel() -> FakeChannel:
     return FakeChannel()
 
 
-@asynccontextmanager
-async def a_gateway(
-    path: Path, channel: FakeChannel, endpoint: ModelEndpoint, provider: str, **options: Any
-) -> AsyncIterator[Gateway]:
-    path.parent.chmod(0o711)
-    found = {name: programs.find(name) for name in ("codex", "opencode")}
-    given = {
-        "sandbox__kind": "bubblewrap",
-        "sessions__provider": provider,
-        "programs": [f"{name}={where}" for name, where in found.items() if where is not None and name == provider],
-        "anthropic__base_url": endpoint.anthropic,
-        "openai__base_url": endpoint.openai,
-    }
-    async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:
-        await gateway.store.write(groups.change, "home", {"model": MODELS[provider], **options})
-        keyring, now = Keyring(gateway.home), gateway.clock.now()
-        for name in (secrets.ANTHROPIC_API_KEY, secrets.OPENAI_API_KEY):
-            await gateway.store.write(secrets.put, keyring, secrets.Place(), name, "sk-x", now)
-        await open_room(gateway, "fake", ROOM)
-        yield gateway
-
-
 def transcripts(endpoint: ModelEndpoint) -> list[Request]:
     return [request for request in endpoint.requests if request.path.endswith(TRANSCRIPTIONS)]
 
 
+@pytest.mark.parametrize("agent", every())
 async def test_pictures_and_documents_are_seen_once_and_also_in_later_turns(
-    tmp_path: Path, channel: FakeChannel, provider: str
+    tmp_path: Path, channel: FakeChannel, agent: Agent
 ) -> None:
     async with (
-        ModelEndpoint({"tools": True}) as endpoint,
-        a_gateway(tmp_path / "h", channel, endpoint, provider) as gateway,
+        ModelEndpoint({"tools": True, "default": HERE}) as endpoint,
+        a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
     ):
         await channel.say("look", attachments=(PICTURE, PDF, NOTE))
         await channel.wait_for(1, timeout=PATIENCE)
@@ -132,21 +91,22 @@ async def test_pictures_and_documents_are_seen_once_and_also_in_later_turns(
         await channel.wait_for(2, timeout=PATIENCE)
         await settled(gateway)
         (live,) = gateway.sessions.awake
-        handed = gateway.home.session(live.session.id) / "state" / provider / "handed.json"
+        handed = gateway.home.session(live.session.id) / "state" / agent.provider / "handed.json"
 
         assert not handed.exists() or MARK not in handed.read_bytes()
-    for request in (endpoint.calls[0], endpoint.calls[-1]):
+    for request in (call for call in endpoint.calls if call.tools):
         assert request.raw.count(MARK) == 1 and b"image/png" in request.raw  # as its bytes say, whatever its name
-        assert request.raw.count(b64encode(PDF.data)[:24]) == (0 if provider == "codex" else 1)
+        assert request.raw.count(b64encode(PDF.data)[:24]) == (0 if WAYS[agent.provider][Kind.PDF] is Way.FILE else 1)
         assert [request.said(f"{name}, saved as") for name in ("a.jpg", "b.pdf", "c.txt")] == [1, 1, 1]
 
 
+@pytest.mark.parametrize("agent", every())
 async def test_a_recording_comes_with_its_words_and_its_file(
-    tmp_path: Path, channel: FakeChannel, provider: str
+    tmp_path: Path, channel: FakeChannel, agent: Agent
 ) -> None:
     async with (
-        ModelEndpoint({"tools": True, "heard": SAID}) as endpoint,
-        a_gateway(tmp_path / "h", channel, endpoint, provider, transcribe=HEARS) as gateway,
+        ModelEndpoint({"tools": True, "heard": SAID, "default": HERE}) as endpoint,
+        a_gateway(agent, tmp_path / "h", channel, endpoint, transcribe=HEARS) as gateway,
     ):
         await channel.say("listen", attachments=(VOICE,))
         await channel.wait_for(1, timeout=PATIENCE)
@@ -161,12 +121,13 @@ async def test_a_recording_comes_with_its_words_and_its_file(
     assert last.said("d.ogg, saved as") == 1
 
 
+@pytest.mark.parametrize("agent", every())
 async def test_a_turn_that_is_continued_has_the_picture_once_and_makes_no_second_transcript(
-    tmp_path: Path, channel: FakeChannel, provider: str
+    tmp_path: Path, channel: FakeChannel, agent: Agent
 ) -> None:
     async with (
         ModelEndpoint(CONTINUED) as endpoint,
-        a_gateway(tmp_path / "h", channel, endpoint, provider, transcribe=HEARS) as gateway,
+        a_gateway(agent, tmp_path / "h", channel, endpoint, transcribe=HEARS) as gateway,
     ):
         await channel.say("go to it", attachments=(PICTURE, VOICE))
         await channel.wait_for(1, timeout=PATIENCE)
@@ -182,13 +143,14 @@ async def test_a_turn_that_is_continued_has_the_picture_once_and_makes_no_second
     assert len(transcripts(endpoint)) == 1
 
 
+@pytest.mark.parametrize("agent", every("anthropic"))
 @pytest.mark.parametrize("model", ["nobody-has-priced-this", "gpt-5-mini"])
 async def test_without_a_transcript_there_is_the_file_and_a_note(
-    tmp_path: Path, channel: FakeChannel, model: str
+    tmp_path: Path, channel: FakeChannel, agent: Agent, model: str
 ) -> None:
     async with (
-        ModelEndpoint({"tools": True}) as endpoint,
-        a_gateway(tmp_path / "h", channel, endpoint, "anthropic", transcribe=model) as gateway,
+        ModelEndpoint({"tools": True, "default": HERE}) as endpoint,
+        a_gateway(agent, tmp_path / "h", channel, endpoint, transcribe=model) as gateway,
     ):
         await channel.say("listen", attachments=(VOICE,))
         await channel.wait_for(1, timeout=PATIENCE)
@@ -198,12 +160,13 @@ async def test_without_a_transcript_there_is_the_file_and_a_note(
     assert call.said("d.ogg, saved as") == 1 and call.said("d.ogg: no transcript could be made of it") == 1
 
 
+@pytest.mark.parametrize("agent", every("openai"))
 async def test_a_model_that_hears_gets_the_sound_itself_and_words_of_what_it_cannot_take(
-    tmp_path: Path, channel: FakeChannel
+    tmp_path: Path, channel: FakeChannel, agent: Agent
 ) -> None:
     async with (
-        ModelEndpoint({"tools": True, "heard": SAID}) as endpoint,
-        a_gateway(tmp_path / "h", channel, endpoint, "openai", transcribe=HEARS, audio="native") as gateway,
+        ModelEndpoint({"tools": True, "heard": SAID, "default": HERE}) as endpoint,
+        a_gateway(agent, tmp_path / "h", channel, endpoint, transcribe=HEARS, audio="native") as gateway,
     ):
         await channel.say("listen", attachments=(WAV, VOICE))
         await channel.wait_for(1, timeout=PATIENCE)

@@ -14,6 +14,13 @@ def test_persona_and_instructions_come_first(tmp_path: Path) -> None:
     assert text.startswith("be kind\n\nbe brief\n\n# How you are reached")
 
 
+def test_what_an_agent_reads_itself_is_not_told(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("be brief")
+    text = system_prompt(tmp_path, "Home", "home", without=("AGENTS.md",))
+
+    assert text.startswith("# How you are reached")
+
+
 def test_without_files_it_still_knows_its_name(tmp_path: Path) -> None:
     assert "You are Home" in system_prompt(tmp_path, "Home", "home")
 

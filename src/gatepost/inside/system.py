@@ -4,6 +4,7 @@ only plain files are read.
 """
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 LARGEST = 100_000  # characters of one file
@@ -19,10 +20,14 @@ the room that the messages came from, as it is: write plain Markdown, no such el
 element is shown to nobody. To do anything else than answer, use your tools."""
 
 
-def system_prompt(agent: Path, name: str, folder: str, *, reader: str = "read_file") -> str:
-    """Made anew for every turn: the files change. `reader`: the tool with which the agent reads files."""
-    parts = [text for file in FILES if (text := _read(agent / file))]
-    if not parts:
+def system_prompt(
+    agent: Path, name: str, folder: str, *, reader: str = "read_file", without: Collection[str] = ()
+) -> str:
+    """Made anew for every turn: the files change. `reader`: the tool with which the agent reads files; `without`: those
+    of the files that it has read already."""
+    found = {file: text for file in FILES if (text := _read(agent / file))}
+    parts = [text for file, text in found.items() if file not in without]
+    if not found:
         parts = [f"You are {name or folder}, an agent. Your group is `{folder}`."]
     return "\n\n".join([*parts, *_skills(agent / "skills", reader), MANNERS])
 

@@ -32,7 +32,7 @@ OPENCODE = {
         "gateway": {
             "npm": "@ai-sdk/openai-compatible",
             "options": {"baseURL": "{env:OPENAI_BASE_URL}", "apiKey": "{env:OPENAI_API_KEY}"},
-            "models": {"gpt-4o": {}},
+            "models": {"gpt-4o": {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}}},
         }
     },
 }

@@ -13,6 +13,8 @@ NO_COMMAND = (
     ' `gatepost group set FOLDER options.command="opencode acp"`'
 )
 
+READERS = frozenset({"opencode"})  # they read AGENTS.md where they are started
+
 
 class Options(msgspec.Struct, frozen=True):
     """`gatepost group set FOLDER options.KEY=VALUE`"""
@@ -21,6 +23,7 @@ class Options(msgspec.Struct, frozen=True):
     env: dict[str, str] | list[str] | str = []  # of the agent, as `A=b` or a table
     mode: str = ""  # one of the agent's own
     permissions: str = "allow"  # or ask: the walls are the sandbox's
+    instructions: str = ""  # told, or own: it reads AGENTS.md itself; "": as is known of that program
     auth: str = ""  # one of the agent's ways to log in
     patience: float = 60.0  # seconds for an answer of the agent's own, not the model's
 
@@ -32,7 +35,15 @@ def read_options(given: dict[str, Any]) -> Options:
         raise Misconfigured(f"the group's options are not as they should be: {error}") from None
     if options.permissions not in ("allow", "ask"):
         raise Misconfigured(f"the option permissions is allow or ask, not {options.permissions!r}")
+    if options.instructions not in ("", "told", "own"):
+        raise Misconfigured(f"the option instructions is told or own, not {options.instructions!r}")
     return options
+
+
+def reads_itself(options: Options, program: str) -> tuple[str, ...]:
+    """Those of the group's files that the agent reads by itself: told as well, it would have them twice."""
+    own = options.instructions == "own" or (not options.instructions and program in READERS)
+    return ("AGENTS.md",) if own else ()
 
 
 def read_command(options: Options) -> list[str]:

@@ -15,7 +15,7 @@ import msgspec
 from gatepost import __version__
 from gatepost.inside import bridge, forwarder, media, prompt
 from gatepost.inside.acp import files, words
-from gatepost.inside.acp.options import read_command, read_env, read_options
+from gatepost.inside.acp.options import read_command, read_env, read_options, reads_itself
 from gatepost.inside.acp.replay import Replay
 from gatepost.inside.acp.saying import Saying
 from gatepost.inside.providers.contract import (
@@ -261,7 +261,8 @@ class Acp:
 
     async def _turn(self, batch: Batch, handed: Handed) -> AsyncIterator[Event]:
         place = self._place
-        system: str | None = system_prompt(place.agent, place.name, place.folder, reader="your own tools")
+        own = reads_itself(self._options, self._name)
+        system: str | None = system_prompt(place.agent, place.name, place.folder, reader="your own tools", without=own)
         # A command is one only if it is all that an agent hears.
         if batch.prompt.startswith("/") or self._replay.knows(self._conversation, system or ""):
             system = None

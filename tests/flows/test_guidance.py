@@ -1,0 +1,57 @@
+"""What the group's folder says reaches every agent once, in its own way: persona, AGENTS.md, and each skill by name."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.app import Gateway
+from gatepost.testing.agents import AGENTS, PATIENCE, Agent, a_gateway
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.gateway import settled
+from gatepost.testing.models import ModelEndpoint
+
+SKILL = "---\nname: plums\ndescription: How plums-are-dried, when somebody asks.\n---\nSlowly, in-the-sun.\n"
+MARKS = (b"mark-of-the-persona", b"mark-of-the-agents-file", b"plums-are-dried", b"skills/plums/SKILL.md")
+
+
+def every() -> list[Any]:
+    return [
+        pytest.param(
+            each,
+            id=each.provider,
+            marks=[
+                pytest.mark.skipif(bool(each.missing), reason=each.missing or "it is there"),
+                *([pytest.mark.slow] if each.slow else []),
+            ],
+        )
+        for each in AGENTS.values()
+    ]
+
+
+def write_guidance(gateway: Gateway) -> None:
+    folder = gateway.home.group("home")
+    (folder / "PERSONA.md").write_text("You have the mark-of-the-persona.")
+    (folder / "AGENTS.md").write_text("You have the mark-of-the-agents-file.")
+    skill = folder / "skills" / "plums"
+    skill.mkdir(parents=True, exist_ok=True)
+    (skill / "SKILL.md").write_text(SKILL)
+
+
+@pytest.mark.parametrize("agent", every())
+async def test_each_word_of_the_groups_folder_is_told_once(agent: Agent, tmp_path: Path) -> None:
+    channel = FakeChannel()
+    async with (
+        ModelEndpoint({"tools": True, "default": [{"say": "here"}]}) as endpoint,
+        a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
+    ):
+        write_guidance(gateway)
+        assert (gateway.home.group("home") / "CLAUDE.md").is_symlink()
+        for number, text in enumerate(("hello you", "hello again"), start=1):
+            await channel.say(text)
+            await channel.wait_for(number, timeout=PATIENCE)
+            await settled(gateway)
+    for call in endpoint.calls:
+        if call.tools:  # not what names a conversation
+            assert [call.raw.count(mark) for mark in MARKS] == [1, 1, 1, 1]
+            assert b"in-the-sun" not in call.raw  # a skill is read when it is needed
