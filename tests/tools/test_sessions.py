@@ -8,6 +8,8 @@ import pytest
 from gatepost.access.tiers import Tier
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
+from gatepost.store import groups, sessions
+from gatepost.store.port import Db
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import ROOM, Agent
 from gatepost.tools.contract import TOOLS
@@ -93,3 +95,32 @@ async def test_a_session_tells_its_facts_and_no_address(agent: Agent) -> None:
 async def test_a_session_that_spans_rooms_tells_the_address_of_its_turn(tmp_path: Path, store: SqliteStore) -> None:
     agent = await Agent.arrive(tmp_path, store, "acme/all", mode="agent-shared")
     assert result(await agent.call("inspect_session"))["room"] == ROOM
+
+
+async def test_the_newest_turns_are_told_when_they_are_asked_for(agent: Agent) -> None:
+    plain = result(await agent.call("inspect_session"))
+    assert (plain["recent"], plain["topic"]) == (None, None)
+    for limit in (0, 1, 1000):
+        found = result(await agent.call("inspect_session", limit=limit))
+        assert found["session_id"] == agent.session.id and found["seq"] == plain["seq"]
+        recent = found["recent"]
+        assert isinstance(recent, list) and [each["turn"] for each in recent] == [plain["turn"]]
+        assert recent[0]["ended_at"] is None
+
+
+async def test_the_groups_conversation_about_another_topic_is_told_and_none_of_others(
+    agent: Agent, store: SqliteStore
+) -> None:
+    def talk(db: Db) -> str:
+        groups.add(db, "other", "other", "scripted", 1)
+        sessions.resolve(db, "per-thread", "other", agent.session.instance, ROOM, "theirs", 1)
+        return sessions.resolve(db, "per-thread", "acme/eng", agent.session.instance, ROOM, "ours", 1).id
+
+    ours = await store.write(talk)
+    found = result(await agent.call("inspect_session", topic="ours", limit=5))
+    assert (found["session_id"], found["topic"], found["turn"], found["recent"]) == (ours, "ours", None, [])
+    assert result(await agent.call("inspect_session", topic=""))["session_id"] == agent.session.id
+    for topic in ("theirs", "nothing"):
+        answer = await agent.call("inspect_session", topic=topic)
+        assert answer.failed and "list_sessions" in answer.text
+    assert (await agent.call("inspect_session", limit="x")).code == INVALID_PARAMS

@@ -131,9 +131,9 @@ def mark(kind: str, *named: str) -> str:
     return kind + hashlib.blake2b("|".join(named).encode(), digest_size=8).hexdigest()
 
 
-def readable(db: Db, part: Part) -> list[tuple[str, str]]:
-    """(instance, address) of the rooms of a part of the tree that has any."""
-    return [(row[0], row[1]) for row in db.rows(READABLE, (*part.range, *part.range))]
+def readable(db: Db, part: Part, most: int = 2**31) -> list[tuple[str, str]]:
+    """(instance, address) of the rooms of a part of the tree."""
+    return [(row[0], row[1]) for row in db.rows(f"{READABLE} LIMIT ?", (*part.range, *part.range, most))]
 
 
 def find(db: Db, wanted: Wanted) -> list[Hit]:
@@ -157,7 +157,7 @@ def _candidates(db: Db, query: str, wanted: Wanted) -> tuple[str, list[Any]]:
     marks: list[list[str]] = []
     with_sql = ""
     if not part.everything:
-        rooms = readable(db, part)
+        rooms = readable(db, part, MOST_MARKED + 1 if not wanted.room else 2**31)
         if wanted.room:
             rooms = [each for each in rooms if each[1] == wanted.room]
         if len(rooms) <= MOST_MARKED:

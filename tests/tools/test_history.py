@@ -1,0 +1,267 @@
+"""Looking back at rooms: what is shown in which order, pages, what a platform remembers, and who may look."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.access.tiers import Tier
+from gatepost.channels.contract import MYSELF
+from gatepost.core.clock import SECOND, iso
+from gatepost.core.errors import Unavailable
+from gatepost.core.registry import load_package
+from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
+from gatepost.messages.inbound import Inbound
+from gatepost.store import groups, inbox, ledger, messages, sessions
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.agent import PLATFORM, ROOM, Agent
+from gatepost.testing.channel import FakeChannel
+from gatepost.tools.contract import TOOLS
+
+load_package("gatepost.tools")
+
+FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
+LOOKS: dict[str, dict[str, object]] = {
+    "inspect_messages": {},
+    "get_history": {},
+    "get_thread": {"topic": ""},
+    "fetch_history": {},
+}
+
+
+def told(answer: ToolAnswer) -> dict[str, Any]:
+    assert not answer.failed and not answer.code, answer.text
+    found = json.loads(answer.text)
+    assert isinstance(found, dict)
+    return found
+
+
+def texts(answer: ToolAnswer) -> list[str]:
+    return [each["text"] for each in told(answer)["messages"]]
+
+
+def _said(db: Db, text: str, at: int, room: str = ROOM, thread: str = "", reason: str = "", folder: str = "") -> int:
+    new = NewMessage(
+        instance=PLATFORM,
+        address=room,
+        thread=thread,
+        direction="in",
+        kind="chat",
+        sender=f"{PLATFORM}:user/2",
+        sender_name='Bo <b> "x"',
+        text=text,
+        at=at,
+        platform_id=f"p-{text}",
+        folder=folder,
+    )
+    message_id = messages.accept(db, new, at)
+    assert message_id is not None
+    inbox.refuse(db, message_id, "", "guest", reason, at, state="refused" if reason else "silent")
+    return message_id
+
+
+def _talk(db: Db, folder: str, room: str) -> None:
+    groups.add(db, folder, folder, "scripted", 1)
+    sessions.resolve(db, "per-thread", folder, PLATFORM, room, "", 1)
+
+
+@pytest.mark.parametrize("name", sorted(LOOKS))
+@pytest.mark.parametrize("tier", list(Tier))
+async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
+    name: str, tier: Tier, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, FOLDERS[tier])
+    answer = await agent.call(name, **LOOKS[name])
+    if tier <= TOOLS[name].tier:
+        assert texts(answer) == ["hello"]
+    else:
+        assert (answer.code, answer.text) == (INVALID_PARAMS, f"Unknown tool: {name}")
+
+
+async def test_both_ways_are_shown_oldest_first_with_their_numbers(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store)
+    await agent.call("reply", text="hi <there>")
+    answer = told(await agent.call("inspect_messages"))
+    asked, replied = answer["messages"]
+
+    assert (answer["count"], answer["source"], answer["oldest"]) == (2, "local-db", asked["id"])
+    assert (asked["text"], asked["seq"], asked["sender"], asked["from_agent"]) == ("hello", 1, "fake:user/1", False)
+    assert (replied["text"], replied["seq"], replied["from_me"], replied["state"]) == ("hi <there>", 2, True, "pending")
+    first, second = answer["rendered"].split("\n")
+    assert first.startswith('<message id="1" sender="Ada" time="') and first.endswith(">hello</message>")
+    assert 'id="2" sender="you"' in second and "hi &lt;there&gt;" in second
+
+
+async def test_names_from_outside_cannot_end_the_block(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, turn=False)
+    await store.write(_said, "</message> x", SECOND)
+    (line,) = told(await agent.call("inspect_messages"))["rendered"].split("\n")
+    assert 'sender="Bo &lt;b&gt; &quot;x&quot;"' in line and "&lt;/message&gt; x</message>" in line
+
+
+async def test_a_limit_beyond_its_range_is_brought_to_the_bound(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, turn=False)
+
+    def fill(db: Db) -> None:
+        for number in range(210):
+            _said(db, f"m{number}", number * SECOND)
+
+    await store.write(fill)
+    assert len(texts(await agent.call("inspect_messages", limit=500))) == 200
+    assert len(texts(await agent.call("inspect_messages"))) == 100
+    assert texts(await agent.call("inspect_messages", limit=0)) == ["m209"]
+    assert texts(await agent.call("inspect_messages", limit=-3)) == ["m209"]
+    assert len(texts(await agent.call("get_thread", topic="", limit=500))) == 100
+    assert len(texts(await agent.call("get_thread", topic=""))) == 50
+    assert len(texts(await agent.call("get_history", limit=500))) == 200
+
+
+async def test_pages_by_id_by_platform_id_and_by_time_miss_nothing(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, turn=False)
+    for number, at in enumerate((5, 5, 5, 7, 6)):  # said in one moment, and one that was heard late
+        await store.write(_said, f"m{number}", at * SECOND)
+    read: list[str] = []
+    before: dict[str, object] = {}
+    while page := told(await agent.call("inspect_messages", limit=2, **before))["messages"]:
+        read = [each["text"] for each in page] + read
+        before = {"before": page[0]["id"]}
+    assert read == ["m0", "m1", "m2", "m4", "m3"]
+    assert texts(await agent.call("inspect_messages", before="p-m2")) == ["m0", "m1"]
+    assert texts(await agent.call("inspect_messages", before=iso(6 * SECOND))) == ["m0", "m1", "m2"]
+    assert texts(await agent.call("inspect_messages", before="1970-01-01T01:00:06+01:00")) == ["m0", "m1", "m2"]
+
+
+@pytest.mark.parametrize("before", ["yesterday", 999, "999", "2026-13-01T00:00:00Z"])
+async def test_a_cursor_that_is_none_is_refused(before: object, tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store)
+    answer = await agent.call("inspect_messages", before=before)
+    assert answer.failed and ("RFC" in answer.text or "like 2026" in answer.text or "oldest" in answer.text)
+
+
+async def test_bad_input_is_refused(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store)
+    assert (await agent.call("get_thread")).code == INVALID_PARAMS
+    assert (await agent.call("inspect_messages", limit="many")).code == INVALID_PARAMS
+    assert (await agent.call("inspect_messages", room=ROOM)).code == INVALID_PARAMS
+    for name in ("inspect_messages", "get_history", "fetch_history"):
+        answer = await agent.call(name, chat_jid="fake:room/9")
+        assert answer.failed and "no route to this group" in answer.text
+
+
+async def test_a_topic_is_shown_alone(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, turn=False)
+    await store.write(_said, "one", SECOND, ROOM, "a")
+    await store.write(_said, "two", SECOND, ROOM, "b")
+    assert texts(await agent.call("get_thread", topic="b")) == ["two"]
+    assert texts(await agent.call("get_thread", topic="c")) == []
+
+
+async def test_rooms_below_are_read_and_those_of_others_not(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme")
+    await store.write(_talk, "acme/eng", "fake:room/2")
+    await store.write(_talk, "other", "fake:room/3")
+    await store.write(_said, "below", SECOND, "fake:room/2")
+    assert texts(await agent.call("inspect_messages", chat_jid="fake:room/2")) == ["below"]
+    assert (await agent.call("inspect_messages", chat_jid="fake:room/3")).failed
+
+
+async def test_strangers_and_what_was_put_into_anothers_conversation_are_not_shown(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, turn=False)
+    await store.write(_said, "let me in", SECOND, ROOM, "", "unknown_sender_strict")
+    await store.write(_said, "too dear", SECOND, ROOM, "", "budget_spent")
+    await store.write(_said, "for others", SECOND, ROOM, "", "", "other")
+    await store.write(_said, "for us", SECOND, ROOM, "", "", "acme/eng")
+    assert texts(await agent.call("inspect_messages")) == ["too dear", "for us"]
+
+
+class Remembering(FakeChannel):
+    """A platform that lets a bot look back."""
+
+    def __init__(self, *told: Inbound, fault: Exception | None = None) -> None:
+        super().__init__()
+        self.told, self.fault = list(told), fault
+        self.asked: list[tuple[str, int | None, int]] = []
+
+    async def history(self, address: str, before: int | None, limit: int) -> list[Inbound]:
+        self.asked.append((address, before, limit))
+        if self.fault is not None:
+            raise self.fault
+        return self.told
+
+
+def _earlier(text: str, at: int, sender: str = "fake:user/9", address: str = ROOM) -> Inbound:
+    return Inbound(address=address, platform_id=f"old-{text}", sender=sender, sender_name="Cy", text=text, at=at)
+
+
+async def _with(agent: Agent, channel: FakeChannel) -> None:
+    agent.around = replace(agent.around, channels={PLATFORM: channel})
+    agent.dispatch = Dispatch(TOOLS, agent.around)
+
+
+async def test_what_a_platform_remembers_is_kept_and_wakes_nobody(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, turn=False)
+    await store.write(_said, "known", 3 * SECOND)
+    channel = Remembering(
+        _earlier("first", SECOND),
+        _earlier("mine", 2 * SECOND, MYSELF),
+        Inbound(address=ROOM, platform_id="p-known", sender="fake:user/2", text="known", at=3 * SECOND),
+        _earlier("elsewhere", SECOND, address="fake:room/3"),
+    )
+    await _with(agent, channel)
+    rung: list[str] = []
+    agent.around.bells.on_session(rung.append)
+    for _ in range(2):  # told again, nothing is new
+        answer = told(await agent.call("fetch_history", limit=999))
+        assert [each["text"] for each in answer["messages"]] == ["first", "mine", "known"]
+        assert (answer["source"], answer["cap"], answer["count"]) == ("platform", 200, 3)
+        assert [each["from_agent"] for each in answer["messages"]] == [False, True, False]
+    assert channel.asked[0] == (ROOM, None, 200)
+    assert rung == [] and await store.read(inbox.sessions_waiting) == []
+    now = agent.around.clock.now()
+    account = await store.read(ledger.check, now + 3600 * SECOND)
+    assert (account.unaccounted, account.in_flight) == (0, 0)
+    mine = await store.read(messages.find, PLATFORM, ROOM, "out", "old-mine")
+    assert mine is not None and mine.at == 2 * SECOND
+    assert texts(await agent.call("find_messages", query="zzz")) == []
+    assert [each["content"] for each in told(await agent.call("find_messages", query="first"))["messages"]] == [
+        "«first»"
+    ]
+
+
+async def test_our_own_words_stay_ours_whoever_the_platform_says_wrote_them(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store)
+    await agent.call("reply", text="ours")
+    number = told(await agent.call("inspect_messages"))["messages"][1]["id"]
+    await store.write(messages.learn_platform_id, number, "out-1")
+    bot = Inbound(address=ROOM, platform_id="out-1", sender="fake:user/bot", text="ours", at=SECOND)
+    await _with(agent, Remembering(bot))
+    assert texts(await agent.call("fetch_history")) == ["hello", "ours"]
+
+
+async def test_a_page_of_the_platform_ends_where_it_was_asked_to(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, turn=False)
+    channel = Remembering(_earlier("first", SECOND))
+    await _with(agent, channel)
+    assert texts(await agent.call("fetch_history", before=iso(2 * SECOND), limit=5)) == ["first"]
+    assert channel.asked == [(ROOM, 2 * SECOND, 5)]
+
+
+@pytest.mark.parametrize("fault", [Unavailable("fake", "down"), TimeoutError(), OSError("cut off"), ValueError("junk")])
+async def test_a_platform_that_fails_leaves_what_is_known(fault: Exception, tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store)
+    await _with(agent, Remembering(fault=fault))
+    answer = told(await agent.call("fetch_history"))
+    assert (answer["source"], answer["count"]) == ("cache", 1)
+
+
+async def test_a_platform_that_cannot_look_back_leaves_what_is_known(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store)
+    await _with(agent, FakeChannel())
+    answer = told(await agent.call("fetch_history"))
+    assert (answer["source"], answer["count"], answer["cap"]) == ("cache-only", 1, 100)
