@@ -1,0 +1,26 @@
+"""Serve Python functions to any CLI agent that speaks MCP. A library of its own: it imports nothing else of Gatepost.
+
+    async with ToolHost([get_weather, book_table]) as host:
+        config = host.mcp_config()
+
+The names are loaded when they are first used: `python -m gatepost.embed.bridge` comes through here and must start fast.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gatepost.embed.host import ToolHost
+    from gatepost.embed.results import Audio, Image, Link, Resource, Result, ToolError
+    from gatepost.embed.tool import Progress, Tool
+
+__all__ = ["Audio", "Image", "Link", "Progress", "Resource", "Result", "Tool", "ToolError", "ToolHost"]
+
+_WHERE = {"ToolHost": "host", "Progress": "tool", "Tool": "tool"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"gatepost.embed has no {name}")
+    from importlib import import_module
+
+    return getattr(import_module(f"gatepost.embed.{_WHERE.get(name, 'results')}"), name)

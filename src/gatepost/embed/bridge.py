@@ -1,0 +1,450 @@
+"""A stdio MCP server for the tools of another program: it lists them from a file, and passes calls to a unix socket.
+
+    python -I -S bridge.py SOCKET SCHEMA        python -m gatepost.embed.bridge SOCKET SCHEMA
+
+The standard library alone, and little of it: an agent waits for it at every start. It connects at the first call and
+keeps the connection. It speaks both wires of MCP, the 2025 handshake and the 2026-07-28 envelope. Every request is
+answered exactly once, and one that was cancelled never.
+"""
+
+import json
+import os
+import select
+import stat
+import sys
+
+LIMIT = 10_485_760  # bytes of one message on the socket
+CHUNK = 256 * 1024
+PATIENCE_S = 10.0  # how long answers may take after stdin has ended
+CONNECT_S = 5.0
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+ENVELOPE_VERSION = "2026-07-28"
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
+UNSUPPORTED_VERSION = -32022
+USAGE = "usage: python -m gatepost.embed.bridge SOCKET SCHEMA"
+
+_META = "io.modelcontextprotocol/"
+_VERSION, _CAPABILITIES = _META + "protocolVersion", _META + "clientCapabilities"
+_SUBSCRIPTION = _META + "subscriptionId"
+_GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
+
+Json = dict[str, object]
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+_read = json.JSONDecoder(parse_constant=_refuse_constant).decode
+_write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def _encode(value: object) -> bytes:
+    return _write(value).encode("utf-8", "replace")  # half a surrogate pair is no text
+
+
+class Rejected(Exception):
+    """This request gets an error."""
+
+    def __init__(self, code: int, text: str, data: object = None) -> None:
+        super().__init__(text)
+        self.code, self.text, self.data = code, text, data
+
+
+class Outbox:
+    """Bytes that are to be written when the descriptor takes them."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.start = 0  # of the first part, already written
+
+    def __bool__(self) -> bool:
+        return bool(self.parts)
+
+    def add(self, data: bytes) -> None:
+        self.parts.append(data)
+
+    def flush(self, fd: int) -> None:
+        """As much as it takes now."""
+        while self.parts:
+            first = self.parts[0]
+            try:
+                self.start += os.write(fd, memoryview(first)[self.start :] if self.start else first)
+            except BlockingIOError:
+                return
+            if self.start == len(first):
+                del self.parts[0]
+                self.start = 0
+
+
+class Call:
+    """A call that is not answered yet."""
+
+    __slots__ = ("modern", "request", "token")
+
+    def __init__(self, request: object, modern: bool, token: object) -> None:
+        self.request, self.modern, self.token = request, modern, token
+
+
+class Link:
+    """The connection to the program whose tools these are."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.fd = -1
+        self.outbox = Outbox()
+        self._buffer = bytearray()
+
+    def open(self) -> None:
+        """Raises OSError."""
+        if self.fd >= 0:
+            return
+        import socket  # not before there is a call: listing tools needs none
+
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(CONNECT_S)
+            sock.connect(self.path)
+            sock.setblocking(False)
+        except OSError:
+            sock.close()
+            raise
+        self.fd = sock.detach()
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd, self.outbox, self._buffer = -1, Outbox(), bytearray()
+
+    def send(self, payload: bytes) -> None:
+        self.outbox.add(len(payload).to_bytes(4, "big") + payload)
+        self.outbox.flush(self.fd)
+
+    def receive(self) -> "list[Json] | None":
+        """The messages that have arrived; None if the other side has left."""
+        try:
+            data = os.read(self.fd, CHUNK)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        buffer = self._buffer
+        buffer += data
+        found, start = [], 0
+        while len(buffer) - start >= 4:
+            end = start + 4 + int.from_bytes(buffer[start : start + 4], "big")
+            if len(buffer) < end:
+                break
+            found.append(_read(buffer[start + 4 : end].decode()))
+            start = end
+        del buffer[:start]
+        return found
+
+
+class Bridge:
+    def __init__(self, link: Link, described: Json) -> None:
+        self.link = link
+        self.out = Outbox()
+        server = described.get("server") or {"name": "tools", "version": "1"}
+        self._server, self._tools = server, described["tools"]
+        self._stamp = {_META + "serverInfo": server}
+        self._modern: bool | None = None  # None: nobody has said which wire yet
+        self._calls: dict[int, Call] = {}
+        self._numbers: dict[object, int] = {}
+        self._listening: set[object] = set()
+        self._count = 0
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._calls)
+
+    # From the client.
+
+    def hear(self, line: bytes) -> None:
+        """One line. Whatever it is, the bridge lives."""
+        try:
+            message = _read(line.decode())
+        except (ValueError, RecursionError) as error:
+            return self._fail(None, PARSE_ERROR, f"Parse error: {error}")
+        if not isinstance(message, dict):
+            return self._fail(
+                None, INVALID_REQUEST, "Invalid request: one JSON object a line; batches are not accepted"
+            )
+        request, method = message.get("id"), message.get("method")
+        params = message.get("params")
+        if not isinstance(method, str):
+            if "result" not in message and "error" not in message:
+                self._fail(request if _is_id(request) else None, INVALID_REQUEST, "Invalid request: there is no method")
+            return None  # an answer: this side asks nothing
+        if "id" not in message:
+            return self._notified(method, params)
+        if not _is_id(request) or message.get("jsonrpc") != "2.0":
+            return self._fail(
+                request if _is_id(request) else None,
+                INVALID_REQUEST,
+                'Invalid request: `jsonrpc` must be "2.0" and `id` text or a whole number',
+            )
+        try:
+            if params is not None and not isinstance(params, dict):
+                raise Rejected(INVALID_PARAMS, "Invalid params: `params` must be an object")
+            self._requested(request, method, params or {})
+        except Rejected as rejected:
+            self._fail(request, rejected.code, rejected.text, rejected.data)
+        except RecursionError:
+            self._fail(request, INVALID_PARAMS, "Invalid params: nested too deeply")
+        return None
+
+    def _requested(self, request: object, method: str, params: Json) -> None:
+        if request in self._numbers or request in self._listening:
+            raise Rejected(INVALID_REQUEST, f"the request id {request!r} is already in use")
+        if method == "tools/call":
+            self._call(request, params)
+        elif method == "tools/list":
+            listed: Json = {"tools": self._tools}
+            self._answer(request, {**listed, **self._fresh()} if self._wire(params) else listed)
+        elif method == "initialize":
+            self._initialize(request, params)
+        elif method == "ping" and not self._modern:
+            self._answer(request, {})
+        elif method == "server/discover" and self._modern is not False:
+            self._wire(params)
+            offered: Json = {"supportedVersions": [ENVELOPE_VERSION], "capabilities": {"tools": {}}}
+            self._answer(request, {**offered, **self._fresh()})
+        elif method == "subscriptions/listen" and self._modern is not False:
+            self._wire(params)
+            self._listening.add(request)
+            told: Json = {"notifications": {}, "_meta": {_SUBSCRIPTION: request}}
+            self._notify("notifications/subscriptions/acknowledged", told)
+        else:
+            raise Rejected(METHOD_NOT_FOUND, "Method not found", method)
+
+    def _wire(self, params: Json) -> bool:
+        """True: the 2026 wire, False: the 2025 one. The first request that is right on one of them decides."""
+        meta = params.get("_meta")
+        if not isinstance(meta, dict) or _VERSION not in meta:
+            if self._modern is None:
+                raise Rejected(INVALID_PARAMS, f"not initialized: send initialize, or the {ENVELOPE_VERSION} envelope")
+            if self._modern:
+                raise Rejected(INVALID_PARAMS, f"params._meta is missing {_VERSION} and {_CAPABILITIES}")
+            return False
+        if self._modern is False:
+            raise Rejected(INVALID_REQUEST, f"this was initialized; the {ENVELOPE_VERSION} envelope is too late")
+        version = meta[_VERSION]
+        if not isinstance(version, str) or not isinstance(meta.get(_CAPABILITIES), dict):
+            raise Rejected(INVALID_PARAMS, f"params._meta needs {_VERSION} (text) and {_CAPABILITIES} (object)")
+        if version != ENVELOPE_VERSION:
+            raise _unsupported(version)
+        self._modern = True
+        return True
+
+    def _initialize(self, request: object, params: Json) -> None:
+        wanted = params.get("protocolVersion")
+        if not isinstance(wanted, str):
+            raise Rejected(INVALID_PARAMS, "Invalid params: protocolVersion must be text")
+        if self._modern:
+            raise _unsupported(wanted)
+        self._modern = False
+        version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        self._answer(request, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": self._server})
+
+    def _call(self, request: object, params: Json) -> None:
+        modern = self._wire(params)
+        name, arguments = params.get("name"), params.get("arguments")
+        if not isinstance(name, str) or not (arguments is None or isinstance(arguments, dict)):
+            raise Rejected(INVALID_PARAMS, "Invalid params: `name` must be text, `arguments` an object")
+        meta = params.get("_meta")
+        token = meta.get("progressToken") if isinstance(meta, dict) else None
+        call = Call(request, modern, token)
+        wanted: Json = {"name": name, "arguments": arguments or {}}
+        if _is_id(token):
+            wanted["progress"] = True
+        number = self._count = self._count + 1
+        payload = _encode({"id": number, "method": "call_tool", "params": wanted})
+        if len(payload) > LIMIT:
+            text = f"the request has {len(payload):,} bytes; at most {LIMIT:,} can be sent (MessageSizeError)"
+            return self._finish(call, _failed(text))
+        try:
+            self.link.open()
+        except OSError as error:
+            return self._finish(call, _failed(f"{name} cannot be called: {_away(error)}"))
+        self._calls[number], self._numbers[request] = call, number
+        try:
+            self.link.send(payload)
+        except OSError:
+            self.hung_up()
+        return None
+
+    def _notified(self, method: str, params: object) -> None:
+        if method != "notifications/cancelled" or not isinstance(params, dict):
+            return
+        request = params.get("requestId")
+        if not _is_id(request):
+            return
+        self._listening.discard(request)
+        number = self._numbers.pop(request, None)
+        if number is not None:
+            del self._calls[number]
+            try:
+                self.link.send(_encode({"method": "cancel", "params": {"id": number}}))
+            except OSError:
+                self.hung_up()
+
+    # From the program.
+
+    def told(self, message: Json) -> None:
+        number = message.get("id")
+        call = self._calls.get(number) if isinstance(number, int) else None
+        if call is None or not isinstance(number, int):
+            return None  # it was cancelled meanwhile
+        progress = message.get("progress")
+        if isinstance(progress, dict):
+            return self._notify("notifications/progress", {"progressToken": call.token, **progress})
+        del self._calls[number], self._numbers[call.request]
+        result = message.get("result")
+        if isinstance(result, dict):
+            return self._finish(call, result)
+        error = message.get("error")
+        told = error if isinstance(error, dict) else {}
+        return self._finish(call, _failed(f"{told.get('message')} ({told.get('type')})"))
+
+    def hung_up(self) -> None:
+        """The program has left: nobody waits for it in vain, and the next call tries anew."""
+        self.link.close()
+        calls, self._calls, self._numbers = self._calls, {}, {}
+        for call in calls.values():
+            self._finish(call, _failed(f"the call was not answered: {_away()}"))
+
+    # To the client.
+
+    def _finish(self, call: Call, result: Json) -> None:
+        if call.modern:
+            meta = result.get("_meta")
+            stamp = {**meta, **self._stamp} if isinstance(meta, dict) else self._stamp
+            result = {**result, "resultType": "complete", "_meta": stamp}
+        self._answer(call.request, result)
+
+    def _fresh(self) -> Json:
+        return {"ttlMs": 0, "cacheScope": "private", "resultType": "complete", "_meta": self._stamp}
+
+    def _answer(self, request: object, result: Json) -> None:
+        self.out.add(_encode({"jsonrpc": "2.0", "id": request, "result": result}) + b"\n")
+
+    def _fail(self, request: object, code: int, text: str, data: object = None) -> None:
+        error: Json = {"code": code, "message": text}
+        if data is not None:
+            error["data"] = data
+        self.out.add(_encode({"jsonrpc": "2.0", "id": request, "error": error}) + b"\n")
+
+    def _notify(self, method: str, params: Json) -> None:
+        self.out.add(_encode({"jsonrpc": "2.0", "method": method, "params": params}) + b"\n")
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _unsupported(version: str) -> Rejected:
+    data = {"supported": [ENVELOPE_VERSION], "requested": version[:40]}
+    return Rejected(UNSUPPORTED_VERSION, f"unsupported protocol version {version[:40]!r}", data)
+
+
+def _failed(text: str) -> Json:
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def _away(error: "OSError | None" = None) -> str:
+    why = f" ({error.strerror or error})" if error else ""
+    return f"the program that offers these tools has stopped{why}"
+
+
+class Lines:
+    """Stdin as lines, however they arrive."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def take(self, data: bytes) -> "list[bytes]":
+        seen = len(self._buffer)
+        self._buffer += data
+        end = self._buffer.rfind(b"\n", seen)
+        if end < 0:
+            return []
+        whole = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        return [line for line in whole.split(b"\n") if line.strip()]
+
+
+def serve(bridge: Bridge, source: int, sink: int) -> None:
+    """Until stdin ends and what was asked is answered, or nobody reads us any more."""
+    import time
+
+    link, lines, reading, until = bridge.link, Lines(), True, 0.0
+    while True:
+        bridge.out.flush(sink)
+        if not reading and not bridge.busy and not bridge.out:
+            return
+        poll = select.poll()
+        full = bool(bridge.out)  # who does not take what there is gets no more, and nothing piles up here
+        if reading and not full and not link.outbox:
+            poll.register(source, select.POLLIN)
+        poll.register(sink, select.POLLOUT if full else 0)
+        if link.fd >= 0:
+            poll.register(link.fd, (0 if full else select.POLLIN) | (select.POLLOUT if link.outbox else 0))
+        left = None if reading else max(0.0, until - time.monotonic()) * 1000
+        ready = dict(poll.poll(left))
+        if not ready or ready.get(sink, 0) & _GONE:
+            return
+        if link.fd in ready:
+            _attend(bridge, ready[link.fd])
+        if source in ready:
+            data = os.read(source, CHUNK)
+            for line in lines.take(data):
+                bridge.hear(line)
+            if not data:
+                reading, until = False, time.monotonic() + PATIENCE_S
+
+
+def _attend(bridge: Bridge, events: int) -> None:
+    """What the program said, and what it will take."""
+    link = bridge.link
+    try:
+        if events & select.POLLOUT:
+            link.outbox.flush(link.fd)
+        if events & (select.POLLIN | _GONE):
+            messages = link.receive()
+            if messages is None:
+                return bridge.hung_up()
+            for message in messages:
+                bridge.told(message)
+    except (OSError, ValueError, RecursionError):
+        bridge.hung_up()
+    return None
+
+
+def main(arguments: "list[str]") -> int:
+    if len(arguments) != 2:
+        sys.stderr.write(f"{USAGE}\n")
+        return 2
+    try:
+        with open(arguments[1], encoding="utf-8") as file:
+            described = json.load(file)
+        bridge = Bridge(Link(arguments[0]), described)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        sys.stderr.write(f"gatepost.embed.bridge: {arguments[1]} does not describe tools: {error}\n")
+        return 1
+    kind = os.fstat(1).st_mode
+    if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
+        os.set_blocking(1, False)  # a client that reads slowly must not hold up what goes to the program
+    try:
+        serve(bridge, 0, 1)
+    except BrokenPipeError:
+        return 0  # whoever read us has enough
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

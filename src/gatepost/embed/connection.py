@@ -1,0 +1,250 @@
+"""One connection of a bridge: frames of four bytes of length and JSON, in both directions.
+
+A request with an id is a task of its own and is answered under that id; requests without one are answered in order.
+Whatever comes, the connection lives and every request is answered once, except one that was cancelled: never.
+"""
+
+import asyncio
+import logging
+import re
+from collections import deque
+from collections.abc import Awaitable, Callable
+from threading import get_ident
+from typing import Any
+
+import msgspec
+
+from gatepost.embed.results import ToolError, failed, render
+from gatepost.embed.tool import Progress
+
+LIMIT = 10_485_760  # bytes of one message
+MOST_IN_FLIGHT = 256  # calls of one connection
+HIGH_WATER = 4 * 1024 * 1024
+
+RequestId = int | str
+Run = Callable[[str, bytes, Progress], Awaitable[object]]
+
+_ID_FIRST = re.compile(rb'\s*\{\s*"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*[,}]')
+_encode = msgspec.json.Encoder().encode
+_log = logging.getLogger("gatepost.embed")
+
+
+class ToolNotFoundError(LookupError):
+    """There is no tool of that name."""
+
+
+class MessageSizeError(ValueError):
+    """A message is larger than LIMIT."""
+
+    def __init__(self, what: str, size: int) -> None:
+        super().__init__(f"{what} has {size:,} bytes; at most {LIMIT:,} can be sent")
+
+
+class _Request(msgspec.Struct):
+    method: str
+    id: int | str | None = None
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Call(msgspec.Struct):
+    name: str
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
+    progress: bool = False
+
+
+class _Cancel(msgspec.Struct):
+    id: int | str
+
+
+_read_request = msgspec.json.Decoder(_Request).decode
+_read_call = msgspec.json.Decoder(_Call).decode
+_read_cancel = msgspec.json.Decoder(_Cancel).decode
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, run: Run, living: "set[Connection]") -> None:
+        self._run, self._living = run, living
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._skip = 0  # bytes of a message that is too large, still to come
+        self._refused: tuple[RequestId | None, int] = (None, 0)
+        self._flights: dict[RequestId, asyncio.Task[None]] = {}
+        self._waiting: deque[bytes] = deque()  # params of calls without ids
+        self._ordered: asyncio.Task[None] | None = None
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        return [*self._flights.values(), *([self._ordered] if self._ordered else [])]
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=HIGH_WATER)
+        self._living.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for task in self.tasks:
+            task.cancel()
+        self._living.discard(self)
+        self._transport = None
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def pause_writing(self) -> None:
+        """Who does not read is not read either."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        buffer = self._buffer
+        buffer += data
+        start, end = 0, len(buffer)
+        while end - start >= 4 or self._skip:
+            if self._skip:
+                taken = min(self._skip, end - start)
+                start, self._skip = start + taken, self._skip - taken
+                if self._skip:
+                    break
+                request, size = self._refused
+                self._fail(request, MessageSizeError("the request", size))
+                continue
+            size = int.from_bytes(buffer[start : start + 4], "big")
+            if size > LIMIT:
+                if end - start < 300:  # where its id would stand
+                    break
+                self._refused, self._skip = (_id_of(bytes(buffer[start + 4 : start + 300])), size), size
+                start += 4
+                continue
+            if end - start < 4 + size:
+                break
+            payload = bytes(buffer[start + 4 : start + 4 + size])
+            start += 4 + size
+            self._receive(payload)
+        del buffer[:start]
+
+    # Requests.
+
+    def _receive(self, payload: bytes) -> None:
+        try:
+            request = _read_request(payload)
+        except (ValueError, RecursionError) as error:
+            return self._fail(_id_of(payload), ValueError(f"not a request: {error}"))
+        if request.method == "call_tool":
+            return self._call(request.id, request.params)
+        if request.method == "cancel":
+            return self._cancel(request.params)
+        return self._fail(request.id, ValueError(f"unknown method {request.method[:80]!r}"))
+
+    def _call(self, request: RequestId | None, params: msgspec.Raw) -> None:
+        if request is None:
+            self._waiting.append(bytes(params))
+            if self._ordered is None:
+                self._ordered = self._loop.create_task(self._in_order())
+        elif request in self._flights:
+            self._fail(request, ValueError(f"the id {request!r} is in use"))
+        elif len(self._flights) >= MOST_IN_FLIGHT:
+            self._fail(request, ValueError(f"{MOST_IN_FLIGHT} calls are in flight; wait for an answer"))
+        else:
+            self._flights[request] = self._loop.create_task(self._answer(request, params))
+
+    def _cancel(self, params: msgspec.Raw) -> None:
+        try:
+            task = self._flights.pop(_read_cancel(params).id, None)
+        except ValueError:
+            return  # it asks for no answer, so it gets none
+        if task is not None:
+            task.cancel()
+
+    async def _in_order(self) -> None:
+        try:
+            while self._waiting:
+                await self._answer(None, self._waiting.popleft())
+        finally:
+            self._ordered = None
+
+    async def _answer(self, request: RequestId | None, params: bytes | msgspec.Raw) -> None:
+        mine = asyncio.current_task()
+        outcome = await self._outcome(request, params)
+        if request is not None:
+            if self._flights.get(request) is not mine:
+                return  # cancelled, though the function would not hear of it
+            del self._flights[request]
+        self._send(outcome)
+
+    async def _outcome(self, request: RequestId | None, params: bytes | msgspec.Raw) -> bytes:
+        """The whole answer, whatever happens to the function."""
+        try:
+            call = _read_call(params)
+            progress = self._progress(request if call.progress else None)
+            try:
+                result = render(await self._run(call.name, bytes(call.arguments), progress))
+            except ToolError as error:
+                result = failed(str(error))
+            payload = _envelope(request, b'"result":' + _encode(result))
+            if len(payload) > LIMIT:
+                raise MessageSizeError(f"the answer of {call.name}", len(payload))
+        except Exception as error:  # noqa: BLE001  the dispatching loop: a tool's fault goes to its caller
+            _log.debug("a call failed", exc_info=True)
+            return _error(request, error)
+        return payload
+
+    def _progress(self, request: RequestId | None) -> Progress:
+        mine, here = asyncio.current_task(), get_ident()
+
+        def send(payload: bytes) -> None:
+            if request is not None and self._flights.get(request) is mine:
+                self._send(payload)
+
+        def progress(done: float, total: float | None = None, message: str = "") -> None:
+            if request is not None:
+                told = {"progress": done, "total": total, "message": message or None}
+                some = {key: value for key, value in told.items() if value is not None}
+                payload = _envelope(request, b'"progress":' + _encode(some))
+                if get_ident() == here:
+                    send(payload)  # at once: later the call may have ended
+                else:
+                    self._loop.call_soon_threadsafe(send, payload)
+
+        return progress
+
+    # Answers.
+
+    def _fail(self, request: RequestId | None, error: Exception) -> None:
+        self._send(_error(request, error))
+
+    def _send(self, payload: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        if len(payload) < 65536:
+            self._transport.write(len(payload).to_bytes(4, "big") + payload)
+        else:
+            self._transport.write(len(payload).to_bytes(4, "big"))
+            self._transport.write(payload)
+
+
+def _envelope(request: RequestId | None, rest: bytes) -> bytes:
+    """The id stands first: whoever cannot read the rest still knows whose it is."""
+    return b"{%b}" % rest if request is None else b'{"id":%b,%b}' % (_encode(request), rest)
+
+
+def _error(request: RequestId | None, error: Exception) -> bytes:
+    told: dict[str, Any] = {"message": str(error)[:100_000] or "no reason given", "type": type(error).__name__}
+    return _envelope(request, b'"error":' + _encode(told))
+
+
+def _id_of(payload: bytes) -> RequestId | None:
+    """The id of a request that cannot be read, if it stands at its head."""
+    found = _ID_FIRST.match(payload)
+    return msgspec.json.decode(found[1], type=int | str) if found else None
