@@ -17,7 +17,7 @@ from gatepost.cli.commands.settings import as_markdown
 from gatepost.cli.program import gatepost as program
 from gatepost.core.clock import SystemClock
 from gatepost.store.migrate import migrate, printed_schema
-from gatepost.tools.contract import TOOLS, Tool
+from gatepost.tools.contract import TOOLS, Scope, Tool
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -29,14 +29,32 @@ def schema() -> str:
         return printed_schema(path)
 
 
+TOOLS_HEAD = """# Tools
+
+Printed from the declarations by `make docs`; do not edit. An agent reaches the world through these alone, and through
+the tools of [connectors](connectors.md), which no page can know. *Down to tier* names the deepest place in the tree
+that has a tool by default; `gatepost tools --folder F` shows what the group F has. The text is what the model reads.
+
+## What every call may be answered
+
+The first two are errors of the protocol, with the code -32602; the others are results with `isError`.
+
+| answer | when | in the audit |
+|---|---|---|
+| `Unknown tool: NAME` | there is none, or this group does not have it: which, is not told | `unknown` or `refused` |
+| `Invalid arguments for NAME: …` | one is missing, unknown or does not fit; it is named | `invalid` |
+| `FIELD: …` | an argument fits and cannot be meant | `invalid` |
+| `F may not NAME on TARGET: …` | a check, or a rule for these arguments, says no | `refused` |
+| `unsupported: NAME on PLATFORM` | the channel cannot; a hint names a call that works | `failed` |
+| `… is unavailable: …`, `no … named …` | somebody is away, or something is not there | `failed` |
+| `NAME: internal error; …` | the tool broke; the operator's log has it | `broken` |
+
+The checks of a tool come in this order: it is seen, it is granted for these arguments, what it names is within reach, a
+person has agreed, the budget is not spent."""
+
+
 def tools() -> str:
-    out = [
-        "# Tools",
-        "",
-        "Printed from the declarations by `make docs`; do not edit. An agent reaches the world through these alone.",
-        "*Down to tier* names the deepest place in the tree that has a tool by default; `gatepost tools --folder F`",
-        "shows what the group F has. The text is what the model reads.",
-    ]
+    out = TOOLS_HEAD.splitlines()
     known = [TOOLS[name] for name in TOOLS]
     for subject in sorted({tool.group for tool in known}):
         out += ["", f"## {subject}"]
@@ -47,11 +65,12 @@ def tools() -> str:
 
 
 def _tool(tool: Tool) -> list[str]:
-    tier = f"{int(tool.tier)} ({Tier(tool.tier).name.lower()})"
-    held = " · a person must agree to each call" if tool.held else " · costs money" if tool.spends else ""
-    scopes = [each for each in (tool.scoped_by, *tool.also_scoped_by) if each]
-    scope = f" · scoped by {' and '.join(f'`{each}`' for each in scopes)}" if scopes else ""
-    out = [f"### {tool.name}", "", f"Down to tier {tier}{scope}{held}.", "", *tool.description.splitlines()]
+    hints = tool.listed["annotations"]
+    words = [f"Down to tier {int(tool.tier)} ({Tier(tool.tier).name.lower()})"]
+    words += [text for hint, text in HINTS.items() if hints.get(hint)]
+    out = [f"### {tool.name}", "", f"{' · '.join(words)}.", "", *tool.description.splitlines()]
+    if checks := _checks(tool):
+        out += ["", "Checks:", "", *(f"- {check}" for check in checks)]
     properties: dict[str, Any] = tool.listed["inputSchema"]["properties"]
     if properties:
         required = tool.listed["inputSchema"].get("required", [])
@@ -60,11 +79,43 @@ def _tool(tool: Tool) -> list[str]:
     return out
 
 
+HINTS = {"readOnlyHint": "only reads", "destructiveHint": "may destroy", "idempotentHint": "twice is once"}
+
+
+def _checks(tool: Tool) -> list[str]:
+    """What the gate looks at before the tool runs, besides tier, rules and rows."""
+    found = []
+    if tool.scope is Scope.ROOM:
+        rooms = (tool.scoped_by, *tool.also_scoped_by)
+        found += [f"`{name}` is a room that the group reaches; left out: the room of the turn" for name in rooms]
+    elif tool.about is not None:
+        found.append(f"the groups that it is about are within the caller's reach: {tool.within}")
+    elif tool.scope is Scope.GROUP:
+        found.append(f"`{tool.scoped_by}` is a group within the caller's reach: {tool.within}")
+    if tool.not_root:
+        found.append("root does not have it: there is nobody to do it with")
+    if tool.held:
+        found.append("a person must agree to each call")
+    if tool.spends:
+        found.append("costs money: refused when the budget is spent")
+    return found
+
+
 def _parameter(name: str, facts: dict[str, Any], required: bool) -> str:
-    kinds = facts.get("type") or " or ".join(str(each.get("type", "object")) for each in facts.get("anyOf", []))
-    kind = ", ".join(map(str, facts["enum"])) if "enum" in facts else kinds
+    told = [each for each in (facts, *facts.get("anyOf", ())) if each.get("type") != "null"]
+    kinds = " or ".join(str(each["type"]) for each in told if "type" in each) or "object"
+    kind = next((", ".join(map(str, each["enum"])) for each in told if "enum" in each), kinds)
+    bounds = [
+        f"{word} {each[key]}"
+        for each in told
+        for key, word in (("minimum", "from"), ("maximum", "to"), ("minLength", "at least"), ("maxLength", "at most"))
+        if key in each
+    ]
+    default = facts.get("default")
+    if default not in (None, "", [], {}):
+        bounds.append(f"default {str(default).lower() if isinstance(default, bool) else default}")
     meaning = str(facts.get("description", "")).replace("|", "\\|").replace("\n", " ")
-    return f"| `{name}`{'' if required else ' (optional)'} | {kind} | {meaning} |"
+    return f"| `{name}`{'' if required else ' (optional)'} | {', '.join((kind, *bounds))} | {meaning} |"
 
 
 def commands() -> str:

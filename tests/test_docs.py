@@ -27,6 +27,22 @@ def test_what_is_printed_from_code_is_as_printed() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_page_of_tools_tells_each_ones_parameters_tier_and_checks() -> None:
+    """In words that a declaration alone decides; the page as a whole is compared above."""
+    text = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
+    sections = {part.partition("\n")[0]: part for part in text.split("\n### ")[1:]}
+
+    assert (
+        "Down to tier 2 (agent)" in sections["send"]
+        and "`chatJid` is a room that the group reaches" in sections["send"]
+    )
+    assert "a person must agree to each call" in sections["write_skill"]
+    assert "costs money: refused when the budget is spent" in sections["send_voice"]
+    assert "is a group within the caller's reach: own or below" in sections["reset_session"]
+    assert "only reads" in sections["refresh_groups"]
+    assert all("Down to tier " in part for part in sections.values())
+
+
 def anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", CODE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
