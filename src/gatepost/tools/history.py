@@ -3,17 +3,17 @@ fetched wakes nobody."""
 
 import asyncio
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Meta, Struct
 
-from gatepost.access.tiers import ROOT_FOLDER, Tier
+from gatepost.access.tiers import Tier
 from gatepost.channels.contract import MYSELF, Remembers
 from gatepost.core.clock import SECOND, iso
-from gatepost.core.errors import GatepostError, Invalid, NotFound
+from gatepost.core.errors import GatepostError, NotFound
 from gatepost.flow.sessions.plan import TIMEZONE
 from gatepost.inside.prompt import escape
 from gatepost.messages.inbound import Inbound
@@ -22,16 +22,14 @@ from gatepost.store import messages, past
 from gatepost.store.messages import NewMessage
 from gatepost.store.past import Cursor, Seen
 from gatepost.store.port import Db
-from gatepost.store.search import Part
 from gatepost.tools.contract import Call, Place, tool
 from gatepost.tools.effects import LONGEST_TEXT
+from gatepost.tools.looking import LOCAL, MOST, Jid, moment, part_of
 
-MOST, MOST_OF_THREAD = 200, 100
+MOST_OF_THREAD = 100
 FETCH_S = 30.0
-LOCAL = "local-db"
 _NUMBER = re.compile(r"[0-9]{1,18}\Z")
 
-Jid = Annotated[str | None, Meta(description="The room. Leave it out for the room of this turn.")]
 Before = Annotated[
     int | str | None, Meta(description="Only what is older: a time (RFC 3339), or an id (`oldest` of the last answer).")
 ]
@@ -156,24 +154,10 @@ async def _local(call: Call, thread: str | None, limit: int, most: int, before: 
     )
 
 
-def part_of(call: Call) -> Part:
-    """The part of the tree that is the caller's own."""
-    return Part(call.caller.folder, everything=call.caller.folder == ROOT_FOLDER)
-
-
 def _look(db: Db, call: Call, thread: str | None, before: Cursor, limit: int) -> list[Seen]:
     place = call.place
     own = call.caller.session_id or ""
     return past.in_room(db, place.instance, place.address, thread, before, limit, part_of(call), own)
-
-
-def moment(text: str, field: str) -> int:
-    """A time as RFC 3339 writes it, in microseconds; without a zone it is UTC."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise Invalid(field, f"{text[:80]!r} is no time; write it like 2026-01-31T09:30:00Z") from None
-    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * SECOND)
 
 
 def _cursor(db: Db, place: Place, before: int | str | None) -> Cursor:

@@ -8,23 +8,19 @@ from msgspec import Meta, Struct
 from gatepost.access.structure import Within, reaches, world_of
 from gatepost.access.tiers import Tier
 from gatepost.core.clock import iso
-from gatepost.flow.intake import routing as intake_routing
+from gatepost.flow.intake import routing
 from gatepost.messages import address as addresses
 from gatepost.store import groups, past, routes, users
 from gatepost.store.past import Failed
 from gatepost.store.port import Db
-from gatepost.tools import routing
 from gatepost.tools.contract import Call, tool
-from gatepost.tools.history import Jid, part_of
-from gatepost.tools.search import catch_up
-
-MOST_ROUTES = 200
+from gatepost.tools.looking import MOST, Jid, Shown, catch_up, concerns, part_of, shown
 
 
 class Asked(Struct, frozen=True, kw_only=True):
     """One route and what it makes of a message in the room."""
 
-    route: routing.Shown
+    route: Shown
     holds: bool
     why: str
 
@@ -60,28 +56,28 @@ async def inspect_routing(
 
     To change it use add_route; for all routes without a room list_routes.
     """
-    place, own, most = call.place, call.caller.folder, min(max(limit, 1), MOST_ROUTES)
+    place, own, most = call.place, call.caller.folder, min(max(limit, 1), MOST)
 
     def look(db: Db) -> Routing:
         rows, known = routes.in_order(db), {group.folder for group in groups.every(db)}
-        facts = intake_routing.facts_of(place.instance, addresses.parse(place.address), thread=place.thread)
-        chosen = intake_routing.decide(rows, facts, known.__contains__).chosen
+        facts = routing.facts_of(place.instance, addresses.parse(place.address), thread=place.thread)
+        chosen = routing.decide(rows, facts, known.__contains__).chosen
         mine = [each.folder for each in chosen if reaches(Within.SUBTREE, own, each.folder)]
-        verdicts = intake_routing.explain(rows, facts, known.__contains__)
-        shown = [
-            Asked(route=routing.shown(each.route, own), holds=each.held, why=each.why)
+        verdicts = routing.explain(rows, facts, known.__contains__)
+        asked = [
+            Asked(route=shown(each.route, own), holds=each.held, why=each.why)
             for each in verdicts
-            if routing.concerns(call, each.route)
-        ][:most]
-        why = next((each.why for each in shown if each.holds), "no route of your part of the tree holds")
+            if concerns(call, each.route)
+        ]
+        why = next((each.why for each in asked if each.holds), "no route of your part of the tree holds")
         return Routing(
             jid=place.address,
             resolved_folder=mine[0] if mine else None,
             folders=mine,
             elsewhere=len(mine) < len(chosen),
             why=why,
-            routes=shown,
-            count=len(shown),
+            routes=asked[:most],
+            count=min(len(asked), most),
             errored=[_errored(each) for each in past.failed(db, part_of(call), most)],
         )
 
@@ -124,7 +120,7 @@ async def inspect_identity(
     """See who somebody is that wrote to you or belongs to your world: their name, roles and memberships in it."""
     part, world = part_of(call), world_of(call.caller.folder)
 
-    def concerns(folder: str) -> bool:
+    def is_near(folder: str) -> bool:
         return part.everything or world_of(folder) == world
 
     def look(db: Db) -> Person | None:
@@ -132,14 +128,17 @@ async def inspect_identity(
         if user is None:
             return None
         standing = users.standing(db, sub)
-        member_of = [each for each in standing.member_of if concerns(each)]
-        roles = [(role, folder) for role, folder in standing.roles if not folder or concerns(folder)]
+        member_of = [each for each in standing.member_of if is_near(each)]
+        roles = [(role, folder) for role, folder in standing.roles if not folder or is_near(folder)]
         belongs = bool(member_of) or any(folder for _, folder in roles)
         if not (part.everything or belongs or past.has_spoken(db, part, sub)):
             return None
-        shown = [Role(role, folder) for role, folder in roles]
         return Person(
-            id=user.id, name=user.name, roles=shown, member_of=member_of, known_since=iso(user.created_at) or ""
+            id=user.id,
+            name=user.name,
+            roles=[Role(role, folder) for role, folder in roles],
+            member_of=member_of,
+            known_since=iso(user.created_at) or "",
         )
 
     await catch_up(call)

@@ -7,14 +7,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from gatepost.access.structure import Within, reaches
-from gatepost.access.tiers import ROOT_FOLDER, Tier
+from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.intake import routing, targets
 from gatepost.store import groups, routes
 from gatepost.store.port import Db
-from gatepost.store.routes import Route
 from gatepost.tools.contract import Call, tool
+from gatepost.tools.looking import Shown, concerns, is_own, shown
 
 DEFAULT_SEQ = 100
 MOST_ROUTES = 1000
@@ -31,18 +30,6 @@ class Wanted(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     also: bool = False
     observe_window_messages: Annotated[int, Meta(ge=0, le=1000)] | None = None
     observe_window_chars: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
-
-
-class Shown(Struct, frozen=True, kw_only=True):
-    id: int
-    seq: int
-    match: str
-    target: str
-    session: str
-    also: bool
-    observe_window_messages: int | None
-    observe_window_chars: int | None
-    own: bool  # an agent of this part of the tree made it, and may change it
 
 
 class Routes(Struct, frozen=True):
@@ -143,7 +130,7 @@ async def set_routes(call: Call, routes: ManyRoutes) -> Updated:
 
     def replace(db: Db) -> None:
         for route in _in_order(db):
-            if _is_own(route, call.caller.folder):
+            if is_own(route, call.caller.folder):
                 _remove(db, route.id)
         for each in wanted:
             _add(db, call, each)
@@ -167,7 +154,7 @@ async def delete_route(call: Call, id: Annotated[int, Meta(ge=0, description="As
         route = routes.get(db, id)
         if route is None or not concerns(call, route):
             raise NotFound("route", str(id), "use list_routes to see them")
-        if not _is_own(route, call.caller.folder):
+        if not is_own(route, call.caller.folder):
             raise Refused(call.caller.folder, call.tool, f"route {id}", "the operator made it")
         routes.remove(db, id)
 
@@ -192,34 +179,4 @@ def _add(db: Db, call: Call, wanted: Wanted) -> int:
         None,
         f"{routing.MADE_BY}{call.caller.folder}",
         call.now,
-    )
-
-
-def concerns(call: Call, route: Route) -> bool:
-    """Whether it leads into the caller's part of the tree."""
-    if call.caller.folder == ROOT_FOLDER:
-        return True
-    try:
-        target = targets.parse(route.target)
-    except Invalid:
-        return False
-    return not target.drops and reaches(Within.SUBTREE, call.caller.folder, target.folder.partition("/{sender}")[0])
-
-
-def _is_own(route: Route, folder: str) -> bool:
-    maker = route.created_by.removeprefix(routing.MADE_BY)
-    return folder == ROOT_FOLDER or (maker != route.created_by and reaches(Within.SUBTREE, folder, maker))
-
-
-def shown(route: Route, folder: str) -> Shown:
-    return Shown(
-        id=route.id,
-        seq=route.seq,
-        match=route.match,
-        target=route.target,
-        session=route.mode,
-        also=route.also,
-        observe_window_messages=route.window_messages,
-        observe_window_chars=route.window_chars,
-        own=_is_own(route, folder),
     )

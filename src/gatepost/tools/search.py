@@ -1,19 +1,17 @@
 """Finding messages by what they say, in the rooms that the caller may read."""
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from gatepost.access.tiers import ROOT_FOLDER, Tier
 from gatepost.core.clock import iso
-from gatepost.core.errors import Unavailable
 from gatepost.messages.text import clean
 from gatepost.store import search
 from gatepost.store.search import Hit, Part, Wanted
 from gatepost.tools.contract import Body, Call, tool
-from gatepost.tools.history import LOCAL, MOST, moment
+from gatepost.tools.looking import LOCAL, MOST, catch_up, moment
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -71,13 +69,6 @@ async def find_messages(
     await catch_up(call)
     hits = await call.read(search.find, wanted)
     return Hits([_found(each, call) for each in hits], len(hits), LOCAL)
-
-
-async def catch_up(call: Call) -> None:
-    """What was said last is found, too. On a full disk it is not, which is no reason to find nothing."""
-    with suppress(Unavailable):
-        if await call.read(search.is_behind):
-            await call.around.store.write(search.index, durable=False)
 
 
 def _part(call: Call, scope: str | None) -> Part:
