@@ -17,7 +17,7 @@ import pytest
 
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.store import audit, groups, secrets
+from gatepost.store import audit, costs, groups, secrets
 from gatepost.store.look import look
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.daemon import Daemon
@@ -209,6 +209,62 @@ async def test_claude_code_lists_and_calls_and_its_next_request_lacks_what_was_w
     first, last = endpoint.calls[0].tools, endpoint.calls[-1].tools
     assert {"mcp__gatepost__send", "mcp__gatepost__reply", "mcp__notes__note"} <= set(first)
     assert "mcp__gatepost__send" not in last and {"mcp__gatepost__reply", "mcp__notes__note"} <= set(last)
+
+
+# An agent loop of another kind: it ends its turn itself, over the tool socket, and is not sure that it was heard.
+SUBMITTER = r"""
+import asyncio, json
+from gatepost.inside.providers.contract import Result, Started, provider
+
+
+@provider("submitter")
+class Submitter:
+    takes_pushes = False
+
+    def __init__(self, place):
+        self.place = place
+
+    async def query(self, batch, resume):
+        yield Started(resume or "c-1")
+        reader, writer = await asyncio.open_unix_connection(str(self.place.router))
+        answers = []
+        for params in ({"turn_id": batch.turn, "result": "once"}, {"turn_id": batch.turn, "result": "once"}, {}):
+            request = {"jsonrpc": "2.0", "id": len(answers), "method": "submit_turn", "params": params}
+            writer.write(json.dumps(request).encode() + b"\n")
+            answers.append(json.loads(await reader.readline()))
+        (self.place.agent / "answers.json").write_text(json.dumps(answers))
+        yield Result()
+
+    async def push(self, batch):
+        raise NotImplementedError("one turn at a time")
+
+    async def interrupt(self):
+        pass
+
+    async def close(self):
+        pass
+"""
+
+
+async def test_31_submit_turn_twice_brings_one_message_and_no_second_cost(tmp_path: Path) -> None:
+    channel, home = FakeChannel(), tmp_path / "h"
+    folder = home / "plugins" / "providers"
+    folder.mkdir(parents=True)
+    (folder / "submitter.py").write_text(SUBMITTER)
+    async with running_gateway(home, {"fake": (channel.kind, channel)}, sessions__provider="submitter") as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await channel.say("go")
+        await channel.wait_for(1, timeout=PATIENCE)
+        said = gateway.home.group("home") / "answers.json"
+        await until(said.exists, "the answers", PATIENCE)
+        account = await settled(gateway)
+        spent = await gateway.store.read(costs.sums, "group")
+
+        first, second, third = json.loads(said.read_text())
+        assert channel.texts() == ["once"] and account.unaccounted == 0
+        assert first["result"] == second["result"] == {"ok": True}
+        assert third["error"]["code"] == -32602
+        assert spent == []
 
 
 def add_rule(db: Any, now: int) -> int:

@@ -381,7 +381,7 @@ async def test_31_submit_turn_without_a_turn_is_minus_32602(params: Any, agent: 
     assert (await Talk(agent, ending({})).ask("submit_turn", params))["error"]["code"] == -32602
 
 
-async def test_submit_turn_is_not_listed_and_not_there_where_nobody_takes_it(old: Talk) -> None:
+async def test_31_submit_turn_is_not_listed_and_not_there_where_nobody_takes_it(old: Talk) -> None:
     assert "submit_turn" not in {each["name"] for each in (await old.ask("tools/list"))["result"]["tools"]}
     assert (await old.ask("submit_turn", {"turn_id": "t-1"}))["error"]["code"] == -32601
 
