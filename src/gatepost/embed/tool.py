@@ -39,22 +39,22 @@ class Tool:
     blocking: bool = False
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise ValueError(f"{self.name!r} cannot be a tool's name: letters, digits, _ and -, at most 64 of them")
+        check_name(self.name)
 
     def listed(self) -> dict[str, Any]:
         """As `tools/list` shows it."""
         return {"name": self.name, "description": self.description, "inputSchema": self.schema}
 
 
-def read_object(raw: bytes) -> dict[str, Any]:
-    """Arguments without any check but that they are an object."""
-    return msgspec.json.decode(raw, type=dict[str, Any])
+def check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} cannot be a tool's name: letters, digits, _ and -, at most 64 of them")
 
 
 def read_function(function: Callable[..., Any]) -> Tool:
     name = getattr(function, "__name__", "") or getattr(getattr(function, "func", None), "__name__", "")
     name = name or type(function).__name__
+    check_name(name)
     words = docstring.read(inspect.getdoc(_plain(function)) or "")
     hints = typing.get_type_hints(_plain(function), include_extras=True)
     progress, defaults = "", dict[str, Any]()
