@@ -175,3 +175,28 @@ async def test_a_model_that_hears_gets_the_sound_itself_and_words_of_what_it_can
     sounds = [part for message in call.body["messages"] for part in message["content"] if isinstance(part, dict)]
     assert [part["input_audio"]["format"] for part in sounds if part["type"] == "input_audio"] == ["wav"]
     assert call.said("<transcript") == 1 and len(transcripts(endpoint)) == 1
+
+
+@pytest.mark.parametrize("agent", every("anthropic", "openai", "claude", "codex", "opencode"))
+async def test_a_file_that_the_endpoint_refuses_does_not_spoil_the_conversation(
+    tmp_path: Path, channel: FakeChannel, agent: Agent
+) -> None:
+    refusal = {"fault": 400, "times": -1, "error": "messages.0.content.0: nobody can open that"}
+    script = {"tools": True, "default": HERE, "turns": [{"when": "look at it", "do": [refusal]}]}
+    async with ModelEndpoint(script) as endpoint, a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
+        await channel.say("before that")
+        await channel.wait_for(1, timeout=PATIENCE)
+        await settled(gateway)
+        await channel.say("look at it", attachments=(PICTURE,))
+        await channel.wait_for(2, timeout=PATIENCE)
+        await settled(gateway)
+        seen = [call.raw.count(MARK) for call in endpoint.calls if call.tools]
+        endpoint.play({"tools": True, "default": HERE})
+        await channel.say("never mind")
+        await channel.wait_for(3, timeout=PATIENCE)
+        await settled(gateway)
+
+        first, sorry, last = channel.texts()
+        assert sorry.startswith("Sorry") and (first, last) == ("here", "here")
+    assert max(seen) == 1 and endpoint.calls[-1].raw.count(MARK) == 0
+    assert endpoint.calls[-1].said("before that") == 1

@@ -118,9 +118,20 @@ class Shown(msgspec.Struct, frozen=True):
 
 def render_prompt(id: str, text: str, system: str, agent: str, shown: Sequence[Shown] = ()) -> dict[str, object]:
     """What is handed over. Said again under the same names, it is still said once."""
+    names = part_ids(id, len(shown))
+    parts = [each.part(name) for name, each in zip(names[1:], shown, strict=True)]
+    return {
+        "messageID": id,
+        "agent": agent,
+        "system": system,
+        "parts": [{"id": names[0], "type": "text", "text": text}, *parts],
+    }
+
+
+def part_ids(id: str, shown: int) -> list[str]:
+    """Of a message's words, then of what is shown beside them."""
     name = f"prt{id.removeprefix('msg')}"
-    parts = [{"id": name, "type": "text", "text": text}, *(each.part(f"{name}{n}") for n, each in enumerate(shown))]
-    return {"messageID": id, "agent": agent, "system": system, "parts": parts}
+    return [name, *(f"{name}{number}" for number in range(shown))]
 
 
 class Told(msgspec.Struct, frozen=True):

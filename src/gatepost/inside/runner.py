@@ -111,7 +111,7 @@ class Runner:
         if self._box.trouble:
             link.tell(wire.Trouble(what="outbound", why=self._box.trouble))
         self._mail = Mail(setup.workspace / "in" / "inbound.db", self._box, link, welcome)
-        self._hearing = self._ears() if welcome.options.get("transcribe") else None
+        self._hearing = self._ears() if welcome.options.get("transcribe") not in (None, "", "off") else None
         self._bell = Bell()
         self._make = find_provider(self._name, setup.plugins)
         self._provider: Provider | None = None

@@ -5,7 +5,7 @@ transcript did not reach the conversation, and is handed over again when the tur
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,6 +14,8 @@ import msgspec
 from gatepost.inside import media, prompt
 from gatepost.inside.loop import render_items
 from gatepost.inside.providers.contract import Batch, Item, Place
+
+UNSEEN = "[the model could not be shown this file]"
 
 
 class Handed(msgspec.Struct, frozen=True):
@@ -26,6 +28,23 @@ class Handed(msgspec.Struct, frozen=True):
 
 def _files(items: Iterable[Item]) -> tuple[str, ...]:
     return tuple(name for item in items for name in media.names_of(item))
+
+
+def _is_one_of(line: bytes, ids: Collection[str]) -> bool:
+    return any(each.encode() in line for each in ids)
+
+
+def _blinded(line: bytes) -> bytes:
+    try:
+        said = msgspec.json.decode(line)
+        parts = said["message"]["content"]
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        return line
+    if not isinstance(parts, list):
+        return line
+    unseen = {"type": "text", "text": UNSEEN}
+    said["message"]["content"] = [unseen if part.get("type") in ("image", "document") else part for part in parts]
+    return msgspec.json.encode(said)
 
 
 def _new_id() -> str:
@@ -76,6 +95,18 @@ class Transcript:
     def take_back(self, handed: Handed) -> None:
         """The agent did not take it: it is handed over another time."""
         self._write([each for each in self._read() if each.id != handed.id])
+
+    def blind(self, conversation: str, turn: str) -> None:
+        """The endpoint does not take what came with this turn: without its pictures and documents the words stay, and
+        the conversation can go on. Only while the agent does not run; for agents that keep Messages in JSON lines."""
+        path = self.path(conversation)
+        ids = {each.id for each in self._read() if each.turn == turn and each.files}
+        if path is None or not ids:
+            return
+        lines = [_blinded(line) if _is_one_of(line, ids) else line for line in path.read_bytes().split(b"\n")]
+        fresh = path.with_suffix(".new")
+        fresh.write_bytes(b"\n".join(lines))
+        os.replace(fresh, path)
 
     def _read(self) -> list[Handed]:
         try:

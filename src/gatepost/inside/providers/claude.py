@@ -110,6 +110,9 @@ class Claude:
                     self._running = False
                 yield event
         except Trouble as trouble:
+            if trouble.about_input:
+                await self.close()
+                self._handed.blind(self._conversation, batch.turn)
             yield Failed(trouble.message, trouble.kind, trouble.retry_after)
         finally:
             self._running = False

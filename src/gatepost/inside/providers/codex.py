@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -67,6 +68,7 @@ class Codex:
         self._server: AppServer | None = None
         self._thread = ""
         self._turn = ""  # the one that runs, as Codex names it
+        self._last = ""  # the one before
         self._port = 0
         self._asked: dict[str, Asked] = {}
         self._waiting: dict[str, Handed] = {}  # handed over, and not taken up yet
@@ -90,6 +92,8 @@ class Codex:
         except Refused as refused:
             yield Failed(f"Codex could not go on: {refused}"[:500], "retryable")
         except Trouble as trouble:
+            if trouble.about_input and handed.files:
+                await self._forget_turn(server)
             if self._spent:
                 yield Usage(dict(self._spent))
             yield Failed(trouble.message, trouble.kind, trouble.retry_after)
@@ -225,6 +229,11 @@ class Codex:
         if self._stopped:
             await self._interrupt(server)
 
+    async def _forget_turn(self, server: AppServer) -> None:
+        """The endpoint does not take what came with it: without it the conversation can go on."""
+        with suppress(Refused):
+            await server.ask("thread/revert", threadId=self._thread, beforeTurnId=self._last)
+
     async def _interrupt(self, server: AppServer) -> None:
         try:
             await server.ask("turn/interrupt", threadId=self._thread, turnId=self._turn)
@@ -250,7 +259,7 @@ class Codex:
                 said = event.text if isinstance(event, Text) else said
                 yield event
             if heard.method == "turn/completed" and self._is_ours(heard):
-                self._turn = ""
+                self._turn, self._last = "", self._turn
                 if (trouble := read_end(heard.params["turn"], self._stopped)) is not None:
                     raise trouble
                 if not self._waiting:

@@ -8,6 +8,7 @@ through the session's way out; no key is inside.
 import os
 import time
 from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from gatepost.inside.opencode import (
     Told,
     api_of,
     message_id,
+    part_ids,
     read_error,
     read_retry,
     render_config,
@@ -123,6 +125,8 @@ class Opencode:
         except Refused as refused:
             yield Failed(f"opencode could not go on: {refused}"[:500], "retryable")
         except Trouble as trouble:
+            if trouble.about_input:
+                await self._blind(server, handed)
             yield Failed(trouble.message, trouble.kind, trouble.retry_after)
         finally:
             if self._running or self._server is None or not self._server.alive:
@@ -260,6 +264,12 @@ class Opencode:
                 if any(kind in mime for kind in sees):
                     found.append(Shown(path.name, mime, read[1]))
         return found
+
+    async def _blind(self, server: OpencodeServer, handed: Handed) -> None:
+        """The endpoint does not take what came with these words: without it the conversation can go on."""
+        for part in part_ids(handed.id, len(self._shown(handed)))[1:]:
+            with suppress(Refused):
+                await server.ask("DELETE", f"/session/{self._session}/message/{handed.id}/part/{part}")
 
     async def _abort(self, server: OpencodeServer) -> None:
         try:
