@@ -1,0 +1,80 @@
+"""Functions for the Claude Agent SDK: through the bridge, or by a server in this process.
+
+    async with ClaudeTools([get_weather], name="shop") as tools:
+        options = ClaudeAgentOptions(mcp_servers=tools.mcp_servers, allowed_tools=tools.allowed_tools)
+
+`stdio` passes everything on; `in-process` starts no process, but the SDK passes no progress on. `auto` is stdio.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, Self
+
+import msgspec
+
+from gatepost.embed.host import ToolHost
+from gatepost.embed.results import ToolError, failed, render
+from gatepost.embed.tool import Tool
+
+Transport = Literal["auto", "stdio", "in-process"]
+TRANSPORTS = ("auto", "stdio", "in-process")
+
+
+class ClaudeTools:
+    """Servers and permissions for `ClaudeAgentOptions`, as long as the `async with` lasts."""
+
+    def __init__(
+        self, tools: Iterable[Callable[..., Any] | Tool], *, name: str = "tools", transport: Transport = "auto"
+    ) -> None:
+        if transport not in TRANSPORTS:
+            raise ValueError(f"there is no transport {transport!r}, only {', '.join(TRANSPORTS)}")
+        self.host = ToolHost(tools, name=name)
+        self._in_process = transport == "in-process"
+
+    async def __aenter__(self) -> Self:
+        if not self._in_process:
+            await self.host.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.host.stop()
+
+    @property
+    def mcp_servers(self) -> dict[str, Any]:
+        if self._in_process:
+            return {self.host.name: {"type": "sdk", "name": self.host.name, "instance": in_process(self.host)}}
+        servers: dict[str, Any] = self.host.mcp_config("claude")["mcpServers"]
+        return servers
+
+    @property
+    def allowed_tools(self) -> list[str]:
+        """Every tool, as Claude Code calls it: it then asks nobody before it calls one."""
+        return [f"mcp__{self.host.name}__{each}" for each in self.host.tools]
+
+
+def in_process(host: ToolHost) -> Any:
+    """The host's tools as an `mcp.server.Server`; the host need not be started."""
+    from mcp import types  # 0.7 s: only for those who want it
+    from mcp.server.lowlevel import Server
+
+    async def listed(_context: object, _params: object) -> types.ListToolsResult:
+        return types.ListToolsResult.model_validate({"tools": [tool.listed() for tool in host.tools.values()]})
+
+    async def called(_context: object, params: types.CallToolRequestParams) -> types.CallToolResult:
+        arguments = msgspec.json.encode(params.arguments or {})
+        return types.CallToolResult.model_validate(await outcome(host, params.name, arguments))
+
+    return Server(host.name, version="1", on_list_tools=listed, on_call_tool=called)
+
+
+async def outcome(host: ToolHost, name: str, arguments: bytes) -> dict[str, Any]:
+    """What a bridge would tell."""
+    try:
+        return render(await host.run(name, arguments, _unheard))
+    except ToolError as error:
+        return failed(str(error))
+    except Exception as error:  # noqa: BLE001  the dispatching loop: a tool's fault goes to its caller
+        return failed(f"{error} ({type(error).__name__})")
+
+
+def _unheard(done: float, total: float | None = None, message: str = "") -> None:
+    """Nobody listens to progress."""
