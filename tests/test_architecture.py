@@ -140,7 +140,9 @@ def test_what_runs_inside_imports_little() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", ["gatepost.inside.bridge", "gatepost.inside.forwarder", "gatepost.__init__"])
+@pytest.mark.parametrize(
+    "name", ["gatepost.inside.bridge", "gatepost.inside.forwarder", "gatepost.serve.agents.bridge", "gatepost.__init__"]
+)
 def test_what_must_start_fast_imports_the_standard_library_alone(name: str) -> None:
     module = modules()[name.removesuffix(".__init__")]
     assert [each for each, _ in module.imports() if each.split(".")[0] not in sys.stdlib_module_names] == []
@@ -194,7 +196,9 @@ def loaded_by(*args: str, home: Path) -> set[str]:
         "sys.stderr.write('\\nloaded ' + ' '.join(sorted({name.split('.')[0] for name in sys.modules})))"
     )
     env = {**os.environ, "GATEPOST_HOME": str(home)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], input="", capture_output=True, text=True, env=env, check=True, timeout=60
+    )
     return set(done.stderr.rpartition("\nloaded ")[2].split())
 
 
@@ -210,8 +214,9 @@ def test_a_command_loads_neither_server_nor_protocol_libraries(args: tuple[str, 
 
 
 def test_a_bridge_loads_the_standard_library_alone(tmp_path: Path) -> None:
-    found = loaded_by("bridge", "--socket", str(tmp_path / "nobody.sock"), home=tmp_path)
-    assert found & (HEAVY | {"click", "apsw", "msgspec", "structlog"}) == set()
+    for way in (("--socket", str(tmp_path / "nobody.sock")), ("--url", f"unix:{tmp_path}/nobody.sock:/mcp/agents")):
+        found = loaded_by("bridge", *way, home=tmp_path)
+        assert found & (HEAVY | {"click", "apsw", "msgspec", "structlog", "asyncio", "typing"}) == set()
 
 
 def tracked() -> list[Path]:

@@ -15,6 +15,10 @@ def main() -> int:
         from gatepost.inside import bridge
 
         return bridge.main(args[2:])
+    if args[:2] == ["bridge", "--url"] and args[3::2] in ([], ["--token-file"]) and len(args) in (3, 5):
+        from gatepost.serve.agents import bridge as http_bridge
+
+        return http_bridge.main(args[1:])
     from gatepost.cli import program
 
     return program.run(args)
