@@ -14,7 +14,7 @@ from gatepost.store.messages import NewMessage
 from gatepost.store.migrate import all_migrations
 from gatepost.store.port import Db
 from gatepost.store.search import Part, Wanted
-from gatepost.store.writer import Sqlite, connect
+from gatepost.store.writer import Sqlite, SqliteStore, connect
 
 ROOT = Part("root", everything=True)
 _ids = count(1)
@@ -254,3 +254,17 @@ def test_a_store_that_has_messages_is_indexed_when_it_is_brought_up_to_date(
     assert not search.is_behind(db)
     assert [hit.id for hit in search.find(db, Wanted(query="会", part=ROOT))] == [number]
     connection.close()
+
+
+async def test_a_transaction_that_fails_leaves_nothing_in_the_index(store: SqliteStore) -> None:
+    def fail(db: Db) -> None:
+        for _ in range(search.EVERY + 3):
+            say(db, "tea")
+        raise Invalid("x", "stop")
+
+    with pytest.raises(Invalid):
+        await store.write(fail)
+    await store.write(say, "coffee")
+    await store.write(search.index)
+    assert await store.read(search.find, Wanted(query="tea", part=ROOT)) == []
+    assert [hit.id for hit in await store.read(search.find, Wanted(query="coffee", part=ROOT))] == [1]
