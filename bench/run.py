@@ -13,6 +13,7 @@ from pathlib import Path
 
 import uvloop
 
+import embed
 import gate
 import limits
 import search
@@ -299,6 +300,7 @@ async def figures() -> list[Figure]:
         at_most("idle_rss_mb", await idle_rss_mb(), "MB", bare_rss, 90),
         at_most("session_rss_mb", reply["session_rss"], "MB", bare_rss, 60),
         at_most("version_ms", version, "ms", python, 150),
+        *await embed.figures(echo, python),
     ]
 
 

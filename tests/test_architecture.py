@@ -19,6 +19,7 @@ SOURCE = ROOT / "src"
 # From the lowest to the highest; a module may import its own layer and those before it. The longest prefix decides.
 LAYERS = (
     ("gatepost",),
+    ("gatepost.embed",),
     ("gatepost.core",),
     ("gatepost.messages",),
     ("gatepost.mailbox", "gatepost.store"),
@@ -140,8 +141,27 @@ def test_what_runs_inside_imports_little() -> None:
     assert wrong == []
 
 
+def test_the_embedding_library_stands_alone() -> None:
+    """It imports nothing else of ours, and nothing else of ours imports it."""
+    wrong = [
+        f"{module.path.relative_to(ROOT)}:{line} imports {name}"
+        for module in modules().values()
+        for name, line in ours(module)
+        if module.name.startswith("gatepost.embed") != name.startswith("gatepost.embed")
+        and "gatepost.embed" in (name[:14], module.name[:14])
+    ]
+    assert wrong == []
+
+
 @pytest.mark.parametrize(
-    "name", ["gatepost.inside.bridge", "gatepost.inside.forwarder", "gatepost.serve.agents.bridge", "gatepost.__init__"]
+    "name",
+    [
+        "gatepost.inside.bridge",
+        "gatepost.inside.forwarder",
+        "gatepost.embed.bridge",
+        "gatepost.serve.agents.bridge",
+        "gatepost.__init__",
+    ],
 )
 def test_what_must_start_fast_imports_the_standard_library_alone(name: str) -> None:
     module = modules()[name.removesuffix(".__init__")]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from gatepost.embed import Image, Link, Progress, Resource, Result, ToolError, ToolHost, files
 from gatepost.embed.connection import LIMIT
@@ -476,6 +477,14 @@ async def test_what_nobody_waits_for_any_more_is_cancelled() -> None:
         await asyncio.wait_for(begun.wait(), 20)
         wire.writer.close()
         await asyncio.wait_for(ended.wait(), 20)
+
+
+def test_it_serves_on_uvloop_too(connecting: Serving) -> None:
+    async def whole_way() -> str:
+        async with ToolHost([echo, echo_sync]) as host, connecting(host.command()) as client:
+            return await client.text("echo", text="a") + await client.text("echo_sync", text="b")
+
+    assert uvloop.run(whole_way()) == "ab"
 
 
 def test_a_socket_path_that_is_too_long_is_told(folder: Path) -> None:

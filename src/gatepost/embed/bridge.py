@@ -7,7 +7,6 @@ keeps the connection. It speaks both wires of MCP, the 2025 handshake and the 20
 answered exactly once, and one that was cancelled never.
 """
 
-import json
 import os
 import select
 import stat
@@ -35,8 +34,45 @@ def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
-_read = json.JSONDecoder(parse_constant=_refuse_constant).decode
-_write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+class _Rules:
+    """As `json.JSONDecoder` has them."""
+
+    strict, object_hook, object_pairs_hook = True, None, None
+    parse_float, parse_int, parse_constant = float, int, staticmethod(_refuse_constant)
+
+
+try:  # the package `json` takes longer to import than all the rest; this is what does its work in CPython
+    from _json import encode_basestring, make_encoder, make_scanner
+
+    _scan: "make_scanner | None" = make_scanner(_Rules())  # type: ignore[arg-type]  # the stub asks for more than is used
+    _chunks: "make_encoder | None" = make_encoder(None, repr, encode_basestring, None, ":", ",", False, False, False)
+except (ImportError, TypeError):
+    _scan = _chunks = None  # another interpreter
+
+
+def _read(text: str) -> object:
+    """Raises ValueError that says what is wrong."""
+    text = text.strip(" \t\r\n")
+    if _scan is not None:
+        try:
+            value, end = _scan(text, 0)
+            if end == len(text):
+                found: object = value
+                return found
+        except (StopIteration, SystemError):
+            pass  # the package has words for it
+    import json
+
+    wrong: object = json.JSONDecoder(parse_constant=_refuse_constant).decode(text)
+    return wrong
+
+
+def _write(value: object) -> str:
+    if _chunks is not None:
+        return "".join(_chunks(value, 0))
+    import json
+
+    return json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode(value)
 
 
 def _encode(value: object) -> bytes:
@@ -137,7 +173,9 @@ class Link:
             end = start + 4 + int.from_bytes(buffer[start : start + 4], "big")
             if len(buffer) < end:
                 break
-            found.append(_read(buffer[start + 4 : end].decode()))
+            message = _read(buffer[start + 4 : end].decode())
+            if isinstance(message, dict):
+                found.append(message)
             start = end
         del buffer[:start]
         return found
@@ -429,7 +467,9 @@ def main(arguments: "list[str]") -> int:
         return 2
     try:
         with open(arguments[1], encoding="utf-8") as file:
-            described = json.load(file)
+            described = _read(file.read())
+        if not isinstance(described, dict):
+            raise ValueError("it is no object")
         bridge = Bridge(Link(arguments[0]), described)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         sys.stderr.write(f"gatepost.embed.bridge: {arguments[1]} does not describe tools: {error}\n")

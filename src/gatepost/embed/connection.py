@@ -84,8 +84,7 @@ class Connection(asyncio.Protocol):
 
     # What asyncio calls.
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvloop's is its own
         self._transport = transport
         transport.set_write_buffer_limits(high=HIGH_WATER)
         self._living.add(self)

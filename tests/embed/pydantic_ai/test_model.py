@@ -17,7 +17,7 @@ pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installe
 from claude_agent_sdk import ResultMessage
 from pydantic import BaseModel
 from pydantic_ai import Agent, RunContext, exceptions
-from pydantic_ai.messages import ModelRequest, TextPart, UserPromptPart
+from pydantic_ai.messages import ModelRequest, TextPart, UserPromptPart, VideoUrl
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
@@ -105,9 +105,9 @@ async def test_output_has_the_type_that_was_asked_for(model: ClaudeCodeModel) ->
 
 async def test_metadata_and_the_messages_themselves(model: ClaudeCodeModel) -> None:
     response, metadata = await model.request_with_metadata(asking("hello zx"))
-    assert isinstance(response.parts[0], TextPart) and "echo: hello zx" in response.parts[0].content
+    assert isinstance(response.parts[0], TextPart) and "hello zx" in response.parts[0].content
     assert metadata.session_id and metadata.turns == 1 and metadata.duration_ms > 0
-    async with aclosing(model.stream_messages(asking("hello again"))) as said:  # type: ignore[type-var]
+    async with aclosing(model.stream_messages(asking("hello again"))) as said:
         messages = [message async for message in said]
     assert isinstance(messages[-1], ResultMessage)
     with_history = [*asking("first words"), response, *asking("second words")]
@@ -125,11 +125,11 @@ async def test_what_goes_wrong_is_told(model: ClaudeCodeModel) -> None:
         with pytest.raises(exceptions.UserError):
             await model.request_with_metadata(asking("a"), ClaudeCodeSettings(**settings))
     with pytest.raises(exceptions.UserError, match="text and images"):
-        await model.request_with_metadata([ModelRequest(parts=[UserPromptPart([object()])])])  # type: ignore[list-item]
+        await model.request_with_metadata([ModelRequest(parts=[UserPromptPart([VideoUrl("https://a.example/b.mp4")])])])
 
 
 async def test_leaving_the_stream_early_ends_claude_code(model: ClaudeCodeModel) -> None:
-    async with aclosing(model.stream_messages(asking("hello"))) as said:  # type: ignore[type-var]
+    async with aclosing(model.stream_messages(asking("hello"))) as said:
         async for _ in said:
             break
     assert not [task for task in asyncio.all_tasks() if "listen" in repr(task.get_coro())]

@@ -8,7 +8,7 @@ request has a tool host of its own, so requests may run beside one another.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,7 +160,7 @@ class ClaudeCodeModel(Model[Any]):
         messages: list[ModelMessage],
         model_settings: ModelSettings | None = None,
         model_request_parameters: ModelRequestParameters | None = None,
-    ) -> AsyncIterator[Any]:
+    ) -> AsyncGenerator[Any, None]:
         """What Claude Code says, as the SDK has it, while it says it. Leave it with `aclosing` to stop early."""
         settings, parameters = self.prepare_request(
             model_settings, model_request_parameters or ModelRequestParameters()
@@ -171,7 +171,7 @@ class ClaudeCodeModel(Model[Any]):
 
     async def _run(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
-    ) -> AsyncIterator[Any]:
+    ) -> AsyncGenerator[Any, None]:
         """In a task of its own: the SDK's cancel scopes must be left by whoever entered them."""
         heard: asyncio.Queue[Any] = asyncio.Queue()
 
@@ -179,7 +179,8 @@ class ClaudeCodeModel(Model[Any]):
             prompt = prompt_of(messages, parameters)
             async with asyncio.timeout(_number(settings, "timeout") or self._timeout):
                 async with self._options(prompt, settings, parameters) as options:
-                    async with aclosing(sdk.query(prompt=prompt.sent(), options=options)) as said:
+                    said = sdk.query(prompt=prompt.sent(), options=options)
+                    async with aclosing(said):  # type: ignore[type-var] # it is a generator, and does not say so
                         async for message in said:
                             heard.put_nowait(message)
 
