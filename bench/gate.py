@@ -108,7 +108,7 @@ async def call_us(agent: Agent, count: int = 4000) -> tuple[float, float]:
             progress=lambda done, total, text: None,
         )
         start = time.perf_counter()
-        answer = await read.run(call, **msgspec.structs.asdict(read.read(raw)))
+        answer = await read.run(call, **read.read(raw))
         msgspec.json.encode(answer).decode()
         bare.append(time.perf_counter() - start)
         if number % 500 == 0:

@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -61,26 +60,31 @@ class _Visible:
     policy: Policy
 
 
-class _Note(msgspec.Struct, frozen=True):
-    """A call to be written down. What of it is kept is worked out in the writer's thread."""
+class _Note(msgspec.Struct):
+    """A call to be written down: one for its whole life. What of it is kept is worked out in the writer's thread."""
 
     at: int
     caller: Caller
     action: str
-    verdict: str
     call_id: str
     turn_id: str | None = None
     tool: Tool | None = None
     arguments: Mapping[str, Any] | None = None
+    verdict: str = "allowed"
     error: str = ""
 
-    def record(self) -> audit.Record:
+    def allowed(self) -> audit.Record:
+        """What goes with its effect, whatever becomes of the call meanwhile."""
+        return self.record("allowed", "")
+
+    def record(self, verdict: str | None = None, error: str | None = None) -> audit.Record:
+        verdict, error = verdict or self.verdict, self.error if error is None else error
         details: dict[str, Any] = {"turn": self.turn_id, "session": self.caller.session_id, "call": self.call_id}
         if self.tool is not None and self.arguments is not None:
             details |= _kept(self.tool, self.arguments)
-        if self.error:
-            details["error"] = self.error[:LONGEST_ARGUMENT]
-        return audit.Record(self.at, f"agent:{self.caller.folder}", self.action, self.verdict, details)
+        if error:
+            details["error"] = error[:LONGEST_ARGUMENT]
+        return audit.Record(self.at, f"agent:{self.caller.folder}", self.action, verdict, details)
 
 
 class Dispatch:
@@ -126,17 +130,15 @@ class Dispatch:
             tool = seen.tools.get(name)
         if tool is None:
             named, known = name[:LONGEST_ARGUMENT], name in self._tools
-            self._note(_Note(now, caller, named, "refused" if known else "unknown", call_id))
+            self._note(_Note(now, caller, named, call_id), "refused" if known else "unknown")
             return ToolAnswer(f"Unknown tool: {asked[:LONGEST_ARGUMENT]}", code=INVALID_PARAMS)
         try:
             arguments = tool.read(raw)
         except (ValueError, RecursionError) as error:  # msgspec's own errors are ValueErrors, as is bad UTF-8
-            self._note(_Note(now, caller, name, "invalid", call_id, error=str(error)))
+            self._note(_Note(now, caller, name, call_id), "invalid", str(error))
             return ToolAnswer(f"Invalid arguments for {name}: {error}", code=INVALID_PARAMS)
-        turn = await self._turn_of(caller)
-        note = partial(
-            _Note, now, caller, name, call_id=call_id, turn_id=turn.id if turn else None, tool=tool, arguments=arguments
-        )
+        turn = caller.running() if caller.running is not None else await self._turn_of(caller)
+        note = _Note(now, caller, name, call_id, turn.id if turn else None, tool, arguments)
         call = Call(
             around=self._around,
             tool=name,
@@ -144,14 +146,12 @@ class Dispatch:
             turn=turn,
             key=f"{turn.id if turn else caller.session_id or caller.folder}/{call_id}",
             now=now,
-            record=lambda: note("allowed").record(),
+            record=note.allowed,
             progress=progress,
         )
         return await self._run(tool, call, arguments, seen.policy, note)
 
     async def _turn_of(self, caller: Caller) -> Turn | None:
-        if caller.running is not None:
-            return caller.running()
         if caller.session_id is None:
             return None
         return await self._around.store.read(turns.open_of, caller.session_id)
@@ -171,28 +171,26 @@ class Dispatch:
             with suppress(Unavailable):
                 await self._flush()
 
-    async def _run(
-        self, tool: Tool, call: Call, arguments: dict[str, Any], policy: Policy, note: Callable[..., _Note]
-    ) -> ToolAnswer:
+    async def _run(self, tool: Tool, call: Call, arguments: dict[str, Any], policy: Policy, note: _Note) -> ToolAnswer:
         try:
             if tool.scope is not None or tool.held or tool.spends or policy.speaks_of(tool.name):
                 await self._admit(tool, call, arguments, policy)
             answer = _answer(tool, await tool.run(call, **arguments))
         except GatepostError as error:
-            self._note(note(_verdict(error), error=str(error)))
+            self._note(note, _verdict(error), str(error))
             return ToolAnswer(str(error), failed=True)
         except Exception as error:  # noqa: BLE001  the dispatching loop: one broken tool must not end a connection
             _log.exception("a tool broke", tool=tool.name, folder=call.caller.folder)
-            self._note(note("broken", error=type(error).__name__))
+            self._note(note, "broken", type(error).__name__)
             return ToolAnswer(f"{tool.name}: internal error; the operator's log has it", failed=True)
         except asyncio.CancelledError:
             if not call.recorded:
-                self._note(note("cancelled"))
+                self._note(note, "cancelled")
             raise
         if answer.failed:
-            self._note(note("failed", error=answer.text))
+            self._note(note, "failed", answer.text)
         elif not call.recorded:
-            self._note(note("allowed"))
+            self._note(note, "allowed")
         return answer
 
     async def _admit(self, tool: Tool, call: Call, arguments: Mapping[str, Any], policy: Policy) -> None:
@@ -266,9 +264,11 @@ class Dispatch:
         self._visible.clear()
         self._plain.clear()
 
-    def _note(self, note: _Note) -> None:
+    def _note(self, note: _Note, verdict: str, error: str = "") -> None:
+        note.verdict, note.error = verdict, error
         self._waiting.append(note)
-        self._wanted.set()
+        if len(self._waiting) == 1:
+            self._wanted.set()
 
     async def _flush(self) -> None:
         notes, self._waiting = self._waiting, []

@@ -48,6 +48,12 @@ def test_a_row_is_added_given_on_and_ends_with_its_giver(run: Run) -> None:
     [
         (("grant", "add", "acme", "send("), "what follows the tool must be"),
         (("grant", "add", "ghost", "send"), "no group named 'ghost'"),
+        (("grant", "add", "acme", "!sned"), "there is no tool 'sned'; did you mean 'send'?"),
+        (("grant", "add", "acme", "!send(foo=bar)"), "send has no parameter 'foo'"),
+        (("grant", "add", "acme", "send_message"), "rules speak of 'send'"),
+        (("grant", "deny", "folder:acme", "mcp:sned"), "did you mean 'send'?"),
+        (("grant", "deny", "folder:nosuch", "mcp:send"), "there is no group 'nosuch'"),
+        (("grant", "allow", "bogus", "mcp:send"), "write folder:acme/eng, role:ops"),
         (("grant", "rm", "acme", "send"), "no rule named"),
         (("grant", "rm", "77"), "no row named '77'"),
         (("grant", "allow", "role:x", "sing"), "there are: mcp:<tool>"),
@@ -64,6 +70,13 @@ def test_bad_input_is_named(run: Run, args: tuple[str, ...], said: str) -> None:
     ran = run(*args)
     assert ran.code == 1
     assert said in ran.err
+
+
+def test_what_is_not_there_yet_can_be_spoken_of_all_the_same(run: Run) -> None:
+    assert run("grant", "add", "acme", "!github_create-issue", "--anyway").code == 0
+    assert run("grant", "add", "acme", "!github_*").code == 0
+    assert run("grant", "deny", "folder:soon", "mcp:send", "--anyway").code == 0
+    assert run("grant", "deny", "folder:so/**", "mcp:send").code == 0
 
 
 def test_a_table_of_cases_is_checked_and_what_does_not_hold_is_named(run: Run, tmp_path: Path) -> None:

@@ -1,11 +1,20 @@
 """`gatepost grant`: what groups, people and roles may do."""
 
-from typing import Any
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from gatepost.access import grants
 from gatepost.cli import show
 from gatepost.cli.operate import home_of, operate, reading
+from gatepost.core.errors import Invalid
+from gatepost.core.home import Home
+from gatepost.store import groups
+
+if TYPE_CHECKING:
+    from gatepost.tools.contract import Tool
 
 
 @click.group()
@@ -23,14 +32,64 @@ def command() -> None:
     """
 
 
+_ANYWAY = click.option("--anyway", is_flag=True, help="Also if no such tool, parameter or group is known (yet).")
+
+
 @command.command()
 @click.argument("folder")
 @click.argument("rule")
+@_ANYWAY
 @click.pass_obj
-def add(home: str | None, folder: str, rule: str) -> None:
+def add(home: str | None, folder: str, rule: str, anyway: bool) -> None:
     """Append RULE to the rules of FOLDER."""
+    if not anyway:
+        _check_rule(home_of(home), rule)
     operate(home_of(home), "grant.add", {"folder": folder, "rule": rule})
     show.say(f"{folder}: {rule}")
+
+
+def _check_rule(home: Home, text: str) -> None:
+    """A misspelt rule matches nothing, and a denial that matches nothing protects nobody."""
+    rule = grants.parse(text)
+    if grants.why_unreadable(text):
+        return  # said by the one who writes it down
+    tool = _check_tool(home, rule.action)
+    known = {*tool.listed["inputSchema"]["properties"], "jid"} if tool is not None else set()
+    for param in rule.params:
+        if tool is not None and known and param.name not in known:
+            raise Invalid("rule", f"{rule.action} has no parameter {param.name!r}{_near(param.name, known)}")
+
+
+def _check_tool(home: Home, name: str) -> "Tool | None":
+    """None for a pattern, which may mean what is not there yet."""
+    from gatepost.cli.policy import tools_of
+    from gatepost.gate.aliases import ALIASES
+
+    if "*" in name:
+        return None
+    if name in ALIASES:
+        raise Invalid("tool", f"{name!r} is an older name; rules speak of {ALIASES[name].tool!r}")
+    tools = tools_of(home)
+    if name not in tools:
+        raise Invalid("tool", f"there is no tool {name!r}{_near(name, tools)}")
+    return tools[name]
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, list(known), 1, 0.6)
+    return (f"; did you mean {close[0]!r}?" if close else "") + " (--anyway writes it down all the same)"
+
+
+def _check_row(home: Home, principal: str, action: str) -> None:
+    if action.startswith("mcp:"):
+        _check_tool(home, action.removeprefix("mcp:"))
+    space, colon, rest = principal.partition(":")
+    if not colon and principal != "**":
+        raise Invalid("principal", f"{principal!r}; write folder:acme/eng, role:ops or telegram:user/9")
+    if space == "folder" and "*" not in rest:
+        known = [group.folder for group in reading(home, groups.every)]
+        if rest not in known:
+            raise Invalid("principal", f"there is no group {rest!r}{_near(rest, known)}")
 
 
 @command.command()
@@ -49,7 +108,9 @@ def rm(home: str | None, what: str, rule: str | None) -> None:
     show.say(f"row {what} is removed: {gone['effect']} {gone['principal']} {gone['action']} on {gone['scope']}")
 
 
-def _row(home: str | None, deny: bool, given: dict[str, Any]) -> None:
+def _row(home: str | None, deny: bool, given: dict[str, Any], anyway: bool) -> None:
+    if not anyway:
+        _check_row(home_of(home), given["principal"], given["action"])
     made = operate(home_of(home), "acl.add", {**given, "deny": deny})
     show.say(f"row {made['id']}: {made['effect']} {made['principal']} {made['action']} on {made['scope']}")
 
@@ -69,13 +130,22 @@ _WHEN = click.option("--when", default="", help="Only when this is known of the 
 @_WHEN
 @click.option("--grant-option", is_flag=True, help="They may give it on.")
 @click.option("--by", default="role:operator", show_default=True, help="Who gives it; they must be able to.")
+@_ANYWAY
 @click.pass_obj
 def allow(
-    home: str | None, principal: str, action: str, scope: str, params: str, when: str, grant_option: bool, by: str
+    home: str | None,
+    principal: str,
+    action: str,
+    scope: str,
+    params: str,
+    when: str,
+    grant_option: bool,
+    by: str,
+    anyway: bool,
 ) -> None:
     """Allow ACTION (mcp:<tool>, mcp:*, interact, admin, *) to PRINCIPAL (folder:…, role:…, telegram:user/9 …)."""
     given = {"principal": principal, "action": action, "scope": scope, "params": params, "predicate": when}
-    _row(home, False, {**given, "grant_option": grant_option, "by": by})
+    _row(home, False, {**given, "grant_option": grant_option, "by": by}, anyway)
 
 
 @command.command()
@@ -84,11 +154,12 @@ def allow(
 @_SCOPE
 @_PARAMS
 @_WHEN
+@_ANYWAY
 @click.pass_obj
-def deny(home: str | None, principal: str, action: str, scope: str, params: str, when: str) -> None:
+def deny(home: str | None, principal: str, action: str, scope: str, params: str, when: str, anyway: bool) -> None:
     """Deny ACTION to PRINCIPAL, whatever else allows it."""
     given = {"principal": principal, "action": action, "scope": scope, "params": params, "predicate": when}
-    _row(home, True, given)
+    _row(home, True, given, anyway)
 
 
 @command.command()
