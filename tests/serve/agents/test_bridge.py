@@ -6,10 +6,8 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -114,6 +112,9 @@ class Server:
     async def until(self, true: Callable[[], bool]) -> None:
         async with asyncio.timeout(20), self.changed:
             await self.changed.wait_for(true)
+
+    async def told_more_than(self, count: int) -> None:
+        await self.until(lambda: self.methods().count("notifications/other") > count)
 
     def methods(self) -> list[str]:
         return [asked.method or asked.verb for asked in self.seen]
@@ -443,21 +444,16 @@ async def test_check_34_a_client_that_does_not_read_stops_the_stream(server: Ser
         await client.open()
         client.say(called(1))
         await server.until(lambda: sent > 5)
-        before = -1
-        while before != sent:  # it stands still before all is sent
-            before = sent
-            client.say(line("notifications/other", None))
-            await asyncio.wait_for(server_idle(server), 20)
+        still, before = 0, -1
+        while still < 20:  # messages still go up, while nothing more comes down
+            before, still = sent, still + 1 if sent == before else 0
+            told = server.methods().count("notifications/other")
+            client.say(line("notifications/other"))
+            await server.told_more_than(told)
         assert sent < 100
         for _ in range(400):
             assert (await client.hear())["method"] == "notifications/progress"
         assert (await client.hear())["result"] == "all"
-
-
-async def server_idle(server: Server) -> None:
-    """Ten notifications have come through, one after the other: time enough for a stream that runs."""
-    count = server.methods().count("notifications/other")
-    await server.until(lambda: server.methods().count("notifications/other") >= max(1, count))
 
 
 async def test_check_35_a_quick_call_overtakes_a_slow_one_which_is_cancelled(server: Server) -> None:
@@ -548,3 +544,345 @@ async def test_it_ends_when_nobody_reads_it(server: Server) -> None:
     os.close(reading)
     assert await asyncio.wait_for(process.wait(), 20) == 0
     assert server.seen[-1].verb == "DELETE"
+
+
+async def test_what_takes_too_long_after_the_end_of_stdin_is_answered_with_an_error(server: Server) -> None:
+    async def never(asked: Asked) -> None:
+        await asyncio.Event().wait()
+
+    server.plays["tools/call"] = never
+    command = [each.replace("sys.exit", "bridge.PATIENCE_S = 0.1; sys.exit") for each in bridge.command(server.url)]
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+    out, _ = await asyncio.wait_for(process.communicate(READY + called(1)), 20)
+    answers = [json.loads(each) for each in out.splitlines()]
+    assert [(answer["id"], "error" in answer) for answer in answers] == [(0, False), (1, True)]
+    assert process.returncode == 0
+    assert server.seen[-1].verb == "DELETE"
+
+
+# The stateless revision.
+
+
+async def test_a_stateless_client_has_its_method_and_name_in_headers_and_no_session(server: Server) -> None:
+    asks = {"_meta": MODERN, "name": "größe", "arguments": {}}
+    data = line("server/discover", 1, {"_meta": MODERN}) + line("tools/call", 2, asks)
+    answers, errors, code = await through(server.url, data)
+    assert sorted(answer["id"] for answer in answers) == [1, 2]
+    assert (errors, code) == ("", 0)
+    heads = {asked.method: asked.headers for asked in server.seen}
+    assert set(heads) == {"server/discover", "tools/call"}
+    assert all(head["mcp-protocol-version"] == "2026-07-28" for head in heads.values())
+    assert all("mcp-session-id" not in head for head in heads.values())
+    assert [heads[method]["mcp-method"] for method in heads] == list(heads)
+    assert heads["tools/call"]["mcp-name"] == "=?base64?Z3LDtsOfZQ==?="
+    assert "mcp-name" not in heads["server/discover"]
+
+
+async def test_a_stateless_client_cancels_by_hanging_up(server: Server) -> None:
+    async def never(asked: Asked) -> None:
+        await asked.begin_stream()
+        await asked.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}})
+
+    server.plays["hold"] = never
+    async with bridged(server.url) as client:
+        client.say(line("hold", 1, {"_meta": MODERN}))
+        assert (await client.hear())["method"] == "notifications/progress"
+        client.say(line("notifications/cancelled", None, {"requestId": 1}))
+        await server.until(lambda: server.hung_up == 1)
+        client.say(line("tools/list", 1, {"_meta": MODERN}))  # the number is free again
+        assert "result" in await client.hear()
+        rest, _, code = await client.end()
+    assert (rest, code) == ([], 0)
+    assert "notifications/cancelled" not in server.methods()
+
+
+async def test_a_stateless_client_does_not_wait_for_its_subscription_when_it_ends(server: Server) -> None:
+    async def hold(asked: Asked) -> None:
+        await asked.begin_stream()
+        await asked.event({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {}})
+        await asyncio.Event().wait()
+
+    server.plays["subscriptions/listen"] = hold
+    async with bridged(server.url) as client:
+        client.say(line("subscriptions/listen", "s", {"_meta": MODERN}))
+        assert "acknowledged" in (await client.hear())["method"]
+        async with asyncio.timeout(5):  # half of what a call may take
+            rest, _, code = await client.end()
+    assert [(answer["id"], answer["error"]["code"]) for answer in rest] == [("s", -32603)]
+    assert code == 0
+
+
+async def test_a_server_without_the_stateless_revision_is_opened_by_handshake_afterwards(server: Server) -> None:
+    async def unknown(asked: Asked) -> None:
+        await asked.answer(404)
+
+    server.plays["server/discover"] = unknown
+    async with bridged(server.url) as client:
+        client.say(line("server/discover", "probe", {"_meta": MODERN}))
+        refused = await client.hear()
+        assert (refused["id"], refused["error"]["code"]) == ("probe", -32601)
+        await client.open()
+        client.say(called(1))
+        assert "result" in await client.hear()
+    assert server.seen[-1].headers["mcp-protocol-version"] == "2025-11-25"
+
+
+# Server messages.
+
+
+async def test_messages_of_the_server_arrive_and_the_stream_is_opened_again_where_it_ended(server: Server) -> None:
+    async def stream(asked: Asked) -> None:
+        last = asked.headers.get("last-event-id", "0")
+        await asked.begin_stream()
+        await asked.raw(b"retry: 10\n\n")
+        await asked.event({"jsonrpc": "2.0", "method": "notifications/told", "params": {"after": last}}, f"{last}x")
+        if last == "0":
+            await asked.end_stream()
+        elif last == "0x":
+            asked.cut()
+        else:
+            await asyncio.Event().wait()
+
+    server.plays["GET"] = stream
+    async with bridged(server.url) as client:
+        await client.open()
+        assert [(await client.hear())["params"]["after"] for _ in range(3)] == ["0", "0x", "0xx"]
+        rest, _, code = await client.end()
+    assert (rest, code) == ([], 0)
+
+
+async def test_a_question_of_the_server_and_its_answer_pass(server: Server) -> None:
+    async def stream(asked: Asked) -> None:
+        await asked.begin_stream()
+        await asked.event({"jsonrpc": "2.0", "id": 1, "method": "roots/list"})
+        await asyncio.Event().wait()
+
+    server.plays["GET"] = stream
+    async with bridged(server.url) as client:
+        await client.open()
+        assert (await client.hear())["method"] == "roots/list"
+        client.say(b'{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}\n')
+        await server.until(lambda: any(asked.body and "result" in asked.body for asked in server.seen))
+        rest, errors, code = await client.end()
+    assert (rest, errors, code) == ([], "", 0)
+
+
+# Answers that are not as they should be.
+
+
+@pytest.mark.parametrize("status", [202, 204, 302, 401, 403, 413, 500, 503])
+async def test_every_refusal_is_an_answer_to_its_request(server: Server, status: int) -> None:
+    async def refuse(asked: Asked) -> None:
+        await asked.answer(status, b"<html>at /srv/x.py line 3</html>" if status >= 300 else None, "text/html")
+
+    server.plays["tools/call"] = refuse
+    answers, _, code = await through(server.url, READY + called("a") + called(2.5))
+    assert sorted(str(answer["id"]) for answer in answers) == ["0", "2.5", "a"]
+    assert {answer["error"]["code"] for answer in answers[1:]} == {-32603}
+    assert "x.py" not in str(answers)
+    assert code == 0
+
+
+async def test_an_error_without_an_id_is_given_the_requests_own(server: Server) -> None:
+    async def refuse(asked: Asked) -> None:
+        await asked.answer(413, error(None, -32600, "too large"))
+
+    server.plays["tools/call"] = refuse
+    answers, _, _ = await through(server.url, READY + called("a"))
+    assert answers[1] == error("a", -32600, "too large")
+
+
+async def test_a_refused_notification_prints_nothing(server: Server) -> None:
+    async def refuse(asked: Asked) -> None:
+        await asked.answer(500, error(None, -32603, "no"))
+
+    server.plays["notifications/other"] = refuse
+    answers, errors, code = await through(server.url, READY + line("notifications/other"))
+    assert [answer["id"] for answer in answers] == [0]
+    assert "notifications/other" in errors
+    assert code == 0
+
+
+async def test_a_second_answer_and_one_that_nobody_asked_for_are_dropped(server: Server) -> None:
+    async def talkative(asked: Asked) -> None:
+        await asked.begin_stream()
+        await asked.event({"jsonrpc": "2.0", "id": 99, "result": "whose?"})
+        await asked.event({"jsonrpc": "2.0", "id": 1, "result": "first"})
+        await asked.event({"jsonrpc": "2.0", "id": 1, "result": "second"})
+        await asked.end_stream()
+
+    server.plays["tools/call"] = talkative
+    answers, _, _ = await through(server.url, READY + called(1))
+    assert [answer["result"] for answer in answers[1:]] == ["first"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"HTTP/1.1 200 OK\r\nContent-", b"SSH-2.0\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"]
+)
+async def test_a_server_that_hangs_up_in_the_middle_leaves_no_request_open(server: Server, body: bytes) -> None:
+    async def half(asked: Asked) -> None:
+        asked.writer.write(body)
+        await asked.writer.drain()
+        asked.writer.close()
+
+    server.plays["tools/call"] = half
+    answers, _, code = await through(server.url, READY + called(1))
+    assert [(answer["id"], "error" in answer) for answer in answers] == [(0, False), (1, True)]
+    assert server.methods().count("tools/call") == 1  # it may have run: never sent twice
+    assert code == 0
+
+
+async def test_a_number_in_use_is_refused_and_the_first_request_goes_on(server: Server) -> None:
+    go = asyncio.Event()
+
+    async def slow(asked: Asked) -> None:
+        await go.wait()
+        await asked.result("first")
+
+    server.plays["tools/call"] = slow
+    async with bridged(server.url) as client:
+        await client.open()
+        client.say(called(1), called(1))
+        assert (await client.hear())["error"]["code"] == -32600
+        go.set()
+        assert (await client.hear())["result"] == "first"
+
+
+async def test_a_batch_is_answered_for_each_of_its_requests(server: Server) -> None:
+    async def several(asked: Asked) -> None:
+        first, second, _ = (each.get("id") for each in asked.body)
+        if first == "lost":
+            return await asked.answer(500)
+        return await asked.answer(200, [{"jsonrpc": "2.0", "id": each, "result": 1} for each in (second, first)])
+
+    server.plays["POST"] = several
+    batch = b"[" + b",".join(line("x", each).strip() for each in (1, 2, None)) + b"]\n"
+    lost = b"[" + b",".join(line("x", each).strip() for each in ("lost", "too", None)) + b"]\n"
+    async with bridged(server.url) as client:
+        await client.open()
+        client.say(batch)
+        out = await asyncio.wait_for(client.stdout.readline(), 20)
+        assert sorted(each["id"] for each in json.loads(out)) == [1, 2]
+        client.say(lost)
+        assert {(await client.hear())["id"] for _ in range(2)} == {"lost", "too"}
+
+
+async def test_many_requests_at_once_share_few_connections_and_are_each_answered(server: Server) -> None:
+    count = 600
+    data = READY + b"".join(called(number, n=number) for number in range(1, count + 1))
+    async with bridged(server.url) as client:
+        client.say(data)
+        answers = [await client.hear() for _ in range(count + 1)]
+        rest, errors, code = await client.end()
+    assert {answer["id"]: answer["result"]["echo"]["arguments"]["n"] for answer in answers[1:]} == {
+        number: number for number in range(1, count + 1)
+    }
+    assert (rest, errors, code) == ([], "", 0)
+    assert server.connections <= bridge.MOST_AT_ONCE + 4
+
+
+async def test_calls_one_after_the_other_use_one_connection(server: Server) -> None:
+    async with bridged(server.url) as client:
+        await client.open()
+        for number in range(1, 30):
+            client.say(called(number))
+            await client.hear()
+    assert len({asked.connection for asked in server.seen if asked.method == "tools/call"}) <= 2
+
+
+async def test_a_server_that_refuses_a_large_message_before_reading_it_is_heard(tmp_path: Path) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = json.dumps(error(None, -32600, "too large")).encode()
+        writer.write(
+            b"HTTP/1.1 413 X\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        )
+        await writer.drain()
+
+    path = tmp_path / "control.sock"
+    async with await asyncio.start_unix_server(refuse, path):
+        async with bridged(f"unix:{path}:/mcp/agents") as client:
+            client.say(called(1, text="x" * 20_000_000))
+            assert await client.hear() == error(1, -32600, "too large")
+            client.say(called(2))  # not on the connection that still waits for the rest
+            assert await client.hear() == error(2, -32600, "too large")
+
+
+# Where and who.
+
+
+async def test_check_15_the_token_is_sent_from_a_file_that_only_its_owner_reads(server: Server, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret-1\n")
+    token.chmod(0o600)
+    async with bridged(server.url, str(token)) as client:
+        await client.open()
+        rest, _, _ = await client.end()
+    assert rest == []
+    assert {asked.headers["authorization"] for asked in server.seen} == {"Bearer secret-1"}
+
+
+@pytest.mark.parametrize(("content", "mode"), [("t", 0o640), ("t", 0o604), ("", 0o600), ("a\r\nb", 0o600), (None, 0)])
+def test_check_15_a_token_that_others_can_read_is_refused(tmp_path: Path, content: str | None, mode: int) -> None:
+    token = tmp_path / "token"
+    if content is not None:
+        token.write_text(content)
+        token.chmod(mode)
+    done = subprocess.run(
+        bridge.command("unix:/x:/y", str(token)), capture_output=True, text=True, timeout=20, input=""
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert str(token) in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+async def test_over_tcp_it_is_the_same(tmp_path: Path) -> None:
+    served = Server(tmp_path / "unused")
+    listening = await asyncio.start_server(served._serve, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    async with bridged(f"http://127.0.0.1:{port}/mcp/agents") as client:
+        await client.open()
+        client.say(called(1))
+        assert "result" in await client.hear()
+        listening.close()
+        rest, _, code = await client.end()
+    assert (rest, code) == ([], 0)
+    assert served.seen[0].headers["host"] == f"127.0.0.1:{port}"
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("unix:/a/b.sock:/mcp/agents", ("/a/b.sock", "localhost:80", "/mcp/agents")),
+        ("unix:///a/b.sock:/mcp/groups/x/y", ("/a/b.sock", "localhost:80", "/mcp/groups/x/y")),
+        ("unix:/a:b/c.sock", ("/a:b/c.sock", "localhost:80", "/mcp/agents")),
+        ("http://localhost:7000/mcp/agents", (("localhost", 7000), "localhost:7000", "/mcp/agents")),
+        ("http://[::1]:7000/x", (("::1", 7000), "[::1]:7000", "/x")),
+        ("http://[::1]", (("::1", 80), "[::1]", "/mcp/agents")),
+        ("http://example", (("example", 80), "example", "/mcp/agents")),
+    ],
+)
+def test_an_address_is_read(url: str, found: object) -> None:
+    assert bridge.read_url(url) == found
+
+
+@pytest.mark.parametrize("url", ["nonsense", "https://x/y", "http://", "http://u:p@h/x", "http://h:x/", "http://h/a b"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"address|path"):
+        bridge.read_url(url)
+
+
+@pytest.mark.parametrize("words", [[], ["--url"], ["--url", "unix:/x", "more"], ["--what", "x"], ["--token-file", "x"]])
+def test_a_wrong_command_line_is_told_its_usage(words: list[str]) -> None:
+    done = subprocess.run([*bridge.command("x")[:6], *words], capture_output=True, text=True, timeout=20, input="")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "usage: gatepost bridge --url" in done.stderr
+
+
+def test_the_script_and_the_command_are_the_same_program() -> None:
+    for command in ([sys.executable, "-I", "-S", bridge.__file__], [sys.executable, "-m", "gatepost", "bridge"]):
+        words = [*command, "--url", "unix:/nowhere/control.sock:/mcp/agents"]
+        done = subprocess.run(words, input=called(7), capture_output=True, timeout=20)
+        assert done.returncode == 0
+        assert json.loads(done.stdout)["id"] == 7

@@ -10,6 +10,7 @@ of a small loop, which pauses where its descriptor does, so a client that reads 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -194,12 +195,13 @@ class Bell:
 class Output:
     """stdout: what it does not take at once is kept, and whoever has more waits."""
 
-    def __init__(self, loop: Loop, fd: int) -> None:
+    def __init__(self, loop: Loop, fd: int, left: Callable[[], None]) -> None:
         self.broken = False  # nobody reads
+        self._left = left
         self._fd, self._kept = fd, bytearray()
         self._drained = Bell(loop)
         self._loop = loop
-        self.writer = loop.spawn(self._write())
+        self._writer = loop.spawn(self._write())
         kind = os.fstat(fd).st_mode
         if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
             os.set_blocking(fd, False)
@@ -213,7 +215,7 @@ class Output:
         if not waited:
             self._flush()
             if self._kept or self.broken:
-                self._loop.wake(self.writer)
+                self._loop.wake(self._writer)
 
     async def drained(self, moment: float = 0.0) -> None:
         if self._kept:
@@ -239,7 +241,7 @@ class Output:
             self._flush()
             if not self._kept:
                 self._drained.ring()
-        os.kill(os.getpid(), signal.SIGTERM)  # the same as being told to end
+        self._left()
 
 
 # HTTP.
@@ -250,8 +252,8 @@ class Connection:
         self.sock, self.fd = sock, sock.fileno()
         self.buffer = bytearray()
         self.until = 0.0  # when waiting ends; 0: never, a call may take hours
-        self.used = False
-        self.left_at = 0.0
+        self.used, self.left_at = False, 0.0
+        self.whole = True  # it took all of every request
 
     @property
     def usable(self) -> bool:
@@ -274,11 +276,12 @@ class Connection:
                 rest = rest[self.sock.send(rest) :]
             except BlockingIOError:
                 events = await self._wait(select.POLLOUT | select.POLLIN)
-                if events & select.POLLIN and not events & select.POLLOUT:
-                    return False
+                self.whole = bool(events & select.POLLOUT) or not events & select.POLLIN
             except OSError:
-                return False
-        return True
+                self.whole = False
+            if not self.whole:
+                break
+        return self.whole
 
     async def more(self) -> bool:
         """False: the other side has ended."""
@@ -327,6 +330,11 @@ class Response:
         self._left = 0 if empty or self._chunked or not length.isdigit() else int(length)
         self._done = empty or (not self._chunked and self._sized and not self._left)
         self._all: bytes | None = None
+        self._released = False
+
+    @property
+    def streams(self) -> bool:
+        return self.status == 200 and self.kind == "text/event-stream"
 
     async def read(self) -> bytes:
         """The next piece; nothing when it is complete. Failed if it was cut."""
@@ -377,8 +385,12 @@ class Response:
             return
 
     def release(self) -> None:
+        """Keep its connection, if it can be used again. A second time does nothing."""
+        if self._released:
+            return
+        self._released = True
         closing = "close" in self.headers.get("connection", "").lower() or not self._sized
-        if self._done and not closing and not self.connection.buffer:
+        if self._done and not closing and self.connection.whole and not self.connection.buffer:
             self._link.keep(self.connection)
         else:
             self.connection.sock.close()
@@ -445,9 +457,9 @@ class Link:
             sock.setblocking(False)
             if family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            while (code := sock.connect_ex(address)) == 11 and _now() < until:  # EAGAIN: its queue is full just now
+            while (code := sock.connect_ex(address)) == errno.EAGAIN and _now() < until:  # its queue is full just now
                 await Wait(until=_now() + 0.01)
-            if code == 115 and await Wait(sock.fileno(), select.POLLOUT, until):  # EINPROGRESS
+            if code == errno.EINPROGRESS and await Wait(sock.fileno(), select.POLLOUT, until):
                 code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
                 raise OSError(code, os.strerror(code))
@@ -489,17 +501,20 @@ def read_url(url: str) -> tuple[str | tuple[str, int], str, str]:
 
 
 class Events:
-    """The messages of an event stream, one after the other."""
+    """The messages of an event stream, one after the other; and where to go on after its end."""
 
-    def __init__(self, response: Response) -> None:
+    def __init__(self) -> None:
         self.last_id, self.retry_s = "", RETRY_S
-        self._response, self._buffer = response, bytearray()
+        self._buffer = bytearray()
 
-    async def next(self) -> bytes:
+    def begin(self) -> None:
+        self._buffer.clear()
+
+    async def next(self, response: Response) -> bytes:
         """Nothing at its end."""
         data: list[bytes] = []
         other = False  # an event that is no message
-        while (line := await self._line()) is not None:
+        while (line := await self._line(response)) is not None:
             name, _, value = line.partition(b":")
             value = value.removeprefix(b" ")
             if name == b"data":
@@ -516,11 +531,11 @@ class Events:
                 data, other = [], False
         return b""
 
-    async def _line(self) -> bytes | None:
+    async def _line(self, response: Response) -> bytes | None:
         start = 0
         while (end := self._buffer.find(b"\n", start)) < 0:
             start = len(self._buffer)
-            piece = await self._response.read()
+            piece = await response.read()
             if not piece:
                 return None
             self._buffer += piece
@@ -642,16 +657,16 @@ class Bridge:
     def __init__(self, link: Link, source: int = 0, sink: int = 1) -> None:
         self.loop = Loop()
         self.link, self.session = link, Session()
-        self.out = Output(self.loop, sink)
-        self.told_to_end = False
+        self.out = Output(self.loop, sink, self._end)
+        self._told_to_end = False
         self._source, self._reading = source, True
-        self._flying: dict[str, Message] = {}
+        self._under_way: set[Message] = set()
+        self._flying: dict[str, Message] = {}  # those of them that owe an answer, by its id
         self._handshake: Message | None = None  # those that come after it wait for its end
         self._modern = ""  # the stateless revision that the client spoke last
         self._at_once = 0
         self._changed, self._freed = Bell(self.loop), Bell(self.loop)
         self._listening: Task | None = None
-        self._signals: Task | None = None
 
     def run(self, waking: int) -> None:
         """Until stdin ends, nobody reads stdout, or a signal has written to `waking`."""
@@ -659,16 +674,19 @@ class Bridge:
 
     async def _heed(self, waking: int) -> None:
         await Wait(waking, select.POLLIN)
-        self.told_to_end = True
+        self._end()
+
+    def _end(self) -> None:
+        self._told_to_end = True
         self._changed.ring()
 
     async def _live(self, waking: int) -> None:
         """From the first line to the DELETE."""
-        self._signals = self.loop.spawn(self._heed(waking))
+        self.loop.spawn(self._heed(waking))
         reader = self.loop.spawn(self._read())
-        await self._changed.until(lambda: self.told_to_end or not self._reading)
+        await self._changed.until(lambda: self._told_to_end or not self._reading)
         self.loop.cancel(reader)
-        await self._changed.until(lambda: self.told_to_end or not self._awaited(), _now() + PATIENCE_S)
+        await self._changed.until(lambda: self._told_to_end or not self._awaited(), _now() + PATIENCE_S)
         for message in list(self._flying.values()):
             self._fail(message, Failed("the bridge ended before there was an answer"))
             if message.task is not None:
@@ -679,32 +697,30 @@ class Bridge:
         await self._leave()
 
     def _awaited(self) -> bool:
-        """Something is under way, were it a notification."""
-        others = {self.loop.current, self._listening, self.out.writer, self._signals}
-        standing = {message.task for message in self._flying.values() if message.standing}
-        return bool(self.loop.tasks - others - standing)
+        """Something is under way that has an end, were it a notification."""
+        return any(not message.standing and not message.cancelled for message in self._under_way)
 
     async def _read(self) -> None:
         """Lines of the client, as they come."""
-        rest = b""
-        while True:
+        data, rest = b"?", bytearray()
+        while data:
             await Wait(self._source, select.POLLIN)
             data = os.read(self._source, CHUNK)
-            *lines, rest = (rest + data).split(b"\n") if b"\n" in data else (rest + data,)
-            for line in lines:
-                if line.strip():
-                    self.hear(line)
-            if not data:
-                break
-        if rest.strip():
-            self.hear(rest)
+            first, *others = data.split(b"\n")
+            rest += first
+            for other in others:
+                self.hear(bytes(rest))
+                rest = bytearray(other)
+        self.hear(bytes(rest))  # a last line may lack its end
         self._reading = False
         self._changed.ring()
 
     # From the client.
 
     def hear(self, line: bytes) -> None:
-        """Whatever it is, the bridge lives."""
+        """Whatever it is, the bridge lives. Blank lines are none."""
+        if not line.strip():
+            return
         try:
             message = Message(line)
         except Malformed as error:
@@ -723,6 +739,7 @@ class Bridge:
         before = self._handshake
         if message.method in ("initialize", "notifications/initialized"):
             self._handshake = message
+        self._under_way.add(message)
         message.task = self.loop.spawn(self._carry(message, before))
 
     def _cancel(self, request: object) -> bool:
@@ -758,6 +775,7 @@ class Bridge:
             self._fail(message, failed)
         finally:
             message.done = True
+            self._under_way.discard(message)
             self._at_once -= counted
             for key in message.owed:
                 self._flying.pop(key, None)
@@ -865,8 +883,8 @@ class Bridge:
 
     async def _deliver(self, response: Response, message: Message) -> None:
         """What a POST was answered."""
-        if message.owed and response.status == 200 and response.kind == "text/event-stream":
-            await self._stream(response, message, RESUMES)
+        if message.owed and response.streams:
+            await self._stream(response, message)
             return
         body = await response.all()
         content = read_json(body) if response.kind == "application/json" else None
@@ -893,30 +911,42 @@ class Bridge:
                 self.out.add(error_of(request, error))
         message.owed = {}
 
-    async def _stream(self, response: Response, message: Message, resumes: int) -> None:
-        """Its messages, as they come and as stdout takes them."""
-        events = Events(response)
+    async def _stream(self, response: Response, message: Message) -> None:
+        """Its messages, as they come and as stdout takes them. Cut off, it is resumed if the gateway can do that."""
+        events, resumes = Events(), RESUMES
         try:
-            while message.owed and (data := await events.next()):
+            while True:
+                if await self._follow(response, events, message):
+                    resumes = RESUMES
+                if not message.owed:
+                    return await response.finish()
+                if not events.last_id or message.version or not resumes:
+                    raise Failed(HUNG_UP)
+                response.release()
+                resumes -= 1
+                await Wait(until=_now() + events.retry_s)
+                response = await self._open_stream(events)
+                if not response.streams:
+                    raise Failed(HUNG_UP)
+        finally:
+            response.release()
+
+    async def _open_stream(self, events: Events) -> Response:
+        events.begin()
+        place = f"Last-Event-ID: {events.last_id}\r\n" if events.last_id else ""
+        return await self.link.request("GET", self.session.headers + place)
+
+    async def _follow(self, response: Response, events: Events, message: Message | None = None) -> int:
+        """To the end of a stream, or until all that is owed has come; how many messages there were."""
+        count = 0
+        try:
+            while (message is None or message.owed) and (data := await events.next(response)):
                 self._pass(data, read_json(data), message)
                 await self.out.drained()
-                resumes = RESUMES
+                count += 1
         except Failed:
-            if not events.last_id:
-                raise
-        if not message.owed:
-            await response.finish()
-            return
-        if not events.last_id or message.version or not resumes:
-            raise Failed(HUNG_UP)
-        await Wait(until=_now() + events.retry_s)
-        again = await self.link.request("GET", f"{self.session.headers}Last-Event-ID: {events.last_id}\r\n")
-        try:
-            if again.status != 200 or again.kind != "text/event-stream":
-                raise Failed(HUNG_UP)
-            await self._stream(again, message, resumes - 1)
-        finally:
-            again.release()
+            return count  # whoever reads it knows what is missing
+        return count
 
     def _pass(self, line: bytes, content: object, message: Message | None = None) -> None:
         """To the client, unless it is an answer that nobody waits for."""
@@ -943,32 +973,28 @@ class Bridge:
             self._listening = self.loop.spawn(self._hear_gateway())
 
     async def _hear_gateway(self) -> None:
-        pause, last_id = RETRY_S, ""
+        """Its stream, opened again and again while it has one."""
+        events, failures = Events(), 0
         while True:
             session = self.session.id
             try:
-                resumed = f"Last-Event-ID: {last_id}\r\n" if last_id else ""
-                response = await self.link.request("GET", self.session.headers + resumed)
+                response = await self._open_stream(events)
                 try:
-                    if response.status == 404 and session:
-                        last_id = ""
+                    if response.streams:
+                        await self._follow(response, events)
+                    elif response.status == 404 and session:
+                        events.last_id = ""
                         await self._renew(session)
-                    elif response.status != 200 or response.kind != "text/event-stream":
-                        if response.status < 500:
-                            return  # it has no such stream
-                    else:
-                        events = Events(response)
-                        while data := await events.next():
-                            pause, last_id = RETRY_S, events.last_id
-                            self._pass(data, read_json(data))
-                            await self.out.drained()
-                        pause, last_id = events.retry_s, events.last_id
+                    elif response.status < 500:
+                        return  # it has no such stream
                 finally:
                     response.release()
+                failures = 0
             except Failed as failed:
-                log(f"the stream of the gateway's own messages: {failed}")
-            await Wait(until=_now() + pause)
-            pause = min(pause * 2, LONGEST_RETRY_S)
+                if not failures:
+                    log(f"the gateway's own messages cannot be heard: {failed}")
+                failures = min(failures + 1, 5)
+            await Wait(until=_now() + min(events.retry_s * 2**failures, LONGEST_RETRY_S))
 
 
 def forgotten(response: Response, body: bytes) -> bool:
