@@ -1,23 +1,61 @@
 """The way out of a sandbox that no gateway runs: the rules, secrets and budgets of its group, from the store itself.
 Also beside a daemon: the store takes writers of several processes.
+
+No daemon ends what runs here, so this looks at the operator's switch by itself: before every request, and meanwhile.
 """
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import TypeVar, TypeVarTuple
 
 from gatepost.core.bells import Bells
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.settings import Config
+from gatepost.egress.http import Refusal
 from gatepost.egress.models import Models
 from gatepost.egress.prices import own_prices, price
 from gatepost.egress.socket import EgressAround
 from gatepost.flow.delivery.outgoing import Reach
 from gatepost.flow.spending import Keys, Purse
+from gatepost.store import switches
+from gatepost.store.port import Db, Store
 from gatepost.store.secrets import Secrets
 from gatepost.store.writer import SqliteStore
+
+STOPPED = "whoever runs this gateway has stopped everything (`gatepost panic`)"
+LOOK_S = 0.25  # how long a panic may go unseen where nothing is asked for
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class Halting:
+    """A store that reads nothing for the way out while everything is stopped: no request gets past its first rule."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.write, self.post, self.look = store.write, store.post, store.look
+
+    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        return await self._store.read(_unless_stopped, fn, args)
+
+
+def _unless_stopped(db: Db, fn: Callable[[Db, *Ts], T], args: tuple[*Ts]) -> T:
+    if switches.get(db, switches.PANIC) is not None:
+        raise Refusal(403, STOPPED)
+    return fn(db, *args)
+
+
+async def stopped(store: Store) -> None:
+    """Returns when everything is to end."""
+    while True:
+        if store.look(switches.get, switches.PANIC) is not None:
+            return
+        await asyncio.sleep(LOOK_S)  # another process turns it on: no bell of ours rings
 
 
 @asynccontextmanager
@@ -29,7 +67,7 @@ async def way_out(home: Home, config: Config) -> AsyncIterator[EgressAround]:
     purse = Purse(store, clock, Reach({}), Bells())
     models = Models(config, purse, keys, partial(price, own=own_prices(home, config)))
     try:
-        yield EgressAround(store=store, clock=clock, models=models, keys=keys)
+        yield EgressAround(store=Halting(store), clock=clock, models=models, keys=keys)
     finally:
         await models.close()
         store.close()

@@ -115,3 +115,25 @@ def test_an_allowed_host_is_reached_and_nothing_is_told(tmp_path: Path, page: in
 
     assert "is not allowed" in before.stdout and "is not allowed" in before.stderr
     assert (after.returncode, after.stdout, after.stderr) == (0, "hello", "")
+
+
+@pytest.mark.parametrize("up", [False, True], ids=["down", "up"])
+def test_a_panic_ends_it_cuts_its_way_out_and_lets_none_start(tmp_path: Path, up: bool) -> None:
+    tmp_path.chmod(0o711)
+    daemon = Daemon(tmp_path / "h")
+    gatepost(daemon.home, "group", "add", "acme")
+    command = [sys.executable, "-m", "gatepost", "--home", str(daemon.home), "sandbox", "run", "acme", "--"]
+    with daemon if up else nullcontext():
+        running = subprocess.Popen(
+            [*command, "sh", "-c", "echo here; sleep 600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert running.stdout is not None and running.stdout.readline() == "here\n"
+        gatepost(daemon.home, "panic")
+        _, told = running.communicate(timeout=30)
+        refused = gatepost(daemon.home, "sandbox", "run", "acme", "--", "true")
+        gatepost(daemon.home, "panic", "--off")
+        again = gatepost(daemon.home, "sandbox", "run", "acme", "--", "true")
+
+    assert running.returncode == 137 and "everything is stopped" in told
+    assert refused.returncode == 1 and "`gatepost panic --off`" in refused.stderr
+    assert again.returncode == 0

@@ -1,30 +1,41 @@
 """`gatepost sandbox`: look around where an agent lives.
 
 A command runs in a sandbox that is built exactly as a session of that group gets it, on a session folder of its own,
-which is gone afterwards. It has the group's way out, which this process serves. Works with the gateway up or down.
+which is gone afterwards. It has the group's way out, which this process serves. Works with the gateway up or down;
+nothing runs under `gatepost panic`.
 """
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import click
 
 from gatepost.cli import show
 from gatepost.cli.operate import home_of, reading
 from gatepost.core import ids, settings
-from gatepost.core.errors import NotFound
+from gatepost.core.errors import NotFound, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.untrusted import open_root
 from gatepost.sandboxes.contract import Sandbox
-from gatepost.store import egress, groups
+from gatepost.store import egress, groups, switches
 from gatepost.store.groups import Group
 from gatepost.tools.contract import Caller
 
 MOST_TOLD = 20  # refusals
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The way out of the one sandbox, for whoever starts that and waits for it."""
+
+    admit: Callable[[Sandbox], None]  # its processes are let in
+    revoke: Callable[[], None]
+    stopped: Callable[[], Coroutine[None, None, None]]
 
 
 @click.group()
@@ -55,6 +66,8 @@ def run(home: str | None, named: str, words: tuple[str, ...]) -> int:
     group, parents = reading(place, groups.get, folder), reading(place, groups.above, folder)
     if group is None:
         raise NotFound("group", folder, "`gatepost group list` shows them")
+    if reading(place, switches.get, switches.PANIC) is not None:
+        raise Unavailable("every sandbox", "everything is stopped (`gatepost panic`); `gatepost panic --off` goes on")
     declared.load_package()
     for kind in ("sandboxes", "channels"):  # channels have a say in what every sandbox sees
         load_folder(place.plugins / kind, kind)
@@ -74,35 +87,45 @@ async def _run(home: Home, config: Config, line: list[Group], provider: str, cmd
     try:
         prepare_folders(home, config, group, session)
         plan = plan_for(home, config, group, session, provider=provider, parents=parents, command=cmd, stdio=True)
-        async with _egress(home, config, Caller(group.folder, session, provider), plan.uid) as admit:
+        async with _egress(home, config, Caller(group.folder, session, provider), plan.uid) as way:
             # Not by the name of the home: a gateway that starts meanwhile ends what bears it.
             sandbox = await kind.start(replace(plan, name=f"gatepost-{session}", log=None))
-            admit(sandbox)
+            way.admit(sandbox)
             for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 asyncio.get_running_loop().add_signal_handler(sign, sandbox.kill)
-            try:
-                code = await sandbox.wait()
-            finally:
-                sandbox.kill()
+            code = await _wait(sandbox, way)
     finally:
         _forget(home, session)
     return code if code >= 0 else 128 - code
 
 
+async def _wait(sandbox: Sandbox, way: Way) -> int:
+    """Until it ends by itself, or by a panic: no daemon knows of it, so this command looks."""
+    ended, panic = asyncio.create_task(sandbox.wait()), asyncio.create_task(way.stopped())
+    try:
+        await asyncio.wait({ended, panic}, return_when=asyncio.FIRST_COMPLETED)
+        if panic.done() and not ended.done():
+            way.revoke()
+            show.say("gatepost: everything is stopped (`gatepost panic`), and this was ended", error=True)
+            sandbox.kill()
+        return await ended
+    finally:
+        panic.cancel()
+        sandbox.kill()
+
+
 @asynccontextmanager
-async def _egress(
-    home: Home, config: Config, caller: Caller, uid: int | None
-) -> AsyncIterator[Callable[[Sandbox], None]]:
-    """An egress.sock as a session has it; what is yielded takes the sandbox whose processes are let in."""
+async def _egress(home: Home, config: Config, caller: Caller, uid: int | None) -> AsyncIterator[Way]:
+    """An egress.sock as a session has it."""
     from gatepost.egress.socket import EgressSocket
-    from gatepost.flow.way_out import way_out
+    from gatepost.flow.way_out import stopped, way_out
 
     started: list[Sandbox] = []
     async with way_out(home, config) as around:
         socket = EgressSocket(around, caller, lambda pid: any(each.owns(pid) for each in started))
         try:
             await socket.open(home.sockets_of(caller.session_id or "") / "egress.sock", uid)
-            yield started.append
+            yield Way(started.append, socket.revoke, partial(stopped, around.store))
         finally:
             await socket.close()
             tried = await around.store.write(
