@@ -48,6 +48,7 @@ MODES = ("default", "acceptEdits", "plan", "bypassPermissions")
 SERVER = "gatepost"
 # What the gateway does itself, and what asks somebody who is not there.
 NOT_OURS = ["CronCreate", "CronDelete", "CronList", "ScheduleWakeup", "SendMessage", "AskUserQuestion"]
+USUAL = "default"  # said aloud: a conversation that goes on without a model keeps the one it had
 LARGEST_LINE = 64 * 1024 * 1024  # of what the client says; a tool's result is one
 LONGEST_RESULT = 4000  # characters of a tool's result in the timeline
 _STATUS = {
@@ -204,7 +205,7 @@ class Claude:
             **conversation,
             cwd=self._place.agent,
             env=self._environment(),
-            model=self._place.model or None,
+            model=self._place.model or USUAL,
             # Not the one that the conversation began with: the group's files change.
             system_prompt={"type": "preset", "preset": "claude_code", "append": self._system, "snapshot": False},
             mcp_servers={**self._own_servers(), SERVER: self._server()},
