@@ -156,7 +156,7 @@ class Link:
         self.outbox.add(len(payload).to_bytes(4, "big") + payload)
         self.outbox.flush(self.fd)
 
-    def receive(self) -> "list[Json] | None":
+    def receive(self) -> "list[bytes] | None":
         """The messages that have arrived; None if the other side has left."""
         try:
             data = os.read(self.fd, CHUNK)
@@ -173,9 +173,7 @@ class Link:
             end = start + 4 + int.from_bytes(buffer[start : start + 4], "big")
             if len(buffer) < end:
                 break
-            message = _read(buffer[start + 4 : end].decode())
-            if isinstance(message, dict):
-                found.append(message)
+            found.append(bytes(buffer[start + 4 : end]))
             start = end
         del buffer[:start]
         return found
@@ -331,7 +329,21 @@ class Bridge:
 
     # From the program.
 
-    def told(self, message: Json) -> None:
+    def told(self, payload: bytes) -> None:
+        """One message. A result on the 2025 wire goes on as it came: it may be large."""
+        comma = payload.find(b",", 0, 40)
+        if payload.startswith(b'{"id":') and payload.startswith(b'"result":', comma + 1):
+            number = int(payload[6:comma])
+            call = self._calls.get(number)
+            if call is not None and not call.modern:
+                del self._calls[number], self._numbers[call.request]
+                self.out.add(b'{"jsonrpc":"2.0","id":%b,%b\n' % (_encode(call.request), payload[comma + 1 :]))
+                return
+        message = _read(payload.decode())
+        if isinstance(message, dict):
+            self._told(message)
+
+    def _told(self, message: Json) -> None:
         number = message.get("id")
         call = self._calls.get(number) if isinstance(number, int) else None
         if call is None or not isinstance(number, int):
@@ -419,17 +431,23 @@ def serve(bridge: Bridge, source: int, sink: int) -> None:
     import time
 
     link, lines, reading, until = bridge.link, Lines(), True, 0.0
+    poll, asked = select.poll(), dict[int, int]()
     while True:
         bridge.out.flush(sink)
         if not reading and not bridge.busy and not bridge.out:
             return
-        poll = select.poll()
         full = bool(bridge.out)  # who does not take what there is gets no more, and nothing piles up here
+        wanted = {sink: select.POLLOUT if full else 0}  # 0: tell only if its reader is gone
         if reading and not full and not link.outbox:
-            poll.register(source, select.POLLIN)
-        poll.register(sink, select.POLLOUT if full else 0)
+            wanted[source] = select.POLLIN
         if link.fd >= 0:
-            poll.register(link.fd, (0 if full else select.POLLIN) | (select.POLLOUT if link.outbox else 0))
+            wanted[link.fd] = (0 if full else select.POLLIN) | (select.POLLOUT if link.outbox else 0)
+        if wanted != asked:
+            for fd in asked.keys() - wanted.keys():
+                poll.unregister(fd)
+            for fd, events in wanted.items():
+                poll.register(fd, events)
+            asked = wanted
         left = None if reading else max(0.0, until - time.monotonic()) * 1000
         ready = dict(poll.poll(left))
         if not ready or ready.get(sink, 0) & _GONE:

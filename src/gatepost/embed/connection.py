@@ -174,19 +174,10 @@ class Connection(asyncio.Protocol):
             self._ordered = None
 
     async def _answer(self, request: RequestId | None, params: bytes | msgspec.Raw) -> None:
-        mine = asyncio.current_task()
-        outcome = await self._outcome(request, params)
-        if request is not None:
-            if self._flights.get(request) is not mine:
-                return  # cancelled, though the function would not hear of it
-            del self._flights[request]
-        self._send(outcome)
-
-    async def _outcome(self, request: RequestId | None, params: bytes | msgspec.Raw) -> bytes:
-        """The whole answer, whatever happens to the function."""
+        """Whatever happens to the function, there is an answer."""
         try:
             call = _read_call(params)
-            progress = self._progress(request if call.progress else None)
+            progress = self._progress(request) if call.progress and request is not None else _unheard
             try:
                 result = render(await self._run(call.name, bytes(call.arguments), progress))
             except ToolError as error:
@@ -196,25 +187,28 @@ class Connection(asyncio.Protocol):
                 raise MessageSizeError(f"the answer of {call.name}", len(payload))
         except Exception as error:  # noqa: BLE001  the dispatching loop: a tool's fault goes to its caller
             _log.debug("a call failed", exc_info=True)
-            return _error(request, error)
-        return payload
+            payload = _error(request, error)
+        if request is not None:
+            if self._flights.get(request) is not asyncio.current_task():
+                return  # cancelled, though the function would not hear of it
+            del self._flights[request]
+        self._send(payload)
 
-    def _progress(self, request: RequestId | None) -> Progress:
+    def _progress(self, request: RequestId) -> Progress:
         mine, here = asyncio.current_task(), get_ident()
 
         def send(payload: bytes) -> None:
-            if request is not None and self._flights.get(request) is mine:
+            if self._flights.get(request) is mine:
                 self._send(payload)
 
         def progress(done: float, total: float | None = None, message: str = "") -> None:
-            if request is not None:
-                told = {"progress": done, "total": total, "message": message or None}
-                some = {key: value for key, value in told.items() if value is not None}
-                payload = _envelope(request, b'"progress":' + _encode(some))
-                if get_ident() == here:
-                    send(payload)  # at once: later the call may have ended
-                else:
-                    self._loop.call_soon_threadsafe(send, payload)
+            told = {"progress": done, "total": total, "message": message or None}
+            some = {key: value for key, value in told.items() if value is not None}
+            payload = _envelope(request, b'"progress":' + _encode(some))
+            if get_ident() == here:
+                send(payload)  # at once: later the call may have ended
+            else:
+                self._loop.call_soon_threadsafe(send, payload)
 
         return progress
 
@@ -231,6 +225,10 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.write(len(payload).to_bytes(4, "big"))
             self._transport.write(payload)
+
+
+def _unheard(done: float, total: float | None = None, message: str = "") -> None:
+    """Nobody asked for progress."""
 
 
 def _envelope(request: RequestId | None, rest: bytes) -> bytes:
