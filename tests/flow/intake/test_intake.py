@@ -33,6 +33,7 @@ from gatepost.store import (
     routes,
     sessions,
     users,
+    watchers,
 )
 from gatepost.store.acl import Effect, Row
 from gatepost.store.budgets import Kind, Scope
@@ -598,3 +599,47 @@ async def test_who_only_listens_needs_no_budget(routed: World) -> None:
 async def test_a_budget_of_nothing_leaves_each_call_to_be_judged(routed: World) -> None:
     await spend(routed, 0, 0)
     assert (await routed.send("hello")).state == "queued"
+
+
+# Groups that watch others.
+
+
+async def watching(world: World, observer: str, source: str) -> str:
+    """A group watches another, and has a conversation of its own elsewhere; that session."""
+
+    def set_up(db: Db) -> str:
+        for folder in (observer, source):
+            groups.add(db, folder, folder, "scripted", NOON)
+        watchers.add(db, observer, source, "test", NOON)
+        return sessions.resolve(db, "per-thread", observer, "tg", "tg:group/99", "", NOON).id
+
+    session_id = await world.store.write(set_up)
+    await world.route("", source, seq=5)
+    return session_id
+
+
+async def test_what_reaches_a_watched_group_is_context_for_who_watches_it_and_wakes_nobody(world: World) -> None:
+    above = await watching(world, "acme", "acme/eng")
+    receipt = await world.send("hello")
+
+    rows = {entry.folder: entry for entry in await world.entries(receipt)}
+    assert (rows["acme"].state, rows["acme"].session_id) == ("observed", above)
+    assert rows["acme/eng"].state == "queued"
+    assert above not in world.rung
+    assert (await world.store.read(ledger.check, NOON)).unaccounted == 0
+
+
+async def test_check_25_a_sibling_is_watched_while_it_is_open_and_no_longer(world: World) -> None:
+    beside = await watching(world, "acme/ops", "acme/eng")
+    assert [entry.folder for entry in await world.entries(await world.send("sealed"))] == ["acme/eng"]
+
+    await world.store.write(groups.change, "acme/eng", {"open": 1})
+    assert {entry.session_id for entry in await world.entries(await world.send("open"))} >= {beside}
+    await world.store.write(groups.change, "acme/eng", {"open": 0})
+    assert [entry.folder for entry in await world.entries(await world.send("sealed again"))] == ["acme/eng"]
+
+
+async def test_what_is_only_observed_itself_is_not_watched_further(world: World) -> None:
+    await watching(world, "acme", "acme/eng")
+    await world.route("", "acme/eng#observe", seq=1)
+    assert [entry.folder for entry in await world.entries(await world.send("quietly"))] == ["acme/eng"]
