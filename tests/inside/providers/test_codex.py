@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -469,3 +470,22 @@ async def test_a_conversation_can_be_copied(tmp_path: Path, store: SqliteStore) 
 
         assert twin != first.conversation and started == Started(twin)
     assert endpoint.calls[-1].said("moin") == 1
+
+
+@real
+@pytest.mark.usefixtures("on_path")
+async def test_a_conversation_that_goes_on_without_a_model_of_its_own_asks_the_usual_one(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    resume, asked = "", []
+    async with ModelEndpoint(SCRIPT) as endpoint, a_codex(tmp_path, store, endpoint):
+        for number, model in enumerate(("", "gpt-5.2", "nosuchmodel", ""), 1):
+            codex = Codex(replace(place_in(tmp_path), model=model))
+            first, *_ = await all_of(codex.query(batch("moin", number, f"t-{number}"), resume))
+            await codex.close()
+            assert isinstance(first, Started)
+            resume = first.conversation
+            asked.append(endpoint.calls[-1].body["model"])
+
+    assert asked[1:3] == ["gpt-5.2", "nosuchmodel"]
+    assert asked[3] == asked[0]

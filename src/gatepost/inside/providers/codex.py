@@ -156,14 +156,19 @@ class Codex:
         if not resume or resume != self._thread:
             known = self._handed.path(resume) is not None
             about: dict[str, object] = {"cwd": str(place.agent), "approvalPolicy": self._mode}
-            if place.model:
-                about["model"] = place.model
+            if model := place.model or (await self._usual(server) if known else ""):
+                about["model"] = model
             if known:
                 answer = await server.ask("thread/resume", threadId=resume, excludeTurns=True, **about)
             else:
                 answer = await server.ask("thread/start", **about)
             self._thread = str(answer["thread"]["id"])
         return server
+
+    async def _usual(self, server: AppServer) -> str:
+        """The model that a new conversation would have: one that goes on keeps its own where none is named."""
+        listed = await server.ask("model/list")
+        return next((str(each["model"]) for each in listed.get("data") or [] if each.get("isDefault")), "")
 
     async def _serve(self) -> AppServer:
         if self._server is not None and self._server.alive:
