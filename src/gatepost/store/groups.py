@@ -50,7 +50,7 @@ def add(db: Db, folder: str, name: str, provider: str, now: int) -> bool:
     """False if it was there already."""
     return bool(
         db.run(
-            "INSERT INTO groups (folder, name, provider, created_at) VALUES (?, ?, ?, ?)"
+            "INSERT INTO groups (folder, name, provider, open, created_at) VALUES (?, ?, ?, 0, ?)"
             " ON CONFLICT (folder) DO NOTHING",
             (folder, name, provider, now),
         )

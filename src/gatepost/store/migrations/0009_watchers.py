@@ -14,5 +14,6 @@ def apply(db: Db) -> None:
             CHECK (observer <> source)
         ) {strict}"""
     )
+    db.run("UPDATE groups SET open = 0")  # nobody has opened any: until now nothing could be seen by it
     db.define("CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE seq > 0")
     db.define("CREATE INDEX turns_session ON turns (session_id, started_at)")
