@@ -52,11 +52,19 @@ class _Call(msgspec.Struct):
     progress: bool = False
 
 
+class _Usual(msgspec.Struct, tag_field="method", tag="call_tool"):
+    """A call with an id, read at one go: what nearly every message is."""
+
+    id: int | str
+    params: _Call
+
+
 class _Cancel(msgspec.Struct):
     id: int | str
 
 
 _read_request = msgspec.json.Decoder(_Request).decode
+_read_usual = msgspec.json.Decoder(_Usual).decode
 _read_call = msgspec.json.Decoder(_Call).decode
 _read_cancel = msgspec.json.Decoder(_Cancel).decode
 
@@ -70,7 +78,7 @@ class Connection(asyncio.Protocol):
         self._skip = 0  # bytes of a message that is too large, still to come
         self._refused: tuple[RequestId | None, int] = (None, 0)
         self._flights: dict[RequestId, asyncio.Task[None]] = {}
-        self._waiting: deque[bytes] = deque()  # params of calls without ids
+        self._waiting: deque[_Call | msgspec.Raw] = deque()  # params of calls without ids
         self._ordered: asyncio.Task[None] | None = None
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
@@ -108,6 +116,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         buffer = self._buffer
+        if not buffer and not self._skip and 4 <= len(data) - 4 == int.from_bytes(data[:4], "big") <= LIMIT:
+            return self._receive(data[4:])  # just one message, whole
         buffer += data
         start, end = 0, len(buffer)
         while end - start >= 4 or self._skip:
@@ -132,10 +142,19 @@ class Connection(asyncio.Protocol):
             start += 4 + size
             self._receive(payload)
         del buffer[:start]
+        return None
 
     # Requests.
 
     def _receive(self, payload: bytes) -> None:
+        try:
+            usual = _read_usual(payload)
+        except (ValueError, RecursionError):
+            return self._receive_any(payload)
+        return self._call(usual.id, usual.params)
+
+    def _receive_any(self, payload: bytes) -> None:
+        """What is something else, or wrong somewhere."""
         try:
             request = _read_request(payload)
         except (ValueError, RecursionError) as error:
@@ -146,9 +165,9 @@ class Connection(asyncio.Protocol):
             return self._cancel(request.params)
         return self._fail(request.id, ValueError(f"unknown method {request.method[:80]!r}"))
 
-    def _call(self, request: RequestId | None, params: msgspec.Raw) -> None:
+    def _call(self, request: RequestId | None, params: _Call | msgspec.Raw) -> None:
         if request is None:
-            self._waiting.append(bytes(params))
+            self._waiting.append(params)
             if self._ordered is None:
                 self._ordered = self._loop.create_task(self._in_order())
         elif request in self._flights:
@@ -173,10 +192,10 @@ class Connection(asyncio.Protocol):
         finally:
             self._ordered = None
 
-    async def _answer(self, request: RequestId | None, params: bytes | msgspec.Raw) -> None:
+    async def _answer(self, request: RequestId | None, params: _Call | msgspec.Raw) -> None:
         """Whatever happens to the function, there is an answer."""
         try:
-            call = _read_call(params)
+            call = params if isinstance(params, _Call) else _read_call(params)
             progress = self._progress(request) if call.progress and request is not None else _unheard
             try:
                 result = render(await self._run(call.name, bytes(call.arguments), progress))
@@ -233,6 +252,8 @@ def _unheard(done: float, total: float | None = None, message: str = "") -> None
 
 def _envelope(request: RequestId | None, rest: bytes) -> bytes:
     """The id stands first: whoever cannot read the rest still knows whose it is."""
+    if isinstance(request, int):
+        return b'{"id":%d,%b}' % (request, rest)
     return b"{%b}" % rest if request is None else b'{"id":%b,%b}' % (_encode(request), rest)
 
 
