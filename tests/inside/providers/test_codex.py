@@ -9,7 +9,6 @@ import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
