@@ -10,12 +10,12 @@ of a small loop, which pauses where its descriptor does, so a client that reads 
 
 from __future__ import annotations
 
+import _socket as socket  # the other one makes enumerations at every start, longer than a call takes
 import errno
 import json
 import os
 import select
 import signal
-import socket
 import stat
 import sys
 import time
@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 
 CHUNK = 256 * 1024
+CRLF = b"\r\n"
 PATIENCE_S = 10.0  # how long answers may take after stdin has ended
 FAREWELL_S = 2.0  # for the last lines, and for the DELETE
 CONNECT_S = 5.0
@@ -31,7 +32,7 @@ IDLE_S = 2.0  # a kept connection is used again within this time; servers hang u
 TAIL_S = 1.0  # a stream ends this soon after its answer, or is left
 RETRY_S, LONGEST_RETRY_S = 1.0, 30.0
 RESUMES = 2  # of a stream that was cut, without a message in between
-MOST_AT_ONCE = 128  # requests that hold a connection; the others wait for their turn
+MOST_AT_ONCE = 256  # requests that hold a connection; the others wait for their turn
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR = -32700, -32600, -32601, -32603
 NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}  # what Mcp-Name repeats
 HUNG_UP = "the gateway hung up before its answer was complete; whether the call ran is not known"
@@ -41,11 +42,12 @@ _VERSION = "io.modelcontextprotocol/protocolVersion"
 _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 _now = time.monotonic
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_decode = json.JSONDecoder().decode
 
 Json = dict[str, object]
 
 
-_START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from gatepost.serve.agents import bridge; "
+_START = "import sys; sys.path.append(sys.argv.pop(1)); from gatepost.serve.agents import bridge; "
 
 
 def command(url: str, token_file: str = "") -> list[str]:
@@ -285,24 +287,23 @@ class Connection:
 
     async def more(self) -> bool:
         """False: the other side has ended."""
-        while True:
-            try:
-                data = self.sock.recv(CHUNK)
-            except BlockingIOError:
-                await self._wait(select.POLLIN)
-                continue
-            except OSError:
-                return False
-            self.buffer += data
-            return bool(data)
+        await self._wait(select.POLLIN)
+        try:
+            data = self.sock.recv(CHUNK)
+        except OSError:
+            return False
+        self.buffer += data
+        return bool(data)
 
-    async def line(self) -> bytes:
+    async def up_to(self, mark: bytes) -> bytes:
+        """What comes before the mark, which is dropped."""
         start = 0
-        while (end := self.buffer.find(b"\n", start)) < 0:
-            start = len(self.buffer)
+        while (end := self.buffer.find(mark, start)) < 0:
+            start = max(0, len(self.buffer) - len(mark))
             if not await self.more():
                 raise Failed(HUNG_UP)
-        return self.take(end + 1).rstrip(b"\r\n")
+        data = self.take(end + len(mark))
+        return data[:end]
 
     def take(self, size: int) -> bytes:
         data = bytes(self.buffer[:size])
@@ -352,18 +353,18 @@ class Response:
         if self._sized:
             self._left -= len(piece)
             if not self._left and self._chunked:
-                await connection.line()
+                await connection.up_to(CRLF)
             self._done = not self._left and not self._chunked
         return piece
 
     async def _next_chunk(self) -> None:
-        size = (await self.connection.line()).partition(b";")[0]
+        size = (await self.connection.up_to(CRLF)).partition(b";")[0]
         try:
             self._left = int(size, 16)
         except ValueError:
             raise Failed("the gateway's answer is not HTTP") from None
         if not self._left:
-            while await self.connection.line():
+            while await self.connection.up_to(CRLF):
                 pass  # trailers
             self._done = True
 
@@ -424,15 +425,16 @@ class Link:
 
     async def _head(self, connection: Connection) -> Response:
         while True:
-            status = (await connection.line()).split(b" ", 2)
-            if len(status) < 2 or not status[0].startswith(b"HTTP/1.") or not status[1].isdigit():
+            first, *lines = (await connection.up_to(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+            version, _, rest = first.partition(" ")
+            if not version.startswith("HTTP/1.") or not rest[:3].isdigit():
                 raise Failed(f"what answers at {self.url} is not a gateway")
             headers = {}
-            while line := await connection.line():
-                name, _, value = line.decode("latin-1").partition(":")
-                headers[name.strip().lower()] = value.strip()
-            if int(status[1]) >= 200:
-                return Response(self, connection, int(status[1]), headers)
+            for line in lines:
+                name, _, value = line.partition(":")
+                headers[name.lower()] = value.strip()
+            if int(rest[:3]) >= 200:
+                return Response(self, connection, int(rest[:3]), headers)
 
     def keep(self, connection: Connection) -> None:
         connection.used, connection.left_at = True, _now()
@@ -570,6 +572,11 @@ def header(value: str) -> str:
     return f"=?base64?{binascii.b2a_base64(value.encode('utf-8', 'replace'), newline=False).decode()}?="
 
 
+def key_of(request: object) -> str:
+    """An id as text: 1 is neither "1" nor 1.0."""
+    return str(request) if type(request) is int else _encode(request)
+
+
 def answers_in(message: object) -> list[Json]:
     """The answers among what a line holds: one message, or several."""
     several = message if isinstance(message, list) else [message]
@@ -581,10 +588,10 @@ class Message:
 
     def __init__(self, line: bytes) -> None:
         self.line = line
-        self.owed: dict[str, object] = {}  # the ids that are not answered yet, by their text: 1 is not "1" nor 1.0
+        self.owed: dict[str, object] = {}  # the ids that are not answered yet
         self.method, self.version, self.name = "", "", ""
         self.params: Json = {}
-        self.cancelled = self.done = False
+        self.sent = self.cancelled = self.done = False
         self.replayed = False  # not the client's: its answer is kept from it
         self.answer: Json = {}
         self.task: Task | None = None
@@ -592,7 +599,7 @@ class Message:
 
     def _read(self, line: bytes) -> None:
         try:
-            content = json.loads(line)
+            content = _decode(line.decode())
         except (ValueError, RecursionError) as error:
             raise Malformed(PARSE_ERROR, f"Parse error: {error}") from None
         parts = content if isinstance(content, list) else [content]
@@ -604,7 +611,7 @@ class Message:
             if "method" in part and "id" in part:
                 if known is None:
                     raise Malformed(INVALID_REQUEST, "Invalid request: `id` must be text or a number")
-                self.owed[_encode(known)] = known
+                self.owed[key_of(known)] = known
         if not parts:
             raise Malformed(INVALID_REQUEST, "Invalid request: an empty batch")
         if isinstance(content, dict):
@@ -744,11 +751,11 @@ class Bridge:
 
     def _cancel(self, request: object) -> bool:
         """True: the gateway is to hear of it. On the stateless wire, hanging up is how it hears."""
-        message = self._flying.get(_encode(request))
+        message = self._flying.get(key_of(request))
         if message is None:
             return not self._modern
         message.cancelled = True
-        if not message.version:
+        if message.sent and not message.version:
             self.loop.spawn(self._let_go(message))
             return True
         if message.task is not None:
@@ -805,7 +812,7 @@ class Bridge:
         for again in (False, True):
             if session.lost and not modern and not opening:
                 await self._renew(session.id)
-            tried = "" if modern or opening else session.id
+            tried, message.sent = "" if modern or opening else session.id, True
             response = await self.link.request("POST", self._headers(message), message.line)
             try:
                 if tried and not again and response.status in (400, 404) and forgotten(response, await response.all()):
@@ -955,7 +962,7 @@ class Bridge:
             return
         answers = answers_in(content)
         for answer in answers:
-            key = _encode(answer["id"])
+            key = key_of(answer["id"])
             asked = message or self._flying.get(key)
             if asked is None or asked.owed.pop(key, self) is self:
                 return  # answered before, or never asked
@@ -1016,7 +1023,7 @@ def refusal(status: int, url: str) -> str:
 
 def read_json(data: bytes) -> object:
     try:
-        return json.loads(data)
+        return _decode(data.decode())
     except (ValueError, RecursionError):
         return None
 
