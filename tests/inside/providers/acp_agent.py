@@ -1,5 +1,5 @@
 """A small agent that speaks the Agent Client Protocol, well or badly, as the words of its prompt say. The standard
-library alone; it keeps its conversations in HOME. CAN: what it is able to, of `load resume image login v2 mute`."""
+library alone; it keeps its conversations in HOME. CAN: what it can, of `load resume image login v2 mute models`."""
 
 import json
 import os
@@ -118,7 +118,7 @@ def prompt(number, session, blocks):
         say(session, "one", messageId="m1")
         say(session, "two", messageId="m2")
     elif "which" in text:
-        say(session, f"mode {modes.get(session)}")
+        say(session, f"mode {modes.get(session)}" if "models" not in CAN else f"model {model()}")
     else:
         say(session, json.dumps([len((HOME / session).read_text().splitlines()), kinds]))
     usage = {"inputTokens": 5, "outputTokens": 2, "totalTokens": 7}
@@ -131,7 +131,13 @@ modes = {}
 
 def opened(session):
     mode = {"currentModeId": "build", "availableModes": [{"id": each, "name": each} for each in ("build", "plan")]}
-    return {"sessionId": session, "modes": mode}
+    models = {"currentModelId": model(), "availableModels": [{"modelId": each} for each in ("big", "small")]}
+    return {"sessionId": session, "modes": mode, **({"models": models} if "models" in CAN else {})}
+
+
+def model():
+    """Kept like a conversation."""
+    return (HOME / "model").read_text() if (HOME / "model").exists() else "big"
 
 
 def load(number, session, repeat):
@@ -141,7 +147,7 @@ def load(number, session, repeat):
     for line in (HOME / session).read_text().splitlines() if repeat else ():
         for block in json.loads(line):
             update(session, "user_message_chunk", content=block)
-    write({"id": number, "result": {"modes": opened(session)["modes"]}})
+    write({"id": number, "result": {**opened(session), "sessionId": ""}})
 
 
 def take(message):
@@ -168,6 +174,9 @@ def take(message):
         load(number, params["sessionId"], method == "session/load")
     elif method == "session/set_mode":
         modes[params["sessionId"]] = params["modeId"]
+        write({"id": number, "result": None})
+    elif method == "session/set_model":
+        (HOME / "model").write_text(params["modelId"])
         write({"id": number, "result": None})
     elif method == "session/prompt":
         threading.Thread(target=prompt, args=(number, params["sessionId"], params["prompt"]), daemon=True).start()

@@ -242,6 +242,16 @@ async def test_a_mode_that_the_agent_has_not_is_named(tmp_path: Path) -> None:
             await all_of(agent.query(batch("hello"), ""))
 
 
+async def test_without_a_model_of_the_groups_a_conversation_goes_back_to_the_agents_own(tmp_path: Path) -> None:
+    name, said = "", []
+    for number, model in enumerate(("", "small", ""), 1):
+        async with an_agent(tmp_path, "load models", model=model) as agent:
+            name, last = await answer(agent, batch("which", number, f"t-{number}"), name)
+            said.append(last)
+
+    assert said == [Result("model big"), Result("model small"), Result("model big")]
+
+
 # Conversations.
 
 

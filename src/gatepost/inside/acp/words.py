@@ -12,7 +12,7 @@ import msgspec
 
 from gatepost.inside.media import MIMES, Kind
 from gatepost.inside.stdio import Answered, Json
-from gatepost.inside.troubles import LONGEST, Trouble
+from gatepost.inside.troubles import BUDGET, LONGEST, Trouble
 
 VERSION = 1
 AUTH_REQUIRED = -32000
@@ -70,6 +70,7 @@ class Modes(Wire, frozen=True):
 
 
 class Models(Wire, frozen=True):
+    current_model_id: str = ""
     available_models: list[Choice] = []
 
 
@@ -81,6 +82,7 @@ class ConfigValue(Wire, frozen=True):
 class ConfigOption(Wire, frozen=True):
     id: str = ""
     category: str | None = None
+    current_value: Any = None
     options: list[ConfigValue] = []
 
 
@@ -94,12 +96,14 @@ class Opened(Wire, frozen=True):
 
 
 class Setter(msgspec.Struct, frozen=True):
-    """How something of a session is chosen: the method, the parameter that is the value, the others, the values."""
+    """How something of a session is chosen: the method, the parameter that is the value, the others, the values, and
+    which of them holds now."""
 
     method: str
     key: str
     known: tuple[str, ...]
     also: Json = {}
+    current: str = ""
 
 
 # What it says.
@@ -202,14 +206,15 @@ def model_setter(opened: Opened) -> Setter | None:
     """None: the agent leaves nobody the choice."""
     if opened.models is not None and opened.models.available_models:
         known = tuple(model.model_id for model in opened.models.available_models)
-        return Setter("session/set_model", "modelId", known)
+        return Setter("session/set_model", "modelId", known, current=opened.models.current_model_id)
     return _config_setter(opened, "model")
 
 
 def _config_setter(opened: Opened, category: str) -> Setter | None:
     for option in opened.config_options or []:
         if category in (option.category, option.id):
-            return Setter("session/set_config_option", "value", tuple(_values(option.options)), {"configId": option.id})
+            known, now = tuple(_values(option.options)), str(option.current_value or "")
+            return Setter("session/set_config_option", "value", known, {"configId": option.id}, now)
     return None
 
 
@@ -305,6 +310,8 @@ def trouble_of(name: str, error: Answered) -> Trouble:
     details = _details(error.data)
     words = f"{error.message} {details} {msgspec.json.encode(error.data).decode()}"
     text = f"{name} could not go on: {' '.join(f'{error.message} {details}'.split())[:LONGEST]}"
+    if told := BUDGET.search(words):
+        return Trouble(told[0], "budget")
     if _QUOTA.search(words):
         return Trouble(text, "quota")
     if _AUTH.search(words):

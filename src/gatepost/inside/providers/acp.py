@@ -18,6 +18,7 @@ from gatepost.inside.acp import files, words
 from gatepost.inside.acp.options import read_command, read_env, read_options, reads_itself
 from gatepost.inside.acp.replay import Replay
 from gatepost.inside.acp.saying import Saying
+from gatepost.inside.acp.usual import model_to_choose
 from gatepost.inside.providers.contract import (
     Batch,
     Event,
@@ -181,8 +182,10 @@ class Acp:
         await self._open(resume, repeat=batch.continued)
         if self._mode:
             await self._choose("mode", words.mode_setter(self._opened), self._mode)
-        if self._place.model and (setter := words.model_setter(self._opened)) is not None:
-            await self._choose("model", setter, self._place.model)
+        if (setter := words.model_setter(self._opened)) is not None:
+            memory = self._place.state / "usual-model.txt"
+            if model := model_to_choose(memory, self._conversation, setter, self._place.model):
+                await self._choose("model", setter, model)
 
     async def _open(self, resume: str, *, repeat: bool) -> None:
         """The conversation that is known, else a new one. To have it repeated costs time: for a turn that broke off."""
