@@ -12,6 +12,7 @@ from gatepost.store import messages, sessions, steps
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, quick
 
+TRIGGER, NEXT, OBSERVE = "trigger", "next", "observe"  # NEXT: a turn of its own, after whatever runs
 END = ("answered", "silent", "observed", "refused", "cancelled", "failed")
 _END_SQL = "('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed')"
 COLUMNS = (
@@ -49,9 +50,9 @@ def _pair(row: tuple[Any, ...]) -> tuple[Entry, Message]:
     return Entry(*row[:_WIDTH]), messages.of_row(row[_WIDTH:])
 
 
-def enqueue(db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int) -> int:
+def enqueue(db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int, mode: str = TRIGGER) -> int:
     """A message that wakes its session. Due at once."""
-    return _insert(db, message_id, session_id, folder, "trigger", rights, "queued", "", now, now)
+    return _insert(db, message_id, session_id, folder, mode, rights, "queued", "", now, now)
 
 
 def observe(db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int) -> int:

@@ -8,7 +8,8 @@ from gatepost.store.port import Db, quick
 
 COLUMNS = (
     "id, key, folder, mode, instance, address, thread, provider, title, state, next_seq, window_messages, window_chars,"
-    " owner, lease_until, epoch, created_at, active_at, closed_at"
+    " owner, lease_until, epoch, created_at, active_at, closed_at, agent, model, permission_mode, cwd, labels, parent,"
+    " notify, archived_at"
 )
 MODES = ("per-thread", "shared", "agent-shared")
 
@@ -34,6 +35,14 @@ class Session:
     created_at: int
     active_at: int
     closed_at: int | None
+    agent: int = 0  # 1: it was made to be one, by somebody who manages agents
+    model: str = ""  # '' in this and the next: as its group says
+    permission_mode: str = ""
+    cwd: str = ""
+    labels: str = "{}"  # JSON
+    parent: str = ""  # the session that made it
+    notify: int = 0  # the parent is told when it has finished
+    archived_at: int | None = None
 
 
 def key_of(mode: str, folder: str, instance: str, address: str, thread: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from gatepost.core import ids
-from gatepost.store import history, inbox, messages, outbox, sessions, steps
+from gatepost.store import agents, history, inbox, messages, outbox, sessions, steps
 from gatepost.store.messages import Message, NewMessage
 from gatepost.store.port import Db, quick
 
@@ -95,7 +95,7 @@ def claim(
     if not waiting:
         return None
     first = waiting[0]
-    batch = list(takewhile(lambda row: row.place == first.place, waiting))
+    batch = list(takewhile(lambda row: row.place == first.place and not row.alone, waiting)) or [first]
     begun = ready and not any(row.text.lstrip().startswith("/") for row in batch)
     until = now + lease
     made = db.row(
@@ -136,6 +136,12 @@ class _Waiting:
     address: str
     thread: str
     text: str
+    mode: str
+
+    @property
+    def alone(self) -> bool:
+        """A turn of its own, after whatever runs."""
+        return self.mode == inbox.NEXT
 
     @property
     def place(self) -> tuple[str, str, str, str]:
@@ -144,8 +150,8 @@ class _Waiting:
 
 def _claimable(db: Db, session_id: str, now: int, most: int) -> list[_Waiting]:
     rows = db.rows(
-        "SELECT i.id, i.folder, i.rights, m.instance, m.address, m.thread, m.text, i.state, i.next_at FROM inbox i"
-        " JOIN messages m ON m.id = i.message_id"
+        "SELECT i.id, i.folder, i.rights, m.instance, m.address, m.thread, m.text, i.mode, i.state, i.next_at"
+        " FROM inbox i JOIN messages m ON m.id = i.message_id"
         " WHERE i.session_id = ? AND i.state IN ('queued', 'retry') ORDER BY i.seq LIMIT ?",
         (session_id, most),
     )
@@ -232,7 +238,7 @@ def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int
         return None
     own = (turn.rights, turn.instance, turn.address, turn.thread)
     waiting = _claimable(db, turn.session_id, now, most)
-    batch = [row.id for row in takewhile(lambda row: row.place == own, waiting)]
+    batch = [row.id for row in takewhile(lambda row: row.place == own and not row.alone, waiting)]
     if not batch:
         return None
     _take(db, turn_id, batch, turn.owner, now, lease)
@@ -343,3 +349,4 @@ def end(db: Db, turn: Turn, state: str, error: str, usage: str, now: int) -> Non
         (state, error, usage, now, now, turn.id),
     )
     sessions.set_state(db, turn.session_id, "idle" if state == "done" else "error", now)
+    agents.turn_ended(db, turn, state, error, now)

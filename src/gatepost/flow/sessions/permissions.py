@@ -1,11 +1,15 @@
-"""What a provider asks for before it acts. Nobody can be asked yet, so the answer is no, at once: an agent that waits
-for a person who is not there would wait until its time is over. Every answer is written down."""
+"""What a provider asks for before it acts. Who manages an agent can be asked, and the request waits for them. In a chat
+nobody can be asked yet, so the answer is no, at once: an agent that waits for a person who is not there would wait
+until its time is over. Every answer is written down."""
 
+from gatepost.flow.sessions.events import plain
 from gatepost.mailbox import wire
 from gatepost.messages.text import clean
-from gatepost.store import audit
+from gatepost.store import audit, permissions, timeline
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
+from gatepost.store.sessions import Session
+from gatepost.store.turns import Turn
 
 DENIED = (
     "Nobody can be asked for permission here, so this was not permitted. Do without it, or say what you would need it"
@@ -23,6 +27,16 @@ def option_of(provider: str) -> str:
 def answer_to(event: wire.Event, provider: str) -> wire.Answer:
     reason = DENIED.format(option_of(provider))
     return wire.Answer(request=_plain(event.data.get("id")), verdict="deny", input={"reason": reason})
+
+
+def hold(db: Db, session: Session, turn: Turn, event: wire.Event, now: int) -> None:
+    """It waits until somebody answers, or the turn ends."""
+    tool, given = _plain(event.data.get("tool")), plain(event.data.get("input"))
+    kind = "plan" if tool == "ExitPlanMode" else "tool"
+    request = _plain(event.data.get("id"))
+    asked = permissions.ask(db, session.id, turn.id, request, kind, tool, given if isinstance(given, dict) else {}, now)
+    told = {"requestId": asked.id, "name": tool, "status": asked.state}
+    timeline.add(db, session.id, turn.id, "permission", told, now)
 
 
 def write_down(db: Db, event: wire.Event, group: Group, provider: str, session_id: str, now: int) -> None:

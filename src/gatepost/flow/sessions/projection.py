@@ -73,7 +73,7 @@ def _row(home: Home, session: Session, entry: Entry, message: Message) -> InRow:
         seq=entry.seq,
         kind=message.kind,
         timestamp=message.at,
-        trigger=1 if entry.mode == "trigger" else 0,
+        trigger=0 if entry.mode == "observe" else 1,
         tries=entry.tries,
         platform_id=message.address,
         channel_type=message.instance,

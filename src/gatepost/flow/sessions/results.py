@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from gatepost.flow.delivery.outgoing import Reach, Say, say
 from gatepost.mailbox import wire
 from gatepost.messages.outbound import File
-from gatepost.store import destinations, inbox, outbox, steps, turns
+from gatepost.store import agents, destinations, inbox, outbox, steps, turns
 from gatepost.store.outbox import Effect, NewEffect
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
@@ -86,6 +86,8 @@ def _take(
         ),
         now,
     )
+    if not frame.to:
+        agents.said(db, turn, frame.text, now)
     return wire.Done(id=frame.id, seq=effects[0].seq if effects else 0), effects
 
 

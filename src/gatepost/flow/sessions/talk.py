@@ -10,16 +10,18 @@ import mimetypes
 import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
 from gatepost.core import log
 from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError
 from gatepost.core.untrusted import open_root
 from gatepost.flow.sessions import permissions, plan, results, settle
+from gatepost.flow.sessions.events import timeline_of
 from gatepost.flow.sessions.parts import BATCH, LEASE, MOST_RESULTS, TRANSCRIBE, Parts
 from gatepost.mailbox import wire
 from gatepost.messages.outbound import Feature, File
-from gatepost.store import sessions, turns
+from gatepost.store import sessions, timeline, turns
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -28,6 +30,7 @@ from gatepost.store.turns import Claim, Turn
 LARGEST_FILE = 100 * 1024 * 1024
 MOST_STATUSES, STATUS_PAUSE = 200, SECOND // 4  # interim lines of a turn, and the time between two
 MOST_TROUBLES = 20  # that are listened to
+MOST_EVENTS = 5000  # of a turn, in the timeline
 
 _log = log.get("sessions")
 
@@ -58,7 +61,7 @@ class Talk:
         self.giving = False  # a batch is on its way to it
         self.last_words: wire.Trouble | None = None  # why the runner says that it ends
         self.failure: wire.Submit | None = None  # how its last turn that failed did so
-        self._statuses = self._status_at = self._troubles = self._permissions = 0
+        self._statuses = self._status_at = self._troubles = self._permissions = self._events = 0
         self.turn_since = 0  # when this attempt of the turn began
         self.warned = False  # that the turn's time is nearly over
         self.time_up_at: int | None = None  # when it was interrupted for that
@@ -97,7 +100,9 @@ class Talk:
             case wire.Ping():
                 await self._pinged(frame)
             case wire.Event() if frame.kind == "permission":
-                self._refuse_permission(frame)
+                await (self._hold(frame) if self.session.agent else self._refuse_permission(frame))
+            case wire.Event() if self.session.agent:
+                self._note(frame)
             case wire.Trouble() if self._troubles < MOST_TROUBLES:
                 self._troubles += 1
                 _log.warning("trouble inside", session=self.session.id, what=frame.what, why=frame.why[:500])
@@ -109,7 +114,31 @@ class Talk:
             case _:
                 pass  # events of the timeline: information only
 
-    def _refuse_permission(self, event: wire.Event) -> None:
+    async def _hold(self, event: wire.Event) -> None:
+        """Somebody manages this agent and can be asked: the request waits in the store until they answer."""
+        turn = self.turn
+        if turn is None or event.turn != turn.id or self._events >= MOST_EVENTS:
+            return
+        self._events += 1
+        await self.parts.store.write(permissions.hold, self.session, turn, event, self.parts.clock.now())
+        self.parts.bells.change(turn.instance, turn.address)
+
+    def answer(self, request: str, verdict: str, given: dict[str, Any]) -> None:
+        """What somebody said to a request that waited."""
+        self._say(wire.Answer(request=request, verdict=verdict, input=given))
+
+    def _note(self, event: wire.Event) -> None:
+        """For the timeline; written behind, in order, and bounded."""
+        turn = self.turn
+        entry = timeline_of(event)
+        if turn is None or event.turn != turn.id or entry is None or self._events >= MOST_EVENTS:
+            return
+        self._events += 1
+        kind, data = entry
+        self.parts.store.post(timeline.add, self.session.id, turn.id, kind, data, self.parts.clock.now())
+        self.parts.bells.change(turn.instance, turn.address)
+
+    async def _refuse_permission(self, event: wire.Event) -> None:
         self._say(permissions.answer_to(event, self.provider))
         self._permissions += 1
         if self._permissions <= permissions.MOST_WRITTEN:
@@ -137,15 +166,22 @@ class Talk:
                 folder=session.folder,
                 name=self.group.name,
                 provider=self.provider,
-                model=self.group.model,
+                model=session.model or self.group.model,
                 conversation=conversation,
                 timezone=config[plan.TIMEZONE],
                 batch=config[BATCH],
                 spans_rooms=session.mode == "agent-shared",
-                options={"transcribe": config[TRANSCRIBE], **self.group.options},
+                options=self._options(),
             )
         )
         self._say(wire.Bell())
+
+    def _options(self) -> dict[str, Any]:
+        """The group's, as the session's own mode changes them."""
+        options = {"transcribe": self.parts.config[TRANSCRIBE], **self.group.options}
+        if self.session.permission_mode:
+            options[permissions.option_of(self.provider)] = self.session.permission_mode
+        return options
 
     async def offer(self) -> bool:
         """Something is queued: give it to a runner that waits for it, mailbox and claim at once. False: none waits."""
@@ -329,7 +365,9 @@ class Talk:
         if self.turn is not None:
             self.parts.typing.stop(self.turn.instance, self.turn.address, self.turn.thread)
             self.parts.bells.change(self.turn.instance, self.turn.address)
-        self.turn, self.tool_timeout, self._statuses = None, 0, 0
+        self.turn, self.tool_timeout, self._statuses, self._events = None, 0, 0, 0
+        if self.session.parent:
+            self.parts.bells.session(self.session.parent)  # it may have been told of this one's end
         self.time_up_at = None
         self.active_at = self.parts.clock.now()
         self._rested()

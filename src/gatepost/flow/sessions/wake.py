@@ -7,6 +7,7 @@ continued. Rows that wait here are looked at, so they are never overdue.
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from gatepost.core import log
 from gatepost.core.clock import SECOND
@@ -107,6 +108,19 @@ class Sessions:
             await _until_gone([live])
         self.parts.bells.room(*room)
         return True
+
+    def answer(self, session_id: str, request: str, verdict: str, given: dict[str, Any]) -> bool:
+        """Pass on what somebody answered to a provider's request. False: nobody waits for it any more."""
+        live = self._live.get(session_id)
+        if live is None or live.ending:
+            return False
+        live.talk.answer(request, verdict, given)
+        return True
+
+    def renew(self, session_id: str) -> None:
+        """What a session is told when it wakes has changed: it starts anew, after its turn if one runs."""
+        if (live := self._live.get(session_id)) is not None:
+            live.retire("it was changed")
 
     async def obey(self) -> int:
         """Do as the switches say: in a panic everything ends and nothing starts. How many sandboxes were ended."""

@@ -1,0 +1,13 @@
+"""agents: the rooms of agents that somebody manages, one each. Nobody is in them but who made them; what an agent says
+there is read from the ledger and its timeline."""
+
+from gatepost.channels.contract import channel
+from gatepost.channels.hub import Hub
+from gatepost.messages.outbound import Feature
+
+FEATURES = frozenset({Feature.FILES, Feature.MARKDOWN, Feature.TYPING, Feature.KEYED})
+
+
+@channel("agents", always=True, features=FEATURES, policy="strict")
+class Agents(Hub):
+    platform = "agents"

@@ -1,0 +1,282 @@
+"""The server `gatepost-agent-management`: agents as tools, for an assistant inside the process and for MCP clients.
+
+The tools are declared like all others and pass the same gate; who may reach the server at all is its operator.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from gatepost.access.tiers import Tier
+from gatepost.core.errors import Invalid
+from gatepost.core.registry import Registry
+from gatepost.serve.agents.modes import Mode, modes_of
+from gatepost.serve.agents.service import Agents, Outcome, Request, Snapshot, Wanted
+from gatepost.tools.contract import Body, Call, Tool, tool
+
+NAME = "gatepost-agent-management"
+OPERATOR = "operator"
+
+AgentId = Annotated[str, Meta(description="The agent's id, an unambiguous beginning of it, or its title.")]
+Text = Annotated[Body, Meta(description="What the agent is to do.")]
+Labels = Annotated[dict[str, str] | None, Meta(description="Names and values of your own, to find it by.")]
+Policy = Literal["queue", "steer", "interrupt"]
+
+
+class Created(Struct, frozen=True, rename="camel", kw_only=True):
+    agent_id: str
+    type: str
+    status: str
+    folder: str
+    current_mode_id: str
+    available_modes: list[Mode]
+    last_message: str | None = None
+    permission: Request | None = None
+
+
+class Prompted(Struct, frozen=True, rename="camel", kw_only=True):
+    success: bool
+    status: str
+    last_message: str | None = None
+    permission: Request | None = None
+
+
+class Status(Struct, frozen=True):
+    status: str
+    snapshot: Snapshot
+
+
+class Listed(Struct, frozen=True):
+    agents: list[Snapshot]
+
+
+class Done(Struct, frozen=True):
+    success: bool
+
+
+class Changed(Struct, frozen=True, rename="camel", kw_only=True):
+    success: bool
+    new_mode: str
+
+
+class Activity(Struct, frozen=True, rename="camel", kw_only=True):
+    agent_id: str
+    update_count: int
+    current_mode_id: str
+    content: str
+
+
+class Waiting(Struct, frozen=True, rename="camel", kw_only=True):
+    agent_id: str
+    status: str
+    request: Request
+
+
+class Pending(Struct, frozen=True):
+    permissions: list[Waiting]
+
+
+class Provider(Struct, frozen=True):
+    id: str
+    modes: list[Mode]
+
+
+class Providers(Struct, frozen=True):
+    providers: list[Provider]
+
+
+class Response(Struct, frozen=True, rename="camel", kw_only=True):
+    """`behavior` allow or deny; with allow perhaps another input, with deny a reason, and whether to end the turn."""
+
+    behavior: Literal["allow", "deny"]
+    updated_input: dict[str, Any] | None = None
+    message: str = ""
+    interrupt: bool = False
+
+
+def management_tools(service: Agents) -> Registry[Tool]:
+    """The registry of this server, bound to a gateway's agents."""
+    made: Registry[Tool] = Registry("agent tool")
+    for declare in (_making, _looking, _steering, _answering):
+        declare(service, made)
+    return made
+
+
+def _declare(made: Registry[Tool], **more: Any) -> Callable[[Any], Any]:
+    return tool(tier=Tier.ROOT, group="agents", registry=made, **more)
+
+
+async def _ended(service: Agents, agent_id: str, background: bool) -> Outcome | None:
+    return None if background else await service.wait(agent_id)
+
+
+def _making(service: Agents, made: Registry[Tool]) -> None:
+    @_declare(made)
+    async def create_agent(
+        call: Call,
+        initialPrompt: Annotated[Body | None, Meta(description="What it is to do first.")] = None,
+        title: Annotated[str | None, Meta(description="What it is called, 1 to 60 characters.")] = None,
+        agentType: Annotated[str | None, Meta(description="The provider; list_providers shows them.")] = None,
+        initialMode: Annotated[str | None, Meta(description="When it asks before it acts.")] = None,
+        folder: Annotated[str | None, Meta(description="The group whose rights and budget it has.")] = None,
+        model: Annotated[str | None, Meta(description="The provider's own if left out.")] = None,
+        labels: Labels = None,
+        parentAgentId: Annotated[str | None, Meta(description="Who makes it, if that is an agent.")] = None,
+        notifyOnFinish: Annotated[bool, Meta(description="Tell the parent once, when it has finished.")] = False,
+        background: Annotated[bool, Meta(description="Return at once; else wait for its first turn.")] = False,
+    ) -> Created:
+        """Make an agent and give it something to do. It works in a sandbox of its own.
+
+        To give an agent that exists more work use send_agent_prompt.
+        """
+        wanted = Wanted(
+            prompt=initialPrompt or "",
+            folder=folder or "",
+            provider=agentType or "",
+            model=model or "",
+            mode=initialMode or "",
+            title=title or "",
+            labels=labels,
+            parent=(await service.find(parentAgentId)).id if parentAgentId else "",
+            notify=notifyOnFinish,
+        )
+        made_one = await service.create(wanted, OPERATOR)
+        ended = await _ended(service, made_one.agent_id, background or not initialPrompt)
+        return Created(
+            agent_id=made_one.agent_id,
+            type=made_one.type,
+            status=ended.status if ended else made_one.status,
+            folder=made_one.folder,
+            current_mode_id=made_one.current_mode_id,
+            available_modes=made_one.available_modes,
+            last_message=ended.last_message if ended else None,
+            permission=ended.permission if ended else None,
+        )
+
+    @_declare(made, destructive=True, idempotent=True)
+    async def kill_agent(call: Call, agentId: AgentId) -> Done:
+        """End an agent for good. What it said and did stays; it takes no further prompt.
+
+        To end only what it does now use cancel_agent; to put it away until it is needed archive_agent.
+        """
+        await service.kill(agentId, OPERATOR)
+        return Done(True)
+
+    @_declare(made, idempotent=True)
+    async def archive_agent(call: Call, agentId: AgentId) -> Done:
+        """Put an agent away: it leaves the lists until somebody gives it work again. To end it for good: kill_agent."""
+        await service.archive(agentId, OPERATOR)
+        return Done(True)
+
+    @_declare(made, idempotent=True)
+    async def update_agent(call: Call, agentId: AgentId, title: str | None = None, labels: Labels = None) -> Snapshot:
+        """Change an agent's title or labels (all of them). To change when it asks use set_agent_mode."""
+        if title is None and labels is None:
+            raise Invalid("title", "say a title, labels or both")
+        return await service.update(agentId, OPERATOR, title=title, labels=labels)
+
+
+def _looking(service: Agents, made: Registry[Tool]) -> None:
+    @_declare(made, read_only=True, idempotent=True)
+    async def wait_for_agent(call: Call, agentId: AgentId) -> Outcome:
+        """Wait until an agent has finished or asks for a permission. Returns before your own limit; then call again.
+
+        For a look without waiting use get_agent_status.
+        """
+        return await service.wait(agentId)
+
+    @_declare(made, read_only=True, idempotent=True)
+    async def get_agent_status(call: Call, agentId: AgentId) -> Status:
+        """See how an agent stands. For what it did use get_agent_activity."""
+        found = await service.status(agentId)
+        return Status(found.status, found)
+
+    @_declare(made, read_only=True, idempotent=True)
+    async def list_agents(
+        call: Call,
+        includeArchived: Annotated[bool, Meta(description="Those that were put away, too.")] = False,
+        statuses: Annotated[list[str] | None, Meta(description="Only these states.")] = None,
+        limit: Annotated[int, Meta(description="At most so many (1–200).")] = 50,
+    ) -> Listed:
+        """List agents, the busiest first."""
+        found = await service.every(archived=includeArchived, statuses=frozenset(statuses or ()))
+        return Listed(found[: min(max(limit, 1), 200)])
+
+    @_declare(made, read_only=True, idempotent=True)
+    async def get_agent_activity(
+        call: Call,
+        agentId: AgentId,
+        limit: Annotated[int, Meta(description="The newest so many entries; 0: all.")] = 0,
+    ) -> Activity:
+        """Read what an agent did and said, as lines. For its state use get_agent_status."""
+        found = await service.status(agentId)
+        shown, total, text = await service.activity(found.agent_id, max(limit, 0))
+        return Activity(
+            agent_id=found.agent_id,
+            update_count=total,
+            current_mode_id=found.current_mode_id,
+            content=f"Showing {shown} of {total} entries\n\n{text}",
+        )
+
+    @_declare(made, read_only=True, idempotent=True)
+    async def list_providers(call: Call) -> Providers:
+        """See which providers agents can be made with, and their modes."""
+        return Providers([Provider(name, list(modes_of(name))) for name in service.providers()])
+
+
+def _steering(service: Agents, made: Registry[Tool]) -> None:
+    @_declare(made)
+    async def send_agent_prompt(
+        call: Call,
+        agentId: AgentId,
+        prompt: Text,
+        sessionMode: Annotated[str | None, Meta(description="Change when it asks, first.")] = None,
+        policy: Annotated[
+            Policy, Meta(description="queue: after what runs; steer: into it; interrupt: in its place.")
+        ] = "queue",
+        notifyOnFinish: bool = False,
+        background: Annotated[bool, Meta(description="Return at once; else wait for its end.")] = False,
+    ) -> Prompted:
+        """Give an agent more to do. An archived one comes back by it."""
+        await service.prompt(agentId, prompt, OPERATOR, policy=policy, mode=sessionMode or "", notify=notifyOnFinish)
+        if background:
+            return Prompted(success=True, status=(await service.status(agentId)).status)
+        ended = await service.wait(agentId)
+        return Prompted(success=True, status=ended.status, last_message=ended.last_message, permission=ended.permission)
+
+    @_declare(made, destructive=True, idempotent=True)
+    async def cancel_agent(call: Call, agentId: AgentId) -> Done:
+        """End what an agent does now; it stays and takes further prompts. `success` is false if nothing ran."""
+        return Done(await service.cancel(agentId, OPERATOR))
+
+    @_declare(made, idempotent=True)
+    async def set_agent_mode(call: Call, agentId: AgentId, modeId: str) -> Changed:
+        """Change when an agent asks before it acts, from its next turn on."""
+        return Changed(success=True, new_mode=await service.set_mode(agentId, modeId, OPERATOR))
+
+
+def _answering(service: Agents, made: Registry[Tool]) -> None:
+    @_declare(made, read_only=True, idempotent=True)
+    async def list_pending_permissions(call: Call) -> Pending:
+        """See what agents ask before they act, and wait for. Answer with respond_to_permission."""
+        found = await service.pending()
+        return Pending(
+            [Waiting(agent_id=each.agent_id, status=each.status, request=request) for each, request in found]
+        )
+
+    @_declare(made)
+    async def respond_to_permission(
+        call: Call, agentId: AgentId, requestId: str, response: Annotated[Response, Meta(description="The answer.")]
+    ) -> Done:
+        """Answer what an agent asks: allow it, perhaps with another input, or deny it, perhaps ending its turn."""
+        await service.respond(
+            requestId,
+            OPERATOR,
+            agent_id=agentId,
+            allow=response.behavior == "allow",
+            updated=response.updated_input,
+            message=response.message,
+            interrupt=response.interrupt,
+        )
+        return Done(True)

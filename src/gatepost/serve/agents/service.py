@@ -1,0 +1,427 @@
+"""Agents as a service: make one, give it work, wait for it, answer what it asks, end it.
+
+An agent is a session with a provider and a room of its own. Everything that must survive is in the store before a call
+returns; what runs is driven by the same flow as every other session. All surfaces (MCP, command line, in memory) call
+these functions and nothing else.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct
+
+from gatepost.access.tiers import check_folder
+from gatepost.channels.hub import Hub
+from gatepost.core.clock import iso
+from gatepost.core.errors import Invalid, NotFound, Unavailable
+from gatepost.core.settings import setting
+from gatepost.flow.groups import make_folder
+from gatepost.flow.sessions.parts import PROVIDER, Parts
+from gatepost.flow.sessions.plan import sandbox_uid
+from gatepost.flow.sessions.wake import Sessions
+from gatepost.messages.text import clean
+from gatepost.serve.agents.modes import Mode, check_mode, modes_of
+from gatepost.serve.agents.timeline import curated, projected
+from gatepost.serve.control.operations.groups import check_provider, provider_names
+from gatepost.store import agents, audit, groups, inbox, permissions, sessions, timeline, turns
+from gatepost.store.agents import NewAgent
+from gatepost.store.permissions import Permission
+from gatepost.store.port import Db
+from gatepost.store.sessions import Session
+
+FOLDER = setting("agents.folder", "agents", help="The group of agents that are made without naming one.")
+WAIT_S = setting(
+    "agents.wait_s", 45.0, help="How long a call waits for an agent at most; clients give up on calls after a minute."
+)
+LONGEST_TITLE, LONGEST_PROMPT, MOST_LABELS = 60, 1_000_000, 50
+LOOK_S = 2.0  # behind the bell
+BUSY = ("initializing", "running")
+POLICIES = {"queue": inbox.NEXT, "steer": inbox.TRIGGER, "interrupt": inbox.NEXT}
+STILL = "The agent is still running; this is no failure. Wait again to go on waiting. What it did last:\n\n{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """An agent to be made."""
+
+    prompt: str = ""
+    folder: str = ""
+    provider: str = ""
+    model: str = ""
+    mode: str = ""
+    title: str = ""
+    labels: Mapping[str, str] | None = None
+    parent: str = ""
+    notify: bool = False
+
+
+class Request(Struct, frozen=True, rename="camel", kw_only=True):
+    """What an agent's provider asks before it acts."""
+
+    id: str
+    kind: str
+    name: str
+    input: dict[str, Any]
+    asked_at: str
+
+
+class Snapshot(Struct, frozen=True, rename="camel", kw_only=True):
+    """An agent as it stands."""
+
+    agent_id: str
+    type: str
+    folder: str
+    title: str
+    status: str  # initializing | idle | running | error | interrupted | closed
+    model: str
+    current_mode_id: str
+    available_modes: list[Mode]
+    labels: dict[str, str]
+    parent_agent_id: str | None
+    created_at: str
+    updated_at: str
+    archived_at: str | None
+    last_error: str | None
+    last_message: str | None
+    pending_permissions: list[Request]
+
+
+class Outcome(Struct, frozen=True, rename="camel", kw_only=True):
+    """What waiting came to."""
+
+    agent_id: str
+    status: str
+    last_message: str | None
+    permission: Request | None = None
+    waited_out: bool = False  # it still runs
+
+
+class Agents:
+    def __init__(self, parts: Parts, flow: Sessions, hub: Hub, stopping: asyncio.Event | None = None) -> None:
+        self._parts, self._flow, self._hub = parts, flow, hub
+        self._stopping = stopping or asyncio.Event()
+        self._replacing: set[str] = set()  # whose turn gives way to another: nobody sees them idle meanwhile
+
+    # Making and ending.
+
+    async def create(self, wanted: Wanted, by: str) -> Snapshot:
+        """Durable when it returns; the prompt is queued with it."""
+        home, now = self._parts.home, self._parts.clock.now()
+        folder = check_folder(wanted.folder or self._parts.config[FOLDER])
+        title = _title(wanted.title, empty_ok=True)
+        labels = _labels(wanted.labels or {})
+        text = _prompt(wanted.prompt) if wanted.prompt else ""
+        own = not wanted.folder
+
+        def make(db: Db) -> Session:
+            group = groups.get(db, folder)
+            if group is None and own:
+                groups.add(db, folder, folder, "", now)
+                group = groups.get(db, folder)
+            if group is None:
+                raise NotFound("group", folder, "`gatepost group list` shows them")
+            provider = check_provider(home, wanted.provider) or group.provider or self._parts.config[PROVIDER]
+            if wanted.parent and sessions.get(db, wanted.parent) is None:
+                raise NotFound("agent", wanted.parent, "the parent must be there")
+            made = agents.create(
+                db,
+                NewAgent(
+                    folder=folder,
+                    provider=provider,
+                    title=title,
+                    model=clean(wanted.model).strip(),
+                    permission_mode=check_mode(provider, wanted.mode),
+                    labels=labels,
+                    parent=wanted.parent,
+                ),
+                now,
+            )
+            if wanted.notify:
+                agents.want_news(db, made.id, True)
+            if text:
+                agents.prompt(db, made, text, by, _name(by), inbox.NEXT, now)
+            _record(db, now, by, "agent.create", made.id, folder=folder, provider=provider)
+            return made
+
+        made = await self._parts.store.write(make)
+        make_folder(home, folder, sandbox_uid(self._parts.config), name=folder)
+        if text:
+            self._parts.bells.session(made.id)
+        return await self.status(made.id)
+
+    async def prompt(
+        self, agent_id: str, text: str, by: str, *, policy: str = "queue", mode: str = "", notify: bool = False
+    ) -> None:
+        """More work. queue: after what runs; steer: into what runs, if the provider can take it; interrupt: instead."""
+        if policy not in POLICIES:
+            raise Invalid("policy", f"{policy!r}; there are: {', '.join(POLICIES)}")
+        said, session = _prompt(text), await self.find(agent_id)
+        if session.closed_at is not None:
+            raise Invalid("agentId", f"{agent_id} was ended for good; create another agent")
+        if mode:
+            await self.set_mode(session.id, mode, by)
+        self._replacing.add(session.id)
+        try:
+            if policy == "interrupt":
+                await self._flow.stop(session.id, by)
+            now = self._parts.clock.now()
+
+            def add(db: Db) -> None:
+                agents.prompt(db, session, said, by, _name(by), POLICIES[policy], now)
+                if notify:
+                    agents.want_news(db, session.id, True)
+
+            await self._parts.store.write(add)
+        finally:
+            self._replacing.discard(session.id)
+        self._parts.bells.session(session.id)
+        self._hub.ring(session.address)
+
+    async def cancel(self, agent_id: str, by: str) -> bool:
+        """End what it does now, and what waits behind it. False if nothing ran."""
+        session = await self.find(agent_id)
+        return await self._flow.stop(session.id, by)
+
+    async def kill(self, agent_id: str, by: str) -> None:
+        """For good: it takes no further prompt. What it said and did stays."""
+        session, now = await self.find(agent_id), self._parts.clock.now()
+        await self._flow.stop(session.id, by)
+
+        def close(db: Db) -> None:
+            sessions.close(db, session.id, now)
+            _record(db, now, by, "agent.kill", session.id)
+
+        await self._parts.store.write(close)
+        self._flow.renew(session.id)
+        self._hub.ring(session.address)
+
+    async def archive(self, agent_id: str, by: str) -> None:
+        """Out of the way until somebody gives it work again. Said twice, it is done once."""
+        session, now = await self.find(agent_id), self._parts.clock.now()
+        await self._flow.stop(session.id, by)
+
+        def put_away(db: Db) -> None:
+            if agents.archive(db, session.id, now):
+                _record(db, now, by, "agent.archive", session.id)
+
+        await self._parts.store.write(put_away)
+        self._flow.renew(session.id)
+        self._hub.ring(session.address)
+
+    async def update(
+        self, agent_id: str, by: str, *, title: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> Snapshot:
+        session, now = await self.find(agent_id), self._parts.clock.now()
+        named = None if title is None else _title(title)
+        labelled = None if labels is None else _labels(labels)
+
+        def change(db: Db) -> None:
+            agents.update(db, session.id, named, labelled)
+            _record(db, now, by, "agent.update", session.id)
+
+        await self._parts.store.write(change)
+        self._hub.ring(session.address)
+        return await self.status(session.id)
+
+    async def set_mode(self, agent_id: str, mode: str, by: str) -> str:
+        """From its next turn on."""
+        session, now = await self.find(agent_id), self._parts.clock.now()
+        chosen = check_mode(session.provider, mode)
+
+        def change(db: Db) -> None:
+            agents.set_mode(db, session.id, chosen)
+            _record(db, now, by, "agent.mode", session.id, mode=mode)
+
+        await self._parts.store.write(change)
+        self._flow.renew(session.id)
+        return mode
+
+    # Looking.
+
+    async def find(self, named: str) -> Session:
+        """By its id, the beginning of it, or its title, if that means one of them."""
+        found = await self._parts.store.read(agents.get, named)
+        if found is not None:
+            return found
+        every = await self._parts.store.read(lambda db: agents.every(db, archived=True))
+        near = [each for each in every if len(named) >= 4 and each.id.startswith(named)]
+        near = near or [each for each in every if each.title and each.title == named]
+        if len(near) == 1:
+            return near[0]
+        if near:
+            raise Invalid("agentId", f"{named!r} means several agents: {', '.join(each.id for each in near[:5])}")
+        raise NotFound("agent", named[:80], "`gatepost agent ls` or list_agents shows them")
+
+    async def status(self, agent_id: str) -> Snapshot:
+        session = await self.find(agent_id)
+        return await self._parts.store.read(lambda db: self._snapshot(db, session))
+
+    async def every(self, *, archived: bool = False, statuses: frozenset[str] = frozenset()) -> list[Snapshot]:
+        def look(db: Db) -> list[Snapshot]:
+            return [self._snapshot(db, each) for each in agents.every(db, archived=archived)]
+
+        return [each for each in await self._parts.store.read(look) if not statuses or each.status in statuses]
+
+    def _snapshot(self, db: Db, session: Session) -> Snapshot:
+        status = self._state(db, session)
+        last = turns.of_session(db, session.id, 2**62, 1)
+        return Snapshot(
+            agent_id=session.id,
+            type=session.provider,
+            folder=session.folder,
+            title=session.title,
+            status=status,
+            model=session.model,
+            current_mode_id=session.permission_mode or modes_of(session.provider)[0].id,
+            available_modes=list(modes_of(session.provider)),
+            labels=json.loads(session.labels),
+            parent_agent_id=session.parent or None,
+            created_at=iso(session.created_at) or "",
+            updated_at=iso(session.active_at) or "",
+            archived_at=iso(session.archived_at),
+            last_error=last[0].error if last and status == "error" else None,
+            last_message=agents.last_said(db, session.id) or None,
+            pending_permissions=[_request(each) for each in permissions.pending(db, session.id)],
+        )
+
+    def _state(self, db: Db, session: Session) -> str:
+        if session.closed_at is not None:
+            return "closed"
+        turn, waiting = turns.open_of(db, session.id), agents.waiting(db, session.id)
+        if turn is not None:
+            return "interrupted" if turn.state == "interrupted" else "running"
+        if session.id in self._replacing:
+            return "running"
+        if waiting:
+            return "running" if turns.of_session(db, session.id, 2**62, 1) else "initializing"
+        return "error" if session.state == "error" else "idle"
+
+    async def activity(self, agent_id: str, limit: int = 0) -> tuple[int, int, str]:
+        """(how many entries are shown, how many there are, as lines for a person). 0: all."""
+        session = await self.find(agent_id)
+        entries = projected(await self._parts.store.read(timeline.after, session.id, 0, 2**31))
+        shown = entries[-limit:] if limit > 0 else entries
+        return len(shown), len(entries), curated(shown)
+
+    async def entries(self, agent_id: str, after: int = 0, limit: int = 200) -> tuple[str, list[timeline.Entry]]:
+        """(epoch, rows after a cursor). A timeline is never begun anew, so its epoch is the agent's id."""
+        session = await self.find(agent_id)
+        return session.id, await self._parts.store.read(timeline.after, session.id, after, limit)
+
+    # Waiting and answering.
+
+    async def wait(self, agent_id: str, timeout: float | None = None) -> Outcome:
+        """Until it has ended what it does, asks something, or the time is up."""
+        session = await self.find(agent_id)
+        clock, most = self._parts.clock, self._parts.config[WAIT_S] if timeout is None else timeout
+        until = clock.now() + int(most * 1_000_000)
+        with self._hub.watch(session.address) as watch:
+            while True:
+                now = await self._parts.store.read(lambda db: self._look(db, session.id))
+                left = (until - clock.now()) / 1_000_000
+                if now.permission is not None or now.status not in (*BUSY, "interrupted"):
+                    return now
+                if left <= 0:
+                    _, _, text = await self.activity(session.id, 5)
+                    return Outcome(
+                        agent_id=now.agent_id, status=now.status, last_message=STILL.format(text), waited_out=True
+                    )
+                await watch.wait(min(left, LOOK_S), self._stopping)
+
+    def _look(self, db: Db, session_id: str) -> Outcome:
+        session = sessions.get(db, session_id)
+        if session is None:
+            raise NotFound("agent", session_id, "it is gone")
+        asked = permissions.pending(db, session_id)
+        return Outcome(
+            agent_id=session_id,
+            status=self._state(db, session),
+            last_message=agents.last_said(db, session_id) or None,
+            permission=_request(asked[0]) if asked else None,
+        )
+
+    async def pending(self) -> list[tuple[Snapshot, Request]]:
+        def look(db: Db) -> list[tuple[Snapshot, Request]]:
+            found = []
+            for each in permissions.pending(db):
+                session = sessions.get(db, each.session_id)
+                if session is not None:
+                    found.append((self._snapshot(db, session), _request(each)))
+            return found
+
+        return await self._parts.store.read(look)
+
+    async def respond(
+        self,
+        request_id: str,
+        by: str,
+        *,
+        allow: bool,
+        agent_id: str = "",
+        updated: Mapping[str, Any] | None = None,
+        message: str = "",
+        interrupt: bool = False,
+    ) -> None:
+        """Answer a request, once. What was answered is durable before the provider hears it."""
+        asked = await self._parts.store.read(permissions.get, request_id)
+        session = await self.find(agent_id) if agent_id else None
+        if asked is None or (session is not None and asked.session_id != session.id):
+            raise NotFound("permission request", request_id[:80], "`gatepost permit ls` shows those that wait")
+        now = self._parts.clock.now()
+        verdict, state = ("allow", "allowed") if allow else ("deny", "denied")
+
+        def answer(db: Db) -> Permission:
+            answered = permissions.answer(db, request_id, state, message, by, now)
+            if answered is None:
+                raise Invalid("requestId", f"{request_id} does not wait any more: it is {asked.state}")
+            told = {"requestId": answered.id, "name": answered.tool, "status": state}
+            timeline.add(db, answered.session_id, answered.turn_id, "permission", told, now)
+            _record(db, now, by, f"permission.{verdict}", answered.session_id, tool=answered.tool)
+            return answered
+
+        answered = await self._parts.store.write(answer)
+        given = dict(updated or {}) if allow else {"reason": message or "Whoever manages this agent did not permit it."}
+        if not self._flow.answer(answered.session_id, answered.request, verdict, given):
+            raise Unavailable("the agent", "it is not awake; it asks again when its turn goes on")
+        self._hub.ring(agents.address_of(answered.session_id))
+        if interrupt and not allow:
+            await self._flow.stop(answered.session_id, by)
+
+    def providers(self) -> tuple[str, ...]:
+        return provider_names(self._parts.home)
+
+
+def _request(asked: Permission) -> Request:
+    return Request(id=asked.id, kind=asked.kind, name=asked.tool, input=asked.input, asked_at=iso(asked.asked_at) or "")
+
+
+def _record(db: Db, now: int, by: str, action: str, session_id: str, **more: str) -> None:
+    audit.append(db, audit.Record(now, by, action, "done", {"agent": session_id, **more}))
+
+
+def _name(by: str) -> str:
+    return by.rpartition(":")[2] or by
+
+
+def _title(text: str, *, empty_ok: bool = False) -> str:
+    title = clean(text).strip()
+    if (not title and not empty_ok) or len(title) > LONGEST_TITLE:
+        raise Invalid("title", f"must have 1 to {LONGEST_TITLE} characters")
+    return title
+
+
+def _prompt(text: str) -> str:
+    said = clean(text)
+    if not said.strip() or len(said) > LONGEST_PROMPT:
+        raise Invalid("prompt", f"is empty or longer than {LONGEST_PROMPT} characters")
+    return said
+
+
+def _labels(labels: Mapping[str, str]) -> dict[str, str]:
+    kept = {clean(name).strip()[:100]: clean(value)[:1000] for name, value in labels.items()}
+    if len(kept) > MOST_LABELS or "" in kept:
+        raise Invalid("labels", f"are at most {MOST_LABELS}, each with a name")
+    return kept

@@ -1,0 +1,64 @@
+"""Reading a timeline: tool calls told once, words that belong together as one, all as lines for a person. Pure."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gatepost.store.timeline import Entry
+
+LONGEST_SUMMARY = 200
+NOTHING = "No activity to display."
+
+
+def projected(entries: Sequence[Entry]) -> list[Entry]:
+    """A call's rows as one, at the place of its first; adjacent words of the agent as one."""
+    found: list[Entry] = []
+    calls: dict[str, int] = {}
+    for entry in entries:
+        call = str(entry.data.get("callId", "")) if entry.kind == "tool_call" else ""
+        if call and call in calls:
+            before = found[calls[call]]
+            found[calls[call]] = replace(before, data={**before.data, **entry.data})
+            continue
+        last = found[-1] if found else None
+        if entry.kind == "assistant_message" and last is not None and last.kind == entry.kind:
+            joined = f"{last.data.get('text', '')}\n\n{entry.data.get('text', '')}"
+            found[-1] = replace(last, data={"text": joined})
+            continue
+        if call:
+            calls[call] = len(found)
+        found.append(entry)
+    return found
+
+
+def curated(entries: Sequence[Entry]) -> str:
+    """As somebody would want to read it."""
+    return "\n".join(line for entry in entries if (line := _line(entry))) or NOTHING
+
+
+def _line(entry: Entry) -> str:
+    data = entry.data
+    match entry.kind:
+        case "user_message":
+            return f"[User] {data.get('text', '')}"
+        case "assistant_message":
+            return str(data.get("text", ""))
+        case "tool_call":
+            status = data.get("status")
+            failed = f" ({status})" if status in ("failed", "canceled") else ""
+            return f"[{data.get('name', 'Tool')}] {_summary(data.get('input'))}{failed}".rstrip()
+        case "permission":
+            return f"[Permission] {data.get('name', '')}: {data.get('status', '')}"
+        case "error":
+            return f"[Error] {data.get('message', '')}"
+        case _:
+            return ""
+
+
+def _summary(given: object) -> str:
+    if isinstance(given, dict):
+        for name in ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description", "text"):
+            if isinstance(given.get(name), str) and given[name]:
+                return str(given[name])[:LONGEST_SUMMARY]
+    text = json.dumps(given, ensure_ascii=False) if given else ""
+    return text[:LONGEST_SUMMARY]

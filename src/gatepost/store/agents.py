@@ -1,0 +1,205 @@
+"""Agents as a service: sessions that somebody made to work for them. There is no second table; here is what is asked
+and written about such sessions, and what the end of a turn means to them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gatepost.core import ids
+from gatepost.store import inbox, messages, permissions, sessions, timeline
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db, quick
+from gatepost.store.sessions import Session
+
+if TYPE_CHECKING:
+    from gatepost.store.turns import Turn
+
+INSTANCE = PLATFORM = "agents"
+_LONGEST_NEWS = 2000  # characters of what an agent said last, in the news of its end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewAgent:
+    folder: str
+    provider: str
+    title: str = ""
+    model: str = ""
+    permission_mode: str = ""
+    cwd: str = ""
+    labels: Mapping[str, str] | None = None
+    parent: str = ""
+
+
+def address_of(session_id: str) -> str:
+    """An agent's room: nobody is in it but who manages it."""
+    return f"{PLATFORM}:{session_id}"
+
+
+def create(db: Db, new: NewAgent, now: int) -> Session:
+    session_id = ids.new("s")
+    db.run(
+        "INSERT INTO sessions (id, key, folder, mode, instance, address, thread, provider, title, agent, model,"
+        " permission_mode, cwd, labels, parent, created_at, active_at)"
+        " VALUES (?, ?, ?, 'per-thread', ?, ?, '', ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            session_id,
+            sessions.key_of("per-thread", new.folder, INSTANCE, address_of(session_id), ""),
+            new.folder,
+            INSTANCE,
+            address_of(session_id),
+            new.provider,
+            new.title,
+            new.model,
+            new.permission_mode,
+            new.cwd,
+            json.dumps(dict(new.labels or {}), ensure_ascii=False),
+            new.parent,
+            now,
+            now,
+        ),
+    )
+    made = sessions.get(db, session_id)
+    assert made is not None
+    return made
+
+
+@quick
+def get(db: Db, session_id: str) -> Session | None:
+    found = sessions.get(db, session_id)
+    return found if found is not None and found.agent else None
+
+
+def every(db: Db, *, archived: bool = False) -> list[Session]:
+    """The busiest first; the closed ones are among them, the archived ones if asked for."""
+    rows = db.rows(f"SELECT {sessions.COLUMNS} FROM sessions WHERE agent = 1 ORDER BY active_at DESC, id")
+    return [each for each in (Session(*row) for row in rows) if archived or each.archived_at is None]
+
+
+def prompt(db: Db, session: Session, text: str, sender: str, name: str, mode: str, now: int) -> int:
+    """Something to work on, durable when this is committed. A prompt brings an archived one back."""
+    message_id = messages.accept(
+        db,
+        NewMessage(
+            instance=session.instance,
+            address=session.address,
+            thread=session.thread,
+            direction="in",
+            platform_id=ids.new("prompt"),
+            kind="chat",
+            sender=sender,
+            sender_name=name,
+            text=text,
+            content=json.dumps(
+                {"text": text, "sender": name, "senderId": sender, "senderName": name, "verb": "message"},
+                ensure_ascii=False,
+            ),
+            at=now,
+            folder=session.folder,
+        ),
+        now,
+    )
+    assert message_id is not None
+    inbox.enqueue(db, message_id, session.id, session.folder, "owner", now, mode)
+    timeline.add(db, session.id, "", "user_message", {"text": text}, now)
+    db.run(
+        "UPDATE sessions SET archived_at = NULL, active_at = ?, state = CASE state WHEN 'error' THEN 'idle' ELSE state"
+        " END WHERE id = ?",
+        (now, session.id),
+    )
+    return message_id
+
+
+def archive(db: Db, session_id: str, now: int) -> bool:
+    """False if it was already."""
+    return bool(db.run("UPDATE sessions SET archived_at = ? WHERE id = ? AND archived_at IS NULL", (now, session_id)))
+
+
+def update(db: Db, session_id: str, title: str | None, labels: Mapping[str, str] | None) -> None:
+    if title is not None:
+        sessions.set_title(db, session_id, title)
+    if labels is not None:
+        told = json.dumps(dict(labels), ensure_ascii=False)
+        db.run("UPDATE sessions SET labels = ? WHERE id = ?", (told, session_id))
+
+
+def set_mode(db: Db, session_id: str, mode: str) -> None:
+    db.run("UPDATE sessions SET permission_mode = ? WHERE id = ?", (mode, session_id))
+
+
+def want_news(db: Db, session_id: str, wanted: bool) -> None:
+    db.run("UPDATE sessions SET notify = ? WHERE id = ?", (int(wanted), session_id))
+
+
+def waiting(db: Db, session_id: str) -> int:
+    """Prompts that nobody has taken up yet."""
+    row = db.row("SELECT COUNT(*) FROM inbox WHERE session_id = ? AND state IN ('queued', 'retry')", (session_id,))
+    return int(row[0]) if row else 0
+
+
+def last_said(db: Db, session_id: str) -> str:
+    """The agent's last words: what stands together at the end of its last turn that said anything. Nothing, if it was
+    given work since and has said nothing to it."""
+    said: list[str] = []
+    turn = ""
+    for entry in reversed(timeline.last(db, session_id, 50)):
+        if entry.kind == "assistant_message" and turn in ("", entry.turn_id):
+            turn = entry.turn_id
+            said.append(str(entry.data.get("text", "")))
+        elif said or entry.kind == "user_message":
+            break
+    return "\n\n".join(reversed(said))
+
+
+# The end of a turn, in its transaction.
+
+
+def said(db: Db, turn: "Turn", text: str, now: int) -> None:
+    if text and get(db, turn.session_id) is not None:
+        timeline.add(db, turn.session_id, turn.id, "assistant_message", {"text": text}, now)
+
+
+def turn_ended(db: Db, turn: "Turn", state: str, error: str, now: int) -> None:
+    """Nobody waits for its answers any more; what went wrong is told; and whoever made it hears of its end, once."""
+    session = get(db, turn.session_id)
+    if session is None:
+        return
+    permissions.end_turn(db, turn.id, "the turn has ended", now)
+    if state != "done" and error:
+        timeline.add(db, session.id, turn.id, "error", {"message": error}, now)
+    if session.notify and session.parent and not waiting(db, session.id):
+        _tell_parent(db, session, turn, state, error, now)
+
+
+def _tell_parent(db: Db, session: Session, turn: "Turn", state: str, error: str, now: int) -> None:
+    """A row for the parent's next turn: it interrupts nothing, and it is there once, whatever is killed when."""
+    want_news(db, session.id, False)
+    parent = sessions.get(db, session.parent)
+    if parent is None or parent.closed_at is not None:
+        return
+    news = {
+        "event": "agent_finished",
+        "agentId": session.id,
+        "title": session.title,
+        "status": "idle" if state == "done" else "error",
+        "text": (last_said(db, session.id) if state == "done" else error)[:_LONGEST_NEWS],
+    }
+    message_id = messages.accept(
+        db,
+        NewMessage(
+            instance=parent.instance,
+            address=parent.address,
+            thread=parent.thread,
+            direction="in",
+            platform_id=f"finished:{turn.id}",
+            event="system",
+            kind="system",
+            sender="gatepost:system",
+            text=str(news["text"]),
+            content=json.dumps(news, ensure_ascii=False),
+            at=now,
+        ),
+        now,
+    )
+    if message_id is not None:
+        inbox.enqueue(db, message_id, parent.id, parent.folder, "owner", now, inbox.NEXT)
