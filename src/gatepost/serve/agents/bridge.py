@@ -22,7 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 
-CHUNK = 256 * 1024
+CHUNK = 64 * 1024  # a larger one is given back to the system after every call, and costs its pages anew
 CRLF = b"\r\n"
 PATIENCE_S = 10.0  # how long answers may take after stdin has ended
 FAREWELL_S = 2.0  # for the last lines, and for the DELETE
