@@ -70,8 +70,10 @@ _read_cancel = msgspec.json.Decoder(_Cancel).decode
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, run: Run, living: "set[Connection]") -> None:
-        self._run, self._living = run, living
+    """`is_open` says whether the host still serves: one that was accepted just before it stopped must not stay."""
+
+    def __init__(self, run: Run, living: "set[Connection]", is_open: Callable[[], bool]) -> None:
+        self._run, self._living, self._is_open = run, living, is_open
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
@@ -93,9 +95,12 @@ class Connection(asyncio.Protocol):
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvloop's is its own
+        if not self._is_open():
+            return transport.abort()
         self._transport = transport
         transport.set_write_buffer_limits(high=HIGH_WATER)
         self._living.add(self)
+        return None
 
     def connection_lost(self, exc: Exception | None) -> None:
         for task in self.tasks:
