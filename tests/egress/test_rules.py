@@ -161,3 +161,9 @@ def test_some_addresses_are_never_reached(address: str) -> None:
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"])
 def test_a_public_address_is_reached(address: str) -> None:
     assert judge_address(address, local=False) == ""
+
+
+def test_a_refusal_names_the_command_for_this_group_alone() -> None:
+    target = Target("box.lan", 8080)
+    way = "gatepost egress allow box.lan:8080 --folder acme/eng"
+    assert judge([], "acme/eng", target).reason.endswith(f"the operator can: {way}")

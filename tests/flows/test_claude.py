@@ -273,6 +273,6 @@ async def test_what_does_not_fit_the_budget_is_not_asked_and_told_in_plain_words
             assert entry.state == "failed" and "has no room for this call" in entry.reason
         notices = [text for text in texts(channel) if text.startswith("Today's budget of home is too small")]
         sorry = [text for text in texts(channel) if text.startswith("Sorry")]
-        assert len(notices) == 1 and len(sorry) == 2 and "has no quota left" in sorry[0]
+        assert len(notices) == 1 and len(sorry) == 2 and "today's budget of home has no room" in sorry[0]
         assert await gateway.store.read(costs.sums, "group") == []
     assert endpoint.calls == []

@@ -42,7 +42,8 @@ LARGEST_KEY = 64 * 1024
 _WAYS_OUT = {
     "sandbox": "`gatepost doctor` says what each sandbox lacks",
     "auth": "nothing was changed; give another key: gatepost connect {agent} --key-stdin < key.txt",
-    "quota": "look at the vendor's page for the account, and at `gatepost budget show` for the gateway",
+    "quota": "look at the vendor's page for the account",
+    "budget": "`gatepost budget show` says what is left; `gatepost budget set` raises it",
     "network": "is {base} the right address, and can it be reached from here? --base-url names another",
     "busy": "try again in a while",
     "time": "try again, with --timeout for more patience; `gatepost logs` may say what it did",

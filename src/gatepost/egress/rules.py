@@ -16,6 +16,7 @@ from gatepost.store.egress import Rule
 
 WEB_PORTS = (80, 443)
 MODEL_HOSTS = frozenset({"api.anthropic.com", "api.openai.com"})  # reached through their endpoints here, with our keys
+PRIVATE = "it has an address of this machine or a private network"
 EVERY = "*"
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\Z")
 _NUMBER = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)\Z")
@@ -42,6 +43,7 @@ class Verdict:
     allowed: bool
     reason: str
     local: bool = False  # it may have an address of this machine or network
+    way_in: str = ""  # what an operator types to let this group there, wherever it is
 
 
 def read_host(text: str) -> str:
@@ -119,10 +121,11 @@ def judge(rules: Sequence[Rule], folder: str, target: Target, models: frozenset[
     denied = next((rule for rule in found if not rule.allow), None)
     if denied is not None:
         return Verdict(False, f"{target} is denied to {denied.folder or 'everybody'} by a rule for {denied.host}")
+    way_in = f"gatepost egress allow {target} --folder {folder}"  # for this group, and no other
     if not found:
-        return Verdict(False, f"{target} is not allowed for {folder}; the operator can: gatepost egress allow {target}")
+        return Verdict(False, f"{target} is not allowed for {folder}; the operator can: {way_in}")
     exact = any(rule.local and rule.host == target.host and rule.port == target.port for rule in found)
-    return Verdict(True, "", local=exact)
+    return Verdict(True, "", local=exact, way_in=way_in)
 
 
 def judge_address(text: str, *, local: bool) -> str:
@@ -136,7 +139,7 @@ def judge_address(text: str, *, local: bool) -> str:
     if never or address.is_multicast:
         return "it has an address that nobody may reach from a sandbox"
     if not public and not local:
-        return "it has an address of this machine or a private network; the operator can allow it by name and port"
+        return PRIVATE
     return ""
 
 

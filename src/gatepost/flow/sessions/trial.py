@@ -62,7 +62,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """`trouble`: '' if it answered; else sandbox, agent, auth, quota, network, busy, price, time or stopped."""
+    """`trouble`: '' if it answered; else sandbox, agent, auth, quota, budget, network, busy, price, time, stopped."""
 
     trouble: str = ""
     reason: str = ""
@@ -79,8 +79,8 @@ class _Keys:
     def __init__(self, brought: Mapping[str, str | None], stored: Keys) -> None:
         self._brought, self._stored = brought, stored
 
-    async def get(self, name: str, spender: Spender) -> str | None:
-        return self._brought[name] if name in self._brought else await self._stored.get(name, spender)
+    async def get(self, name: str, spender: Spender, purpose: str = "model") -> str | None:
+        return self._brought[name] if name in self._brought else await self._stored.get(name, spender, purpose)
 
 
 async def try_out(host: Sessions, wish: Wish) -> Outcome:
@@ -162,8 +162,8 @@ def classify(error_class: str, text: str) -> tuple[str, str]:
         return "price", f"{found[1]!r} has no price"
     if error_class == "auth" or "refuses the gateway's key" in text or "there is no key" in text:
         return "auth", text
-    if error_class == "quota":
-        return "quota", text
+    if error_class in ("quota", "budget"):
+        return error_class, text
     if any(each in text for each in _NETWORK):
         return "network", text
     return ("busy" if error_class == "retryable" else "agent"), text
