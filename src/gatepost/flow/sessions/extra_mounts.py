@@ -153,6 +153,15 @@ def keys_within(granted: Granted) -> str:
         return ""
 
 
+def may_write(path: Path, uid: int | None) -> bool:
+    """By its owner and mode; a sandbox's group is its user's own. None: sandboxes run as whoever asks."""
+    if uid is None:
+        return os.access(path, os.W_OK)
+    found = path.stat()
+    bit = stat.S_IWUSR if found.st_uid == uid else stat.S_IWGRP if found.st_gid == uid else stat.S_IWOTH
+    return bool(found.st_mode & bit)
+
+
 def make_points(home: Home, session_id: str, granted: Iterable[Granted], group: int | None) -> None:
     """Where they are mounted over, in the session's folder, which is read-only inside. What was there before goes."""
     mode, owner = (0o700, None) if group is None else (0o750, 0)
@@ -174,7 +183,7 @@ def _find_allowed(config: Config, asked: Path) -> tuple[_Allowed, tuple[str, ...
         bases = (base for base in (allowed.written, allowed.real) if asked.is_relative_to(base))
         found.extend((allowed, asked.relative_to(base).parts) for base in bases)
     if not found:
-        listed = ", ".join(entries) or "it is empty"
+        listed = (", ".join(entries) or "it is empty") + "; a running gateway goes by what it read when it started"
         raise Invalid("mounts", f"{asked} is not allowed: the setting {ALLOWED.name} must name a folder ({listed})")
     return max(found, key=lambda each: len(each[0].real.parts))
 
