@@ -41,7 +41,7 @@ USAGE = "usage: gatepost bridge --url unix:PATH:/mcp/agents | http://HOST:PORT/m
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 _now = time.monotonic
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # in ASCII: half a surrogate pair survives in an id
 _decode = json.JSONDecoder().decode
 
 Json = dict[str, object]
@@ -523,7 +523,7 @@ class Events:
                 data.append(value)
             elif name == b"event":
                 other = value != b"message"
-            elif name == b"id":
+            elif name == b"id" and min(value, default=32) >= 32:  # it is to be a header
                 self.last_id = value.decode("latin-1")
             elif name == b"retry" and value.isdigit():
                 self.retry_s = min(int(value) / 1000, LONGEST_RETRY_S)
@@ -560,7 +560,7 @@ def error_line(request: object, code: int, text: str) -> bytes:
 
 
 def error_of(request: object, error: object) -> bytes:
-    return _encode({"jsonrpc": "2.0", "id": request, "error": error}).encode("utf-8", "replace")
+    return _encode({"jsonrpc": "2.0", "id": request, "error": error}).encode()
 
 
 def header(value: str) -> str:
