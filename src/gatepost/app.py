@@ -37,6 +37,7 @@ from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
 from gatepost.flow.listening import listen
+from gatepost.flow.sessions.extra_mounts import read_allowed
 from gatepost.flow.sessions.parts import PROVIDER, Parts
 from gatepost.flow.sessions.plan import KIND, TIMEZONE, describe_sandbox, name_prefix, sandbox_uid
 from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
@@ -342,6 +343,7 @@ def check(home: Home, config: Config) -> None:
         ZoneInfo(config[TIMEZONE])
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise SetupError(f"timezone = {config[TIMEZONE]!r} is no time zone; write it like Europe/Berlin") from None
+    read_allowed(config, home)
 
 
 def run(home: Home, given: Mapping[str, Any]) -> int:
