@@ -152,6 +152,15 @@ def test_a_local_address_needs_the_operators_word(address: str) -> None:
         "255.255.255.255",
         "240.0.0.1",
         "::ffff:0.0.0.0",
+        "fd00:ec2::254",
+        "fd00:ec2::23",
+        "fd20:ce::254",
+        "100.100.100.200",
+        "::ffff:100.100.100.200",
+        "192.0.0.192",
+        "168.63.129.16",
+        "64:ff9b:1::a9fe:a9fe",
+        "64:ff9b:1::7f00:1",
     ],
 )
 def test_some_addresses_are_never_reached(address: str) -> None:
