@@ -42,6 +42,7 @@ def openai(code: str | None, message: str = "words") -> bytes:
         (0, anthropic("invalid_request_error"), "fatal"),
         (400, anthropic("invalid_request_error"), "fatal"),
         (403, anthropic("permission_error"), "fatal"),
+        (403, anthropic("permission_error", "gatepost: the model's endpoint refuses the gateway's key; look"), "auth"),
         (404, openai(None), "fatal"),
         (418, b'{"error": "a teapot"}', "fatal"),
     ],

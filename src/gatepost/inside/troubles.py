@@ -10,6 +10,7 @@ QUOTA = frozenset({"billing_error", "insufficient_quota", "budget_exceeded", "bi
 AGAIN = frozenset({"rate_limit_error", "overloaded_error", "api_error", "timeout_error", "rate_limit_exceeded"})
 # The gateway's own no, as it comes back from agents that put words of theirs around it: it is about no account.
 BUDGET = re.compile(r"(?:Today's|This month's) budget of .{1,400}?`gatepost budget set`")
+REFUSED_KEY = "refuses the gateway's key"
 _OURS = re.compile(r"gatepost: (.*(?:price|passed on|takes no query).*)")
 LONGEST = 500  # characters of what the endpoint says about it
 
@@ -43,7 +44,7 @@ def read_trouble(status: int, body: bytes, retry_after: float | None = None) -> 
         return Trouble(told[0], "budget")
     if status == 402 or names & QUOTA or "credit balance is too low" in said:
         return Trouble(said or "the model's account has no quota left", "quota", retry_after)
-    if status == 401 or names & AUTH:
+    if status == 401 or names & AUTH or REFUSED_KEY in said:
         return Trouble(said or "the model's account was not accepted", "auth")
     if status in (408, 409, 425, 429) or status >= 500 or (status == 0 and (names & AGAIN or not error.type)):
         why = said or f"status {status}"
