@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from gatepost import declared
 from gatepost.access.budgets import usd
 from gatepost.cli import reasons, show
 from gatepost.cli.commands.logs import readable
+from gatepost.cli.commands.settings import RESTART, beside_running
 from gatepost.cli.commands.trace import offset
 from gatepost.core import lock
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
+from gatepost.core.settings import Config
 from gatepost.store import audit, costs, groups, inbox, messages, outbox, rooms, sessions, turns, users
 from gatepost.store.messages import NewMessage
 from gatepost.store.migrate import migrate
@@ -463,6 +466,15 @@ def test_settings_are_listed_with_where_they_came_from(run: Run, home: Home, mon
     assert (rows["log.level"]["value"], rows["log.level"]["source"]) == ("debug", "GATEPOST_LOG_LEVEL")
     assert rows["sandbox.kind"]["source"] == "default"
     assert rows["web.hosts"]["value"] == []
+
+
+def test_what_a_running_gateway_does_not_use_yet_is_said() -> None:
+    declared.load_package()
+    config = Config({"log.level": "debug", "anthropic.base_url": "http://elsewhere"})
+    used = {"log.level": "info", "web.hosts": [], "anthropic.base_url": ""}
+
+    assert beside_running(config, used) == ["log.level: the running gateway uses 'info', not 'debug'", RESTART]
+    assert beside_running(config, {}) == [RESTART]
 
 
 def test_the_settings_page_is_printed_from_the_declarations(run: Run) -> None:
