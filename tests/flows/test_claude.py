@@ -307,3 +307,19 @@ async def test_what_does_not_fit_the_budget_is_not_asked_and_told_in_plain_words
         assert len(notices) == 1 and len(sorry) == 2 and "today's budget of home has no room" in sorry[0]
         assert await gateway.store.read(costs.sums, "group") == []
     assert endpoint.calls == []
+
+
+async def test_a_model_that_failed_is_left_with_the_next_message(tmp_path: Path, channel: FakeChannel) -> None:
+    """An empty model is the provider's own, also for a conversation that goes on."""
+    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+        for number, model in enumerate(("claude-sonnet-4-5", "nosuchmodel", ""), 1):
+            await gateway.store.write(groups.change, "home", {"model": model})
+            gateway.bells.group("home")
+            await channel.say("hello", platform_id=f"m-{number}")
+            await channel.wait_for(number, timeout=PATIENCE)
+            await settled(gateway)
+
+        first, refused, last = texts(channel)
+    asked = [call.body["model"] for call in endpoint.calls]
+    assert (first, last) == ("here", "here") and "nosuchmodel" in refused
+    assert asked[0] == "claude-sonnet-4-5" and "nosuchmodel" not in asked and asked[-1].startswith("claude-")
