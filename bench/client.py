@@ -12,19 +12,23 @@ import time
 
 
 class Frames:
-    """A line in, a line out, as four bytes of length and the line."""
+    """A line in, a line out, as four bytes of length and the line; without a buffer between, as a bridge has none."""
 
     def __init__(self, path):
-        sock = socket.socket(socket.AF_UNIX)
-        sock.connect(path)
-        self.file = sock.makefile("rwb", buffering=65536)
-        self.flush = self.file.flush
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(path)
 
     def write(self, message):
-        self.file.write(len(message).to_bytes(4, "big") + message)
+        self.sock.sendall(len(message).to_bytes(4, "big") + message)
+
+    def flush(self):
+        """It is out already."""
 
     def readline(self):
-        return self.file.read(int.from_bytes(self.file.read(4), "big"))
+        data = self.sock.recv(65536)
+        while len(data) < 4 or len(data) - 4 < int.from_bytes(data[:4], "big"):
+            data += self.sock.recv(65536)
+        return data[4:]
 
 
 def connect(target):

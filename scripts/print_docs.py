@@ -33,7 +33,7 @@ TOOLS_HEAD = """# Tools
 
 Printed from the declarations by `make docs`; do not edit. An agent reaches the world through these alone, and through
 the tools of [connectors](connectors.md), which no page can know. *Down to tier* names the deepest place in the tree
-that has a tool by default; `gatepost tools --folder F` shows what the group F has. The text is what the model reads.
+that has a tool by default; `gatepost tools F` shows what the group F has. The text is what the model reads.
 
 ## What every call may be answered
 

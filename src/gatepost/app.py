@@ -28,7 +28,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.listen import LISTEN, Listen, control_path, how_to_open, parse
 from gatepost.core.settings import Config, setting
 from gatepost.egress.models import Models
-from gatepost.egress.prices import own_prices, price
+from gatepost.egress.price_list import PriceList
 from gatepost.egress.socket import EgressAround
 from gatepost.flow.delivery.outgoing import Reach
 from gatepost.flow.delivery.pump import Pump
@@ -37,6 +37,7 @@ from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
 from gatepost.flow.listening import listen
+from gatepost.flow.sessions.extra_mounts import read_allowed
 from gatepost.flow.sessions.parts import PROVIDER, Parts
 from gatepost.flow.sessions.plan import KIND, TIMEZONE, describe_sandbox, name_prefix, sandbox_uid
 from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
@@ -117,7 +118,8 @@ class Gateway:
         )
         purse = Purse(self.store, clock, self.reach, self.bells)
         keys = Keys(self.store, secrets)
-        self.models = Models(config, purse, keys, partial(price, own=own_prices(home, config)))
+        self.prices = PriceList(home, config)
+        self.models = Models(config, purse, keys, self.prices)
         self.files = ThreadPoolExecutor(4, thread_name_prefix="mailbox")
         self.sessions = Sessions(
             Parts(
@@ -145,6 +147,11 @@ class Gateway:
         channel = self.channels.get(instance)
         if isinstance(channel, Hub):
             channel.ring(address)
+
+    def move_models(self, config: Config) -> None:
+        """The settings that say where models are, and what they cost, have changed."""
+        self.models.move(config)
+        self.prices.move(config)
 
     async def obey(self) -> int:
         """The switches have changed: do as they say, and show it."""
@@ -265,7 +272,7 @@ class Daemon:
             stop_session=gateway.sessions.stop,
             obey=gateway.obey,
             try_out=partial(try_out, gateway.sessions),
-            move_models=gateway.models.move,
+            move_models=gateway.move_models,
         )
         return make_api(
             ApiParts(
@@ -336,6 +343,7 @@ def check(home: Home, config: Config) -> None:
         ZoneInfo(config[TIMEZONE])
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise SetupError(f"timezone = {config[TIMEZONE]!r} is no time zone; write it like Europe/Berlin") from None
+    read_allowed(config, home)
 
 
 def run(home: Home, given: Mapping[str, Any]) -> int:

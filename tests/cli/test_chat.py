@@ -1,5 +1,6 @@
 """`gatepost chat` and `gatepost login` against a running gateway with its demo agent."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -12,7 +13,11 @@ import pytest
 
 from gatepost.cli.commands.chat import complaint, render, say
 from gatepost.cli.conversation import Place, read_event
+from gatepost.core.clock import SystemClock
 from gatepost.serve.control.client import Control
+from gatepost.store import costs
+from gatepost.store.costs import NewCost
+from gatepost.store.writer import SqliteStore
 from gatepost.testing.daemon import Daemon
 
 
@@ -20,6 +25,27 @@ from gatepost.testing.daemon import Daemon
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     with Daemon(tmp_path_factory.mktemp("chat") / "home", sandbox_kind="process", sessions_provider="demo") as running:
         yield running
+
+
+def pipe(daemon: Daemon, text: str, *args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gatepost", "chat", *args]
+    return subprocess.run(command, env=daemon.env, input=text, capture_output=True, text=True, timeout=60, check=False)
+
+
+async def test_a_spent_budget_is_said_in_words_and_a_pipe_fails_like_wait(daemon: Daemon) -> None:
+    daemon.gatepost("user", "add", "terminal:pauper")
+    assert daemon.gatepost("budget", "set", "--user", "terminal:pauper", "--daily", "0.01").returncode == 0
+    now, store = SystemClock().now(), SqliteStore(daemon.home / "gatepost.db", readers=1)
+    spent = NewCost(key="spent", at=now, folder="home", user="terminal:pauper", model="m", micro=20_000)
+    await store.write(costs.add_external, spent, now)
+    store.close()
+
+    waited = daemon.gatepost("chat", "-m", "hello", "--wait", "--as", "pauper", "--room", "poor")
+    piped = await asyncio.to_thread(pipe, daemon, "hello\n", "--as", "pauper", "--room", "poor")
+    for each in (waited, piped):
+        assert each.returncode == 1
+        assert "refused: a budget is spent (`gatepost budget show` says which" in each.stderr
+        assert "budget_spent" not in each.stderr
 
 
 def test_a_message_is_accepted_and_the_command_returns(daemon: Daemon) -> None:
@@ -111,15 +137,7 @@ def test_a_conversation_prints_replies_as_they_come_and_ends_with_quit(daemon: D
 
 
 def test_what_is_piped_in_is_answered_before_it_ends(daemon: Daemon) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "gatepost", "chat", "--room", "pipe"],
-        env=daemon.env,
-        input="hello\n/ping\nsay cheese\n",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = pipe(daemon, "hello\n/ping\nsay cheese\n", "--room", "pipe")
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "demo" in done.stdout and "pong: " in done.stdout and "cheese" in done.stdout

@@ -55,6 +55,17 @@ async def test_a_packed_answer_is_not_passed_on(way: Any, field: str) -> None:
     assert answer.status == 502 and "packs its answers" in answer.text
 
 
+@pytest.mark.parametrize(
+    "head",
+    ["HTTP/1.1 200 OK\r\ncontent-encoding:\r\n gzip", "HTTP/1.1 200 OK\ncontent-encoding: gzip\nx: y",
+     "HTTP/1.1 200 OK\r\nx: y\ncontent-encoding: gzip", "HTTP/1.1 200 OK\r\ncontent-encoding : gzip",
+     "HTTP/1.1 200 OK\r\nx: y\rcontent-encoding: gzip", "HTTP/1.1 200 OK\r\nno colon", "HTTP/2 200 OK\r\nx: y"],
+)  # fmt: skip
+async def test_a_head_that_could_be_read_in_two_ways_is_not_passed_on(way: Any, head: str) -> None:
+    answer = read_answer(await ask(way, f"{head}\r\n\r\nxyz".encode()))
+    assert answer.status == 502 and "in two ways" in answer.text
+
+
 async def test_an_answer_that_breaks_off_breaks_off_for_the_client_too(way: Any) -> None:
     raw = await ask(way, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhel")
     assert raw.startswith(b"HTTP/1.1 200 OK") and not raw.endswith(b"0\r\n\r\n")

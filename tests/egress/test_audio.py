@@ -135,11 +135,11 @@ async def test_what_is_no_form_at_all_is_refused(hearing: Any, kind: str) -> Non
 
 
 async def test_a_model_has_either_minutes_or_tokens(way: Any, hearing: Any) -> None:
-    assert (await send(hearing, WHOLE.replace(b"hears-1", b"hears-2"))).status == 403
+    assert (await send(hearing, WHOLE.replace(b"hears-1", b"hears-2"))).status == 400
     chat = {"model": "hears-1", "messages": []}
-    assert (await way.post("/openai/v1/chat/completions", chat)).status == 403
+    assert (await way.post("/openai/v1/chat/completions", chat)).status == 400
     way.models._prices = lambda model: Price(input=1, output=1, cache_read=1, cache_write=1, cache_write_long=1)
-    assert (await send(hearing, WHOLE)).status == 403
+    assert (await send(hearing, WHOLE)).status == 400
     assert way.vendor.heads == []
 
 

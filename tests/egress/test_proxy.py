@@ -229,3 +229,11 @@ async def test_an_unknown_host_and_one_that_is_down_are_told_apart_from_a_denial
     assert "resolver" in unknown.text and "cannot be reached" in down.text
     assert {each.verdict for each in await way.log()} == {"failed"}
     assert await way.store.read(audit.latest, 10) == []
+
+
+async def test_a_private_address_is_refused_with_the_command_that_allows_it(way: Any) -> None:
+    await way.allow("box.lan")
+    way.names["box.lan"] = ["192.168.1.7"]
+    answer = await way.send(b"CONNECT box.lan:443 HTTP/1.1\r\n\r\n")
+    assert answer.status == 403
+    assert "gatepost egress allow box.lan:443 --folder acme/eng" in answer.headers["x-gatepost-reason"]

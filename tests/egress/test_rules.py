@@ -152,6 +152,15 @@ def test_a_local_address_needs_the_operators_word(address: str) -> None:
         "255.255.255.255",
         "240.0.0.1",
         "::ffff:0.0.0.0",
+        "fd00:ec2::254",
+        "fd00:ec2::23",
+        "fd20:ce::254",
+        "100.100.100.200",
+        "::ffff:100.100.100.200",
+        "192.0.0.192",
+        "168.63.129.16",
+        "64:ff9b:1::a9fe:a9fe",
+        "64:ff9b:1::7f00:1",
     ],
 )
 def test_some_addresses_are_never_reached(address: str) -> None:
@@ -161,3 +170,9 @@ def test_some_addresses_are_never_reached(address: str) -> None:
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"])
 def test_a_public_address_is_reached(address: str) -> None:
     assert judge_address(address, local=False) == ""
+
+
+def test_a_refusal_names_the_command_for_this_group_alone() -> None:
+    target = Target("box.lan", 8080)
+    way = "gatepost egress allow box.lan:8080 --folder acme/eng"
+    assert judge([], "acme/eng", target).reason.endswith(f"the operator can: {way}")

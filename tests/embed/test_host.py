@@ -4,11 +4,13 @@ import asyncio
 import gc
 import os
 import re
+import socket
 import struct
 import sys
 import threading
 from base64 import b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -237,6 +239,18 @@ async def test_check_39_stopping_with_a_connected_bridge_is_quick_and_leaves_not
         later = await client.call("echo", text="b")
         assert later["isError"] is True and "has stopped" in later["content"][0]["text"]
     await host.stop()  # as often as wanted
+
+
+async def test_check_39_who_connects_at_the_last_moment_is_not_served_either() -> None:
+    host = ToolHost([echo])
+    await host.start()
+    late = socket.socket(socket.AF_UNIX)
+    late.connect(str(host.socket_path))  # waits to be accepted, for the loop has not turned
+    await host.stop()
+    with late:
+        late.settimeout(20)
+        with suppress(ConnectionResetError):  # or, in other words, nothing
+            assert await asyncio.to_thread(late.recv, 1) == b""
 
 
 async def test_check_39_a_function_that_will_not_end_does_not_hold_up_the_stop(serving: Serving, folder: Path) -> None:

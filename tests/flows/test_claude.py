@@ -259,6 +259,37 @@ async def test_a_key_that_is_not_accepted_is_told_in_plain_words(tmp_path: Path,
         assert notice.startswith("Sorry, I could not answer your message: the agent's account was not accepted.")
 
 
+async def test_a_model_without_a_price_sends_nobody_to_look_for_a_key(tmp_path: Path, channel: FakeChannel) -> None:
+    async with (
+        ModelEndpoint(SCRIPT) as endpoint,
+        a_gateway(tmp_path / "h", channel, endpoint, model="nosuchmodel", retries=1) as gateway,
+    ):
+        await channel.say("hello")
+        await channel.wait_for(1, timeout=PATIENCE)
+        await settled(gateway)
+
+        (notice,) = texts(channel)
+        assert "the gateway does not pass this on: 'nosuchmodel' has no price" in notice
+        assert "authenticate" not in notice and "account" not in notice
+    assert endpoint.calls == []
+
+
+async def test_a_budget_that_the_bytes_of_the_prompt_do_not_fit_is_used_all_the_same(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+        now, limit = gateway.clock.now(), micro_of("0.30", "")
+        await gateway.store.write(budgets.put, Scope("group", "home"), Period.DAY, limit, "test", now)
+        await channel.say("hello")
+        await channel.wait_for(1, timeout=PATIENCE)
+        await settled(gateway)
+
+        assert texts(channel) == ["here"]
+        assert 0 < sum(each.micro for each in await gateway.store.read(costs.sums, "group")) <= limit
+    assert [request for request in endpoint.requests if "count_tokens" in request.path]
+    assert len(endpoint.calls[-1].raw) * 6 > limit
+
+
 async def test_what_does_not_fit_the_budget_is_not_asked_and_told_in_plain_words(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -273,6 +304,22 @@ async def test_what_does_not_fit_the_budget_is_not_asked_and_told_in_plain_words
             assert entry.state == "failed" and "has no room for this call" in entry.reason
         notices = [text for text in texts(channel) if text.startswith("Today's budget of home is too small")]
         sorry = [text for text in texts(channel) if text.startswith("Sorry")]
-        assert len(notices) == 1 and len(sorry) == 2 and "has no quota left" in sorry[0]
+        assert len(notices) == 1 and len(sorry) == 2 and "today's budget of home has no room" in sorry[0]
         assert await gateway.store.read(costs.sums, "group") == []
     assert endpoint.calls == []
+
+
+async def test_a_model_that_failed_is_left_with_the_next_message(tmp_path: Path, channel: FakeChannel) -> None:
+    """An empty model is the provider's own, also for a conversation that goes on."""
+    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+        for number, model in enumerate(("claude-sonnet-4-5", "nosuchmodel", ""), 1):
+            await gateway.store.write(groups.change, "home", {"model": model})
+            gateway.bells.group("home")
+            await channel.say("hello", platform_id=f"m-{number}")
+            await channel.wait_for(number, timeout=PATIENCE)
+            await settled(gateway)
+
+        first, refused, last = texts(channel)
+    asked = [call.body["model"] for call in endpoint.calls]
+    assert (first, last) == ("here", "here") and "nosuchmodel" in refused
+    assert asked[0] == "claude-sonnet-4-5" and "nosuchmodel" not in asked and asked[-1].startswith("claude-")

@@ -163,9 +163,26 @@ async def test_a_model_without_a_price_says_how_to_give_it_one(down: Daemon) -> 
         done = await connect(down, "openai", "--base-url", endpoint.openai, "--model", "my-own", key="")
 
         assert done.returncode == 1
-        assert "'my-own' has no price" in done.stderr and '["my-own"]' in done.stderr
+        assert "'my-own' has no price" in done.stderr and "--model my-own --price IN/OUT" in done.stderr
         assert await has_nothing_changed(down)
     assert endpoint.calls == []
+
+
+async def test_a_model_of_ones_own_gets_its_price_and_is_used_at_once(down: Daemon) -> None:
+    async with ModelEndpoint(SCRIPT) as endpoint:
+        with down as daemon:
+            args = ("openai", "--base-url", endpoint.openai, "--model", "my-own", "--price", "0.5/1.5")
+            done = await connect(daemon, *args, key="")
+            said = await asyncio.to_thread(daemon.gatepost, "chat", "-m", "hello", "--wait")
+            spent = await shown(daemon, "cost", "--by", "model")
+
+    assert done.returncode == 0, done.stderr
+    assert "on my-own ($0.50 in, $1.50 out for a million tokens) …" in done.stdout
+    assert " on my-own\n" in done.stdout
+    assert "hello" in said.stdout
+    assert [(row["model"], row["calls"]) for row in spent["rows"]] == [("my-own", 2)]
+    assert (down.home / "prices.toml").read_text() == '["my-own"]\ninput = 0.5\noutput = 1.5\n'
+    assert 'file = "prices.toml"' in (down.home / "gatepost.toml").read_text()
 
 
 async def test_what_is_connected_already_is_tried_again_with_the_stored_key(down: Daemon) -> None:

@@ -168,3 +168,14 @@ def test_the_gateway_of_an_ordinary_user_answers_from_within_bubblewrap() -> Non
         up.terminate()
         up.communicate(timeout=30)
         shutil.rmtree(place)
+
+
+def test_settings_changed_in_the_file_are_not_in_use_before_a_restart(daemon: Daemon) -> None:
+    before = done(daemon, "settings")
+    (daemon.home / "gatepost.toml").write_text("[sessions]\nwindow = 7\n")
+    after = done(daemon, "settings")
+    told = {each["name"]: each for each in daemon.json("settings")}
+
+    assert "sessions.window: the running" not in before and "take changes of the file up" in before
+    assert "sessions.window: the running gateway uses 10, not 7\n" in after
+    assert (told["sessions.window"]["value"], told["sessions.window"]["in_use"]) == (7, 10)

@@ -46,7 +46,7 @@ async def test_a_request_is_refused_at_once_written_down_without_its_input_and_t
 
         ((folder, verdict, details),) = await refusals(gateway)
         assert channel.texts() == ["they said deny"]
-        assert (folder, verdict, details["tool"], details["mode"]) == ("home", "refused", "Bash", "default")
+        assert (folder, verdict, details["tool"], details["mode"]) == ("agent:home", "refused", "Bash", "default")
         assert "sk-secret-1" not in str(details)
 
 

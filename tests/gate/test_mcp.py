@@ -19,7 +19,16 @@ from gatepost import __version__
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Unavailable
 from gatepost.core.registry import Registry
-from gatepost.gate.mcp import MOST_IN_FLIGHT, REVOKED, TOO_MANY, Conversation, SubmitTurn
+from gatepost.gate.frames import LARGEST_META, LONGEST_ID
+from gatepost.gate.mcp import (
+    MOST_IN_FLIGHT,
+    MOST_LISTENING,
+    MOST_WAITING,
+    REVOKED,
+    TOO_MANY,
+    Conversation,
+    SubmitTurn,
+)
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import Agent
 from gatepost.tools.contract import Call, Tool, tool
@@ -295,6 +304,52 @@ async def test_a_slow_call_holds_nobody_up_and_too_many_are_refused(old: Talk) -
     old.tell(id="last", method="tools/call", params=called("forever"))
     assert (await old.ask("tools/call", called("echo", text="x"), "more"))["error"]["code"] == TOO_MANY
     old.core.abandon()
+
+
+async def test_what_waits_is_bounded_by_its_bytes_too(old: Talk) -> None:
+    part = "x" * (MOST_WAITING // 4)
+    for number in range(3):
+        old.tell(id=number, method="tools/call", params={**called("forever"), "more": part})
+    refused = await old.ask("tools/call", {**called("forever"), "more": part}, "more")
+    assert refused["error"]["code"] == TOO_MANY and "bytes" in refused["error"]["message"]
+    assert "result" in await old.ask("tools/call", called("echo", text="small"), "small")
+    old.core.abandon()
+
+
+async def test_ends_of_turns_count_as_calls_in_flight(agent: Agent) -> None:
+    async def never(session_id: str, params: dict[str, object]) -> dict[str, object]:
+        await asyncio.Event().wait()
+        return {}
+
+    talk = Talk(agent, never)
+    for number in range(MOST_IN_FLIGHT):
+        talk.tell(id=number, method="submit_turn", params={"turn_id": "t"})
+    assert (await talk.ask("submit_turn", {"turn_id": "t"}, "more"))["error"]["code"] == TOO_MANY
+    talk.core.abandon()
+
+
+@pytest.mark.parametrize("request_id", ["x" * (LONGEST_ID + 1), 2**60])
+async def test_an_id_is_short_because_it_is_kept(new: Talk, request_id: int | str) -> None:
+    listen = {"notifications": {}, "_meta": ENVELOPE}
+    refused = await new.ask("subscriptions/listen", listen, request_id)
+    assert (refused["id"], refused["error"]["code"]) == (None, -32600)
+    assert "params" in await new.ask("subscriptions/listen", listen, "x" * LONGEST_ID)
+
+
+async def test_subscriptions_are_counted(new: Talk) -> None:
+    listen = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}
+    for number in range(MOST_LISTENING):
+        assert "params" in await new.ask("subscriptions/listen", listen, number)
+    assert (await new.ask("subscriptions/listen", listen, "more"))["error"]["code"] == TOO_MANY
+    new.tell(method="notifications/cancelled", params={"requestId": 0})
+    assert "params" in await new.ask("subscriptions/listen", listen, "more")
+
+
+@pytest.mark.parametrize("method", ["tools/list", "tools/call", "server/discover", "subscriptions/listen"])
+async def test_a_large_meta_is_refused_before_it_is_made_into_objects(new: Talk, method: str) -> None:
+    meta = {**ENVELOPE, "a": "x" * LARGEST_META}
+    refused = await new.ask(method, {"name": "echo", "arguments": {"text": "x"}, "_meta": meta}, 1)
+    assert refused["error"]["code"] == -32602 and str(LARGEST_META) in refused["error"]["message"]
 
 
 @pytest.mark.parametrize("token", ["tok", 7, 0])

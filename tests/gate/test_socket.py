@@ -269,6 +269,19 @@ async def test_32_the_ninth_connection_is_closed_at_once(served: Served) -> None
         client.close()
 
 
+async def test_refused_connections_are_counted_and_not_a_line_each(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    eight = [await (await Raw.to(served)).ready() for _ in range(MOST_CONNECTIONS)]
+    for _ in range(5):
+        assert await (await Raw.to(served)).ended() == b""
+    await served.tools.close()
+    for raw in eight:
+        raw.close()
+    told = [record.getMessage() for record in caplog.records if record.name == "gate"]
+    assert told == ["a connection too many was closed", "connections were refused"]
+
+
 async def test_32_a_foreign_process_is_closed_without_a_byte(served: Served) -> None:
     served.allowed.clear()
     assert await (await Raw.to(served)).ended() == b""

@@ -154,7 +154,7 @@ async def test_a_quick_call_overtakes_a_slow_one_and_a_cancelled_one_is_not_answ
     assert await asyncio.wait_for(process.wait(), 30) == 0
 
 
-async def test_ten_megabytes_go_through_both_ways_at_once(served: Served) -> None:
+async def test_the_largest_messages_go_through_both_ways_at_once(served: Served) -> None:
     text = "x" * (LARGEST_MESSAGE - 200)
     data = line("initialize", INITIALIZE, 0) + line("tools/call", called("echo", text=text), 1) * 3
     process = await start(SCRIPT, served.path)

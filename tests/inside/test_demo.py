@@ -9,7 +9,7 @@ import pytest
 
 from gatepost.inside import providers
 from gatepost.inside.providers.contract import Batch, Item, Place, Text, ToolUse
-from gatepost.inside.providers.demo import Demo, read_notes, write_notes
+from gatepost.inside.providers.demo import Demo, _first_sentence, read_notes, write_notes
 
 if TYPE_CHECKING:
     from tests.inside.conftest import Router
@@ -125,6 +125,19 @@ async def test_what_it_calls_is_on_the_timeline(demo: Demo, router: Router) -> N
 
     assert [event.tool for event in events if isinstance(event, ToolUse)] == ["get_work"]
     await demo.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("Say something.", "Say something."),
+        ("Show a script or program with an\ninput, e.g. a file. It runs\ninside.\n\nMore.",
+         "Show a script or program with an input, e.g. a file."),
+        ("No end", "No end."),
+    ],
+)  # fmt: skip
+def test_of_a_tools_description_the_first_sentence_is_told_whole(text: str, first: str) -> None:
+    assert _first_sentence(text) == first
 
 
 async def test_without_its_tools_it_still_answers(demo: Demo) -> None:

@@ -70,7 +70,7 @@ def test_the_variables_lead_here_and_hold_no_key() -> None:
     assert env["NO_PROXY"] == "127.0.0.1,localhost"
     assert env["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:3128/anthropic"
     assert env["OPENAI_BASE_URL"] == "http://127.0.0.1:3128/openai/v1"
-    assert env["GATEPOST_TO"] == "http://127.0.0.1:3128/to" and (Path(env["CURL_HOME"]) / ".curlrc").is_file()
+    assert env["GATEPOST_TO"] == "http://127.0.0.1:3128/to"
     assert {env["ANTHROPIC_API_KEY"], env["OPENAI_API_KEY"]} == {"gatepost"}
 
 

@@ -4,7 +4,14 @@ import json
 
 import pytest
 
+from gatepost.access.budgets import why
+from gatepost.core.periods import Period
 from gatepost.inside.troubles import read_trouble
+from gatepost.store.budgets import Kind, Scope, Standing
+from gatepost.store.reservations import Denied
+
+SPENT = Standing(Scope(Kind.GROUP, "home"), Period.DAY, 1_000_000, 460_000, 0, 0, 1_800_000_000_000)
+BUDGET = why(Denied(SPENT, 740_000, busy=False))
 
 
 def anthropic(kind: str, message: str = "words") -> bytes:
@@ -22,6 +29,9 @@ def openai(code: str | None, message: str = "words") -> bytes:
         (401, b"", "auth"),
         (400, openai("invalid_api_key"), "auth"),
         (402, anthropic("billing_error"), "quota"),
+        (402, anthropic("billing_error", f"gatepost: {BUDGET}"), "budget"),
+        (402, f"API Error: 402 gatepost: {BUDGET}".encode(), "budget"),
+        (429, openai("insufficient_quota", f"gatepost: {BUDGET}"), "budget"),
         (429, openai("insufficient_quota"), "quota"),
         (400, anthropic("invalid_request_error", "Your credit balance is too low to go on"), "quota"),
         (429, anthropic("rate_limit_error"), "retryable"),
@@ -32,6 +42,7 @@ def openai(code: str | None, message: str = "words") -> bytes:
         (0, anthropic("invalid_request_error"), "fatal"),
         (400, anthropic("invalid_request_error"), "fatal"),
         (403, anthropic("permission_error"), "fatal"),
+        (403, anthropic("permission_error", "gatepost: the model's endpoint refuses the gateway's key; look"), "auth"),
         (404, openai(None), "fatal"),
         (418, b'{"error": "a teapot"}', "fatal"),
     ],
@@ -49,3 +60,17 @@ def test_what_the_endpoint_says_is_passed_on_in_one_short_line() -> None:
 def test_only_a_refusal_of_what_was_asked_is_about_the_input() -> None:
     assert read_trouble(400, b"{}").about_input and read_trouble(413, b"").about_input
     assert not read_trouble(403, b"").about_input and not read_trouble(500, b"").about_input
+
+
+def test_of_a_budget_the_gateways_own_sentence_is_left_alone() -> None:
+    assert read_trouble(402, f"API Error: 402 gatepost: {BUDGET} · see /doctor".encode()).message == BUDGET
+
+
+@pytest.mark.parametrize(
+    "said", ["'m' has no price, so it is not called", "mcp_servers is not passed on to the vendor"]
+)
+def test_what_the_gateway_refuses_is_nobodys_key_and_no_fault_of_a_file(said: str) -> None:
+    trouble = read_trouble(400, anthropic("invalid_request_error", f"API Error: 400 gatepost: {said}"))
+
+    assert trouble.message == f"the gateway does not pass this on: {said}"
+    assert (trouble.kind, trouble.about_input) == ("fatal", False)

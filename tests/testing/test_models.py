@@ -3,6 +3,9 @@
 import asyncio
 import http.client
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -155,3 +158,27 @@ async def test_a_recording_is_transcribed_as_the_script_says() -> None:
 
     assert status == 200 and json.loads(text)["text"] == "good morning"
     assert endpoint.calls == [] and len(endpoint.requests) == 1
+
+
+def by_itself(*args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gatepost.testing.models", *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_by_itself_it_says_how_it_is_called_and_what_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text('{"turns": [{"do": [{"sya": "x"}]}]}')
+    told, bad, none = by_itself("--help"), by_itself(str(tmp_path / "bad.json")), by_itself(str(tmp_path / "none.json"))
+
+    assert told.returncode == 0 and "--port" in told.stdout and "/v1" in told.stdout
+    assert bad.returncode == none.returncode == 2
+    assert "sya" in bad.stderr and "none.json" in none.stderr
+    assert "Traceback" not in told.stderr + bad.stderr + none.stderr
+
+
+def test_words_are_filled_into_what_a_tool_is_given_not_into_its_name() -> None:
+    script = read_script('{"turns": [{"when": "do (\\\\w+)", "do": [{"call": "{1}", "with": {"what": ["{1}"]}}]}]}')
+    lines = [Line("user", "do send")]
+
+    assert answer(script, lines, [Offered("send")]).text == "I have no tool {1}."
+    script.turns[0].do[0].call = "send"
+    assert answer(script, lines, [Offered("send")]).calls[0].arguments == {"what": ["send"]}

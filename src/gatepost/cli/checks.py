@@ -24,7 +24,7 @@ from gatepost.flow.sessions.programs import needs_of
 from gatepost.gate import connectors
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.control.client import Control
-from gatepost.store import ledger, switches
+from gatepost.store import groups, ledger, switches
 from gatepost.store.groups import Group
 from gatepost.store.look import damage, expired_leases, look, newest, version, waiting_instances
 from gatepost.store.port import Db
@@ -53,7 +53,7 @@ def examine(home: Home) -> list[Finding]:
         config = _what_can_be_read(home)
     else:
         findings.append(Finding("ok", "settings", f"{len(SETTINGS)} settings, every plug-in loads"))
-    findings += [*_providers(home), *_control(home), *_sandboxes(config), *_connectors(home, config)]
+    findings += [*_providers(home), *_control(home), *_sandboxes(home, config), *_connectors(home, config)]
     return [*findings, *examine_agents(home, config), *_store(home, config)]
 
 
@@ -184,13 +184,25 @@ def chosen_sandbox(config: Config) -> Seen:
     return Seen(name, kind.isolated, None)
 
 
-def _sandboxes(config: Config) -> Iterator[Finding]:
+def _named_sandboxes(home: Home) -> set[str]:
+    """What groups ask for by name."""
+    if not home.store.is_file():
+        return set()
+    try:
+        return {group.sandbox for group in look(home.store, groups.every)}
+    except GatepostError:
+        return set()  # the store's own check says so
+
+
+def _sandboxes(home: Home, config: Config) -> Iterator[Finding]:
+    chosen, named = chosen_sandbox(config), _named_sandboxes(home)
     for each in sandboxes(config):
         if each.trouble is None:
             yield Finding("ok", "sandbox", f"{each.name} works" + ("" if each.isolated else " (it has no walls)"))
         else:
-            yield Finding("warn", "sandbox", f"{each.name} does not work: {each.trouble}")
-    chosen = chosen_sandbox(config)
+            unused = chosen.trouble is None and each.name not in named
+            note = " (nothing here uses it)" if unused else ""
+            yield Finding("note" if unused else "warn", "sandbox", f"{each.name} does not work{note}: {each.trouble}")
     if chosen.trouble is not None:
         yield Finding("fail", "sandbox", f"agents other than the demo cannot run: {chosen.trouble}")
     elif not chosen.isolated:

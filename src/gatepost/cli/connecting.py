@@ -17,6 +17,8 @@ from gatepost.core import ids, lock, settings
 from gatepost.core.errors import GatepostError, Invalid, NotFound, SetupError
 from gatepost.core.home import Home
 from gatepost.core.registry import load_folder, load_package
+from gatepost.egress import price_list
+from gatepost.egress.prices import FILE
 from gatepost.egress.upstream import read_base
 from gatepost.flow.groups import WORLD
 from gatepost.flow.sessions.parts import PROVIDER
@@ -42,16 +44,15 @@ LARGEST_KEY = 64 * 1024
 _WAYS_OUT = {
     "sandbox": "`gatepost doctor` says what each sandbox lacks",
     "auth": "nothing was changed; give another key: gatepost connect {agent} --key-stdin < key.txt",
-    "quota": "look at the vendor's page for the account, and at `gatepost budget show` for the gateway",
+    "quota": "look at the vendor's page for the account",
+    "budget": "`gatepost budget show` says what is left; `gatepost budget set` raises it",
     "network": "is {base} the right address, and can it be reached from here? --base-url names another",
     "busy": "try again in a while",
     "time": "try again, with --timeout for more patience; `gatepost logs` may say what it did",
     "agent": "`gatepost logs` may say more",
     "stopped": "nothing was changed",
-    "price": "choose a model that has one (--model), or give it one in {prices} (USD for a million tokens; a local\n"
-    "model's may be 0):\n"
-    '  ["{model}"]\n  input = 0.5\n  output = 1.5\n'
-    'and prices.file = "prices.toml" into gatepost.toml, restart the gateway, and try again',
+    "price": "choose a model that has one (--model), or give it one, in USD for a million tokens:"
+    " gatepost connect {agent} --model {model} --price IN/OUT, or --price 0 for one that costs nothing",
 }
 
 
@@ -85,6 +86,7 @@ def connect(
     folder: str,
     model: str,
     base_url: str,
+    price: str,
     started_by: str,
     vendor: str,
     key_stdin: bool,
@@ -99,6 +101,10 @@ def connect(
     group = _group(home, folder)
     options = _options(chosen, group, started_by)
     model = model or _model(chosen, group, base_url)
+    if price:
+        price_list.parse(price)
+    if price and not model:
+        raise Invalid("--price", "of which model? Say --model, too")
     if chosen.any_vendor and not vendor and model.startswith("claude"):
         chosen, vendor = agent(name, "anthropic"), "anthropic"
     install_library(chosen, tell, allowed=not no_install)
@@ -107,8 +113,8 @@ def connect(
     key = find_key(home, chosen, folder, base_url, from_stdin=key_stdin, ask=not yes and sys.stdin.isatty())
     tell.step("key", key.origin)
     wish: dict[str, Any] = {"folder": folder, "provider": name, "model": model}
-    wish |= {"base_url": base_url, "vendor": vendor, "options": options}
-    tell.step("trial", f"asking {name} for one word …")
+    wish |= {"base_url": base_url, "price": price, "vendor": vendor, "options": options}
+    tell.step("trial", f"asking {name} for one word, on {_on(home, model, price)} …")
     outcome = _try(home, {**wish, "key": key.value}, timeout)
     if outcome["trouble"]:
         return _failed(home, chosen, key, wish, outcome, as_json)
@@ -142,6 +148,17 @@ def _model(chosen: Agent, group: Group, base_url: str) -> str:
     if base_url and chosen.model:
         raise Invalid("--model", f"{base_url} has models of its own; say which one it is to be")
     return chosen.model
+
+
+def _on(home: Home, model: str, price: str) -> str:
+    """The model of the trial, and what it will cost."""
+    if not model:
+        return "its own model"
+    listed = settings.peek(home.path, FILE)
+    found = price_list.parse(price) if price else price_list.PriceList(home, listed)(model)
+    if found is None:
+        return model
+    return f"{model} ({usd(found.input)} in, {usd(found.output)} out for a million tokens)"
 
 
 def _sandbox(home: Home, group: Group, provider: str) -> str:
@@ -234,6 +251,7 @@ def told(outcome: dict[str, Any]) -> dict[str, Any]:
         "answer": outcome["answer"],
         "sandbox": outcome["sandbox"],
         "tools": outcome["tools"],
+        "models": list(outcome["models"]),
         "cost_usd": in_usd(outcome["micro"]),
         "seconds": round(outcome["seconds"], 2),
     }
@@ -249,7 +267,6 @@ def _failed(home: Home, chosen: Agent, key: Key, wish: dict[str, Any], outcome: 
         "agent": chosen.name,
         "base": wish["base_url"] or settings.peek(home.path, where)[where],
         "model": found[1] if (found := NO_PRICE.search(outcome["reason"])) else wish["model"],
-        "prices": home.path / "prices.toml",
     }
     way_out = _WAYS_OUT[outcome["trouble"]].format(**facts)
     if as_json:
@@ -270,10 +287,11 @@ def _is_stored(home: Home, wish: dict[str, Any], name: str) -> bool:
 def _report(home: Home, tell: Teller, wish: dict[str, Any], outcome: dict[str, Any]) -> None:
     name, folder = wish["provider"], wish["folder"]
     word = show.cut(" ".join(outcome["answer"].split()), 60)
+    used = f" on {', '.join(outcome['models'])}" if outcome["models"] else ""
     tell.step(
         "trial",
         f"{name} answered {word!r} in {show.span(outcome['seconds'])}, with {outcome['tools']} tools,"
-        f" for {usd(outcome['micro'])}",
+        f" for {usd(outcome['micro'])}{used}",
     )
     tell.step("done", f"{folder} now runs on {name}" + (f", model {wish['model']}" if wish["model"] else ""))
     holder = lock.holder(home)

@@ -16,6 +16,7 @@ from gatepost.cli import reasons, show
 from gatepost.core.errors import GatepostError
 from gatepost.serve.control.client import Control
 
+ANSWERED = ("answered", "silent", "observed")
 PROMPT = "> "
 WAIT_S = 30.0  # one request of a longer wait
 RETRY_S = 1.0  # before a broken stream is taken up again
@@ -107,9 +108,11 @@ class Conversation:
         self._shown: set[int] = set()
         self._lock = threading.Lock()
         self._sent: list[int] = []
+        self._well = True
 
-    def run(self) -> None:
-        """Read lines and send them, until there are no more; print what comes meanwhile."""
+    def run(self) -> bool:
+        """Read lines and send them, until there are no more; print what comes meanwhile. False: from a pipe, something
+        was not taken or not answered."""
         self._control.get("/v1/health")
         if self._screen.typed:
             show.say("Type a message; /quit or Ctrl-D ends the conversation.")
@@ -123,28 +126,31 @@ class Conversation:
         except (EOFError, KeyboardInterrupt):
             if self._screen.typed:
                 show.say()
-        if not self._screen.typed:
-            self._finish()
+        return self._screen.typed or self._finish()
 
     def _send(self, line: str) -> None:
         try:
             receipt = self._control.post("/v1/chat", self._place.body(line))["result"]
         except GatepostError as error:
+            self._well = False
             self._screen.tell(str(error), error=True)
             return
         self._sent.append(receipt["message_id"])
         if receipt["state"] == "refused":
+            self._well = False
             self._screen.tell(f"refused: {reasons.sentence(receipt['reason'])}", error=True)
 
-    def _finish(self) -> None:
+    def _finish(self) -> bool:
         """Whoever pipes text in wants the answers: wait for each, then print what the stream has not told yet."""
         for message in self._sent:
             last = list(wait_for(self._control, message, self._timeout))[-1]
+            self._well &= last["state"] in ANSWERED
             if not last["done"]:
                 how = reasons.waiting(last["state"], last["reason"])
                 self._screen.tell(f"message {message} {how}: `gatepost trace {message}`", error=True)
         if self._sent:
             self._look(once=True)
+        return self._well
 
     def _listen(self) -> None:
         """What is said in the room, from now on; after a break go on where it broke off."""

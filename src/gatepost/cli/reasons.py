@@ -8,6 +8,8 @@ _SENTENCES = {
     "unknown_sender_request_approval": "nobody here knows the sender, and nobody can be asked yet"
     " (policy request_approval)",
     "root_is_for_owners": "root hears owners alone",
+    "budget_spent": "a budget is spent (`gatepost budget show` says which, and when it starts anew;"
+    " `gatepost budget set` raises it)",
     "no_route": "no route leads to a group",
     "command_denied": "only an owner or an admin may give this command",
     "dropped command": "this gateway has no such command",

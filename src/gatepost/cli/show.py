@@ -1,4 +1,5 @@
-"""How commands print: lines and tables that fit 100 columns, JSON that stays the same, times and durations for people.
+"""How commands print: lines and tables that fit a terminal and are whole everywhere else, JSON that stays the same,
+times and durations for people.
 
 Everything that people read goes through `say` or `table`, which let no control character of anybody's text through;
 colours are added afterwards and are ours alone.
@@ -15,6 +16,7 @@ from typing import Any
 from gatepost.core.visible import in_json, one_line, visible
 
 WIDTH = 100
+LEAST = 8  # what is left of a column
 _COLORS = {"ok": "32", "warn": "33", "fail": "31", "dim": "2", "bold": "1"}
 
 
@@ -65,23 +67,38 @@ def _plain(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str = "nothing") -> None:
-    """Aligned columns; the last one is cut where the screen ends."""
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str = "nothing", gives: Sequence[str] = ()
+) -> None:
+    """Aligned columns, cut to what a terminal has room for: first those that `gives` names, then the widest."""
     if not rows:
         say(empty)
         return
     cells = [[str(head[at]) for at in range(len(head))], *[[_cell(cell) for cell in row] for row in rows]]
     widths = [max(len(row[at]) for row in cells) for at in range(len(head))]
-    room = max(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH)
-    _shrink(widths, room - 2 * (len(head) - 1))
+    if (most := room()) is not None:
+        _shrink(widths, most - 2 * (len(head) - 1), [head.index(name) for name in gives])
     for number, row in enumerate(cells):
         line = "  ".join(cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         say(colored(line, "dim") if number == 0 else line)
 
 
-def _shrink(widths: list[int], room: int) -> None:
-    """Take from the widest column until the line fits."""
-    while sum(widths) > room and max(widths) > 8:
+def room() -> int | None:
+    """How long a line may be; None: whoever reads it is no terminal, and gets all of it."""
+    return max(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else None
+
+
+def fit(text: str, less: int = 0) -> str:
+    """One line, cut where a terminal ends."""
+    most = room()
+    return text if most is None else cut(text, most - less)
+
+
+def _shrink(widths: list[int], room: int, first: Sequence[int]) -> None:
+    """Take from those columns, then from the widest, until the line fits."""
+    for at in first:
+        widths[at] = max(min(widths[at], LEAST), widths[at] - max(sum(widths) - room, 0))
+    while sum(widths) > room and max(widths) > LEAST:
         widths[widths.index(max(widths))] -= 1
 
 

@@ -26,7 +26,7 @@ def put(path: Path, name: str, value: str) -> None:
     new = _edited(old, name, json.dumps(value, ensure_ascii=False))
     if _reads(new) != _with(before, name.split("."), value):
         raise SetupError(f"{path} is left alone; write there yourself: {name} = {json.dumps(value)}")
-    _write(path, new)
+    write_whole(path, new)
 
 
 def _edited(text: str, name: str, value: str) -> str:
@@ -71,7 +71,7 @@ def _with(values: dict[str, Any], path: list[str], value: str) -> dict[str, Any]
     return {**values, head: _with(inner if isinstance(inner, dict) else {}, rest, value) if rest else value}
 
 
-def _write(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
     """Whole or not at all."""
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     temporary = path.with_name(f".{path.name}.new")

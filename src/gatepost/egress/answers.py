@@ -3,6 +3,7 @@ the secret from what strikes it out: chunks are joined and cut anew, and what is
 """
 
 import asyncio
+import re
 
 from gatepost.egress.bound import Scrub
 from gatepost.egress.http import Client, Refusal, chunks
@@ -10,6 +11,8 @@ from gatepost.egress.rules import Target
 
 # What asks for a part or a packed form: in either, a secret would not be recognized.
 NOT_ASKED = frozenset(("accept-encoding", "range", "if-range", "te"))
+_STATUS = re.compile(rb"http/1\.[01] [2-5][0-9]{2}(?: [^\x00-\x08\x0a-\x1f\x7f]*)?\Z")
+_FIELD = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+:[^\x00-\x08\x0a-\x1f\x7f]*\Z")
 
 
 async def give_back(
@@ -53,9 +56,13 @@ async def _head(upstream: asyncio.StreamReader) -> bytes:
 
 def _framed(head: bytes, target: Target) -> bool:
     """Whether it comes in chunks. Raises Refusal if something could be hidden in its body."""
-    fields = [line.partition(b":") for line in head.lower().split(b"\r\n")[1:]]
-    codings = [value.strip() for name, _, value in fields if name.strip() == b"transfer-encoding"]
-    packed = [value.strip() for name, _, value in fields if name.strip() == b"content-encoding"]
+    status, *lines = head.lower().removesuffix(b"\r\n\r\n").split(b"\r\n")
+    if _STATUS.match(status) is None or not all(map(_FIELD.match, lines)):
+        # A client might read it otherwise than it was read here: folded lines, lines that end with one sign alone.
+        raise Refusal(502, f"{target} answers with a head that can be read in two ways", str(target))
+    fields = [line.partition(b":") for line in lines]
+    codings = [value.strip() for name, _, value in fields if name == b"transfer-encoding"]
+    packed = [value.strip() for name, _, value in fields if name == b"content-encoding"]
     if codings not in ([], [b"chunked"]) or any(each not in (b"", b"identity") for each in packed):
         raise Refusal(502, f"{target} packs its answers, so a secret in one could not be struck out", str(target))
     return bool(codings)

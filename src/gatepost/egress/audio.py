@@ -126,6 +126,6 @@ def _part(part: bytes) -> tuple[str, str | None, bytes]:
 
 def strike(recording: Recording, price: Price) -> Hearing:
     if not price.minute:
-        raise Refusal(403, f"{recording.model[:100]!r} has no price for a minute; it transcribes nothing here")
+        raise Refusal(400, f"{recording.model[:100]!r} has no price for a minute; it transcribes nothing here")
     seconds = min(recording.longest, price.longest_s) if price.longest_s else recording.longest
     return Hearing(recording.model, price, price.of_sound(seconds))

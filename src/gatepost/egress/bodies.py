@@ -92,6 +92,7 @@ MESSAGES = Shape(
     limits=("max_tokens",),
     at_vendor={"service_tier": "standard_only"},
 )
+_NOT_COUNTED = _words("max_tokens metadata stop_sequences stream temperature top_k top_p")
 CHAT = Shape(
     fields=_words(
         "model messages max_tokens max_completion_tokens stream stream_options temperature top_p n stop"
@@ -173,6 +174,11 @@ def count(given: dict[str, Any], features: frozenset[str]) -> bytes:
     return encode({name: value for name, value in body.items() if name not in ("max_tokens", "stream")})
 
 
+def to_count(asked: Asked) -> bytes:
+    """A body that passed, as the question how many tokens it has; only what belongs to the prompt is taken there."""
+    return encode({name: value for name, value in asked.body.items() if name not in _NOT_COUNTED})
+
+
 def clamped(shape: Shape, asked: Asked, output: int, *, at_vendor: bool = False) -> bytes:
     """The body as it is sent: the answer is at most `output` tokens long. `at_vendor`: not to a place of one's own."""
     body = dict(asked.body)
@@ -205,7 +211,7 @@ def _fit_thinking(body: dict[str, Any], output: int) -> None:
 
 def _no(what: str, feature: Feature | None) -> Refusal:
     way = f"; the operator can allow {feature} for this group" if feature else ""
-    return Refusal(403, f"{what} is not passed on to the model's vendor{way}")
+    return Refusal(400, f"{what} is not passed on to the model's vendor{way}")
 
 
 def _asks_usage(body: dict[str, Any]) -> bool:
@@ -327,4 +333,4 @@ def _judge_edits(body: dict[str, Any]) -> None:
     edits = given.get("edits", []) if isinstance(given, dict) else [] if given is None else None
     kinds = [each.get("type") if isinstance(each, dict) else None for each in edits] if isinstance(edits, list) else [0]
     if not all(isinstance(kind, str) and kind.startswith("clear_") for kind in kinds):
-        raise Refusal(403, "context_management: only edits that clear are passed on")
+        raise Refusal(400, "context_management: only edits that clear are passed on")

@@ -1,6 +1,7 @@
 """What the way out is given by others: a purse and keys. Money is in millionths of a USD.
 
-The purse decides; what it holds back is an upper bound, so whatever a call turns out to cost, the budget holds.
+The purse decides; what it holds back is an upper bound, so whatever a call turns out to cost, the budget holds. Where a
+prompt was counted by its own endpoint, the bound is that count with a margin; what goes beyond is booked, and logged.
 """
 
 from collections.abc import Callable
@@ -51,8 +52,8 @@ class Purse(Protocol):
 
 
 class Keys(Protocol):
-    async def get(self, name: str, spender: Spender) -> str | None:
-        """Of a model's vendor."""
+    async def get(self, name: str, spender: Spender, purpose: str = "model") -> str | None:
+        """Of a model's vendor; the use is recorded."""
         ...
 
 

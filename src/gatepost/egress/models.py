@@ -10,6 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import msgspec
+
+from gatepost.core import log
 from gatepost.core.settings import Config, Setting, setting
 from gatepost.egress import audio, bodies
 from gatepost.egress.audio import Hearing
@@ -41,8 +44,13 @@ OPENAI_BASE = setting(
 )
 MAX_OUTPUT = setting("egress.max_output", 16_000, help="Tokens that one model call may answer with at most.")
 
+COUNT_S = 15.0  # longer than that nobody waits for a number
+LARGEST_COUNT = 64 * 1024  # bytes of an answer that is one number
 BIG = 256 * 1024  # bytes; a body above that is judged off the loop
+COUNTING = "count_tokens"  # what a key is used for, where that is no call
 NO_MODEL = "this is no model endpoint; there are: "
+
+_log = log.get("egress")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +82,7 @@ def find(head: Head) -> Endpoint:
         known = ", ".join(f"{method} {each}" for method, each in ENDPOINTS)
         raise Refusal(404, NO_MODEL + known, f"{head.method} {path[:200]}")
     if head.method == "POST" and query not in _QUERIES:
-        raise Refusal(403, "a model endpoint takes no query", f"{head.method} {path}")
+        raise Refusal(400, "a model endpoint takes no query", f"{head.method} {path}")
     return found
 
 
@@ -110,6 +118,22 @@ def strike(asked: Asked, price: Price, room: int | None) -> Deal:
         bought = max(room - prompt - 1, 0) * 1_000_000 // each if each else output  # 1: what is rounded up
         output = min(output, max(bought, min(output, bodies.LEAST_OUTPUT)))
     return Deal(asked, price, output, price.worst(asked.prompt, output))
+
+
+def with_count(asked: Asked, counted: int) -> Asked:
+    """The prompt as its endpoint counts it, with a margin: a count is an estimate. Never more than its bytes allow."""
+    return replace(asked, prompt=min(asked.prompt, counted + counted // 10 + 500))
+
+
+def is_cramped(deal: Deal, room: int | None) -> bool:
+    """Whether the bound by bytes cuts the answer short or forbids the call, and a shorter prompt could help."""
+    if room is None or (deal.worst <= room and deal.output >= deal.asked.output):
+        return False
+    return deal.price.worst(0, min(deal.asked.output, bodies.LEAST_OUTPUT)) <= room
+
+
+class _Count(msgspec.Struct):
+    input_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,30 +194,62 @@ class Models:
             return
         if order.endpoint.counts:
             body = await _off_loop(len(raw), lambda: bodies.count(bodies.decode(raw), features))
-            await self._call(order, await self._key(order), body, Bill())
+            await self._call(order, await self._key(order, COUNTING), body, Bill())
             return
         most = self._config[MAX_OUTPUT]
         asked = await _off_loop(len(raw), lambda: bodies.judge(shape, bodies.decode(raw), features, most))
         price = self._price(asked.model)
         if price.minute:
-            raise Refusal(403, f"{asked.model[:100]!r} is priced by the minute: it transcribes, and answers nothing")
-        deal = strike(asked, price, await self._purse.room(order.spender))
+            raise Refusal(400, f"{asked.model[:100]!r} is priced by the minute: it transcribes, and answers nothing")
+        deal = await self._strike(order, asked, price)
         at_vendor = self._bases[order.endpoint.vendor].default
-        body, key = bodies.clamped(shape, asked, deal.output, at_vendor=at_vendor), await self._key(order)
+        body = bodies.clamped(shape, asked, deal.output, at_vendor=at_vendor)
         async with self._paid(order.spender, deal) as bill:
-            await self._call(order, key, body, bill, drop_usage=asked.adds_usage)
+            await self._call(order, await self._key(order), body, bill, drop_usage=asked.adds_usage)
+
+    async def _strike(self, order: Order, asked: Asked, price: Price) -> Deal:
+        """By the bytes of the prompt; where these do not fit, by what the endpoint counts, if it does."""
+        room = await self._purse.room(order.spender)
+        deal = strike(asked, price, room)
+        if order.endpoint.shape is not MESSAGES or order.features or not is_cramped(deal, room):
+            return deal  # what the vendor fetches or runs for a group that may have it stands in no count
+        counted = await self._count(order, asked)
+        if counted is None:
+            return deal
+        return strike(with_count(asked, counted), price, await self._purse.room(order.spender))
+
+    async def _count(self, order: Order, asked: Asked) -> int | None:
+        """The prompt's tokens, which its endpoint tells for nothing; None: it does not."""
+        try:
+            key = await self._key(order, COUNTING)
+            url = f"{self._bases[order.endpoint.vendor].url}/messages/count_tokens"
+            headers = request_headers(order.head, order.endpoint.vendor, key) | {"accept": "application/json"}
+            async with (
+                asyncio.timeout(COUNT_S),
+                self._upstream.ask("POST", url, headers, bodies.to_count(asked), Bill()) as response,
+            ):
+                raw = b""
+                async for piece in response.aiter_bytes():
+                    raw += piece
+                    if len(raw) > LARGEST_COUNT:
+                        return None
+                counted = msgspec.json.decode(raw, type=_Count).input_tokens if response.status_code == 200 else -1
+        except (Refusal, TimeoutError, msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        return counted if counted > 0 else None
 
     async def _hear(self, order: Order, raw: bytes) -> None:
         recording = await _off_loop(len(raw), lambda: audio.read_form(order.head.get("content-type"), raw))
         hearing = audio.strike(recording, self._price(recording.model))
-        body, key = recording.render(), await self._key(order)
         async with self._paid(order.spender, hearing) as bill:
-            await self._call(order, key, body, bill, kind=recording.kind)
+            await self._call(order, await self._key(order), recording.render(), bill, kind=recording.kind)
 
     def _price(self, model: str) -> Price:
         price = self._prices(model)
         if price is None:
-            raise Refusal(403, f"{model[:100]!r} has no price, so it is not called; the operator can add one")
+            raise Refusal(
+                400, f"{model[:100]!r} has no price, so it is not called; the operator can add one (connect --price)"
+            )
         return price
 
     async def _call(
@@ -245,15 +301,18 @@ class Models:
 
     async def _settle(self, held: Held, deal: Deal | Hearing, bill: Bill) -> None:
         actual, told = deal.actual(bill)
+        if actual is not None and actual > deal.worst:
+            _log.warning("a call cost more than was set aside", model=deal.model, actual=actual, reserved=deal.worst)
         await self._purse.settle(held, actual, told)
 
-    async def _key(self, order: Order) -> Key:
+    async def _key(self, order: Order, purpose: str = "model") -> Key:
+        """Asked for when it is about to be sent: what is asked for is on record as used."""
         vendor, spender = order.endpoint.vendor, order.spender
         wanted = "ANTHROPIC_API_KEY" if vendor == "anthropic" else "OPENAI_API_KEY"
-        key = await self._keys.get(wanted, spender)
+        key = await self._keys.get(wanted, spender, purpose)
         if key:
             return Key(key, {"x-api-key": key} if vendor == "anthropic" else {"authorization": f"Bearer {key}"})
-        token = await self._keys.get("ANTHROPIC_AUTH_TOKEN", spender) if vendor == "anthropic" else None
+        token = await self._keys.get("ANTHROPIC_AUTH_TOKEN", spender, purpose) if vendor == "anthropic" else None
         if token:
             return Key(token, {"authorization": f"Bearer {token}"}, beta="oauth-2025-04-20")
         if self._bases[vendor].default:

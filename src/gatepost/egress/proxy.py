@@ -209,7 +209,8 @@ class Proxy:
         for address in found:
             why = rules.judge_address(address, local=verdict.local)
             if why:
-                raise Refusal(403, f"{target} may not be reached: {why}", str(target))
+                way = f"; the operator can: {verdict.way_in}" if why == rules.PRIVATE and verdict.way_in else ""
+                raise Refusal(403, f"{target} may not be reached: {why}{way}", str(target))
         return found
 
 

@@ -16,14 +16,24 @@ from gatepost.store.egress import Rule
 
 WEB_PORTS = (80, 443)
 MODEL_HOSTS = frozenset({"api.anthropic.com", "api.openai.com"})  # reached through their endpoints here, with our keys
+PRIVATE = "it has an address of this machine or a private network"
 EVERY = "*"
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\Z")
 _NUMBER = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)\Z")
 _PORT = re.compile(r"[1-9][0-9]{0,4}\Z")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# Addresses of a network's own translation: the IPv4 one stands in them at a place that only that network knows.
+_OWN_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
 _PUBLIC = ipaddress.IPv6Network("2000::/3")
 _COMPATIBLE = ipaddress.IPv6Network("::/96")
-_NEVER = tuple(map(ipaddress.IPv4Network, ("0.0.0.0/8", "169.254.0.0/16", "240.0.0.0/4")))
+_NEVER = tuple(
+    ipaddress.ip_network(each)
+    for each in (
+        *("0.0.0.0/8", "169.254.0.0/16", "240.0.0.0/4", str(_OWN_NAT64)),
+        # Where clouds tell a machine about itself, keys and all, if that is not link-local.
+        *("100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::/32", "fd20:ce::254", "fd00:42::42"),
+    )
+)
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -42,6 +52,7 @@ class Verdict:
     allowed: bool
     reason: str
     local: bool = False  # it may have an address of this machine or network
+    way_in: str = ""  # what an operator types to let this group there, wherever it is
 
 
 def read_host(text: str) -> str:
@@ -119,24 +130,26 @@ def judge(rules: Sequence[Rule], folder: str, target: Target, models: frozenset[
     denied = next((rule for rule in found if not rule.allow), None)
     if denied is not None:
         return Verdict(False, f"{target} is denied to {denied.folder or 'everybody'} by a rule for {denied.host}")
+    way_in = f"gatepost egress allow {target} --folder {folder}"  # for this group, and no other
     if not found:
-        return Verdict(False, f"{target} is not allowed for {folder}; the operator can: gatepost egress allow {target}")
+        return Verdict(False, f"{target} is not allowed for {folder}; the operator can: {way_in}")
     exact = any(rule.local and rule.host == target.host and rule.port == target.port for rule in found)
-    return Verdict(True, "", local=exact)
+    return Verdict(True, "", local=exact, way_in=way_in)
 
 
 def judge_address(text: str, *, local: bool) -> str:
     """Why a resolved address may not be connected to; '' if it may."""
     address = _innermost(ipaddress.ip_address(text.partition("%")[0]))
+    never = any(address in network for network in _NEVER)
     if isinstance(address, ipaddress.IPv4Address):
-        never, public = any(address in network for network in _NEVER), address.is_global
+        public = address.is_global
     else:
-        never = address.is_link_local or address.is_unspecified
+        never = never or address.is_link_local or address.is_unspecified
         public = address.is_global and address in _PUBLIC
     if never or address.is_multicast:
         return "it has an address that nobody may reach from a sandbox"
     if not public and not local:
-        return "it has an address of this machine or a private network; the operator can allow it by name and port"
+        return PRIVATE
     return ""
 
 

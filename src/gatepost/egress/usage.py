@@ -25,34 +25,69 @@ class Measured:
     seconds: float | None = None  # of sound, where the vendor counts these
 
 
-def _count(holder: Any, *path: str) -> int:
-    for name in path:
-        holder = holder.get(name) if isinstance(holder, dict) else None
-    return holder if isinstance(holder, int) and not isinstance(holder, bool) and 0 <= holder <= _MOST else 0
+class _Unclear(ValueError):
+    """A count that is not told, or not as a count."""
 
 
-def _anthropic(given: dict[str, Any], *, whole: bool) -> Measured:
-    written = _count(given, "cache_creation_input_tokens")
+def _count(holder: dict[str, Any], *names: str) -> int | None:
+    """Under the first of these names that says anything; None: nothing is said. Raises _Unclear."""
+    found = next((value for name in names if (value := holder.get(name)) is not None), None)
+    if found is None:
+        return None
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= _MOST:
+        raise _Unclear
+    return found
+
+
+def _needed(holder: dict[str, Any], *names: str) -> int:
+    found = _count(holder, *names)
+    if found is None:
+        raise _Unclear
+    return found
+
+
+def _details(holder: dict[str, Any], *names: str) -> dict[str, Any]:
+    found = next((value for name in names if (value := holder.get(name)) is not None), {})
+    if not isinstance(found, dict):
+        raise _Unclear
+    return found
+
+
+def _anthropic(given: dict[str, Any], *needed: str) -> Measured:
+    """Whole, if all counts are there. Raises _Unclear without those that are needed."""
+    for name in needed:
+        _needed(given, name)
+    written = _count(given, "cache_creation_input_tokens") or 0
     told = Usage(
-        input=_count(given, "input_tokens"),
-        output=_count(given, "output_tokens"),
-        cache_read=_count(given, "cache_read_input_tokens"),
+        input=_count(given, "input_tokens") or 0,
+        output=_count(given, "output_tokens") or 0,
+        cache_read=_count(given, "cache_read_input_tokens") or 0,
         cache_write=written,
     )
-    return Measured(told, whole, min(_count(given, "cache_creation", "ephemeral_1h_input_tokens"), written))
+    kept = _count(_details(given, "cache_creation"), "ephemeral_1h_input_tokens") or 0
+    return Measured(told, True, min(kept, written))
 
 
-def _openai(given: dict[str, Any]) -> Usage:
+def _openai(given: dict[str, Any]) -> Measured:
     """Chat completions and responses name the same things differently; what was cached is part of the prompt."""
-    prompt = _count(given, "prompt_tokens") or _count(given, "input_tokens")
-    read, written = (
-        _count(given, "prompt_tokens_details", name) or _count(given, "input_tokens_details", name)
-        for name in ("cached_tokens", "cache_write_tokens")
-    )
-    read = min(read, prompt)
-    written = min(written, prompt - read)
-    output = _count(given, "completion_tokens") or _count(given, "output_tokens")
-    return Usage(input=prompt - read - written, output=output, cache_read=read, cache_write=written)
+    prompt = _needed(given, "prompt_tokens", "input_tokens")
+    output = _needed(given, "completion_tokens", "output_tokens")
+    details = _details(given, "prompt_tokens_details", "input_tokens_details")
+    read = min(_count(details, "cached_tokens") or 0, prompt)
+    written = min(_count(details, "cache_write_tokens") or 0, prompt - read)
+    return Measured(Usage(input=prompt - read - written, output=output, cache_read=read, cache_write=written), True)
+
+
+def _whole(given: dict[str, Any]) -> Measured:
+    """Of an answer that has come to its end. Nothing, unless it tells the tokens of the prompt and of the answer."""
+    try:
+        if "cache_creation_input_tokens" in given or "cache_read_input_tokens" in given:
+            found = _anthropic(given, "input_tokens", "output_tokens")
+        else:
+            found = _openai(given)
+    except _Unclear:
+        return Measured()
+    return found if found.usage != Usage() else Measured()  # no call takes nothing
 
 
 def _decoded(raw: bytes) -> dict[str, Any]:
@@ -73,9 +108,7 @@ def of_answer(raw: bytes) -> Measured:
         if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds <= _MOST:
             return Measured(seconds=float(seconds))
         return Measured()
-    if "cache_creation_input_tokens" in usage or "cache_read_input_tokens" in usage:
-        return _anthropic(usage, whole=True)
-    return Measured(_openai(usage), True)
+    return _whole(usage)
 
 
 class Events:
@@ -135,25 +168,25 @@ class Events:
             return True
         usage = found.get("usage")
         if isinstance(usage, dict):
-            self.measured = Measured(_openai(usage), True)
+            self.measured = _whole(usage)
             return not (self._drop and found.get("choices") == [])
         return True
 
     def _hear_anthropic(self, kind: str, found: dict[str, Any]) -> None:
-        if kind == "message_start":
-            message = found.get("message")
-            usage = message.get("usage") if isinstance(message, dict) else None
-            if isinstance(usage, dict):
-                self.measured = _anthropic(usage, whole=False)
-            return
-        usage, begun = found.get("usage"), self.measured.usage
+        holder = found.get("message") if kind == "message_start" else found
+        usage = holder.get("usage") if isinstance(holder, dict) else None
         if not isinstance(usage, dict):
             return
-        told = _anthropic(usage, whole=True)
-        said = told.usage or Usage()
-        if begun is None:
-            self.measured = replace(told, whole=bool(said.input or said.cache_read or said.cache_write))
+        try:
+            if kind == "message_start":
+                self.measured = replace(_anthropic(usage, "input_tokens"), whole=False)
+                return
+            begun = self.measured.usage
+            told = _anthropic(usage, "output_tokens", *(("input_tokens",) if begun is None else ()))
+        except _Unclear:  # what was learnt before stays, as a beginning
+            self.measured = replace(self.measured, whole=False)
             return
+        said, begun = told.usage or Usage(), begun or Usage()
         merged = Usage(
             input=max(begun.input, said.input),
             output=said.output,
@@ -166,4 +199,4 @@ class Events:
         response = found.get("response")
         usage = response.get("usage") if isinstance(response, dict) else None
         if isinstance(usage, dict) and kind in ("response.completed", "response.incomplete", "response.failed"):
-            self.measured = Measured(_openai(usage), True)
+            self.measured = _whole(usage)

@@ -79,6 +79,13 @@ def _encode(value: object) -> bytes:
     return _write(value).encode("utf-8", "replace")  # half a surrogate pair is no text
 
 
+_kept = bytearray(CHUNK)  # a fresh one of this size for every read would cost more than all the rest of a call
+
+
+def _take(fd: int) -> bytes:
+    return bytes(memoryview(_kept)[: os.readv(fd, [_kept])])
+
+
 class Rejected(Exception):
     """This request gets an error."""
 
@@ -159,7 +166,7 @@ class Link:
     def receive(self) -> "list[bytes] | None":
         """The messages that have arrived; None if the other side has left."""
         try:
-            data = os.read(self.fd, CHUNK)
+            data = _take(self.fd)
         except BlockingIOError:
             return []
         except OSError:
@@ -455,7 +462,7 @@ def serve(bridge: Bridge, source: int, sink: int) -> None:
         if link.fd in ready:
             _attend(bridge, ready[link.fd])
         if source in ready:
-            data = os.read(source, CHUNK)
+            data = _take(source)
             for line in lines.take(data):
                 bridge.hear(line)
             if not data:

@@ -19,6 +19,7 @@ from gatepost.embed.tool import Progress
 
 LIMIT = 10_485_760  # bytes of one message
 MOST_IN_FLIGHT = 256  # calls of one connection
+CHUNK = 64 * 1024
 HIGH_WATER = 4 * 1024 * 1024
 
 RequestId = int | str
@@ -69,11 +70,14 @@ _read_call = msgspec.json.Decoder(_Call).decode
 _read_cancel = msgspec.json.Decoder(_Cancel).decode
 
 
-class Connection(asyncio.Protocol):
-    def __init__(self, run: Run, living: "set[Connection]") -> None:
-        self._run, self._living = run, living
+class Connection(asyncio.BufferedProtocol):
+    """`is_open` says whether the host still serves: one that was accepted just before it stopped must not stay."""
+
+    def __init__(self, run: Run, living: "set[Connection]", is_open: Callable[[], bool]) -> None:
+        self._run, self._living, self._is_open = run, living, is_open
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
+        self._kept = bytearray(CHUNK)  # asyncio would make a new one for every read
         self._buffer = bytearray()
         self._skip = 0  # bytes of a message that is too large, still to come
         self._refused: tuple[RequestId | None, int] = (None, 0)
@@ -93,9 +97,12 @@ class Connection(asyncio.Protocol):
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvloop's is its own
+        if not self._is_open():
+            return transport.abort()
         self._transport = transport
         transport.set_write_buffer_limits(high=HIGH_WATER)
         self._living.add(self)
+        return None
 
     def connection_lost(self, exc: Exception | None) -> None:
         for task in self.tasks:
@@ -114,7 +121,13 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.resume_reading()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._kept
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._heard(bytes(memoryview(self._kept)[:nbytes]))
+
+    def _heard(self, data: bytes) -> None:
         buffer = self._buffer
         if not buffer and not self._skip and 4 <= len(data) - 4 == int.from_bytes(data[:4], "big") <= LIMIT:
             return self._receive(data[4:])  # just one message, whole

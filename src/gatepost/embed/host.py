@@ -70,7 +70,9 @@ class ToolHost:
         self._files = made = files.make(self._described(), self._folder)
         try:
             self._server = await asyncio.get_running_loop().create_unix_server(
-                lambda: Connection(self.run, self._living), sock=made.listener, backlog=BACKLOG
+                lambda: Connection(self.run, self._living, lambda: self._server is not None),
+                sock=made.listener,
+                backlog=BACKLOG,
             )
         except BaseException:
             made.listener.close()

@@ -7,7 +7,6 @@ No daemon ends what runs here, so this looks at the operator's switch by itself:
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TypeVar, TypeVarTuple
 
 from gatepost.core.bells import Bells
@@ -17,7 +16,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.settings import Config
 from gatepost.egress.http import Refusal
 from gatepost.egress.models import Models
-from gatepost.egress.prices import own_prices, price
+from gatepost.egress.price_list import PriceList
 from gatepost.egress.socket import EgressAround
 from gatepost.flow.delivery.outgoing import Reach
 from gatepost.flow.spending import Keys, Purse
@@ -65,7 +64,7 @@ async def way_out(home: Home, config: Config) -> AsyncIterator[EgressAround]:
     keys = Keys(store, Secrets(store, Keyring(home), clock))
     # No room is told of a budget: whoever runs the command reads it there.
     purse = Purse(store, clock, Reach({}), Bells())
-    models = Models(config, purse, keys, partial(price, own=own_prices(home, config)))
+    models = Models(config, purse, keys, PriceList(home, config))
     try:
         yield EgressAround(store=Halting(store), clock=clock, models=models, keys=keys)
     finally:

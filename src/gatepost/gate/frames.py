@@ -1,10 +1,13 @@
 """The messages of MCP that this side reads and writes, as far as it looks into them. The rest stays raw."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
-RequestId = int | str
+LONGEST_ID = 255  # characters: ids are kept as long as their requests are open
+LARGEST_META = 64 * 1024  # bytes
+RequestId = Annotated[int, Meta(ge=-(2**53), le=2**53)] | Annotated[str, Meta(max_length=LONGEST_ID)]
 
 
 class Message(msgspec.Struct):
@@ -17,7 +20,20 @@ class Message(msgspec.Struct):
 
 
 class Params(msgspec.Struct):
-    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+    raw_meta: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="_meta")
+
+    def __post_init__(self) -> None:
+        """It is anybody's, so it is made into objects only if it is small."""
+        size = len(memoryview(self.raw_meta))
+        if size > LARGEST_META:
+            raise ValueError(f"_meta may have at most {LARGEST_META} bytes")
+        if size > len(b"null"):
+            _read_meta(self.raw_meta)
+
+    @property
+    def meta(self) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = _read_meta(self.raw_meta)
+        return found
 
 
 class CallParams(Params, kw_only=True):
@@ -86,6 +102,7 @@ class CallResult(msgspec.Struct, omit_defaults=True):
     meta: msgspec.Raw | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="_meta")
 
 
+_read_meta = msgspec.json.Decoder(dict[str, Any] | None).decode
 read_message = msgspec.json.Decoder(Message).decode
 read_params = msgspec.json.Decoder(Params | None).decode
 read_call = msgspec.json.Decoder(CallParams).decode

@@ -24,6 +24,8 @@ ENVELOPE_VERSION = "2026-07-28"
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR = -32700, -32600, -32601, -32603
 UNSUPPORTED_VERSION, REVOKED, TOO_MANY = -32022, -32001, -32002
 MOST_IN_FLIGHT = 256  # calls of one connection
+MOST_LISTENING = 16  # subscriptions of one connection
+MOST_WAITING = 16 * 1024 * 1024  # bytes of large calls in flight of one connection
 
 _META = "io.modelcontextprotocol/"
 _VERSION, _CAPABILITIES = _META + "protocolVersion", _META + "clientCapabilities"
@@ -57,9 +59,10 @@ class _Rejected(Exception):
 class _Flight:
     """A call that is not answered yet."""
 
-    __slots__ = ("task",)
+    __slots__ = ("size", "task")
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
+        self.size = size
         self.task: asyncio.Task[None] | None = None
 
     def cancel(self) -> None:
@@ -211,6 +214,8 @@ class Conversation:
             return self._answer(request, _DISCOVERED)
         wanted = frames.read_listen(params)
         self._wire(wanted)
+        if len(self._listening) >= MOST_LISTENING:
+            raise _Rejected(TOO_MANY, f"{MOST_LISTENING} subscriptions are open; cancel one")
         told = bool(wanted.notifications.toolsListChanged)
         self._listening[request] = told
         honoured = {"toolsListChanged": True} if told else {}
@@ -221,13 +226,23 @@ class Conversation:
     def _call(self, request: RequestId, params: bytes) -> None:
         wanted = frames.read_call(params)
         modern = self._wire(wanted)
-        if len(self._flights) >= MOST_IN_FLIGHT:
-            raise _Rejected(TOO_MANY, f"{MOST_IN_FLIGHT} calls are in flight; wait for an answer")
-        flight = self._flights[request] = _Flight()
+        flight = self._take_off(request, params)
         work = self._run(request, flight, wanted, modern)
         rest = run_ahead(work) if self._dispatch.is_quick(self._caller, wanted.name) else work
         if rest is not None:
             flight.task = asyncio.get_running_loop().create_task(rest)
+
+    def _take_off(self, request: RequestId, params: bytes) -> _Flight:
+        if len(self._flights) >= MOST_IN_FLIGHT:
+            raise _Rejected(TOO_MANY, f"{MOST_IN_FLIGHT} calls are in flight; wait for an answer")
+        size = len(params)
+        if (
+            size > MOST_WAITING // MOST_IN_FLIGHT
+            and size + sum(each.size for each in self._flights.values()) > MOST_WAITING
+        ):
+            raise _Rejected(TOO_MANY, f"calls in flight have {MOST_WAITING} bytes; wait for an answer")
+        flight = self._flights[request] = _Flight(size)
+        return flight
 
     def _submit(self, request: RequestId, params: bytes) -> None:
         """Hidden: for agent loops that tell themselves when their turn ends. Needs no handshake."""
@@ -235,13 +250,14 @@ class Conversation:
             raise _Rejected(METHOD_NOT_FOUND, "Method not found", "submit_turn")
         if not frames.read_turn(params).turn_id:
             raise _Rejected(INVALID_PARAMS, "Invalid params: turn_id is empty")
-        ending = self._submit_turn(self._caller.session_id, frames.read_object(params))
-        flight = self._flights[request] = _Flight()
+        given = frames.read_object(params)
+        flight = self._take_off(request, params)
+        ending = self._submit_turn(self._caller.session_id, given)
         flight.task = asyncio.get_running_loop().create_task(self._end_turn(request, flight, ending))
 
     async def _run(self, request: RequestId, flight: _Flight, wanted: CallParams, modern: bool) -> None:
         self._calls += 1
-        token = wanted.meta.get("progressToken") if wanted.meta else None
+        token = (wanted.meta or {}).get("progressToken")
 
         def progress(done: float, total: float | None, text: str) -> None:
             if isinstance(token, int | str) and self._flights.get(request) is flight:

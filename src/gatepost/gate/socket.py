@@ -15,7 +15,7 @@ from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.mcp import INVALID_REQUEST, Conversation, SubmitTurn
 
-LARGEST_MESSAGE = 10 * 1024 * 1024
+LARGEST_MESSAGE = 2 * 1024 * 1024  # what is larger is a file, and files go by their names
 MOST_CONNECTIONS = 8
 
 _KEPT = 64 * 1024  # of a connection's buffer, between messages
@@ -164,6 +164,7 @@ class ToolSocket:
         self._server: asyncio.Server | None = None
         self._file = ExitStack()
         self._revoked = False
+        self._refused = 0  # connections
 
     async def open(self, path: Path, uid: int | None = None) -> None:
         """Listen at `path`, which is `uid`'s alone from the first moment."""
@@ -180,6 +181,8 @@ class ToolSocket:
         for connection in tuple(self._connections):
             connection.close()
         self._file.close()
+        if self._refused > 1:
+            _log.warning("connections were refused", folder=self._caller.folder, number=self._refused)
 
     def tools_changed(self) -> None:
         for conversation in self._conversations():
@@ -193,13 +196,18 @@ class ToolSocket:
 
     def admit(self, connection: Connection, pid: int) -> bool:
         if self._server is None or len(self._connections) >= MOST_CONNECTIONS:
-            _log.warning("a connection too many was closed", folder=self._caller.folder, most=MOST_CONNECTIONS)
-            return False
+            return self._refuse("a connection too many was closed", pid)
         if pid <= 0 or not self._owns(pid):
-            _log.warning("a foreign process was turned away", folder=self._caller.folder, pid=pid)
-            return False
+            return self._refuse("a foreign process was turned away", pid)
         self._connections.add(connection)
         return True
+
+    def _refuse(self, what: str, pid: int) -> bool:
+        """The first is told at once, how many there were at the end: who connects in a loop does not fill the log."""
+        self._refused += 1
+        if self._refused == 1:
+            _log.warning(what, folder=self._caller.folder, pid=pid, most=MOST_CONNECTIONS)
+        return False
 
     def leave(self, connection: Connection) -> None:
         self._connections.discard(connection)

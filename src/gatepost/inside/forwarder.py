@@ -35,7 +35,6 @@ def environment(port: int) -> dict[str, str]:
         "ANTHROPIC_API_KEY": PLACEHOLDER,
         "OPENAI_BASE_URL": f"{proxy}/openai/v1",
         "OPENAI_API_KEY": PLACEHOLDER,
-        "CURL_HOME": str(Path(__file__).with_name("curl")),
         "GATEPOST_TO": f"{proxy}/to",  # …/HOST/path is asked over HTTPS, with what the operator has bound to HOST
     }
 

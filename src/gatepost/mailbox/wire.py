@@ -105,7 +105,7 @@ class Submit(Frame, tag="submit_turn"):
     epoch: Number
     status: str  # success | error
     error: Words = ""
-    error_class: Name = ""  # retryable | auth | quota | fatal
+    error_class: Name = ""  # retryable | auth | quota | budget | fatal
     retry_after: Seconds | None = None
     conversation: Words = ""
     usage: dict[str, Any] = {}

@@ -48,6 +48,18 @@ class Sum:
     micro: int
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a model, as it was booked."""
+
+    at: int
+    model: str
+    input: int
+    output: int
+    micro: int
+    measured: bool
+
+
 def book(db: Db, new: NewCost, source: str, now: int) -> bool:
     """Write it down; False if it was. Whoever books also moves the spending."""
     usage = new.usage
@@ -86,10 +98,28 @@ def payer(db: Db, turn_id: str) -> str:
     return str(row[0]) if row else ""
 
 
+def of_turn(db: Db, turn_id: str, since: int) -> list[Call]:
+    """What a turn asked of models; none was asked before `since`."""
+    rows = db.rows(
+        "SELECT at, model, input + cache_read + cache_write, output, micro, measured FROM costs"
+        " WHERE at >= ? AND turn_id = ? ORDER BY at, key",
+        (since, turn_id),
+    )
+    return [Call(at, model, read, said, micro, bool(exact)) for at, model, read, said, micro, exact in rows]
+
+
 def of_session(db: Db, session_id: str) -> int:
     """All that was spent in it."""
     row = db.row("SELECT COALESCE(SUM(micro), 0) FROM costs WHERE session_id = ?", (session_id,))
     return int(row[0]) if row else 0
+
+
+def models_of(db: Db, session_id: str) -> tuple[str, ...]:
+    """What it was spent on, the dearest first."""
+    rows = db.rows(
+        "SELECT model FROM costs WHERE session_id = ? GROUP BY model ORDER BY SUM(micro) DESC, model", (session_id,)
+    )
+    return tuple(str(model) for (model,) in rows)
 
 
 def sums(db: Db, by: str, since: int = 0) -> list[Sum]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gatepost.core.clock import SECOND
-from gatepost.store import audit, inbox, messages, outbox, steps, turns
+from gatepost.store import audit, costs, inbox, messages, outbox, steps, turns
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
 
@@ -100,6 +100,7 @@ class Life:
     entries: list[inbox.Entry]
     moments: list[Moment]
     effects: list[outbox.Effect]
+    calls: list[costs.Call]  # of models
 
 
 def life(db: Db, message_id: int) -> Life | None:
@@ -111,6 +112,7 @@ def life(db: Db, message_id: int) -> Life | None:
     moments += [Moment(step.at, step.step, step.detail) for step in steps.of(db, message_id)]
     entries = inbox.of_message(db, message_id)
     effects = outbox.of_message(db, message_id)
+    calls: list[costs.Call] = []
     for entry in entries:
         if entry.turn_id is None:
             continue
@@ -121,13 +123,14 @@ def life(db: Db, message_id: int) -> Life | None:
             Moment(at, f"call {action}", verdict)
             for at, _, action, verdict in audit.of_turn(db, turn.id, turn.started_at)
         ]
+        calls += costs.of_turn(db, turn.id, turn.started_at)
         for effect in outbox.of_turn(db, turn.id):
             moments += _effect_moments(db, effect, entry.seq)
             effects.append(effect)
         if turn.ended_at is not None:
             moments.append(Moment(turn.ended_at, f"turn {turn.state}", turn.error))
     moments.sort(key=lambda moment: moment.at)
-    return Life(message, entries, moments, effects)
+    return Life(message, entries, moments, effects, calls)
 
 
 def _effect_moments(db: Db, effect: outbox.Effect, seq: int) -> list[Moment]:

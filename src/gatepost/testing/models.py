@@ -8,6 +8,7 @@ completions and OpenAI Responses; streamed or not, with faults. It keeps every r
 `python -m gatepost.testing.models script.json` serves one until it is ended. The format: docs/extend/models.md.
 """
 
+import argparse
 import asyncio
 import json
 import sys
@@ -263,12 +264,33 @@ def _chunk(writer: asyncio.StreamWriter, text: str) -> None:
     writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
 
-async def _main(path: Path) -> None:
-    async with ModelEndpoint(load_script(path)) as endpoint:
+async def _main(script: Script, port: int) -> None:
+    endpoint = ModelEndpoint(script)
+    endpoint.port = port
+    async with endpoint:
         sys.stdout.write(f"{endpoint.url}\n")
         sys.stdout.flush()
         await asyncio.Event().wait()
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m gatepost.testing.models",
+        description="A model's endpoint on loopback that says what a script says; without one, it echoes."
+        " It prints its address and serves until it is ended (Ctrl-C).",
+        epilog="Anthropic-shaped clients take the address as it is, OpenAI-shaped ones with /v1 behind it."
+        " The script's format: docs/extend/models.md.",
+    )
+    parser.add_argument("script", type=Path, nargs="?", help="a JSON file")
+    parser.add_argument("--port", type=int, default=0, help="the port (default: any that is free)")
+    args = parser.parse_args()
+    try:
+        asyncio.run(_main(load_script(args.script) if args.script else Script(), args.port))
+    except (OSError, OverflowError, ValueError) as error:
+        parser.error(str(error))
+    except KeyboardInterrupt:
+        return
+
+
 if __name__ == "__main__":
-    asyncio.run(_main(Path(sys.argv[1])))
+    main()

@@ -85,16 +85,13 @@ async def _sound(call: Call, base: Base, said: Utterance) -> Path:
     around = call.around
     spender = Spender(call.caller.folder, call.caller.session_id or "", call.turn.id if call.turn else None)
     worst = _price(call, said)
-    keys = Keys(around.store, Secrets(around.store, Keyring(around.home), around.clock))
-    key = ""
-    for name in speech.key_names(base, around.config):
-        key = key or await keys.get(name, spender, purpose=f"speech at {base.host}") or ""
     purse = Purse(around.store, around.clock, effects.reach_of(call), around.bells)
     held = await purse.reserve(spender, said.model, worst)
     if isinstance(held, Short):
         raise Refused(call.caller.folder, call.tool, why=held.reason)
     bill = Bill()
     try:
+        key = await _key(call, base, spender)  # not before: what is asked for is on record as used
         await call.note()  # the words leave the gateway: that is on record before they do
         made = await speech.speak(base, key, said, bill)
     finally:
@@ -102,6 +99,15 @@ async def _sound(call: Call, base: Base, said: Utterance) -> Path:
             await purse.settle(held, 0 if bill.free else worst, Usage())
     await asyncio.to_thread(_keep, kept, made)
     return kept
+
+
+async def _key(call: Call, base: Base, spender: Spender) -> str:
+    around = call.around
+    keys = Keys(around.store, Secrets(around.store, Keyring(around.home), around.clock))
+    for name in speech.key_names(base, around.config):
+        if key := await keys.get(name, spender, purpose=f"speech at {base.host}"):
+            return key
+    return ""
 
 
 def _price(call: Call, said: Utterance) -> int:

@@ -82,6 +82,11 @@ def test_an_endpoint_of_ones_own_needs_a_model_by_name(run: Run, without_walls: 
     assert told.code == 1 and "--model" in told.err
 
 
+def test_a_price_is_checked_before_anything_is_done(run: Run, without_walls: None) -> None:
+    assert "write IN/OUT" in run("connect", "openai", "--model", "m", "--price", "3").err
+    assert "of which model" in run("connect", "claude", "--price", "0").err
+
+
 def test_any_program_must_be_named(run: Run, without_walls: None) -> None:
     if "acp" in {each["agent"] for each in json.loads(run("connect", "--json").out)}:
         assert "--command" in run("connect", "acp").err

@@ -96,3 +96,41 @@ def test_a_provider_whose_file_asks_for_a_secret_is_refused(run: Run, home: Home
     ran = run("group", "set", "acme", "provider=thief")
     assert ran.code == 1
     assert "the secret OPENAI_API_KEY" in ran.err and "bind it to the host" in ran.err
+
+
+def test_a_model_goes_with_its_provider_and_that_is_said(run: Run, home: Home) -> None:
+    run("group", "set", "acme", "provider=openai", "model=gpt-5.5")
+    same = run("group", "set", "acme", "provider=openai")
+    other = run("group", "set", "acme", "provider=anthropic")
+    (row,) = look(home.store, audit.latest, 1)
+    both = run("group", "set", "acme", "provider=openai", "model=gpt-5-mini", "--json").json
+
+    assert "model" not in same.out
+    assert "model is now the provider's own; it was gpt-5.5\n" in other.out
+    assert json.loads(row[-1])["values"] == {"provider": "anthropic", "model": ""}
+    assert (both["model"], both["notes"]) == ("gpt-5-mini", [])
+
+
+def test_the_gateways_own_provider_by_its_name_is_no_other(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEPOST_SESSIONS_PROVIDER", "openai")
+    run("group", "set", "acme", "model=gpt-5.5")
+
+    assert run("group", "set", "acme", "provider=openai", "--json").json["model"] == "gpt-5.5"
+    assert run("group", "set", "acme", "provider=", "--json").json["model"] == "gpt-5.5"
+
+
+def test_a_mount_that_the_sandboxes_user_cannot_write_is_told(run: Run, home: Home, tmp_path: Path) -> None:
+    books = tmp_path / "srv"
+    books.mkdir(mode=0o555)
+    allow(home, books, ":rw")
+    shut = run("group", "set", "acme", f"mounts={books}:/workspace/extra/books:rw")
+    books.chmod(0o777)
+    opened = run("group", "set", "acme", f"mounts={books}:/workspace/extra/books:rw")
+
+    assert shut.code == opened.code == 0
+    assert f"{books} is mounted to write, but the user that sandboxes run as" in shut.out
+    assert "chown" not in opened.out
+
+
+def test_what_is_shown_of_the_window_is_the_setting(run: Run) -> None:
+    assert "window_chars     4000 (default)\n" in run("group", "show", "acme").out

@@ -49,6 +49,17 @@ def test_the_table_tells_what_each_is_for(tmp_path: Path, capsys: pytest.Capture
     assert "Say something new in a room" in capsys.readouterr().out
 
 
+def test_the_group_is_named_once_or_is_home(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.run(["tools", "--home", str(tmp_path), "a/b/c"]) == 0
+    worker = capsys.readouterr().out
+    assert program.run(["tools", "--home", str(tmp_path)]) == 0
+    root = capsys.readouterr().out
+
+    assert "reply" in worker and "\nsend " not in worker
+    assert "\nsend " in root and "…" not in root
+    assert program.run(["tools", "--home", str(tmp_path), "acme", "--folder", "acme"]) == 2
+
+
 def test_a_bad_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert program.run(["tools", "--home", str(tmp_path), "--folder", "../x"]) == 1
     assert "folder: '..' in '../x'" in capsys.readouterr().err

@@ -54,10 +54,39 @@ def test_it_is_written_only_if_both_sides_say_so(
 
 
 def test_the_deepest_entry_decides(srv: Path, home: Home) -> None:
-    config = allowing(f"{srv}:rw", srv / "books")
+    config = allowing(srv, f"{srv}/books:rw")
 
-    assert not grant(config, home, Wish(str(srv / "books/old"), "old", True)).mount.writable
-    assert grant(config, home, Wish(str(srv / "p"), "p", True)).mount.writable
+    assert grant(config, home, Wish(str(srv / "books/old"), "old", True)).mount.writable
+    assert not grant(config, home, Wish(str(srv / "p"), "p", True)).mount.writable
+
+
+@pytest.mark.parametrize("inner", ["books", "books:rw", "books/nowhere", "books/old:ro"])
+def test_an_entry_in_a_folder_that_agents_may_write_to_is_refused(srv: Path, home: Home, inner: str) -> None:
+    """They could put a link to any folder in its place, which the next start would follow."""
+    with pytest.raises(SetupError, match="name one or the other"):
+        grant(allowing(f"{srv}:rw", srv / inner), home, Wish(str(srv / "books"), "books"))
+
+
+def test_a_link_of_the_operators_does_not_lead_through_such_a_folder_either(srv: Path, home: Home) -> None:
+    (srv / "away").mkdir()
+    (srv / "books/final").symlink_to(srv / "away")
+    (srv / "pub").symlink_to("books/final")
+
+    with pytest.raises(SetupError, match="name one or the other"):
+        grant(allowing(f"{srv}/books:rw", srv / "pub"), home, Wish(str(srv / "pub"), "x"))
+    (srv / "mine").symlink_to(home.path / "groups/x")
+    with pytest.raises(SetupError, match="own home"):
+        grant(allowing(srv / "mine"), home, Wish(str(srv / "mine"), "x"))
+
+
+def test_the_same_entry_twice_is_one_and_a_loop_is_named(srv: Path, home: Home) -> None:
+    twice = allowing(f"{srv}/books:rw", f"{srv}/books:rw", f"{srv}/books/:rw")
+    assert grant(twice, home, Wish(str(srv / "books"), "b", True)).mount.writable
+    with pytest.raises(SetupError, match="name one or the other"):
+        grant(allowing(f"{srv}/books:rw", srv / "books"), home, Wish(str(srv / "books"), "b"))
+    (srv / "loop").symlink_to("loop")
+    with pytest.raises(SetupError, match="leads nowhere"):
+        grant(allowing(srv / "loop"), home, Wish(str(srv / "books"), "b"))
 
 
 def test_nothing_is_allowed_by_default(srv: Path, home: Home) -> None:

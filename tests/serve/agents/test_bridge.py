@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -283,7 +284,14 @@ async def test_check_31_a_bad_line_between_good_ones_gives_one_minus_32700(serve
 
 
 @pytest.mark.parametrize(
-    ("bad", "request_id"), [(b"7", None), (b"[]", None), (b'{"id":4}', 4), (b'{"id":true,"method":"x"}', None)]
+    ("bad", "request_id"),
+    [
+        (b'{"id":"\\ud800"}', "\ud800"),
+        (b"7", None),
+        (b"[]", None),
+        (b'{"id":4}', 4),
+        (b'{"id":true,"method":"x"}', None),
+    ],
 )
 async def test_check_31_what_is_no_message_gets_minus_32600(server: Server, bad: bytes, request_id: object) -> None:
     answers, _, _ = await through(server.url, bad + b"\n")
@@ -886,3 +894,60 @@ def test_the_script_and_the_command_are_the_same_program() -> None:
         done = subprocess.run(words, input=called(7), capture_output=True, timeout=20)
         assert done.returncode == 0
         assert json.loads(done.stdout)["id"] == 7
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_among_all_faults_at_once_each_request_is_answered_exactly_once(server: Server, seed: int) -> None:
+    dice = random.Random(seed)
+    count = 200
+
+    async def whatever(asked: Asked) -> None:
+        if asked.headers.get("mcp-session-id", "") not in server.sessions:
+            return await asked.answer(404, error(None, -32600, "no such session"))
+        answer = {"jsonrpc": "2.0", "id": asked.body["id"], "result": "fine"}
+        match dice.randrange(9):
+            case 0:
+                asked.cut()
+            case 1:
+                server.sessions.clear()
+                await asked.answer(200, answer)
+            case 2:
+                await asked.answer(dice.choice([400, 403, 429, 500]), error(None, dice.choice([-32602, -32000]), "no"))
+            case 3 | 4:
+                await asked.begin_stream()
+                await asked.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}})
+                await asked.event(answer)
+                if dice.random() < 0.5:
+                    await asked.event(answer)
+                    await asked.end_stream()
+                else:
+                    asked.cut()
+            case 5:
+                await asked.begin_stream()
+                asked.cut()
+            case 6:
+                await asked.answer(200, answer, Connection="close")
+                asked.writer.close()
+            case _:
+                await asked.answer(200, answer)
+        return None
+
+    server.plays["tools/call"] = whatever
+    async with bridged(server.url) as client:
+        client.say(READY, b"".join(called(number) for number in range(1, count // 2)))
+        heard = [await client.hear()]
+        while sum("id" in each for each in heard) < count // 4:
+            heard.append(await client.hear())
+        await server.stop()
+        client.say(*(called(number) for number in range(count // 2, count)))
+        await server.start()
+        while sum("id" in each for each in heard) < count:
+            heard.append(await client.hear())
+        server.plays.clear()
+        client.say(called("last"))
+        while "id" not in (last := await client.hear()):
+            heard.append(last)
+        rest, _, code = await client.end()
+    assert sorted(each["id"] for each in heard if "id" in each) == list(range(count))
+    assert (last["id"], "result" in last) == ("last", True)
+    assert (rest, code) == ([], 0)

@@ -6,14 +6,12 @@ from typing import Any
 import click
 
 from gatepost.cli import reasons, show
-from gatepost.cli.conversation import Conversation, Place, wait_for
+from gatepost.cli.conversation import ANSWERED, Conversation, Place, wait_for
 from gatepost.cli.program import INTERRUPTED
 from gatepost.core.errors import Unavailable
 from gatepost.core.home import find
 from gatepost.core.listen import find_control
 from gatepost.serve.control.client import Control
-
-ANSWERED = ("answered", "silent", "observed")
 
 
 @click.command("chat")
@@ -37,15 +35,15 @@ def command(
     key: str,
     as_json: bool,
 ) -> None:
-    """Talk to an agent. Without -m: a conversation; /quit or Ctrl-D ends it. From a pipe: once all is answered."""
+    """Talk to an agent. Without -m: a conversation; /quit or Ctrl-D ends it. From a pipe: once all is answered, with
+    status 1 if something was not."""
     home = find(ctx.obj)
     control = Control(find_control(home), home.path)
     place = Place(room=room, thread=thread, sender=sender)
     if text is None:
         if wait or as_json or key:
             raise click.UsageError("--wait, --json and --id belong to -m TEXT")
-        Conversation(control, place, timeout).run()
-        return
+        ctx.exit(0 if Conversation(control, place, timeout).run() else 1)
     if text == "-":
         text = sys.stdin.read().removesuffix("\n")
     outcome = say(control, place, text, key, timeout if wait else None)

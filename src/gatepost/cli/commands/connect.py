@@ -12,6 +12,9 @@ from gatepost.cli.operate import home_of
 @click.option("--folder", default="home", show_default=True, help="The group that is to run on it.")
 @click.option("--model", default="", help="The model (default: what the group has, else the agent's own).")
 @click.option("--base-url", default="", metavar="URL", help="A local or compatible endpoint; kept in gatepost.toml.")
+@click.option(
+    "--price", default="", metavar="IN/OUT", help="The model's price in USD for a million tokens, kept; 0: it is free."
+)
 @click.option("--command", "started_by", default="", help="acp: the program that is the agent, with its arguments.")
 @click.option("--vendor", default="", help="acp, opencode: whose endpoint it asks, anthropic or openai.")
 @click.option("--key-stdin", is_flag=True, help="Read the key from standard input.")
@@ -27,7 +30,8 @@ def command(home: str | None, /, agent: str | None, as_json: bool, **wish: Any) 
 
     Takes a key (from standard input, the store, ANTHROPIC_API_KEY or OPENAI_API_KEY, or it asks), installs what is
     missing, runs one turn in a session of its own, and points the group at it. If the agent does not answer, nothing is
-    changed. For claude, a token from `claude setup-token` will do as well.
+    changed. A group that comes from another agent gets the new one's own model, unless --model names one; connected
+    again to the same agent, it keeps its model. For claude, a token from `claude setup-token` will do as well.
     """
     from gatepost.cli.connecting import connect, states
 

@@ -7,7 +7,7 @@ import click
 from gatepost.cli import show
 from gatepost.cli.operate import home_of
 
-_SIGNS = {"ok": "✓", "warn": "!", "fail": "✗"}
+_SIGNS = {"ok": "✓", "note": "·", "warn": "!", "fail": "✗"}
 
 
 @click.command()
@@ -23,7 +23,10 @@ def command(home: str | None, as_json: bool) -> int:
         show.as_json({"ok": not failed, "findings": [asdict(each) for each in findings]})
         return int(failed)
     for each in findings:
-        show.say(show.colored(_SIGNS[each.level], each.level), f" {each.subject:<9} {each.text}")
+        show.say(
+            show.colored(_SIGNS[each.level], "dim" if each.level == "note" else each.level),
+            f" {each.subject:<9} {each.text}",
+        )
         if each.way_out:
             show.say(f"  {'':<9} ", show.colored("→ " + each.way_out, "dim"))
     return int(failed)

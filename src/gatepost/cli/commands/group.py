@@ -67,16 +67,16 @@ def _in_force(group: dict[str, Any], key: str, defaults: dict[str, str]) -> str:
 
 
 def _defaults(home: Home) -> dict[str, str]:
-    from gatepost.flow.sessions.parts import PROVIDER, WINDOW
+    from gatepost.flow.sessions.parts import PROVIDER, WINDOW, WINDOW_CHARS
     from gatepost.flow.sessions.plan import KIND
 
-    config = settings.peek(home.path, PROVIDER, WINDOW, KIND)
+    config = settings.peek(home.path, PROVIDER, WINDOW, WINDOW_CHARS, KIND)
     return {
         "provider": config[PROVIDER],
         "model": "the provider's own",
         "sandbox": config[KIND],
         "window_messages": str(config[WINDOW]),
-        "window_chars": "no limit",
+        "window_chars": str(config[WINDOW_CHARS]),
     }
 
 
@@ -147,12 +147,13 @@ def _seen(home: Home, wish: str) -> str:
 @command.command("set")
 @click.argument("folder")
 @click.argument("values", nargs=-1, required=True, metavar="KEY=VALUE…")
-@click.option("--json", "as_json", is_flag=True, help="Print the changed group as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the changed group as JSON, with notes.")
 @click.pass_obj
 def set_values(home: str | None, folder: str, values: tuple[str, ...], as_json: bool) -> None:
     """Change a group: name, provider, model, sandbox, window_messages, window_chars, mounts, limits.NAME, options.KEY.
 
-    An empty value is the default. Sandboxes that are awake take it up when they start anew.
+    An empty value is the default. Sandboxes that are awake take it up when they start anew. Another provider clears the
+    model, unless the same command names one.
 
     limits.memory_mb, limits.cpu_percent (of one processor), limits.processes, limits.turn_s and limits.disk_mb hold for
     the group and those below it that say nothing else, up to what the gateway's settings give.
@@ -166,6 +167,8 @@ def set_values(home: str | None, folder: str, values: tuple[str, ...], as_json: 
         return
     for key in pairs:
         show.say(f"group {folder}: {key} is now {one_line(_now(place, changed, key))}")
+    for note in changed["notes"]:
+        show.say(f"group {folder}: {one_line(note)}")
 
 
 def _now(home: Home, changed: dict[str, Any], key: str) -> str:

@@ -99,6 +99,7 @@ def list_secrets(home: str | None, as_json: bool) -> None:
             for each in found
         ],
         empty="no secrets; `gatepost secret set NAME` makes one",
+        gives=("key", "bound to"),
     )
     for name in sorted({each.name for each in bound} - {each.name for each in found}):
         show.say(f"{name} is bound to {', '.join(_bound_to(name, bound))}, and is not set")

@@ -8,21 +8,33 @@ import msgspec
 
 from gatepost import declared
 from gatepost.cli import show
-from gatepost.cli.operate import home_of
-from gatepost.core import settings
+from gatepost.cli.operate import control_of, home_of
+from gatepost.core import lock, settings
+from gatepost.core.errors import GatepostError
+from gatepost.core.home import Home
 from gatepost.core.settings import SETTINGS, Config, Setting
+from gatepost.serve.control.operations.settings import told
+
+RESTART = (
+    "a running gateway uses what it read when it started: `gatepost down` and `gatepost up` take changes of the file up"
+)
+TAKEN_UP = ("anthropic.base_url", "openai.base_url", "prices.file")  # `gatepost connect` hands them over at once
 
 
 @click.command()
 @click.option(
-    "--json", "as_json", is_flag=True, help="A list of objects: name, value, source, default, variable, help."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="A list of objects: name, value, in_use (null if no gateway runs), source, default, variable, help.",
 )
 @click.option("--docs", is_flag=True, help="Print docs/settings.md: what can be set, without any home's values.")
 @click.pass_obj
 def command(home: str | None, as_json: bool, docs: bool) -> None:
     """Every setting, its value and where that came from. Secrets are not shown.
 
-    Values come from, in rising order: the default, gatepost.toml in the home, the environment, the command line.
+    Values come from, in rising order: the default, gatepost.toml in the home, the environment, the command line. A
+    running gateway uses what it read when it started: where that is something else, it is said.
     """
     if docs:
         declared.load_package()
@@ -32,27 +44,50 @@ def command(home: str | None, as_json: bool, docs: bool) -> None:
     declared.load_all(place)
     config = settings.load(place.path)
     if as_json:
-        show.as_json([_row(each, config) for _, each in SETTINGS.items()])
+        used = _in_use(place) or {}
+        show.as_json([_row(each, config, used.get(name)) for name, each in SETTINGS.items()])
         return
-    rows = [(each.name, _words(_value(each, config)), config.source(each), each.help) for _, each in SETTINGS.items()]
+    rows = [(each.name, _words(told(each, config)), config.source(each), each.help) for _, each in SETTINGS.items()]
     show.table(("setting", "value", "from", "meaning"), rows)
+    if lock.holder(place) is not None:
+        for line in beside_running(config, _in_use(place) or {}):
+            show.say(line)
 
 
-def _value(each: Setting[Any], config: Config) -> Any:
-    value = config[each]
-    if each.whole:
-        return msgspec.to_builtins(value)
-    return "(set)" if each.secret and value else value
+def _in_use(home: Home) -> dict[str, Any] | None:
+    """What the gateway that runs has; None: none does, or it does not answer."""
+    if lock.holder(home) is None:
+        return None
+    try:
+        return dict(control_of(home).post("/v1/ops/settings.in_use", {}, timeout=5)["result"])
+    except GatepostError:
+        return None
+
+
+def beside_running(config: Config, used: dict[str, Any]) -> list[str]:
+    """What whoever changes a setting beside a running gateway must know."""
+    out = []
+    for name, each in SETTINGS.items():
+        value = _plain(told(each, config))
+        if name in used and name not in TAKEN_UP and used[name] != value:
+            out.append(f"{name}: the running gateway uses {_words(used[name])!r}, not {_words(value)!r}")
+    return [*out, RESTART]
+
+
+def _plain(value: Any) -> Any:
+    """As it comes back from the gateway."""
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def _words(value: Any) -> Any:
-    return ", ".join(value) if isinstance(value, tuple | dict) else value
+    return ", ".join(value) if isinstance(value, tuple | list | dict) else value
 
 
-def _row(each: Setting[Any], config: Config) -> dict[str, Any]:
+def _row(each: Setting[Any], config: Config, used: Any) -> dict[str, Any]:
     return {
         "name": each.name,
-        "value": _value(each, config),
+        "value": told(each, config),
+        "in_use": used,
         "source": config.source(each),
         "default": each.default,
         "variable": each.variable,
@@ -68,6 +103,9 @@ def as_markdown() -> str:
         "",
         "Printed by `gatepost settings --docs`; do not edit. A setting's dotted name is its key in `gatepost.toml`",
         "(`log.level` is `level` in the table `[log]`). The environment wins over the file, a flag over both.",
+        "",
+        "A running gateway uses what it read when it started: after a change, `gatepost down` and `gatepost up`.",
+        "`gatepost settings` says where the two differ.",
         "",
         "| setting | default | variable | meaning |",
         "|---|---|---|---|",

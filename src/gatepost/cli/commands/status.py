@@ -149,13 +149,18 @@ def _store_lines(store: dict[str, Any] | None) -> list[show.Line]:
     account = store["ledger"]
     return [
         *_panic_lines(store["panic"]),
-        (f"  {'groups':<10} {store['groups']}, with {store['sessions']} live sessions",),
+        (f"  {'groups':<10} {store['groups']}, with {_open(store['sessions'])}",),
         (
             f"  {'ledger':<10} {account['unaccounted']} unaccounted, {account['in_flight']} in flight,"
             f" {account['overdue']} overdue",
         ),
         (f"  {'audit':<10} {store['audit_head']}",),
     ]
+
+
+def _open(count: int) -> str:
+    """Conversations that can go on; whether a sandbox runs for one, `awake` tells."""
+    return f"{count} open session{'' if count == 1 else 's'}"
 
 
 def _panic_lines(panic: dict[str, Any] | None) -> list[show.Line]:

@@ -6,21 +6,34 @@ from gatepost.cli import show
 from gatepost.cli.operate import home_of
 from gatepost.cli.policy import policy_of, tools_of
 
+ROOT = "home"
+
 
 @click.command()
-@click.option("--folder", required=True, metavar="FOLDER", help="The group, for example acme/eng.")
+@click.argument("group", default="", metavar="[FOLDER]")
+@click.option("--folder", default="", metavar="FOLDER", help="The same as FOLDER before it.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as in tools/list.")
 @click.pass_obj
-def command(given_home: str | None, folder: str, as_json: bool) -> None:
-    """List the tools that the agent of a group sees: by its tier, as rules and rows change it."""
+def command(given_home: str | None, group: str, folder: str, as_json: bool) -> None:
+    """List the tools that the agent of the group FOLDER (default: home) sees: by its tier, as rules and rows change it.
+
+    Example: gatepost tools acme/eng
+    """
     from gatepost.gate.dispatch import listed
     from gatepost.gate.policies import visible_tools
 
-    home = home_of(given_home)
+    if group and folder:
+        raise click.UsageError("name the group once: gatepost tools FOLDER")
+    home, folder = home_of(given_home), folder or group or ROOT
     policy = policy_of(home, folder)
     seen = visible_tools(tools_of(home), policy)
     if as_json:
         show.as_json([listed(tool, policy) for tool in seen])
         return
-    rows = [(tool.name, tool.group, tool.tier.name.lower(), tool.description.partition("\n")[0]) for tool in seen]
+    rows = [(tool.name, tool.group, tool.tier.name.lower(), _what_for(tool.description)) for tool in seen]
     show.table(("tool", "subject", "down to tier", "what for"), rows)
+
+
+def _what_for(description: str) -> str:
+    """The first paragraph, on one line."""
+    return " ".join(description.strip().partition("\n\n")[0].split())

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from gatepost.access.budgets import usd
 from gatepost.cli import reasons, show
 from gatepost.cli.operate import home_of, reading, zone_of
 from gatepost.core.clock import iso
@@ -13,21 +14,35 @@ from gatepost.core.errors import NotFound
 from gatepost.core.visible import one_line
 from gatepost.serve.control.contract import as_told
 from gatepost.store import ledger
+from gatepost.store.costs import Call
 from gatepost.store.inbox import END, Entry
 from gatepost.store.ledger import Life, Moment
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
 
+GAPS = (
+    "; what comes in, what goes out and what the gateway itself writes share their numbers, so one that is missing is"
+    " no message lost"
+)
 _BAD = ("failed", "refused", "cancelled", "uncertain", "interrupted", "retry")
 _OUT = ("send ", "edit ", "react ", "file ", "delete ", "pin ", "unpin ", "card ", "status ")
 
 
 @click.command()
 @click.argument("message")
-@click.option("--json", "as_json", is_flag=True, help="message, entries, moments (with offset_ms) and effects as JSON.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="message, entries, moments (with offset_ms), model_calls and effects as JSON.",
+)
 @click.pass_obj
 def command(home: str | None, message: str, as_json: bool) -> None:
-    """One message's whole life. MESSAGE is its number in the ledger or its id on the platform."""
+    """One message's whole life: every step, the model calls and tool calls of its turn, what was sent and what it cost.
+
+    MESSAGE is its number in the ledger or its id on the platform. What was spent in a turn is told with each message
+    that the turn worked on.
+    """
     place = home_of(home)
     life = reading(place, _find, message)
     if as_json:
@@ -42,7 +57,9 @@ def _find(db: Db, wanted: str) -> Life:
     message_id = ledger.find_message(db, wanted)
     life = ledger.life(db, message_id) if message_id is not None else None
     if life is None:
-        raise NotFound("message", wanted, "`gatepost ledger list` shows the newest")
+        raise NotFound(
+            "message", wanted, "`gatepost ledger list` shows the newest" + (GAPS if wanted.isdigit() else "")
+        )
     return life
 
 
@@ -55,6 +72,7 @@ def as_data(life: Life) -> dict[str, Any]:
             {"at": iso(each.at), "offset_ms": (each.at - begin) / 1000, "what": each.what, "detail": each.detail}
             for each in life.moments
         ],
+        "model_calls": [as_told(call) for call in life.calls],
         "effects": [as_told(effect) for effect in life.effects],
     }
 
@@ -69,21 +87,37 @@ def lines(life: Life, zone: tzinfo | None, called: str) -> list[show.Line]:
     where = one_line(message.address + (f"#{message.thread}" if message.thread else ""))
     out: list[show.Line] = [
         (show.colored(f"message {message.id}", "bold"), f"  {who} in {where}  {show.clock(begin, zone)} ({called})"),
-        (f"  {show.cut(_text(message), show.WIDTH - 4)}",),
-        (f"  {one_line(states) or message.direction}" + (f", {took} in all" if took else ""),),
+        (f"  {show.fit(_text(message), 4)}",),
+        (f"  {one_line(states) or message.direction}" + (f", {took} in all" if took else "") + _spent(life.calls),),
         ("",),
     ]
-    out += [(_line(each, begin),) for each in life.moments]
+    out += [(_line(each, begin),) for each in sorted([*life.moments, *map(_of_call, life.calls)], key=_at)]
     for effect in life.effects:
         if text := one_line(str(effect.payload.get("text") or "")):
-            out.append((show.cut(f"{'':>13}{effect.op} #{effect.seq} {effect.state}: {text}", show.WIDTH),))
+            out.append((show.fit(f"{'':>13}{effect.op} #{effect.seq} {effect.state}: {text}"),))
     return out
+
+
+def _spent(calls: list[Call]) -> str:
+    if not calls:
+        return ""
+    return f", {len(calls)} model call{'' if len(calls) == 1 else 's'}, {usd(sum(each.micro for each in calls))}"
 
 
 def _text(message: Message) -> str:
     if message.kind == "system" and not message.text:
         return reasons.note(str(message.content.get("event", "")))
     return one_line(message.text)
+
+
+def _at(moment: Moment) -> int:
+    return moment.at
+
+
+def _of_call(call: Call) -> Moment:
+    counted = "" if call.measured else " (as reported or set aside, not measured)"
+    told = f"{call.model}, {call.input} tokens in, {call.output} out, {usd(call.micro)}{counted}"
+    return Moment(call.at, "model call", told)
 
 
 def _far(entry: Entry) -> str:
@@ -96,14 +130,14 @@ def _line(moment: Moment, begin: int) -> str:
     arrow = "→"
     if moment.what.startswith(_OUT):
         arrow = "←"
-    elif moment.what.startswith("call "):
+    elif moment.what.startswith(("call ", "model ")):
         arrow = "↔"
     elif moment.what.startswith("turn ") or moment.what in ("working", "begun"):
         arrow = "·"
     if moment.what.split()[-1] in _BAD:
         arrow = "✗"
     what, detail = one_line(moment.what), one_line(reasons.sentence(moment.detail))
-    return show.cut(f"{offset(moment.at - begin):>10}  {arrow} {what:<22} {detail}", show.WIDTH).rstrip()
+    return show.fit(f"{offset(moment.at - begin):>10}  {arrow} {what:<22} {detail}").rstrip()
 
 
 def offset(micros: int) -> str:

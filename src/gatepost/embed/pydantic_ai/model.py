@@ -31,7 +31,7 @@ _PROFILE = ModelProfile(supports_tools=True, supports_json_schema_output=True, d
 LARGEST_LINE = 64 * 1024 * 1024  # of what Claude Code says; a tool's result is one
 
 
-class ClaudeCodeSettings(ModelSettings, total=False):
+class ClaudeCodeSettings(ModelSettings, total=False):  # type: ignore[call-arg,unused-ignore] # without pydantic-ai
     """What one request may set, beside `timeout`."""
 
     max_turns: int

@@ -12,7 +12,8 @@ SENTENCES = {
     "unknown_sender_request_approval": "This agent does not know you, and nobody has let you in yet.",
     "denied_by_the_access_list": "You may not speak to this agent.",
     "root_is_for_owners": "This agent hears only owners of the gateway.",
-    "budget_spent": "The budget is spent; `gatepost budget show` says when it starts anew.",
+    "budget_spent": "A budget is spent; `gatepost budget show` says which, and when it starts anew, and"
+    " `gatepost budget set` raises it.",
     "command_denied": "This command takes an owner or an admin of the agent.",
     "dropped command": "This command is not passed on to an agent; /help lists those that work here.",
     "stopped by": "It was stopped.",

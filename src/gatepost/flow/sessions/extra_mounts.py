@@ -2,13 +2,15 @@
 
 A group, a provider or a channel can only wish. The setting `sandbox.mounts_allowed` says what may be seen at all, and
 some things may not, whatever it says: keys, the system, this gateway's own home. No link is followed below an allowed
-folder, because an agent that may write there could have made it; and what was meant is compared inside with what came.
+folder, because an agent that may write there could have made it, nor does an entry of the list lead through a folder
+that another one lets agents write to; and what was meant is compared inside with what came.
 """
 
+import errno
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -26,6 +28,7 @@ ALLOWED = setting(
 )
 EXTRA = "/workspace/extra"
 MOST = 32  # a group's wishes
+MOST_LINKS = 40  # on the way to an allowed folder
 
 BLOCKED = (
     *(".ssh", ".gnupg", ".aws", ".azure", ".gcloud", ".kube", ".docker", ".password-store", "credentials"),
@@ -63,9 +66,14 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class _Allowed:
+    entry: str
     written: Path
-    real: Path
+    way: tuple[Path, ...]  # everything that is looked at to come there, itself last; none of it leads through a link
     writable: bool
+
+    @property
+    def real(self) -> Path:
+        return self.way[-1]
 
 
 def read_wishes(text: str) -> tuple[Wish, ...]:
@@ -101,7 +109,7 @@ def grant(config: Config, home: Home, wish: Wish) -> Granted:
     asked = Path(wish.source)
     if ".." in asked.parts or "\0" in wish.source or not asked.is_absolute():
         raise Invalid("mounts", f"{wish.source!r} is not a plain absolute path")
-    allowed, rest = _find_allowed(config, asked)
+    allowed, rest = _find_allowed(config, home, asked)
     real = allowed.real.joinpath(*rest)
     reason = why_never(real, home)
     if reason:
@@ -153,6 +161,15 @@ def keys_within(granted: Granted) -> str:
         return ""
 
 
+def may_write(path: Path, uid: int | None) -> bool:
+    """By its owner and mode; a sandbox's group is its user's own. None: sandboxes run as whoever asks."""
+    if uid is None:
+        return os.access(path, os.W_OK)
+    found = path.stat()
+    bit = stat.S_IWUSR if found.st_uid == uid else stat.S_IWGRP if found.st_gid == uid else stat.S_IWOTH
+    return bool(found.st_mode & bit)
+
+
 def make_points(home: Home, session_id: str, granted: Iterable[Granted], group: int | None) -> None:
     """Where they are mounted over, in the session's folder, which is read-only inside. What was there before goes."""
     mode, owner = (0o700, None) if group is None else (0o750, 0)
@@ -166,25 +183,68 @@ def make_points(home: Home, session_id: str, granted: Iterable[Granted], group: 
                 sessions.make_dir(f"{session_id}/extra/{each.name}", mode, owner, group)
 
 
-def _find_allowed(config: Config, asked: Path) -> tuple[_Allowed, tuple[str, ...]]:
-    """The deepest allowed folder that it is in, and the way from there. `/srv:rw` does not open a `/srv/books`."""
+def read_allowed(config: Config, home: Home) -> list[_Allowed]:
+    """The allow-list, or SetupError if agents could make an entry mean something else: what one writes to is theirs."""
+    entries = [_read_entry(entry) for entry in dict.fromkeys(config[ALLOWED])]
+    own = home.path.resolve()
+    for each in entries:
+        if any(step.is_relative_to(own) for step in each.way):
+            raise SetupError(f"{ALLOWED.name}: {each.entry!r} lies in the gateway's own home, or leads through it")
+        for other in entries:
+            if other is each or not other.writable or (each.writable and each.way == other.way):
+                continue
+            if any(step.is_relative_to(other.real) for step in each.way):
+                raise SetupError(
+                    f"{ALLOWED.name}: {each.entry!r} lies in {other.entry!r}, where agents may write, and they could"
+                    " put anything in its place; name one or the other"
+                )
+    return entries
+
+
+def _find_allowed(config: Config, home: Home, asked: Path) -> tuple[_Allowed, tuple[str, ...]]:
+    """The deepest allowed folder that it is in, and the way from there."""
     found: list[tuple[_Allowed, tuple[str, ...]]] = []
-    entries = config[ALLOWED]
-    for allowed in map(_read_allowed, entries):
+    for allowed in read_allowed(config, home):
         bases = (base for base in (allowed.written, allowed.real) if asked.is_relative_to(base))
         found.extend((allowed, asked.relative_to(base).parts) for base in bases)
     if not found:
-        listed = ", ".join(entries) or "it is empty"
+        listed = (", ".join(config[ALLOWED]) or "it is empty") + "; a running gateway goes by what it read at its start"
         raise Invalid("mounts", f"{asked} is not allowed: the setting {ALLOWED.name} must name a folder ({listed})")
     return max(found, key=lambda each: len(each[0].real.parts))
 
 
-def _read_allowed(entry: str) -> _Allowed:
+def _read_entry(entry: str) -> _Allowed:
     text = entry.removesuffix(":rw").removesuffix(":ro")
     written = Path(text).expanduser()
     if not written.is_absolute() or ".." in written.parts:
         raise SetupError(f"{ALLOWED.name}: {entry!r} is not an absolute path")
-    real = written.resolve()
-    if real == Path("/"):
+    try:
+        way = tuple(_steps(written))
+    except OSError as error:
+        raise SetupError(f"{ALLOWED.name}: {entry!r} leads nowhere: {error.strerror}") from None
+    if not way or way[-1] == Path("/"):
         raise SetupError(f"{ALLOWED.name}: {entry!r} would allow everything; name folders below it")
-    return _Allowed(written, real, entry.endswith(":rw"))
+    return _Allowed(entry, written, way, entry.endswith(":rw"))
+
+
+def _steps(path: Path) -> Iterator[Path]:
+    """As the kernel goes: each name that it looks at, in the place where it really is. The last is where it ends."""
+    here, left, links = Path("/"), list(path.parts[:0:-1]), 0
+    while left:
+        name = left.pop()
+        if name == "..":
+            here = here.parent
+            yield here
+            continue
+        step = here / name
+        yield step
+        if not step.is_symlink():
+            here = step
+            continue
+        links += 1
+        if links > MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        target = step.readlink()
+        here = Path("/") if target.is_absolute() else here
+        left += [part for part in reversed(target.parts) if part != "/"]
+    yield here

@@ -2,16 +2,24 @@
 
 _BY_CLASS = {
     "auth": "the agent's account was not accepted. Whoever runs this gateway needs to renew its key.",
-    "quota": "the agent's account has no quota left. Whoever runs this gateway can raise it; some come back alone.",
+    "quota": "the agent's account with the model's vendor has no quota left. Whoever runs this gateway can raise it;"
+    " some come back alone.",
 }
 
 
 def failed(reason: str, error_class: str, count: int) -> str:
     """One notice for a turn, however many messages were in it."""
-    what = "your message" if count <= 1 else f"{count} messages"
+    if error_class == "budget":  # says which, until when, and what an operator can do
+        return (
+            f"Sorry, I could not answer {_count(count)}: {reason[:1].lower()}{_plain(reason)[1:]} Send it again then."
+        )
     why = _BY_CLASS.get(error_class, _plain(reason))
     again = "" if error_class in _BY_CLASS else " You can send it again."
-    return f"Sorry, I could not answer {what}: {why}{again}"
+    return f"Sorry, I could not answer {_count(count)}: {why}{again}"
+
+
+def _count(count: int) -> str:
+    return "your message" if count <= 1 else f"{count} messages"
 
 
 def _plain(reason: str) -> str:

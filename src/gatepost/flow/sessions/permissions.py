@@ -48,7 +48,7 @@ def write_down(db: Db, event: wire.Event, group: Group, provider: str, session_i
         "tool": _plain(event.data.get("tool")),
         option: _plain(group.options.get(option, "")),
     }
-    audit.append(db, audit.Record(now, group.folder, "permission", "refused", details))
+    audit.append(db, audit.Record(now, f"agent:{group.folder}", "permission", "refused", details))
 
 
 def _plain(value: object) -> str:

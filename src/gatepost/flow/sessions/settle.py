@@ -16,7 +16,7 @@ from gatepost.store.sessions import Session
 from gatepost.store.switches import Switch
 from gatepost.store.turns import Turn
 
-FINAL = ("auth", "quota", "fatal")  # error classes that trying again cannot help
+FINAL = ("auth", "quota", "budget", "fatal")  # error classes that trying again cannot help
 
 HALTED = "the operator has stopped everything"
 AGAIN_S = 1.0  # between two tries to reach the store

@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from gatepost.core.errors import GatepostError, Invalid, NotFound
@@ -21,7 +20,8 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.untrusted import open_root
 from gatepost.egress.contract import Spender
 from gatepost.egress.models import Models
-from gatepost.egress.prices import own_prices, price
+from gatepost.egress.price_list import PriceList
+from gatepost.egress.prices import Price
 from gatepost.flow.sessions import plan
 from gatepost.flow.sessions.live import Live
 from gatepost.flow.sessions.parts import Parts
@@ -53,6 +53,7 @@ class Wish:
     options: Mapping[str, Any] = field(default_factory=dict)
     secrets: Mapping[str, str | None] = field(default_factory=dict, repr=False)  # None: as if there were none
     settings: Mapping[str, str] = field(default_factory=dict)
+    price: Price | None = None  # of the model, where it is to have one that is not listed
     limit_s: float = 120.0
 
     @property
@@ -62,13 +63,14 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """`trouble`: '' if it answered; else sandbox, agent, auth, quota, network, busy, price, time or stopped."""
+    """`trouble`: '' if it answered; else sandbox, agent, auth, quota, budget, network, busy, price, time, stopped."""
 
     trouble: str = ""
     reason: str = ""
     answer: str = ""
     sandbox: str = ""
     tools: int = 0
+    models: tuple[str, ...] = ()  # that it was run on
     micro: int = 0
     seconds: float = 0.0
 
@@ -79,8 +81,8 @@ class _Keys:
     def __init__(self, brought: Mapping[str, str | None], stored: Keys) -> None:
         self._brought, self._stored = brought, stored
 
-    async def get(self, name: str, spender: Spender) -> str | None:
-        return self._brought[name] if name in self._brought else await self._stored.get(name, spender)
+    async def get(self, name: str, spender: Spender, purpose: str = "model") -> str | None:
+        return self._brought[name] if name in self._brought else await self._stored.get(name, spender, purpose)
 
 
 async def try_out(host: Sessions, wish: Wish) -> Outcome:
@@ -96,7 +98,11 @@ async def try_out(host: Sessions, wish: Wish) -> Outcome:
         sandbox, _ = await asyncio.to_thread(plan.choose_sandbox, config, group, wish.provider)
     except GatepostError as error:
         return Outcome(trouble="sandbox", reason=str(error))
-    prices = partial(price, own=own_prices(host.parts.home, config))
+    listed = PriceList(host.parts.home, config)
+
+    def prices(model: str) -> Price | None:
+        return wish.price if wish.price is not None and model == wish.model else listed(model)
+
     if wish.model and prices(wish.model) is None and wish.provider != plan.DEMO:
         return Outcome(trouble="price", reason=f"{wish.model!r} has no price", sandbox=sandbox)
     parts = replace(host.parts, config=config)
@@ -126,7 +132,7 @@ async def _run(host: Sessions, parts: Parts, group: Group, wish: Wish, models: M
             live.kill(OVER, stopped=True)
             await asyncio.wait({running})
             await models.close()
-            answer, micro = await parts.store.write(_end, session.id, message_id, parts.clock.now())
+            answer, micro, used = await parts.store.write(_end, session.id, message_id, parts.clock.now())
             await asyncio.to_thread(_clear, parts.home, session.id)
     with suppress(GatepostError):
         running.result()  # told above
@@ -139,6 +145,7 @@ async def _run(host: Sessions, parts: Parts, group: Group, wish: Wish, models: M
         answer=answer,
         tools=len(parts.dispatch.visible_to(seen)),
         micro=micro,
+        models=used,
         seconds=time.monotonic() - began,
     )
 
@@ -162,8 +169,8 @@ def classify(error_class: str, text: str) -> tuple[str, str]:
         return "price", f"{found[1]!r} has no price"
     if error_class == "auth" or "refuses the gateway's key" in text or "there is no key" in text:
         return "auth", text
-    if error_class == "quota":
-        return "quota", text
+    if error_class in ("quota", "budget"):
+        return error_class, text
     if any(each in text for each in _NETWORK):
         return "network", text
     return ("busy" if error_class == "retryable" else "agent"), text
@@ -196,8 +203,8 @@ def _begin(db: Db, wish: Wish, now: int) -> tuple[Session, int]:
     return session, message_id
 
 
-def _end(db: Db, session_id: str, message_id: int, now: int) -> tuple[str, int]:
-    """What it said and what it cost; then nothing of it is open any more."""
+def _end(db: Db, session_id: str, message_id: int, now: int) -> tuple[str, int, tuple[str, ...]]:
+    """What it said, what it cost and what it ran on; then nothing of it is open any more."""
     said = [
         str(effect.payload.get("text", ""))
         for entry in inbox.of_message(db, message_id)
@@ -210,7 +217,7 @@ def _end(db: Db, session_id: str, message_id: int, now: int) -> tuple[str, int]:
         inbox.move(db, entry.id, "cancelled", OVER, None, now)
     outbox.withdraw(db, session_id, OVER, now)
     sessions.close(db, session_id, now)
-    return "\n".join(said).strip(), costs.of_session(db, session_id)
+    return "\n".join(said).strip(), costs.of_session(db, session_id), costs.models_of(db, session_id)
 
 
 def _clear(home: Home, session_id: str) -> None:

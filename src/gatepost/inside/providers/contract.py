@@ -110,7 +110,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The turn ended badly. `kind`: retryable, auth, quota, fatal."""
+    """The turn ended badly. `kind`: retryable, auth, quota, budget, fatal."""
 
     message: str
     kind: str = "fatal"

@@ -54,6 +54,7 @@ _GREETING = re.compile(r"(hi|hello|hey|hallo|moin|good (morning|day|evening)|/?s
 _ABOUT = re.compile(r"(about|who are you|what are you|what is this|what is gatepost)[\s!.?]*", re.IGNORECASE)
 _NOTE = re.compile(r"note[:\s]\s*(.+)", re.IGNORECASE | re.DOTALL)
 _FORGET = re.compile(r"forget(?:\s+(\d+))?[\s!.]*", re.IGNORECASE)
+_NEXT_SENTENCE = re.compile(r"\. (?=[A-Z`])")
 _WORD = re.compile(r"(notes|tools|session)[\s!.?]*", re.IGNORECASE)
 
 
@@ -268,8 +269,9 @@ class Demo:
 
 
 def _first_sentence(text: str) -> str:
-    line = text.strip().split("\n", 1)[0]
-    return line.split(". ", 1)[0].rstrip(".") + "."
+    """Of a text whose lines are broken anywhere; the next one begins with a capital letter."""
+    paragraph = " ".join(text.strip().partition("\n\n")[0].split())
+    return _NEXT_SENTENCE.split(paragraph, maxsplit=1)[0].rstrip(".") + "."
 
 
 def _sorry(what: str, answer: Answer) -> str:

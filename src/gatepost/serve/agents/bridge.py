@@ -22,7 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 
-CHUNK = 256 * 1024
+CHUNK = 64 * 1024  # a larger one is given back to the system after every call, and costs its pages anew
 CRLF = b"\r\n"
 PATIENCE_S = 10.0  # how long answers may take after stdin has ended
 FAREWELL_S = 2.0  # for the last lines, and for the DELETE
@@ -41,7 +41,7 @@ USAGE = "usage: gatepost bridge --url unix:PATH:/mcp/agents | http://HOST:PORT/m
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 _now = time.monotonic
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # in ASCII: half a surrogate pair survives in an id
 _decode = json.JSONDecoder().decode
 
 Json = dict[str, object]
@@ -189,9 +189,10 @@ class Bell:
         return True
 
     def ring(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for task in waiting:
-            self._loop.wake(task)
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for task in waiting:
+                self._loop.wake(task)
 
 
 class Output:
@@ -403,19 +404,19 @@ class Link:
     def __init__(self, url: str, token: str = "") -> None:
         self.url = url
         self._address, self._host, self._path = read_url(url)
-        self._always = f"Host: {self._host}\r\n" + (f"Authorization: Bearer {token}\r\n" if token else "")
+        self._always = f"Host: {self._host}\r\nAccept: application/json, text/event-stream\r\n"
+        self._always += f"Authorization: Bearer {token}\r\n" if token else ""
         self._kept: list[Connection] = []
 
     async def request(self, method: str, headers: str, body: bytes = b"", until: float = 0.0) -> Response:
         """Failed if nobody answers. Sent again only where the gateway cannot have seen all of it."""
-        accept = "application/json, text/event-stream" if method == "POST" else "text/event-stream"
         sized = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if method == "POST" else ""
-        head = f"{method} {self._path} HTTP/1.1\r\n{self._always}Accept: {accept}\r\n{sized}{headers}\r\n"
+        data = f"{method} {self._path} HTTP/1.1\r\n{self._always}{sized}{headers}\r\n".encode("latin-1") + body
         while True:
             connection = self._pick() or await self._connect()
             try:
                 connection.until = until
-                sent = await connection.send(head.encode("latin-1") + body)
+                sent = await connection.send(data)
                 if sent or not connection.used or connection.buffer or await connection.more():
                     return await self._head(connection)
                 connection.sock.close()
@@ -523,7 +524,7 @@ class Events:
                 data.append(value)
             elif name == b"event":
                 other = value != b"message"
-            elif name == b"id":
+            elif name == b"id" and min(value, default=32) >= 32:  # it is to be a header
                 self.last_id = value.decode("latin-1")
             elif name == b"retry" and value.isdigit():
                 self.retry_s = min(int(value) / 1000, LONGEST_RETRY_S)
@@ -560,7 +561,7 @@ def error_line(request: object, code: int, text: str) -> bytes:
 
 
 def error_of(request: object, error: object) -> bytes:
-    return _encode({"jsonrpc": "2.0", "id": request, "error": error}).encode("utf-8", "replace")
+    return _encode({"jsonrpc": "2.0", "id": request, "error": error}).encode()
 
 
 def header(value: str) -> str:
@@ -630,6 +631,11 @@ class Message:
         self.name = name if isinstance(name, str) else ""
 
     @property
+    def opens(self) -> bool:
+        """It is of the handshake: what comes after it waits for its end."""
+        return self.method in ("initialize", "notifications/initialized")
+
+    @property
     def standing(self) -> bool:
         """It is open for as long as the client lives: nobody waits for its end."""
         return self.method == "subscriptions/listen"
@@ -669,7 +675,7 @@ class Bridge:
         self._source, self._reading = source, True
         self._under_way: set[Message] = set()
         self._flying: dict[str, Message] = {}  # those of them that owe an answer, by its id
-        self._handshake: Message | None = None  # those that come after it wait for its end
+        self._handshake: Message | None = None
         self._modern = ""  # the stateless revision that the client spoke last
         self._at_once = 0
         self._changed, self._freed = Bell(self.loop), Bell(self.loop)
@@ -744,7 +750,7 @@ class Bridge:
         if message.version or message.method == "initialize":
             self._modern = message.version
         before = self._handshake
-        if message.method in ("initialize", "notifications/initialized"):
+        if message.opens:
             self._handshake = message
         self._under_way.add(message)
         message.task = self.loop.spawn(self._carry(message, before))
@@ -775,7 +781,8 @@ class Bridge:
             if before is not None and not before.done:
                 await self._changed.until(lambda: before.done)
             if message.owed and not message.standing:
-                await self._freed.until(lambda: self._at_once < MOST_AT_ONCE)
+                if self._at_once >= MOST_AT_ONCE:
+                    await self._freed.until(lambda: self._at_once < MOST_AT_ONCE)
                 self._at_once, counted = self._at_once + 1, True
             await self._exchange(message)
         except Failed as failed:
@@ -786,7 +793,8 @@ class Bridge:
             self._at_once -= counted
             for key in message.owed:
                 self._flying.pop(key, None)
-            self._changed.ring()
+            if message.opens or not self._reading:
+                self._changed.ring()
             self._freed.ring()
 
     def _fail(self, message: Message, failed: Failed) -> None:

@@ -40,7 +40,9 @@ class Office:
     stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, by whom); None: nothing is awake
     obey: Callable[[], Awaitable[int]] | None = None  # the switches have changed: act on them; how many were ended
     try_out: "Callable[[Wish], Awaitable[Outcome]] | None" = None  # one turn of an agent, to see whether it answers
-    move_models: Callable[[Config], None] | None = None  # the settings that say where models are have changed
+    move_models: Callable[[Config], None] | None = (
+        None  # the settings that say where models are, or their prices, have changed
+    )
     extra: dict[str, Any] = field(default_factory=dict)
 
 

@@ -8,6 +8,8 @@ import msgspec
 
 from gatepost.core import settings, settings_file
 from gatepost.core.errors import Invalid, Unavailable
+from gatepost.egress import price_list
+from gatepost.egress.prices import FILE
 from gatepost.egress.upstream import read_base
 from gatepost.serve.control.agents import BASES, KEYS, Agent, agent, secret_for
 from gatepost.serve.control.contract import Args, Office, operation, write_down
@@ -27,6 +29,7 @@ class Connection(Args, frozen=True, kw_only=True):
     model: str = ""
     key: str = ""
     base_url: str = ""
+    price: str = ""  # IN/OUT of the model, or 0
     vendor: str = ""
     options: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -63,6 +66,7 @@ async def try_agent(office: Office, args: Try) -> dict[str, Any]:
         options={**args.agent.trial, **_options(office, args.options)},
         secrets=_brought(args),
         settings=_places(office, args),
+        price=price_list.parse(args.price) if args.price else None,
         limit_s=args.limit_s,
     )
     return asdict(await office.try_out(wish))
@@ -83,9 +87,9 @@ def _options(office: Office, given: dict[str, str]) -> dict[str, Any]:
 
 
 def _places(office: Office, args: Connection) -> dict[str, str]:
-    """Where the models are, by what the settings say now; the one that is tried by what it is to be."""
-    now = settings.peek(office.home.path, *BASES.values())
-    found = {each.name: now[each] for each in BASES.values()}
+    """Where the models and their prices are, by what the settings say now; what is tried as it is to be."""
+    now = settings.peek(office.home.path, *BASES.values(), FILE)
+    found = {each.name: now[each] for each in (*BASES.values(), FILE)}
     return found | ({BASES[args.agent.vendor].name: _checked_base(office, args)} if args.base_url else {})
 
 
@@ -127,13 +131,27 @@ async def keep(office: Office, args: Connection) -> dict[str, Any]:
             settings_file.put(office.home.path / "gatepost.toml", where.name, url)
 
         await write_down(office, "settings.put", {"name": where.name, "value": url}, put)
-        if office.move_models is not None:
-            office.move_models(settings.peek(office.home.path, *BASES.values()))
+    if args.price:
+        await keep_price(office, args)
+    if (args.base_url or args.price) and office.move_models is not None:
+        office.move_models(settings.peek(office.home.path, *BASES.values(), FILE))
     prefix = group_operations.OPTION
     values = {"provider": args.provider, "model": args.model}
     values |= {prefix + name: raw for name, raw in args.options.items()}
     group = await group_operations.change(office, group_operations.Set(folder=args.folder, values=values))
     return {"group": group, "secret": stored}
+
+
+async def keep_price(office: Office, args: Connection) -> None:
+    """In the operator's own file, which is made and named in the settings if there is none."""
+    given, now = price_list.parse(args.price), settings.peek(office.home.path, FILE)[FILE]
+
+    def put(db: Db) -> None:
+        price_list.put(office.home.path / (now or price_list.NAME), args.model, given)
+        if not now:
+            settings_file.put(office.home.path / "gatepost.toml", FILE.name, price_list.NAME)
+
+    await write_down(office, "prices.put", {"model": args.model, "price": args.price}, put)
 
 
 async def keep_key(office: Office, args: Connection) -> str:

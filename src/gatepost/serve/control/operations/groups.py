@@ -2,6 +2,7 @@
 
 import json
 import pkgutil
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gatepost.access.tiers import check_folder, tier_of
@@ -9,8 +10,9 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.groups import DEFAULTS, make_folder
-from gatepost.flow.sessions.extra_mounts import grant_all, keys_within, read_wishes
+from gatepost.flow.sessions.extra_mounts import grant_all, keys_within, may_write, read_wish, read_wishes
 from gatepost.flow.sessions.limits import read_limit
+from gatepost.flow.sessions.parts import PROVIDER
 from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.flow.sessions.programs import needs_of
 from gatepost.inside import providers
@@ -120,6 +122,11 @@ async def change(office: Office, args: Set) -> dict[str, Any]:
     values = {key: value for name, raw in rest.items() for key, value in [read_value(office.home, name, raw)]}
     bounds = {name: read_limit(office.config, name, raw) for name, raw in limits.items()}
     wishes = None if mounts is None else check_mounts(office.config, office.home, mounts)
+    before = await office.store.read(groups.get, args.folder)
+    freed, notes = model_freed(office.config, before, values)
+    values |= freed
+    if wishes is not None:
+        notes += unwritable(office.config, office.home, wishes)
 
     def update(db: Db) -> dict[str, Any]:
         if not groups.change(db, args.folder, values):
@@ -129,7 +136,7 @@ async def change(office: Office, args: Set) -> dict[str, Any]:
             groups.set_mounts(db, args.folder, wishes)
         changed = groups.get(db, args.folder)
         assert changed is not None
-        return as_shown(changed)
+        return {**as_shown(changed), "notes": notes}
 
     told = {**values, **{LIMIT + name: value for name, value in bounds.items()}}
     told |= {} if wishes is None else {MOUNTS: list(wishes)}
@@ -141,6 +148,29 @@ async def change(office: Office, args: Set) -> dict[str, Any]:
             if each.folder.startswith(args.folder + "/"):  # they may have it from this one
                 office.bells.group(each.folder)
     return answer
+
+
+def model_freed(config: Config, before: Group | None, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """A model belongs to its provider: with another one, it goes, unless the same command names one. With the word
+    for whoever asked."""
+    if before is None or not before.model or "provider" not in values or "model" in values:
+        return {}, []
+    usual = config[PROVIDER]
+    if (values["provider"] or usual) == (before.provider or usual):
+        return {}, []
+    return {"model": ""}, [f"model is now the provider's own; it was {before.model}"]
+
+
+def unwritable(config: Config, home: Home, wishes: Iterable[str]) -> list[str]:
+    """A word for each mount that may be written to by our rules, and not by the machine's."""
+    uid = sandbox_uid(config)
+    granted = [each.mount for each in grant_all(config, home, map(read_wish, wishes))]
+    return [
+        f"{mount.source} is mounted to write, but the user that sandboxes run as"
+        f"{'' if uid is None else f' (uid {uid})'} may not: chown or chmod it"
+        for mount in granted
+        if mount.writable and not may_write(mount.source, uid)
+    ]
 
 
 def _parted(values: dict[str, str]) -> tuple[dict[str, str], str | None, dict[str, str]]:

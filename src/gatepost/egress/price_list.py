@@ -1,0 +1,109 @@
+"""The operator's own prices while the gateway runs: the file is read anew when it has changed, and a price can be put
+into it as a person would; everything else in it stays as it is, comments too.
+"""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from gatepost.access.budgets import MICRO, micro_of
+from gatepost.core import log
+from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.home import Home
+from gatepost.core.settings import Config
+from gatepost.core.settings_file import write_whole
+from gatepost.egress.prices import FILE, Price, own_prices, price, read
+
+NAME = "prices.toml"  # where there is none yet
+_HEADER = re.compile(r"\s*\[")
+_log = log.get("prices")
+
+Stamp = tuple[int, int, int] | None
+
+
+class PriceList:
+    """What a model costs now. A mistake in the file stops the start; later, the prices of before hold."""
+
+    def __init__(self, home: Home, config: Config) -> None:
+        self._home = home
+        self.move(config)
+
+    def move(self, config: Config) -> None:
+        """The file is another one from now on."""
+        own = own_prices(self._home, config)
+        self._path = self._home.path / config[FILE] if config[FILE] else None
+        self._own, self._stamp = own, _stamp(self._path)
+
+    def __call__(self, model: str) -> Price | None:
+        stamp = _stamp(self._path)
+        if self._path is not None and stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._own = read(self._path)
+            except SetupError as error:
+                _log.warning("the prices have changed and cannot be read; those of before hold", error=str(error))
+        return price(model, self._own)
+
+
+def _stamp(path: Path | None) -> Stamp:
+    try:
+        found = path.stat() if path is not None else None
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_size, found.st_ino) if found is not None else None
+
+
+def parse(text: str) -> Price:
+    """`IN/OUT` in USD for a million tokens, or `0`."""
+    asked, slash, answered = text.partition("/")
+    if not slash and micro_of(text, "--price"):
+        raise Invalid("--price", f"{text[:40]!r}: write IN/OUT, like 0.5/1.5 (USD for a million tokens), or 0")
+    plain = micro_of(asked, "--price")
+    answer = micro_of(answered, "--price") if slash else plain
+    return Price(input=plain, output=answer, cache_read=plain, cache_write=plain, cache_write_long=plain)
+
+
+def put(path: Path, model: str, given: Price) -> None:
+    """Raises SetupError if the file is written in a way that this does not know; it is left alone then."""
+    try:
+        old = path.read_text(encoding="utf-8") if path.exists() else ""
+        before: dict[str, Any] = tomllib.loads(old)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise SetupError(f"{path} cannot be read: {error}") from None
+    numbers = {"input": given.input / MICRO, "output": given.output / MICRO}
+    new = _changed(old, model, numbers) if model in before else _added(old, model, numbers)
+    wanted = {**before, model: {**before.get(model, {}), **numbers}}
+    if _reads(new) != wanted:
+        told = ", ".join(f"{name} = {value:g}" for name, value in numbers.items())
+        raise SetupError(f"{path} is left alone; write there yourself, under [{json.dumps(model)}]: {told}")
+    write_whole(path, new)
+
+
+def _added(text: str, model: str, numbers: dict[str, float]) -> str:
+    gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+    lines = "".join(f"{name} = {_number(value)}\n" for name, value in numbers.items())
+    return f"{text}{gap}[{json.dumps(model, ensure_ascii=False)}]\n{lines}"
+
+
+def _changed(text: str, model: str, numbers: dict[str, float]) -> str:
+    lines = text.splitlines(keepends=True)
+    headers = [at for at, line in enumerate(lines) if _HEADER.match(line)]
+    start = next((at for at in headers if (_reads(lines[at]) or {}).keys() == {model}), len(lines))
+    end = next((at for at in headers if at > start), len(lines))
+    for at in range(start + 1, end):
+        for name, value in numbers.items():
+            lines[at] = re.sub(rf"^(\s*{name}\s*=\s*)[0-9._eE+-]+", rf"\g<1>{_number(value)}", lines[at])
+    return "".join(lines)
+
+
+def _number(value: float) -> str:
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def _reads(text: str) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None

@@ -1,0 +1,21 @@
+"""Settings: what the running gateway uses, which is what it read when it started."""
+
+from typing import Any
+
+import msgspec
+
+from gatepost.core.settings import SETTINGS, Config, Setting
+from gatepost.serve.control.contract import Nothing, Office, operation
+
+
+def told(each: Setting[Any], config: Config) -> Any:
+    """A setting's value as it may be shown."""
+    value = config[each]
+    if each.whole:
+        return msgspec.to_builtins(value)
+    return "(set)" if each.secret and value else value
+
+
+@operation("settings.in_use", Nothing)
+async def in_use(office: Office, args: Nothing) -> dict[str, Any]:
+    return {name: told(each, office.config) for name, each in SETTINGS.items()}
