@@ -47,6 +47,7 @@ from gatepost.flow.spending import Keys, Purse
 from gatepost.gate.connectors import CONNECTORS, Connectors
 from gatepost.gate.dispatch import Around, Dispatch
 from gatepost.sandboxes.contract import SANDBOXES
+from gatepost.serve.agents.service import Agents
 from gatepost.serve.control.api import ApiParts, make_api
 from gatepost.serve.control.contract import Office
 from gatepost.serve.control.operations.groups import own_providers, plugged_providers, provider_names
@@ -273,6 +274,7 @@ class Daemon:
             obey=gateway.obey,
             try_out=partial(try_out, gateway.sessions),
             move_models=gateway.move_models,
+            extra={"agents": Agents(gateway.sessions.parts, gateway.sessions, _hub(gateway, "agents"), self.stopping)},
         )
         return make_api(
             ApiParts(

@@ -1,0 +1,201 @@
+"""`gatepost agent`: agents that work for you, without a chat."""
+
+import sys
+from typing import Any
+
+import click
+
+from gatepost.cli import show
+from gatepost.cli.operate import home_of, operate
+from gatepost.core.errors import Invalid
+
+BUSY = ("initializing", "running", "interrupted")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+_AGENT = click.argument("agent")
+
+
+@click.group()
+def command() -> None:
+    """Agents that work for you, without a chat. Each runs in a sandbox of its own, as all agents do.
+
+    \b
+    gatepost agent run "sum up the report in inbox/" --title Report
+    gatepost agent ls
+    gatepost agent send Report "now in one sentence"
+
+    AGENT is an id, the beginning of one, or a title. Needs a running gateway.
+    """
+
+
+@command.command()
+@click.argument("prompt", required=False)
+@click.option("--title", default="", help="What it is called.")
+@click.option("--folder", default="", help="The group whose rights, files and budget it has (default: agents).")
+@click.option("--provider", default="", help="claude, codex … (default: as the group says).")
+@click.option("--model", default="", help="The provider's own if left out.")
+@click.option("--mode", default="", help="When it asks before it acts; `gatepost agent inspect` shows the modes.")
+@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="To find it by; may be given again.")
+@click.option("--background", "-d", is_flag=True, help="Return at once.")
+@_JSON
+@click.pass_obj
+def run(
+    home: str | None, /, prompt: str | None, labels: tuple[str, ...], background: bool, as_json: bool, **more: str
+) -> int:
+    """Make an agent, give it PROMPT (or what stands on stdin), and wait for its answer."""
+    place = home_of(home)
+    text = prompt if prompt is not None else ("" if sys.stdin.isatty() else sys.stdin.read())
+    made = operate(place, "agent.create", {"prompt": text, "labels": dict(map(_label, labels)), **more})
+    if background or not text:
+        return _tell(made, as_json)
+    return _wait(place, made["agentId"], as_json, None)
+
+
+def _label(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise Invalid("--label", f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+@command.command("ls")
+@click.option("--all", "archived", is_flag=True, help="The archived ones, too.")
+@_JSON
+@click.pass_obj
+def list_agents(home: str | None, archived: bool, as_json: bool) -> None:
+    """List them, the busiest first."""
+    found = operate(home_of(home), "agent.list", {"archived": archived})
+    if as_json:
+        show.as_json(found)
+        return
+    rows = [
+        (each["agentId"], each["title"] or "-", each["status"], each["type"], each["folder"], each["currentModeId"])
+        for each in found
+    ]
+    show.table(("agent", "title", "status", "provider", "group", "mode"), rows, empty="there are no agents")
+
+
+@command.command()
+@_AGENT
+@click.argument("prompt")
+@click.option(
+    "--policy",
+    type=click.Choice(("queue", "steer", "interrupt")),
+    default="queue",
+    show_default=True,
+    help="After what runs, into it, or in its place.",
+)
+@click.option("--background", "-d", is_flag=True, help="Return at once.")
+@_JSON
+@click.pass_obj
+def send(home: str | None, agent: str, prompt: str, policy: str, background: bool, as_json: bool) -> int:
+    """Give AGENT more to do, and wait for its answer."""
+    place = home_of(home)
+    told = operate(place, "agent.prompt", {"id": agent, "text": prompt, "policy": policy})
+    return _tell(told, as_json) if background else _wait(place, told["agentId"], as_json, None)
+
+
+@command.command()
+@_AGENT
+@click.option("--timeout", type=click.FloatRange(min=0), help="Give up after so many seconds (exit 1).")
+@_JSON
+@click.pass_obj
+def wait(home: str | None, agent: str, timeout: float | None, as_json: bool) -> int:
+    """Wait until AGENT has finished, or asks for a permission."""
+    return _wait(home_of(home), agent, as_json, timeout)
+
+
+def _wait(place: Any, agent: str, as_json: bool, timeout: float | None) -> int:
+    left = timeout
+    while True:
+        each = 50.0 if left is None else min(left, 50.0)
+        told = operate(place, "agent.wait", {"id": agent, "timeout_s": each})
+        left = None if left is None else left - each
+        if not told["waitedOut"] or (left is not None and left <= 0):
+            return _tell(told, as_json)
+
+
+def _tell(told: dict[str, Any], as_json: bool) -> int:
+    if as_json:
+        show.as_json(told)
+    elif told.get("permission"):
+        asked = told["permission"]
+        show.say(f"{told['agentId']} asks to use {asked['name']}: gatepost permit allow {asked['id']}")
+    elif told.get("lastMessage"):
+        show.say(told["lastMessage"])
+    else:
+        show.say(f"{told['agentId']} is {told['status']}")
+    return 0 if told["status"] != "error" and not told.get("waitedOut") else 1
+
+
+@command.command()
+@_AGENT
+@click.option("-f", "--follow", is_flag=True, help="Go on as it works, until it has finished.")
+@_JSON
+@click.pass_obj
+def logs(home: str | None, agent: str, follow: bool, as_json: bool) -> None:
+    """What AGENT did and said."""
+    place, after = home_of(home), 0
+    while True:
+        told = operate(place, "agent.logs", {"id": agent, "after": after})
+        after = told["next"]
+        for each in told["entries"] if as_json else ():
+            show.as_json(each)
+        if not as_json and told["text"]:
+            show.say(told["text"])
+        if told["entries"]:
+            continue
+        if not follow or operate(place, "agent.wait", {"id": agent, "timeout_s": 1.0})["status"] not in BUSY:
+            break
+
+
+@command.command()
+@_AGENT
+@_JSON
+@click.pass_obj
+def inspect(home: str | None, agent: str, as_json: bool) -> None:
+    """Everything about AGENT."""
+    told = operate(home_of(home), "agent.show", {"id": agent})
+    if as_json:
+        show.as_json(told)
+        return
+    modes = ", ".join(each["id"] for each in told["availableModes"])
+    shown = {**told, "availableModes": modes, "labels": ", ".join(f"{k}={v}" for k, v in told["labels"].items())}
+    show.table(("", ""), [(name, "-" if value in (None, "", []) else value) for name, value in shown.items()])
+
+
+def _simple(name: str, operation: str, about: str, said: str) -> None:
+    @command.command(name, help=about)
+    @_AGENT
+    @_JSON
+    @click.pass_obj
+    def do(home: str | None, agent: str, as_json: bool) -> None:
+        told = operate(home_of(home), operation, {"id": agent})
+        show.as_json(told) if as_json else show.say(said.format(**told, agent=agent))
+
+
+_simple("kill", "agent.kill", "End AGENT for good; what it did and said stays.", "{agent} is ended for good")
+_simple("archive", "agent.archive", "Put AGENT away until it is given work again.", "{agent} is put away")
+
+
+@command.command()
+@_AGENT
+@_JSON
+@click.pass_obj
+def stop(home: str | None, agent: str, as_json: bool) -> None:
+    """End what AGENT does now; it takes further work."""
+    told = operate(home_of(home), "agent.stop", {"id": agent})
+    if as_json:
+        show.as_json(told)
+        return
+    show.say(f"{agent} is stopped" if told["stopped"] else "nothing was running")
+
+
+@command.command()
+@_AGENT
+@click.argument("mode")
+@_JSON
+@click.pass_obj
+def mode(home: str | None, agent: str, mode: str, as_json: bool) -> None:
+    """Change when AGENT asks before it acts, from its next turn on."""
+    told = operate(home_of(home), "agent.mode", {"id": agent, "mode": mode})
+    show.as_json(told) if as_json else show.say(f"{told['agentId']} is in mode {told['currentModeId']}")

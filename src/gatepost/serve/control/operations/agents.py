@@ -1,0 +1,172 @@
+"""Agents, for the command line: the same service as behind the MCP server."""
+
+from typing import Any
+
+import msgspec
+
+from gatepost.core.clock import iso
+from gatepost.core.errors import Unavailable
+from gatepost.serve.agents.modes import modes_of
+from gatepost.serve.agents.service import Agents, Wanted
+from gatepost.serve.agents.timeline import curated, projected
+from gatepost.serve.control.contract import OPERATOR, Args, Nothing, Office, operation
+
+LONGEST_WAIT_S = 50.0  # of one request; who wants to wait longer asks again
+
+
+class Create(Args, frozen=True):
+    prompt: str = ""
+    folder: str = ""
+    provider: str = ""
+    model: str = ""
+    mode: str = ""
+    title: str = ""
+    labels: dict[str, str] | None = None
+    parent: str = ""
+    notify: bool = False
+
+
+class Named(Args, frozen=True):
+    id: str
+
+
+class Listing(Args, frozen=True):
+    archived: bool = False
+
+
+class Prompt(Args, frozen=True):
+    id: str
+    text: str
+    policy: str = "queue"
+    mode: str = ""
+
+
+class Wait(Args, frozen=True):
+    id: str
+    timeout_s: float = LONGEST_WAIT_S
+
+
+class Logs(Args, frozen=True):
+    id: str
+    after: int = 0
+    limit: int = 200
+
+
+class SetMode(Args, frozen=True):
+    id: str
+    mode: str
+
+
+class Answer(Args, frozen=True):
+    id: str
+    allow: bool
+    message: str = ""
+    interrupt: bool = False
+
+
+def _service(office: Office) -> Agents:
+    service = office.extra.get("agents")
+    if not isinstance(service, Agents):
+        raise Unavailable("agents", "the gateway is not running; `gatepost up` starts it")
+    return service
+
+
+def _told(what: Any) -> Any:
+    return msgspec.to_builtins(what)
+
+
+@operation("agent.create", Create)
+async def create(office: Office, args: Create) -> Any:
+    service = _service(office)
+    parent = (await service.find(args.parent)).id if args.parent else ""
+    wanted = Wanted(
+        prompt=args.prompt,
+        folder=args.folder,
+        provider=args.provider,
+        model=args.model,
+        mode=args.mode,
+        title=args.title,
+        labels=args.labels,
+        parent=parent,
+        notify=args.notify,
+    )
+    return _told(await service.create(wanted, OPERATOR))
+
+
+@operation("agent.list", Listing)
+async def every(office: Office, args: Listing) -> Any:
+    return _told(await _service(office).every(archived=args.archived))
+
+
+@operation("agent.show", Named)
+async def show(office: Office, args: Named) -> Any:
+    return _told(await _service(office).status(args.id))
+
+
+@operation("agent.prompt", Prompt)
+async def prompt(office: Office, args: Prompt) -> Any:
+    service = _service(office)
+    await service.prompt(args.id, args.text, OPERATOR, policy=args.policy, mode=args.mode)
+    return _told(await service.status(args.id))
+
+
+@operation("agent.wait", Wait)
+async def wait(office: Office, args: Wait) -> Any:
+    return _told(await _service(office).wait(args.id, min(max(args.timeout_s, 0), LONGEST_WAIT_S)))
+
+
+@operation("agent.stop", Named)
+async def stop(office: Office, args: Named) -> dict[str, Any]:
+    return {"id": args.id, "stopped": await _service(office).cancel(args.id, OPERATOR)}
+
+
+@operation("agent.kill", Named)
+async def kill(office: Office, args: Named) -> Any:
+    service = _service(office)
+    await service.kill(args.id, OPERATOR)
+    return _told(await service.status(args.id))
+
+
+@operation("agent.archive", Named)
+async def archive(office: Office, args: Named) -> Any:
+    service = _service(office)
+    await service.archive(args.id, OPERATOR)
+    return _told(await service.status(args.id))
+
+
+@operation("agent.mode", SetMode)
+async def set_mode(office: Office, args: SetMode) -> Any:
+    service = _service(office)
+    await service.set_mode(args.id, args.mode, OPERATOR)
+    return _told(await service.status(args.id))
+
+
+@operation("agent.logs", Logs)
+async def logs(office: Office, args: Logs) -> dict[str, Any]:
+    """Entries after a cursor, as they are and as lines."""
+    epoch, entries = await _service(office).entries(args.id, args.after, min(max(args.limit, 1), 1000))
+    return {
+        "epoch": epoch,
+        "next": entries[-1].seq if entries else args.after,
+        "entries": [
+            {"seq": each.seq, "at": iso(each.at), "turn": each.turn_id, "kind": each.kind, "data": each.data}
+            for each in entries
+        ],
+        "text": curated(projected(entries)) if entries else "",
+    }
+
+
+@operation("agent.providers", Nothing)
+async def providers(office: Office, args: Nothing) -> list[dict[str, Any]]:
+    return [{"id": name, "modes": _told(list(modes_of(name)))} for name in _service(office).providers()]
+
+
+@operation("permit.list", Nothing)
+async def pending(office: Office, args: Nothing) -> list[dict[str, Any]]:
+    return [{"agent": _told(each), "request": _told(request)} for each, request in await _service(office).pending()]
+
+
+@operation("permit.answer", Answer)
+async def answer(office: Office, args: Answer) -> dict[str, Any]:
+    await _service(office).respond(args.id, OPERATOR, allow=args.allow, message=args.message, interrupt=args.interrupt)
+    return {"id": args.id, "allowed": args.allow}
