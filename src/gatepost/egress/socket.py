@@ -181,7 +181,7 @@ class EgressSocket:
         folder, session = self._caller.folder, self._caller.session_id or ""
         if egress.log(db, folder, session, target, verdict, reason, now) and verdict == "denied":
             details = {"session": session, "target": target, "reason": reason}
-            audit.append(db, audit.Record(now, folder, "egress", "refused", details))
+            audit.append(db, audit.Record(now, f"agent:{folder}", "egress", "refused", details))
 
 
 def read_features(option: object) -> frozenset[str]:
