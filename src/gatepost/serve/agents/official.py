@@ -132,7 +132,8 @@ class Official:
         if not isinstance(session.events, Events):
             session.events = Events()
         EVENTS.set(session.events)
-        marked = {CALLER: session.caller, SESSION: session if known else None, BEGUN: begun}
+        headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        marked = {"headers": headers, CALLER: session.caller, SESSION: session if known else None, BEGUN: begun}
         await self._manager.handle_request({**scope, **marked}, receive, send)
 
     @asynccontextmanager

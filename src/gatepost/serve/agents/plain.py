@@ -39,7 +39,7 @@ class Head:
         self.odd = False  # something that only the SDK judges
         for name, value in scope["headers"]:
             self.odd |= name in self.found or name.startswith(b"mcp-param-")
-            self.found[name] = value
+            self.found[name] = value.strip(b" \t")  # the HTTP parser leaves the blanks around a value
 
     @property
     def session(self) -> str | None:
@@ -136,7 +136,7 @@ class Plain:
         self._dispatch = dispatch
         self._stamp = msgspec.Raw(_encode({META + "serverInfo": {"name": name, "version": version}}))
         self._fresh = b'"ttlMs":0,"cacheScope":"private","resultType":"complete","_meta":%b' % bytes(self._stamp)
-        self._judged: tuple[bytes, bool] = (b"", False)
+        self._judged: tuple[bytes, frozenset[str]] = (b"", frozenset())
 
     def read(self, head: Head, message: Message, caller: Caller, session: Session | None) -> CallParams | Params | None:
         """The parameters of a plain call, or of a plain listing; None: it is not plain."""
@@ -152,7 +152,7 @@ class Plain:
         if head.old:
             plain = session is not None and message.id not in session.begun
         else:
-            plain = self._is_modern(head, message, params) and not self._wants_headers(caller)
+            plain = self._is_modern(head, message, params) and not self._wants_headers(caller, params)
         return params if plain else None
 
     def _is_modern(self, head: Head, message: Message, params: Params) -> bool:
@@ -167,11 +167,12 @@ class Plain:
             and head.found.get(b"mcp-name") == name
         )
 
-    def _wants_headers(self, caller: Caller) -> bool:
+    def _wants_headers(self, caller: Caller, params: Params) -> bool:
+        """Whether an argument of the tool that is called must also be a header."""
         listed = self._dispatch.listed_for(caller)
         if self._judged[0] is not listed:
-            self._judged = (listed, _OWN_HEADER in listed)
-        return self._judged[1]
+            self._judged = (listed, _with_headers(listed))
+        return isinstance(params, CallParams) and params.name in self._judged[1]
 
     def listed(self, request: RequestId, caller: Caller, modern: bool) -> bytes:
         tools = self._dispatch.listed_for(caller)
@@ -187,6 +188,12 @@ class Plain:
         if modern:
             result.resultType, result.meta = "complete", self._stamp
         return _answer(request, _encode(result))
+
+
+def _with_headers(listed: bytes) -> frozenset[str]:
+    if _OWN_HEADER not in listed:
+        return frozenset()
+    return frozenset(tool["name"] for tool in msgspec.json.decode(listed) if _OWN_HEADER in _encode(tool))
 
 
 def _answer(request: RequestId, result: bytes) -> bytes:
