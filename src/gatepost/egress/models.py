@@ -5,8 +5,7 @@ settled, whatever ends it. The key goes out in one header and comes back in noth
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -15,10 +14,10 @@ import msgspec
 from gatepost.core import log
 from gatepost.core.settings import Config, Setting, setting
 from gatepost.egress import audio, bodies
-from gatepost.egress.audio import Hearing
 from gatepost.egress.bodies import CHAT, MESSAGES, RESPONSES, Asked, Shape
-from gatepost.egress.contract import Held, Keys, Prices, Purse, Short, Spender
+from gatepost.egress.contract import Keys, Prices, Purse, Spender
 from gatepost.egress.http import Client, Head, Refusal
+from gatepost.egress.paying import Till
 from gatepost.egress.prices import Price
 from gatepost.egress.rules import Target
 from gatepost.egress.upstream import (
@@ -154,7 +153,7 @@ class Models:
         self._config, self._purse, self._keys, self._prices = config, purse, keys, prices
         self._bases = _bases(config)
         self._upstream = Upstream()
-        self._settling: set[asyncio.Task[None]] = set()
+        self._till = Till(purse)
 
     @property
     def targets(self) -> frozenset[Target]:
@@ -167,8 +166,7 @@ class Models:
 
     async def close(self) -> None:
         """When no socket is open any more."""
-        if self._settling:
-            await asyncio.wait(self._settling)
+        await self._till.close()
         await self._upstream.close()
 
     async def answer(self, client: Client, head: Head, spender: Spender, features: frozenset[str]) -> str:
@@ -204,7 +202,7 @@ class Models:
         deal = await self._strike(order, asked, price)
         at_vendor = self._bases[order.endpoint.vendor].default
         body = bodies.clamped(shape, asked, deal.output, at_vendor=at_vendor)
-        async with self._paid(order.spender, deal) as bill:
+        async with self._till.paid(order.spender, deal) as bill:
             await self._call(order, await self._key(order), body, bill, drop_usage=asked.adds_usage)
 
     async def _strike(self, order: Order, asked: Asked, price: Price) -> Deal:
@@ -241,7 +239,7 @@ class Models:
     async def _hear(self, order: Order, raw: bytes) -> None:
         recording = await _off_loop(len(raw), lambda: audio.read_form(order.head.get("content-type"), raw))
         hearing = audio.strike(recording, self._price(recording.model))
-        async with self._paid(order.spender, hearing) as bill:
+        async with self._till.paid(order.spender, hearing) as bill:
             await self._call(order, await self._key(order), recording.render(), bill, kind=recording.kind)
 
     def _price(self, model: str) -> Price:
@@ -265,45 +263,6 @@ class Models:
                 await stream_back(client, response, key.value, bill, drop_usage=drop_usage)
             else:
                 await give_back(client, response, key.value, bill)
-
-    @asynccontextmanager
-    async def _paid(self, spender: Spender, deal: Deal | Hearing) -> AsyncIterator[Bill]:
-        """Held back before, settled after, in every case: also if the caller is cut off meanwhile."""
-        held = await self._reserve(spender, deal)
-        if isinstance(held, Short):
-            raise Refusal(429 if held.busy else 402, held.reason, retry_after=2 if held.busy else None)
-        bill = Bill()
-        try:
-            yield bill
-        finally:
-            await asyncio.shield(self._kept(self._settle(held, deal, bill)))
-
-    async def _reserve(self, spender: Spender, deal: Deal | Hearing) -> Held | Short:
-        """Who is cut off while the purse thinks leaves nothing held back."""
-        asking = asyncio.ensure_future(self._purse.reserve(spender, deal.model, deal.worst))
-        try:
-            return await asyncio.shield(asking)
-        except asyncio.CancelledError:
-            self._kept(self._give_up(asking, deal))
-            raise
-
-    async def _give_up(self, asking: asyncio.Future[Held | Short], deal: Deal | Hearing) -> None:
-        held = await asking
-        if isinstance(held, Held):
-            await self._settle(held, deal, Bill())
-
-    def _kept(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """What must be done whoever waits for it; `close` waits for all of it."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
-        return task
-
-    async def _settle(self, held: Held, deal: Deal | Hearing, bill: Bill) -> None:
-        actual, told = deal.actual(bill)
-        if actual is not None and actual > deal.worst:
-            _log.warning("a call cost more than was set aside", model=deal.model, actual=actual, reserved=deal.worst)
-        await self._purse.settle(held, actual, told)
 
     async def _key(self, order: Order, purpose: str = "model") -> Key:
         """Asked for when it is about to be sent: what is asked for is on record as used."""
