@@ -293,6 +293,7 @@ class Daemon:
             dispatch=gateway.dispatch,
             stop_session=gateway.sessions.stop,
             obey=gateway.obey,
+            halt=gateway.sessions.halt,
             try_out=partial(try_out, gateway.sessions),
             move_models=gateway.move_models,
         )
