@@ -8,11 +8,13 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 
 from gatepost.core import log
 from gatepost.core.settings import Config, Setting, setting
+from gatepost.core.threads import Threads
 from gatepost.egress import audio, bodies
 from gatepost.egress.bodies import CHAT, MESSAGES, RESPONSES, Asked, Shape
 from gatepost.egress.contract import Keys, Prices, Purse, Spender
@@ -46,6 +48,7 @@ MAX_OUTPUT = setting("egress.max_output", 16_000, help="Tokens that one model ca
 COUNT_S = 15.0  # longer than that nobody waits for a number
 LARGEST_COUNT = 64 * 1024  # bytes of an answer that is one number
 BIG = 256 * 1024  # bytes; a body above that is judged off the loop
+MOST_JUDGES = 2  # of such bodies at once, of all sessions
 COUNTING = "count_tokens"  # what a key is used for, where that is no call
 NO_MODEL = "this is no model endpoint; there are: "
 
@@ -154,6 +157,8 @@ class Models:
         self._bases = _bases(config)
         self._upstream = Upstream()
         self._till = Till(purse)
+        self._every_judge = Threads(MOST_JUDGES)
+        self._judges: WeakValueDictionary[str, Threads] = WeakValueDictionary()
 
     @property
     def targets(self) -> frozenset[Target]:
@@ -191,11 +196,11 @@ class Models:
             await self._call(order, await self._key(order), None, Bill())
             return
         if order.endpoint.counts:
-            body = await _off_loop(len(raw), lambda: bodies.count(bodies.decode(raw), features))
+            body = await self._judge(order, raw, lambda: bodies.count(bodies.decode(raw), features))
             await self._call(order, await self._key(order, COUNTING), body, Bill())
             return
         most = self._config[MAX_OUTPUT]
-        asked = await _off_loop(len(raw), lambda: bodies.judge(shape, bodies.decode(raw), features, most))
+        asked = await self._judge(order, raw, lambda: bodies.judge(shape, bodies.decode(raw), features, most))
         price = self._price(asked.model)
         if price.minute:
             raise Refusal(400, f"{asked.model[:100]!r} is priced by the minute: it transcribes, and answers nothing")
@@ -237,10 +242,17 @@ class Models:
         return counted if counted > 0 else None
 
     async def _hear(self, order: Order, raw: bytes) -> None:
-        recording = await _off_loop(len(raw), lambda: audio.read_form(order.head.get("content-type"), raw))
+        recording = await self._judge(order, raw, lambda: audio.read_form(order.head.get("content-type"), raw))
         hearing = audio.strike(recording, self._price(recording.model))
         async with self._till.paid(order.spender, hearing) as bill:
             await self._call(order, await self._key(order), recording.render(), bill, kind=recording.kind)
+
+    async def _judge(self, order: Order, raw: bytes, work: Callable[[], T]) -> T:
+        """A large body off the loop: one at a time of a session, few of all."""
+        if len(raw) <= BIG:
+            return work()
+        judge = self._judges.setdefault(order.spender.session_id, Threads(1, self._every_judge))
+        return await judge.run(work)
 
     def _price(self, model: str) -> Price:
         price = self._prices(model)
@@ -285,10 +297,6 @@ def _bases(config: Config) -> dict[str, Base]:
 
 def _base(config: Config, where: Setting[str]) -> Base:
     return read_base(where.name, config[where], default=config[where] == where.default)
-
-
-async def _off_loop(size: int, work: Callable[[], T]) -> T:
-    return await asyncio.to_thread(work) if size > BIG else work()
 
 
 async def _while_there(client: Client, work: Coroutine[Any, Any, None]) -> None:
