@@ -31,7 +31,7 @@ async def test_what_nobody_allowed_is_refused_with_a_reason_and_one_audit_row(wa
     assert "gatepost egress allow" in answer.headers["x-gatepost-reason"]
     assert [(each.target, each.verdict, each.times) for each in await way.log()] == [("example.com:443", "denied", 2)]
     rows = await way.store.read(audit.latest, 10)
-    assert [(row[2], row[3], row[4]) for row in rows] == [("acme/eng", "egress", "refused")]
+    assert [(row[2], row[3], row[4]) for row in rows] == [("agent:acme/eng", "egress", "refused")]
     assert way.looked_up == []
     assert b"403 example.com:443 is not allowed" in await way.raw(connect("example.com:443"))  # what clients show
 
