@@ -9,7 +9,7 @@ ARGS   ?=
 export GATEPOST_VENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := run
-.PHONY: help python setup setup-test run test test-all check format bench docs lock clean
+.PHONY: help python setup setup-test run test test-all conformance check format bench docs lock clean
 
 help:  ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -33,6 +33,9 @@ test: setup-test  ## run the tests (TESTS=tests/store, ARGS="-k ledger")
 test-all: setup-test  ## and those that take long
 	@$(BIN)/python scripts/system_packages.py --all
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 $(TESTS) $(ARGS)
+
+conformance: setup-test  ## the official suite of MCP against our Streamable HTTP
+	@$(BIN)/python scripts/conformance.py
 
 check: setup-test  ## format, lint, types, imports
 	@$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-"""The measuring end: one blocking client of a line protocol, over a Unix socket or through a command's pipes.
+"""The measuring end: one blocking client of a line protocol, over a Unix socket, as HTTP or through a command's pipes.
 
 Standard library only, a process of its own, so that what is measured is the other side. Prints one JSON object.
 """
@@ -31,12 +31,47 @@ class Frames:
         return data[4:]
 
 
+class Http:
+    """A line in, a line out, as a POST and its answer on one connection that is kept."""
+
+    def __init__(self, path, address, *headers):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(path)
+        self.head = [f"POST {address} HTTP/1.1", "Host: localhost", "Accept: application/json, text/event-stream"]
+        self.head += ["Content-Type: application/json", *headers]
+
+    def write(self, message):
+        head = "\r\n".join([*self.head, f"Content-Length: {len(message)}", "", ""])
+        self.sock.sendall(head.encode() + message)
+
+    def flush(self):
+        """It is out already."""
+
+    def readline(self):
+        data = self.sock.recv(65536)
+        while b"\r\n\r\n" not in data:
+            data += self.sock.recv(65536)
+        head, _, body = data.partition(b"\r\n\r\n")
+        if b"mcp-session-id: " in head and "mcp-session-id" not in self.head[-1]:
+            self.head.append("mcp-session-id: " + head.partition(b"mcp-session-id: ")[2].split(b"\r\n")[0].decode())
+        if b"content-length: " in head:
+            size = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            while len(body) < size:
+                body += self.sock.recv(65536)
+            return body
+        while not body.endswith(b"0\r\n\r\n"):
+            body += self.sock.recv(65536)
+        return body
+
+
 def connect(target):
     """A way to send a line and read one: the same for a socket and for a bridge."""
     if target[0] == "socket":
         sock = socket.socket(socket.AF_UNIX)
         sock.connect(target[1])
         return sock.makefile("rwb", buffering=65536)
+    if target[0] == "http":
+        return Http(*target[1:])
     if target[0] == "frames":
         return Frames(target[1])
     child = subprocess.Popen(target[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -17,6 +17,7 @@ import embed
 import gate
 import limits
 import search
+import streamable
 from gatepost.access.senders import PUBLIC
 from gatepost.app import Gateway
 from gatepost.gate.caller import Caller
@@ -301,6 +302,7 @@ async def figures() -> list[Figure]:
         at_most("session_rss_mb", reply["session_rss"], "MB", bare_rss, 60),
         at_most("version_ms", version, "ms", python, 150),
         *await embed.figures(echo, python),
+        *await streamable.figures(echo),
     ]
 
 

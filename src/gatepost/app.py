@@ -8,8 +8,9 @@ import os
 import signal
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
+from socket import socket
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -47,7 +48,9 @@ from gatepost.flow.spending import Keys, Purse
 from gatepost.gate.connectors import CONNECTORS, Connectors
 from gatepost.gate.dispatch import Around, Dispatch
 from gatepost.sandboxes.contract import SANDBOXES
+from gatepost.serve.agents import groups as group_tools
 from gatepost.serve.agents.service import Agents
+from gatepost.serve.control import door
 from gatepost.serve.control.api import ApiParts, make_api
 from gatepost.serve.control.contract import Office
 from gatepost.serve.control.operations.groups import own_providers, plugged_providers, provider_names
@@ -104,19 +107,17 @@ class Gateway:
         secrets = Secrets(self.store, Keyring(home), clock)
         tools = TOOLS.copy()
         self.connectors = Connectors(config[CONNECTORS], tools, home, self.bells, secrets)
-        self.dispatch = Dispatch(
-            tools,
-            Around(
-                store=self.store,
-                clock=clock,
-                config=config,
-                home=home,
-                bells=self.bells,
-                reach=self.reach,
-                writes_to=self.pump.write,
-                channels=self.channels,
-            ),
+        self.around = Around(
+            store=self.store,
+            clock=clock,
+            config=config,
+            home=home,
+            bells=self.bells,
+            reach=self.reach,
+            writes_to=self.pump.write,
+            channels=self.channels,
         )
+        self.dispatch = Dispatch(tools, self.around)
         purse = Purse(self.store, clock, self.reach, self.bells)
         keys = Keys(self.store, secrets)
         self.prices = PriceList(home, config)
@@ -224,6 +225,7 @@ class Daemon:
         self.started_at = self.clock.now()
         self.stopping = asyncio.Event()
         self._signals = 0
+        self.control: Listen | None = None  # on TCP
 
     async def serve(self) -> None:
         """Bind, run every flow, say that we are ready, wait for the word, stop in good order."""
@@ -232,17 +234,24 @@ class Daemon:
             loop.add_signal_handler(number, self._signalled)
         wished = parse(self.config[LISTEN])
         control = Listen(kind="unix", path=control_path(self.home, self.config))
-        with binding(wished) as web_socket, binding(control) as control_socket:
+        with ExitStack() as stack:
+            web_socket, control_socket = stack.enter_context(binding(wished)), stack.enter_context(binding(control))
             self.listen = bound(wished, web_socket)
+            further = self._further_door(stack)
             self.gateway = Gateway(self.home, self.config, self.clock)
             async with self.gateway.running():
-                servers = [Server(self._api(), control_socket), Server(self._site(), web_socket)]
+                api = self._api()
+                servers = [Server(api, control_socket), Server(self._site(), web_socket)]
+                if further is not None:
+                    servers.append(Server(door.Door(api, *further[1:]), further[0]))
                 tasks = [asyncio.create_task(server.run()) for server in servers]
                 self.lock.publish(listen=str(self.listen), control=str(control.path))
                 _log.info("started", version=__version__, home=str(self.home.path), listen=str(self.listen))
                 opened = how_to_open(await self.new_login())
                 print(f"gatepost is ready at {opened}", flush=True)  # noqa: T201  the one line of `up`
                 await self._until_stopped(tasks)
+                for endpoint in self.mcp.values():
+                    await endpoint.close()
                 for server in servers:
                     server.stop()
                 await asyncio.wait(tasks, timeout=STOP_S / 4)
@@ -261,8 +270,21 @@ class Daemon:
             os._exit(1)  # the kernel lets go of the lock, and sandboxes end with us
         self.stopping.set()
 
+    def _further_door(self, stack: ExitStack) -> tuple[socket, str, str, tuple[str, ...]] | None:
+        """The control API on TCP: its socket, its token, and the names that it goes by."""
+        if not self.config[door.LISTEN]:
+            return None
+        wished = parse(self.config[door.LISTEN])
+        if wished.kind != "tcp":
+            raise SetupError("control.listen is for TCP (host:port); where the socket lies, control_socket says")
+        sock = stack.enter_context(binding(wished))
+        self.control = bound(wished, sock)
+        return sock, door.read_token(self.home, self.config), wished.host, self.config[door.HOSTS]
+
     def _api(self) -> Starlette:
         gateway = self.gateway
+        largest = self.config[door.LARGEST_BODY]
+        self.mcp = {group_tools.PATH: group_tools.groups_app(gateway.dispatch, gateway.around, largest)}
         office = Office(
             home=self.home,
             store=gateway.store,
@@ -272,6 +294,7 @@ class Daemon:
             dispatch=gateway.dispatch,
             stop_session=gateway.sessions.stop,
             obey=gateway.obey,
+            halt=gateway.sessions.halt,
             try_out=partial(try_out, gateway.sessions),
             move_models=gateway.move_models,
             extra={"agents": Agents(gateway.sessions.parts, gateway.sessions, _hub(gateway, "agents"), self.stopping)},
@@ -284,6 +307,7 @@ class Daemon:
                 shutdown=self.stopping.set,
                 new_login=self.new_login,
                 stopping=self.stopping,
+                mcp=self.mcp,
             )
         )
 
@@ -313,6 +337,7 @@ class Daemon:
             "version": __version__,
             "started_at": iso(self.started_at),
             "listen": str(self.listen),
+            "control_listen": str(self.control or ""),
             "home": str(self.home.path),
             "sandbox": name,
             "sandbox_note": note,

@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
 
 from gatepost.egress import bodies
+from gatepost.egress.socket import Load
 from gatepost.store import groups
 from gatepost.store.costs import Usage
 
@@ -397,7 +399,7 @@ async def test_a_picture_is_not_paid_for_as_text(way: Any) -> None:
     way.vendor.reply = http(ANSWER)
     image = {"type": "base64", "media_type": "image/png", "data": "A" * 1_000_000}
     await way.post(MESSAGES, part(type="image", source=image))
-    assert way.purse.held[1] < 100_000
+    assert way.purse.held[1] < 400_000  # as text it would be 6 000 000
 
 
 async def test_a_large_body_is_refused_and_the_answer_arrives(way: Any) -> None:
@@ -461,3 +463,46 @@ async def test_a_vendor_that_breaks_off_without_a_word_is_booked_in_full(way: An
     broke = await way.post(MESSAGES, ASK)
     assert broke.status == 502
     assert way.purse.booked == [(None, Usage())]  # it had the request
+
+
+async def test_a_session_judges_one_large_body_at_a_time_and_a_neighbour_is_not_held_up(
+    way: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    way.vendor.reply = http(ANSWER)
+    loop, begun, go_on, inside = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), []
+    decode = bodies.decode
+
+    def slow(raw: bytes) -> dict[str, Any]:
+        inside.append(1)
+        loop.call_soon_threadsafe(begun.set)
+        go_on.wait(10)
+        return decode(raw)
+
+    monkeypatch.setattr(bodies, "decode", slow)
+    large = ASK | {"system": "x" * 300_000}
+    waiting = [asyncio.create_task(way.post(MESSAGES, large)) for _ in range(5)]
+    await begun.wait()
+    assert await way.models._every_judge.run(lambda: "neighbour") == "neighbour"
+    assert len(inside) == 1
+    go_on.set()
+    assert [each.status for each in await asyncio.gather(*waiting)] == [200] * 5
+
+
+async def test_a_session_holds_so_much_at_once_and_the_first_comes_first() -> None:
+    load, order, go_on = Load(64), [], asyncio.Event()
+
+    async def hold(name: str, units: int) -> None:
+        async with load.hold(units):
+            order.append(name)
+            await go_on.wait()
+
+    tasks = [asyncio.create_task(hold(*each)) for each in (("a", 40), ("b", 32), ("c", 1))]
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert order == ["a"]
+    tasks[1].cancel()
+    go_on.set()
+    await asyncio.wait(tasks)
+    assert order == ["a", "c"]
+    async with load.hold(64):
+        pass

@@ -28,6 +28,19 @@ def test_a_model_is_known_with_and_without_its_date(model: str, listed: str) -> 
     assert price(model) == shipped()[listed]
 
 
+def test_a_date_with_a_price_of_its_own_has_that_and_one_that_nobody_listed_the_dearest() -> None:
+    first, usual = price("gpt-4o-2024-05-13"), price("gpt-4o-2024-11-20")
+    assert first is not None and (first.input, first.output) == (5_000_000, 15_000_000)
+    assert usual == shipped()["gpt-4o"]
+    for model in ("gpt-4o-2099-01-01", "gpt-4o-latest"):
+        unknown = price(model)
+        assert unknown is not None and unknown.worst(1000, 1000) >= first.worst(1000, 1000)
+    own = {"gpt-4o": shipped()["gpt-5-nano"]}
+    dated, plain = price("gpt-4o-2024-05-13", own), price("gpt-4o", own)
+    assert dated is not None and dated.worst(1000, 1000) >= first.worst(1000, 1000)
+    assert plain == own["gpt-4o"]
+
+
 @pytest.mark.parametrize("model", ["", "gpt", "gpt-5-pro", "claude-opus-4-5-fast", "claude-opus-4-5-2025", "x/gpt-5"])
 def test_a_model_that_nobody_listed_has_no_price(model: str) -> None:
     assert price(model) is None

@@ -2,13 +2,18 @@
 
 import asyncio
 import os
+import socket
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gatepost.egress.http import LARGEST_HEAD
+from gatepost.core.threads import Threads
+from gatepost.egress import proxy
+from gatepost.egress.http import LARGEST_HEAD, Refusal
+from gatepost.egress.rules import Target
 from gatepost.egress.socket import EgressSocket
 from gatepost.store import audit
 
@@ -26,7 +31,7 @@ async def test_what_nobody_allowed_is_refused_with_a_reason_and_one_audit_row(wa
     assert "gatepost egress allow" in answer.headers["x-gatepost-reason"]
     assert [(each.target, each.verdict, each.times) for each in await way.log()] == [("example.com:443", "denied", 2)]
     rows = await way.store.read(audit.latest, 10)
-    assert [(row[2], row[3], row[4]) for row in rows] == [("acme/eng", "egress", "refused")]
+    assert [(row[2], row[3], row[4]) for row in rows] == [("agent:acme/eng", "egress", "refused")]
     assert way.looked_up == []
     assert b"403 example.com:443 is not allowed" in await way.raw(connect("example.com:443"))  # what clients show
 
@@ -36,12 +41,81 @@ async def test_an_allowed_host_is_reached_through_a_tunnel(way: Any) -> None:
     reader, writer = await asyncio.open_unix_connection(way.path)
     writer.write(connect(f"LOCALHOST.:{way.host.port}"))
     assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 200 Connection established\r\n\r\n"
-    writer.write(b"GET /in HTTP/1.1\r\nhost: x\r\n\r\n")
+    place = f"localhost:{way.host.port}"
+    writer.write(f"POST /in HTTP/1.1\r\nHost: {place}\r\ncontent-length: 3\r\n\r\nabcGET / HTTP/1.1\r\n".encode())
     assert (await reader.read()).endswith(b"ok")
     writer.close()
 
-    assert way.host.heads == ["GET /in HTTP/1.1\r\nhost: x\r\n\r\n"]
+    assert way.host.heads == [f"POST /in HTTP/1.1\r\nhost: {place}\r\ncontent-length: 3\r\nconnection: close\r\n\r\n"]
+    assert way.host.bodies == [b"abc"]
     assert [each.verdict for each in await way.log()] == ["allowed"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"GET /exfil HTTP/1.1\r\nHost: denied.example\r\n\r\n",
+        b"\r\n\r\nGET / HTTP/1.1\r\nHost: denied.example\r\n\r\n",
+        b"get / http/1.1\r\nHost: denied.example\r\n\r\n",
+        b"GET http://denied.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: denied.example\r\n\r\n",
+        b"GET / HTTP/1.1\nHost: denied.example\n\n\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: denied.example\r\n\r\n",
+    ],
+)
+async def test_plain_http_in_a_tunnel_names_the_host_that_it_was_allowed_for(way: Any, said: bytes) -> None:
+    await way.allow("localhost", way.host.port)
+    reader, writer = await asyncio.open_unix_connection(way.path)
+    writer.write(connect(f"localhost:{way.host.port}") + said)
+    async with asyncio.timeout(10):
+        answer = (await reader.read()).partition(b"\r\n\r\n")[2]
+    writer.close()
+    assert way.host.heads == []
+    assert "denied" in [each.verdict for each in await way.log()]
+    assert answer.startswith((b"HTTP/1.1 403", b"HTTP/1.1 400")) or len(said) > 1000
+
+
+async def test_what_is_neither_tls_nor_http_passes_a_tunnel_to_a_port_of_its_own(way: Any) -> None:
+    await way.allow("localhost", way.host.port)
+    for said in (b"EHLO me\r\n\r\n", b"SSH-2.0-x y\r\n\r\n", b"\x00\x00GET / HTTP/1.1\r\n\r\n"):
+        reader, writer = await asyncio.open_unix_connection(way.path)
+        writer.write(connect(f"localhost:{way.host.port}") + said)
+        async with asyncio.timeout(10):
+            assert (await reader.read()).endswith(b"ok")
+        writer.close()
+        assert way.host.heads.pop().encode() == said
+
+
+async def test_a_tunnel_to_port_80_is_for_http() -> None:
+    for said, fits in ((b"EHLO me\r\n", False), (b"\x00", False), (b"", True), (b"GET / HTTP/1.1\r\n", True)):
+        reader = asyncio.StreamReader()
+        reader.feed_data(said)
+        reader.feed_eof()
+        if fits:
+            assert said.startswith(await proxy.read_greeting(reader, Target("a.com", 80)))
+            continue
+        with pytest.raises(Refusal, match="neither TLS nor plain HTTP"):
+            await proxy.read_greeting(reader, Target("a.com", 80))
+
+
+async def test_slow_names_of_one_session_do_not_hold_up_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+
+    def ask(host: str, port: int, **more: Any) -> list[Any]:
+        if host == "slow.test":
+            go_on.wait(20)
+        return [(0, 0, 0, "", ("192.0.2.1", port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", ask)
+    mine, theirs = Threads(proxy.MOST_LOOKUPS), Threads(proxy.MOST_LOOKUPS)
+    waiting = [asyncio.create_task(proxy.resolve("slow.test", 443, mine)) for _ in range(128)]
+    async with asyncio.timeout(10):
+        assert await proxy.resolve("quick.test", 443, theirs) == ["192.0.2.1"]
+    assert not any(each.done() for each in waiting)
+    go_on.set()
+    await asyncio.gather(*waiting)
 
 
 async def test_plain_http_is_written_anew_for_the_host(way: Any) -> None:

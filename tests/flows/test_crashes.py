@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 
 from gatepost.app import Gateway
+from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
+from gatepost.flow.sessions import trial
+from gatepost.flow.sessions.trial import Wish
 from gatepost.serve.control.client import Control
-from gatepost.store import inbox, ledger, turns
+from gatepost.store import inbox, ledger, sessions, turns
+from gatepost.store.writer import SqliteStore
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.daemon import Daemon
 from gatepost.testing.gateway import open_room, running_gateway, settled
@@ -167,6 +171,31 @@ async def test_a_full_disk_in_the_middle_of_a_turn_loses_nothing_once_there_is_r
         said = [text for text in await texts(channel) if not text.startswith("echo")]
         assert said == ["one", f"two {long}", "three"]
         assert account.unaccounted == 0
+
+
+@pytest.mark.parametrize("begun", [True, False])
+async def test_a_trial_that_the_daemon_was_killed_in_is_over_and_the_groups_own_agent_does_not_continue_it(
+    tmp_path: Path, begun: bool
+) -> None:
+    async with running_gateway(tmp_path / "h") as gateway:
+        home = gateway.home
+    store, clock, wish = SqliteStore(home.store), SystemClock(), Wish(id="trial-1", folder="home", provider="openai")
+    session, message_id = await store.write(trial.begin, wish, clock.now())
+    if begun:
+        claim = await store.write(turns.claim, session.id, "openai", "killed", clock.now(), 60_000_000, 20)
+        assert claim is not None
+        await store.write(turns.begin, claim.turn.id, claim.turn.epoch, claim.rows, clock.now())
+    store.close()
+    home.session(session.id).mkdir()
+
+    async with running_gateway(tmp_path / "h") as gateway:
+        assert gateway.sessions.awake == [] and not home.session(session.id).exists()
+        ended = await gateway.store.read(sessions.get, session.id)
+        assert ended is not None and ended.closed_at is not None
+        (entry,) = await gateway.store.read(inbox.of_message, message_id)
+        assert (entry.state, entry.reason) == ("cancelled", trial.OVER)
+        assert await gateway.store.read(turns.open_of, session.id) is None
+        assert (await settled(gateway)).unaccounted == 0
 
 
 async def test_check_22_two_wakes_at_once_for_a_session_start_one_sandbox(tmp_path: Path, channel: FakeChannel) -> None:

@@ -8,10 +8,13 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.core.bells import Bells
+from gatepost.core.errors import Unavailable
 from gatepost.flow.panic import TOLD
+from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.trial import Wish, try_out
 from gatepost.serve.control.contract import OPERATIONS, Office
-from gatepost.store import audit, inbox, ledger, switches
+from gatepost.store import audit, inbox, ledger, steps, switches
+from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.gateway import open_room, running_gateway, settled
@@ -44,6 +47,7 @@ def office_of(gateway: Gateway) -> Office:
         bells=Bells(),
         stop_session=gateway.sessions.stop,
         obey=gateway.obey,
+        halt=gateway.sessions.halt,
     )
 
 
@@ -108,3 +112,73 @@ async def test_a_trial_of_an_agent_is_not_run_either(gateway: Gateway) -> None:
 
     assert outcome.trouble == "stopped"
     assert (account.unaccounted, account.in_flight) == (0, 0)
+
+
+async def fill(gateway: Gateway, message_id: int) -> None:
+    """No row fits any more, as on a full disk."""
+
+    def more(db: Db) -> None:
+        steps.add(db, message_id, None, gateway.clock.now(), "fill", "")
+
+    def record(db: Db) -> None:
+        audit.append(db, audit.Record(gateway.clock.now(), "test", "fill", "done", {}))
+
+    await gateway.store.write(lambda db: db.rows("PRAGMA max_page_count = 1"))
+    for write in (more, record):
+        with pytest.raises(Unavailable, match="full"):
+            for _ in range(5000):
+                await gateway.store.write(write, durable=False)
+
+
+async def empty(gateway: Gateway) -> None:
+    await gateway.store.write(lambda db: db.rows("PRAGMA max_page_count = 1000000"))
+
+
+async def test_a_full_disk_keeps_nothing_alive_and_the_switch_is_written_once_there_is_room(
+    gateway: Gateway, channel: FakeChannel
+) -> None:
+    running = await channel.say("hang")
+    await channel.wait_for(1)
+    await fill(gateway, running.message_id)
+    on = await OPERATIONS["panic.on"](office_of(gateway), {"reason": "now"})
+
+    assert (on["on"], on["ended"], on["durable"]) == (True, 1, False) and "full" in on["why"]
+    assert gateway.sessions.halted and await gateway.store.read(switches.get, switches.PANIC) is None
+    await empty(gateway)
+    async with asyncio.timeout(20):
+        while await gateway.store.read(switches.get, switches.PANIC) is None:  # noqa: ASYNC110  nobody rings for it
+            await asyncio.sleep(0.05)
+    await channel.wait_for(2)
+    (entry,) = await gateway.store.read(inbox.of_message, running.message_id)
+    assert channel.texts(ROOMS[0]) == ["so far", TOLD] and entry.state == "cancelled"
+
+
+async def test_a_panic_that_was_not_written_can_be_turned_off(gateway: Gateway, channel: FakeChannel) -> None:
+    running = await channel.say("hang")
+    await channel.wait_for(1)
+    await fill(gateway, running.message_id)
+    assert not (await OPERATIONS["panic.on"](office_of(gateway), {"reason": "now"}))["durable"]
+    await empty(gateway)
+    await OPERATIONS["panic.off"](office_of(gateway), {})
+
+    assert not gateway.sessions.halted
+    await channel.say("say 1", address=ROOMS[1])
+    await channel.wait_for(lambda sent: any(each.message.text == "echo: say 1" for each in sent))
+
+
+async def test_a_turn_that_was_stopped_on_a_full_disk_is_not_continued_by_itself(
+    gateway: Gateway, channel: FakeChannel
+) -> None:
+    running = await channel.say("hang")
+    await channel.wait_for(1)
+    await fill(gateway, running.message_id)
+    (live,) = gateway.sessions.awake
+    assert await gateway.sessions.stop(live.session.id, "the operator")
+    await live.gone.wait()
+    await empty(gateway)
+    await channel.wait_for(2)
+    await settled(gateway)
+
+    (entry,) = await gateway.store.read(inbox.of_message, running.message_id)
+    assert (entry.state, entry.reason) == ("cancelled", "stopped by the operator")
+    assert channel.texts(ROOMS[0]) == ["so far", notices.STOPPED]

@@ -56,3 +56,10 @@ def test_the_first_who_wrote_pays_for_the_turn(desk: Desk) -> None:
 
     assert costs.payer(desk.db, turn.id) == "fake:user/1"
     assert costs.payer(desk.db, "t-nothing") == ""
+
+
+def test_between_turns_the_last_who_asked_for_one_pays(desk: Desk) -> None:
+    assert costs.last_payer(desk.db, desk.session.id) == ""
+    desk.begun("hello")
+    assert costs.last_payer(desk.db, desk.session.id) == "fake:user/1"
+    assert costs.last_payer(desk.db, "s-other") == ""

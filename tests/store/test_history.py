@@ -41,12 +41,20 @@ def test_who_takes_over_is_told_in_order(desk: Desk, ready: bool) -> None:
     desk.hear("c?")
     (lines,) = told(desk, claim(desk, "two", ready=ready))
 
-    assert [(line["sender"] != "", line["text"]) for line in lines] == [
-        (True, "a?"),
-        (False, "a!"),
-        (True, "b?"),
-        (False, "b!"),
+    assert [(line["own"], line["sender"] != "", line["text"]) for line in lines] == [
+        (False, True, "a?"),
+        (True, False, "a!"),
+        (False, True, "b?"),
+        (True, False, "b!"),
     ]
+
+
+def test_a_persons_message_whose_id_looks_like_it_does_not_suppress_it(desk: Desk) -> None:
+    turn(desk, "one", "a?", "a!")
+    row = desk.hear("b?")
+    desk.db.run("UPDATE messages SET platform_id = 'history:x' WHERE id = ?", (desk.entry(row).message_id,))
+
+    assert len(told(desk, claim(desk, "two"))) == 1
 
 
 def test_who_stays_is_told_nothing(desk: Desk) -> None:

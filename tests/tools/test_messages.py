@@ -2,13 +2,15 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gatepost.access.tiers import Tier
 from gatepost.core.registry import load_package
-from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
+from gatepost.core.settings import Config
+from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.messages.outbound import Feature
 from gatepost.store import destinations, ledger, messages, outbox, sessions
 from gatepost.store.outbox import Effect
@@ -337,3 +339,18 @@ async def test_a_file_whose_message_cannot_be_sent_leaves_no_copy(agent: Agent) 
     answer = await agent.call("send_file", filepath="report.md", replyToId=99)
     assert answer.failed
     assert list((agent.around.home.media / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("turn", [True, False], ids=["in a turn", "between turns"])
+async def test_what_tools_send_is_bounded_like_what_a_turn_says(tmp_path: Path, store: SqliteStore, turn: bool) -> None:
+    agent = await Agent.arrive(tmp_path, store, turn=turn)
+    agent.around = replace(agent.around, config=Config({"sessions.most_results": 3}))
+    agent.dispatch = Dispatch(TOOLS, agent.around)
+    for number in range(3):
+        seq_of(await agent.call("send", text=f"spam {number}"))
+    for refused in (await agent.call("send", text="more"), await agent.call("like", targetId=1, reaction="👍")):
+        assert refused.failed and "3 things at most" in refused.text
+    assert len(await written(agent)) == 3
+    if not turn:
+        await agent.hear("and now?")
+        seq_of(await agent.call("send", text="this"))

@@ -14,6 +14,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
+from gatepost.flow.spending import Purse
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
 from gatepost.messages.outbound import Feature, Op
 from gatepost.store import budgets, costs, messages, outbox, secrets
@@ -293,6 +294,29 @@ async def test_a_call_that_is_cancelled_while_words_are_spoken_is_paid_for(
     await asyncio.gather(task, return_exceptions=True)
     assert task.cancelled()
     assert await spent(store) == [("tts-1", 1, 5 * 15)]
+
+
+async def test_a_call_that_is_cancelled_while_its_money_is_set_aside_leaves_nothing_held_back(
+    agent: Agent, store: SqliteStore, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+    reserve = Purse.reserve
+
+    async def slow(self: Purse, *given: Any) -> Any:
+        held = await reserve(self, *given)
+        asked.set()
+        await go_on.wait()
+        return held
+
+    monkeypatch.setattr(Purse, "reserve", slow)
+    task = asyncio.create_task(agent.call("send_voice", text="hello"))
+    await asyncio.wait_for(asked.wait(), 10)
+    task.cancel()
+    go_on.set()
+    await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
+    assert await store.read(lambda db: db.rows("SELECT id FROM reservations")) == []
+    assert endpoint.asked == [] and [micro for _, _, micro in await spent(store)] in ([], [0])
 
 
 # What the platform gets.

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gatepost.core import programs, settings
@@ -15,6 +15,11 @@ from gatepost.core.home import Home
 from gatepost.serve.control.agents import Agent, has_library, requirements
 
 Tell = Callable[[str], None]
+
+# What a package manager needs of our environment. Its packages are other people's, and get none of our keys.
+_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_KEPT_BEGINNINGS = ("npm_config_", "pip_", "node_extra_ca_certs", "xdg_")
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "requests_ca_bundle", "curl_ca_bundle")
 
 
 def install_library(chosen: Agent, tell: Tell, *, allowed: bool) -> None:
@@ -53,7 +58,9 @@ def install_program(home: Home, chosen: Agent, tell: Tell, *, allowed: bool) -> 
         raise SetupError(f"the program {name} is not on this machine, and {why}; {by_hand}")
     home.prepare()
     folder.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, exist_ok=True)
-    command = [npm, "install", "--no-fund", "--no-audit", "--silent", "--prefix", str(folder), programs.PACKAGES[name]]
+    # Without the packages' own scripts: the native executable is a plain file in them, and all that is taken.
+    quiet = ["--ignore-scripts", "--no-fund", "--no-audit", "--silent"]
+    command = [npm, "install", *quiet, "--prefix", str(folder), programs.PACKAGES[name]]
     _run(command, tell, f"npm could not install {programs.PACKAGES[name]}; {by_hand}")
     found = programs.native(folder / "node_modules", name)
     if found is None:
@@ -68,11 +75,21 @@ def _link(link: Path, target: Path) -> None:
     new.replace(link)
 
 
+def clean_environment(given: Mapping[str, str]) -> dict[str, str]:
+    """What a package manager gets: how to find things and its own settings, and nothing of ours."""
+    return {
+        name: value
+        for name, value in given.items()
+        if name in _KEPT or name.lower() in _PROXIES or name.lower().startswith(_KEPT_BEGINNINGS)
+    }
+
+
 def _run(command: list[str], tell: Tell, trouble: str) -> None:
     """What it prints goes to stderr: our own answer may be read by a program."""
     tell("running: " + " ".join(command))
     try:
-        code = subprocess.call(command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno())
+        env = clean_environment(os.environ)
+        code = subprocess.call(command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno(), env=env)
     except OSError as error:
         raise SetupError(f"{command[0]} cannot be run: {error.strerror}; {trouble}") from None
     if code != 0:

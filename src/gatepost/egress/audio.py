@@ -16,6 +16,7 @@ from gatepost.store.costs import Usage
 LARGEST_FILE = 25 * 1024 * 1024  # as the vendor has it
 SLOWEST = 125  # bytes a second: less is no speech in any codec
 ENDINGS = frozenset(("flac", "m4a", "mp3", "mp4", "mpeg", "mpga", "oga", "ogg", "wav", "webm"))
+MOST_PARTS = 8  # of a form, with its end: what comes behind them is no end
 _FIELDS = frozenset(("file", "model", "language", "response_format"))
 _TYPE = re.compile(r"multipart/form-data;[ \t]*boundary=(\"?)([0-9A-Za-z'()+_,./:=?-]{1,70})\1\Z", re.IGNORECASE)
 _DISPOSITION = re.compile(r'form-data; name="([a-z_]{1,40})"(?:; filename="([^"\r\n]{1,200})")?\Z')
@@ -103,7 +104,7 @@ def _parts(kind: str, raw: bytes) -> list[tuple[str, str | None, bytes]]:
     found = _TYPE.match(kind)
     if not found:
         raise Refusal(400, "a recording comes as multipart/form-data")
-    first, *parts = (b"\r\n" + raw).split(f"\r\n--{found[2]}".encode())
+    first, *parts = (b"\r\n" + raw).split(f"\r\n--{found[2]}".encode(), MOST_PARTS)
     last = parts.pop() if parts else b""
     if first or last not in (b"--", b"--\r\n") or not all(part.startswith(b"\r\n") for part in parts):
         raise Refusal(400, "the form is malformed")

@@ -13,15 +13,15 @@ from typing import Any
 
 import msgspec
 
+from gatepost.egress import media
 from gatepost.egress.http import Refusal
+from gatepost.egress.media import Media
 
-LARGEST_BODY = 32 * 1024 * 1024
+LARGEST_BODY = 32 * 1024 * 1024  # as Anthropic has it; nobody's models take more text than that
 DEEPEST = 64
 LEAST_OUTPUT = 256  # tokens; an answer that is cut earlier is of no use, unless it was asked for
 LEAST_THINKING = 1024
-# Tokens beyond the bytes of the text: what a picture, a document or a minute of sound may come to at most.
-MEDIA_TOKENS = {"image": 8_000, "image_url": 8_000, "input_image": 8_000, "input_audio": 20_000}
-PAGED_TOKENS = 400_000  # a document of many pages can be small
+MOST_VALUES = 200_000  # in one body; each becomes an object, whatever it is
 
 
 class Feature(StrEnum):
@@ -124,6 +124,8 @@ RESPONSES = Shape(
 
 
 def decode(raw: bytes) -> dict[str, Any]:
+    if not has_few_values(raw):
+        raise Refusal(413, f"a body may hold at most {MOST_VALUES} values")
     try:
         body = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -131,6 +133,20 @@ def decode(raw: bytes) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise Refusal(400, "the body is not a JSON object")
     return body
+
+
+def has_few_values(raw: bytes) -> bool:
+    """Before anything is built of it. Every value follows one of three signs; those in texts are none."""
+    if _signs(raw) <= MOST_VALUES:
+        return True
+    plain = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if plain.count(b'"') > 4 * MOST_VALUES:  # a name and a text each
+        return False
+    return _signs(b"".join(plain.split(b'"')[::2])) <= MOST_VALUES
+
+
+def _signs(raw: bytes) -> int:
+    return sum(map(raw.count, (b",", b"[", b"{")))
 
 
 def encode(body: dict[str, Any]) -> bytes:
@@ -156,13 +172,14 @@ def judge(shape: Shape, given: dict[str, Any], features: frozenset[str], most_ou
     _judge_tools(shape, body, features)
     if shape is RESPONSES:
         _judge_items(body.get("input"))
-    media = sum(_judge_content(shape, body.get(name), features, 0) for name in shape.conversation)
+    walk = _Walk(shape, features, media.picture_of(model))
+    found = sum((_judge_content(walk, body.get(name), 0) for name in shape.conversation), media.NONE)
     _judge_edits(body)
     return Asked(
         body=body,
         model=model,
         stream=stream,
-        prompt=len(encode(body)) + media,
+        prompt=len(encode(body)) - found.opaque + min(found.tokens, media.WINDOW),
         output=min(_asked_output(shape, body, most_output), most_output),
         adds_usage=shape is CHAT and stream and not _asks_usage(body),
     )
@@ -246,15 +263,24 @@ def _judge_tools(shape: Shape, holder: dict[str, Any], features: frozenset[str],
             raise _no(f"the tool {kind[:60]!r}, which the vendor would run,", feature)
 
 
-def _judge_content(shape: Shape, part: Any, features: frozenset[str], depth: int) -> int:
-    """Walk through everything that the model would read; tokens of what is not text."""
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    shape: Shape
+    features: frozenset[str]
+    picture: int  # tokens of one at most
+
+
+def _judge_content(walk: _Walk, part: Any, depth: int) -> Media:
+    """Go through everything that the model would read; what of it is not text."""
     if depth > DEEPEST:
         raise Refusal(400, f"the content is nested more than {DEEPEST} deep")
     if isinstance(part, list):
-        return sum(_judge_content(shape, each, features, depth + 1) for each in part)
+        return sum((_judge_content(walk, each, depth + 1) for each in part), media.NONE)
     if not isinstance(part, dict):
-        return 0
-    kind = part.get("type", "")
+        return media.NONE
+    shape, features, kind = walk.shape, walk.features, part.get("type", "")
+    if kind is not None and not isinstance(kind, str):
+        raise Refusal(400, "type: is a word")
     if kind and kind not in shape.types and not _with_feature(kind, features):
         raise _foreign(str(kind)[:60])
     if kind == "server_tool_use" and not _is_search(part) and Feature.SERVER_TOOLS not in features:
@@ -263,9 +289,8 @@ def _judge_content(shape: Shape, part: Any, features: frozenset[str], depth: int
     if shape is not MESSAGES:
         _judge_tools(shape, part, features)
     skipped = _SAID if kind in _CALLS else ("tools",)
-    inner = sum(_judge_content(shape, each, features, depth + 1) for name, each in part.items() if name not in skipped)
-    paged = kind in ("document", "file", "input_file") and _is_data(part)
-    return inner + (PAGED_TOKENS if paged else MEDIA_TOKENS.get(str(kind), 0)) - _opaque(part)
+    inner = (_judge_content(walk, each, depth + 1) for name, each in part.items() if name not in skipped)
+    return sum(inner, media.of_part(part, walk.picture))
 
 
 def _foreign(kind: str) -> Refusal:
@@ -274,18 +299,6 @@ def _foreign(kind: str) -> Refusal:
     if kind in ("file", "container_upload", "item_reference"):
         return _no(f"{kind}: something that is kept at the vendor's", None)
     return _no(f"content of type {kind!r}", Feature.REMOTE_MCP if kind.startswith("mcp_") else Feature.SERVER_TOOLS)
-
-
-def _opaque(part: dict[str, Any]) -> int:
-    """Bytes of a picture, a document or a sound: they are counted as such, not as text."""
-    if part.get("type") == "base64" or ("format" in part and "data" in part):
-        data = part.get("data")
-        return len(data) if isinstance(data, str) else 0
-    return sum(
-        len(value)
-        for name in ("url", "image_url")
-        if isinstance(value := part.get(name), str) and value.startswith("data:image/")
-    )
 
 
 def _is_search(part: dict[str, Any]) -> bool:
@@ -306,11 +319,6 @@ def _with_feature(kind: object, features: frozenset[str]) -> bool:
         or (Feature.REMOTE_MCP in features and kind.startswith("mcp_"))
         or (Feature.URL_SOURCES in features and kind == "url")
     )
-
-
-def _is_data(part: dict[str, Any]) -> bool:
-    source = part.get("source")
-    return not isinstance(source, dict) or source.get("type") == "base64"
 
 
 def _judge_places(part: dict[str, Any], features: frozenset[str]) -> None:

@@ -5,20 +5,21 @@ settled, whatever ends it. The key goes out in one header and comes back in noth
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 
 from gatepost.core import log
 from gatepost.core.settings import Config, Setting, setting
+from gatepost.core.threads import Threads
 from gatepost.egress import audio, bodies
-from gatepost.egress.audio import Hearing
 from gatepost.egress.bodies import CHAT, MESSAGES, RESPONSES, Asked, Shape
-from gatepost.egress.contract import Held, Keys, Prices, Purse, Short, Spender
+from gatepost.egress.contract import Keys, Prices, Purse, Spender
 from gatepost.egress.http import Client, Head, Refusal
+from gatepost.egress.paying import Till
 from gatepost.egress.prices import Price
 from gatepost.egress.rules import Target
 from gatepost.egress.upstream import (
@@ -47,6 +48,7 @@ MAX_OUTPUT = setting("egress.max_output", 16_000, help="Tokens that one model ca
 COUNT_S = 15.0  # longer than that nobody waits for a number
 LARGEST_COUNT = 64 * 1024  # bytes of an answer that is one number
 BIG = 256 * 1024  # bytes; a body above that is judged off the loop
+MOST_JUDGES = 2  # of such bodies at once, of all sessions
 COUNTING = "count_tokens"  # what a key is used for, where that is no call
 NO_MODEL = "this is no model endpoint; there are: "
 
@@ -154,7 +156,9 @@ class Models:
         self._config, self._purse, self._keys, self._prices = config, purse, keys, prices
         self._bases = _bases(config)
         self._upstream = Upstream()
-        self._settling: set[asyncio.Task[None]] = set()
+        self._till = Till(purse)
+        self._every_judge = Threads(MOST_JUDGES)
+        self._judges: WeakValueDictionary[str, Threads] = WeakValueDictionary()
 
     @property
     def targets(self) -> frozenset[Target]:
@@ -167,8 +171,7 @@ class Models:
 
     async def close(self) -> None:
         """When no socket is open any more."""
-        if self._settling:
-            await asyncio.wait(self._settling)
+        await self._till.close()
         await self._upstream.close()
 
     async def answer(self, client: Client, head: Head, spender: Spender, features: frozenset[str]) -> str:
@@ -193,18 +196,18 @@ class Models:
             await self._call(order, await self._key(order), None, Bill())
             return
         if order.endpoint.counts:
-            body = await _off_loop(len(raw), lambda: bodies.count(bodies.decode(raw), features))
+            body = await self._judge(order, raw, lambda: bodies.count(bodies.decode(raw), features))
             await self._call(order, await self._key(order, COUNTING), body, Bill())
             return
         most = self._config[MAX_OUTPUT]
-        asked = await _off_loop(len(raw), lambda: bodies.judge(shape, bodies.decode(raw), features, most))
+        asked = await self._judge(order, raw, lambda: bodies.judge(shape, bodies.decode(raw), features, most))
         price = self._price(asked.model)
         if price.minute:
             raise Refusal(400, f"{asked.model[:100]!r} is priced by the minute: it transcribes, and answers nothing")
         deal = await self._strike(order, asked, price)
         at_vendor = self._bases[order.endpoint.vendor].default
         body = bodies.clamped(shape, asked, deal.output, at_vendor=at_vendor)
-        async with self._paid(order.spender, deal) as bill:
+        async with self._till.paid(order.spender, deal) as bill:
             await self._call(order, await self._key(order), body, bill, drop_usage=asked.adds_usage)
 
     async def _strike(self, order: Order, asked: Asked, price: Price) -> Deal:
@@ -239,10 +242,17 @@ class Models:
         return counted if counted > 0 else None
 
     async def _hear(self, order: Order, raw: bytes) -> None:
-        recording = await _off_loop(len(raw), lambda: audio.read_form(order.head.get("content-type"), raw))
+        recording = await self._judge(order, raw, lambda: audio.read_form(order.head.get("content-type"), raw))
         hearing = audio.strike(recording, self._price(recording.model))
-        async with self._paid(order.spender, hearing) as bill:
+        async with self._till.paid(order.spender, hearing) as bill:
             await self._call(order, await self._key(order), recording.render(), bill, kind=recording.kind)
+
+    async def _judge(self, order: Order, raw: bytes, work: Callable[[], T]) -> T:
+        """A large body off the loop: one at a time of a session, few of all."""
+        if len(raw) <= BIG:
+            return work()
+        judge = self._judges.setdefault(order.spender.session_id, Threads(1, self._every_judge))
+        return await judge.run(work)
 
     def _price(self, model: str) -> Price:
         price = self._prices(model)
@@ -266,45 +276,6 @@ class Models:
             else:
                 await give_back(client, response, key.value, bill)
 
-    @asynccontextmanager
-    async def _paid(self, spender: Spender, deal: Deal | Hearing) -> AsyncIterator[Bill]:
-        """Held back before, settled after, in every case: also if the caller is cut off meanwhile."""
-        held = await self._reserve(spender, deal)
-        if isinstance(held, Short):
-            raise Refusal(429 if held.busy else 402, held.reason, retry_after=2 if held.busy else None)
-        bill = Bill()
-        try:
-            yield bill
-        finally:
-            await asyncio.shield(self._kept(self._settle(held, deal, bill)))
-
-    async def _reserve(self, spender: Spender, deal: Deal | Hearing) -> Held | Short:
-        """Who is cut off while the purse thinks leaves nothing held back."""
-        asking = asyncio.ensure_future(self._purse.reserve(spender, deal.model, deal.worst))
-        try:
-            return await asyncio.shield(asking)
-        except asyncio.CancelledError:
-            self._kept(self._give_up(asking, deal))
-            raise
-
-    async def _give_up(self, asking: asyncio.Future[Held | Short], deal: Deal | Hearing) -> None:
-        held = await asking
-        if isinstance(held, Held):
-            await self._settle(held, deal, Bill())
-
-    def _kept(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """What must be done whoever waits for it; `close` waits for all of it."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
-        return task
-
-    async def _settle(self, held: Held, deal: Deal | Hearing, bill: Bill) -> None:
-        actual, told = deal.actual(bill)
-        if actual is not None and actual > deal.worst:
-            _log.warning("a call cost more than was set aside", model=deal.model, actual=actual, reserved=deal.worst)
-        await self._purse.settle(held, actual, told)
-
     async def _key(self, order: Order, purpose: str = "model") -> Key:
         """Asked for when it is about to be sent: what is asked for is on record as used."""
         vendor, spender = order.endpoint.vendor, order.spender
@@ -326,10 +297,6 @@ def _bases(config: Config) -> dict[str, Base]:
 
 def _base(config: Config, where: Setting[str]) -> Base:
     return read_base(where.name, config[where], default=config[where] == where.default)
-
-
-async def _off_loop(size: int, work: Callable[[], T]) -> T:
-    return await asyncio.to_thread(work) if size > BIG else work()
 
 
 async def _while_there(client: Client, work: Coroutine[Any, Any, None]) -> None:

@@ -6,7 +6,7 @@ A model without a price has none guessed for it: who asks gets None, and refuses
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -101,12 +101,48 @@ class _Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def price(model: str, own: Mapping[str, Price] | None = None) -> Price | None:
-    """Of a model, by its name with or without a date; the operator's own list wins. None: nobody knows."""
-    for table in (own or {}, shipped()):
-        for name in (model, _DATED.sub("", model)):
-            if name in table:
-                return table[name]
-    return None
+    """Of a model, by its name with or without a date; the operator's own list wins. None: nobody knows.
+
+    Some dated ones cost more than the name without a date: these are listed, and a date that is not takes the dearest.
+    """
+    mine, theirs = own or {}, shipped()
+    if model in mine:
+        return mine[model]
+    family = _family(model, mine)
+    if family:
+        return _dearest([*family, *([theirs[model]] if model in theirs else [])])
+    if model in theirs:
+        return theirs[model]
+    family = _family(model, theirs)
+    return _dearest(family) if family else None
+
+
+def _family(model: str, table: Mapping[str, Price]) -> list[Price]:
+    """Of a name with a date: those without it and with another; none, unless the name without a date is listed."""
+    name = _DATED.sub("", model)
+    if name == model or name not in table:
+        return []
+    return [found for each, found in table.items() if _DATED.sub("", each) == name]
+
+
+def _dearest(family: Sequence[Price]) -> Price:
+    """In everything; of one, that one."""
+    longs = [each.long_from for each in family if each.long_from]
+    longest = [each.longest_s for each in family]
+    spoken = [each.characters for each in family if each.characters is not None]
+    return Price(
+        input=max(each.input for each in family),
+        output=max(each.output for each in family),
+        cache_read=max(each.cache_read for each in family),
+        cache_write=max(each.cache_write for each in family),
+        cache_write_long=max(each.cache_write_long for each in family),
+        long_from=min(longs, default=0),
+        long_input=max(each.long_input for each in family),
+        long_output=max(each.long_output for each in family),
+        minute=max(each.minute for each in family),
+        longest_s=0 if 0 in longest else max(longest),
+        characters=max(spoken, default=None),
+    )
 
 
 @cache

@@ -6,8 +6,8 @@ else, every denial and every way of asking that leaves a doubt is refused with a
 
 import asyncio
 import ssl
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError
 from gatepost.core.sockets import bind_unix, own_file, peer_pid
 from gatepost.egress import bound, proxy, rules
+from gatepost.egress.bodies import LARGEST_BODY
 from gatepost.egress.bound import PutIn
 from gatepost.egress.contract import Secrets, Spender
 from gatepost.egress.http import LARGEST_HEAD, Client, Head, Refusal
@@ -29,7 +30,9 @@ from gatepost.store.port import Db, Store
 from gatepost.tools.contract import Caller
 
 MOST_CONNECTIONS = 128
-MOST_CALLS = 16  # of models at once; each may hold a large body
+MOST_CALLS = 16  # of models at once
+MEGABYTE = 1024 * 1024
+MOST_HELD = 64  # megabytes of such calls' bodies at once
 MOST_WRITTEN = 2000  # different denials of one session that are written down one by one
 REVOKED = "this session was stopped"
 
@@ -48,6 +51,26 @@ class EgressAround:
     tls: Callable[[], ssl.SSLContext] = proxy.usual_tls
 
 
+class Load:
+    """So much at once; who comes first gets first, also where a smaller one would still fit."""
+
+    def __init__(self, most: int) -> None:
+        self._free, self._turn = asyncio.Semaphore(most), asyncio.Lock()
+
+    @asynccontextmanager
+    async def hold(self, units: int) -> AsyncIterator[None]:
+        held = 0
+        try:
+            async with self._turn:
+                while held < units:
+                    await self._free.acquire()
+                    held += 1
+            yield
+        finally:
+            for _ in range(held):
+                self._free.release()
+
+
 class EgressSocket:
     """Open it before its sandbox starts, close it after the sandbox has ended."""
 
@@ -61,7 +84,7 @@ class EgressSocket:
             tls=around.tls,
         )
         self._proxy = proxy.Proxy(ways)
-        self._calls = asyncio.Semaphore(MOST_CALLS)
+        self._calls, self._bodies = asyncio.Semaphore(MOST_CALLS), Load(MOST_HELD)
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._file = ExitStack()
@@ -130,7 +153,8 @@ class EgressSocket:
             return
         group = await self._around.store.read(groups.get, self._caller.folder)
         features = read_features(group.options.get("model_features")) if group else frozenset()
-        async with self._calls:
+        size = LARGEST_BODY if head.length is None else min(head.length, LARGEST_BODY)
+        async with self._calls, self._bodies.hold(-(-size // MEGABYTE)):
             name = await self._around.models.answer(client, head, self._spender(), features)
         self._tried(name, "allowed", "")
 
@@ -181,7 +205,7 @@ class EgressSocket:
         folder, session = self._caller.folder, self._caller.session_id or ""
         if egress.log(db, folder, session, target, verdict, reason, now) and verdict == "denied":
             details = {"session": session, "target": target, "reason": reason}
-            audit.append(db, audit.Record(now, folder, "egress", "refused", details))
+            audit.append(db, audit.Record(now, f"agent:{folder}", "egress", "refused", details))
 
 
 def read_features(option: object) -> frozenset[str]:

@@ -47,7 +47,7 @@ def _needed(holder: dict[str, Any], *names: str) -> int:
 
 
 def _details(holder: dict[str, Any], *names: str) -> dict[str, Any]:
-    found = next((value for name in names if (value := holder.get(name)) is not None), {})
+    found: object = next((value for name in names if (value := holder.get(name)) is not None), {})
     if not isinstance(found, dict):
         raise _Unclear
     return found

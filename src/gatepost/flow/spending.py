@@ -25,7 +25,7 @@ class Purse:
 
     async def room(self, spender: Spender) -> int | None:
         def look(db: Db) -> int | None:
-            return budgets.room(db, spender.folder, _payer(db, spender), self._clock.now())
+            return budgets.room(db, spender.folder, _who_pays(db, spender), self._clock.now())
 
         return await self._store.read(look)
 
@@ -33,7 +33,7 @@ class Purse:
         now = self._clock.now()
 
         def hold(db: Db) -> tuple[Held | Short, Room | None]:
-            user = _payer(db, spender) or None
+            user = _who_pays(db, spender) or None
             found = reservations.reserve(
                 db, spender.folder, user, spender.session_id, spender.turn_id, model, worst, now
             )
@@ -89,13 +89,18 @@ class Purse:
             self._bells.room(*room)
 
 
+def _who_pays(db: Db, spender: Spender) -> str:
+    """What goes on behind a turn that has ended is still its doing; '' if nobody ever asked for one."""
+    return _payer(db, spender) if spender.turn_id else costs.last_payer(db, spender.session_id)
+
+
 def _payer(db: Db, spender: Spender) -> str:
     return costs.payer(db, spender.turn_id) if spender.turn_id else ""
 
 
 class Keys:
     """A model's key, or what is bound to a host, as the secrets say for this group and person. It leaves this process
-    in one header alone."""
+    in one header alone. A person's own secrets are for their turns, and for nothing that goes on behind them."""
 
     def __init__(self, store: Store, secrets: Secrets) -> None:
         self._store, self._secrets = store, secrets

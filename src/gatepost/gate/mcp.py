@@ -27,16 +27,16 @@ MOST_IN_FLIGHT = 256  # calls of one connection
 MOST_LISTENING = 16  # subscriptions of one connection
 MOST_WAITING = 16 * 1024 * 1024  # bytes of large calls in flight of one connection
 
-_META = "io.modelcontextprotocol/"
-_VERSION, _CAPABILITIES = _META + "protocolVersion", _META + "clientCapabilities"
-_SUBSCRIPTION = _META + "subscriptionId"
+META = "io.modelcontextprotocol/"
+_VERSION, _CAPABILITIES = META + "protocolVersion", META + "clientCapabilities"
+_SUBSCRIPTION = META + "subscriptionId"
 _SERVER = {"name": "gatepost", "version": __version__}
 _OFFERED = {"tools": {"listChanged": True}}
 
 SubmitTurn = Callable[[str, dict[str, object]], Awaitable[dict[str, object]]]
 
 _encode = msgspec.json.Encoder().encode
-_STAMP = _encode({_META + "serverInfo": _SERVER})
+_STAMP = _encode({META + "serverInfo": _SERVER})
 _FRESH = b'"ttlMs":0,"cacheScope":"private","resultType":"complete","_meta":' + _STAMP
 _DISCOVERED = b'{"supportedVersions":%b,"capabilities":%b,%b}' % (
     _encode([ENVELOPE_VERSION]),
@@ -143,7 +143,7 @@ class Conversation:
         """Take leave: subscriptions end in good order."""
         listening, self._listening = self._listening, {}
         for request in listening:
-            meta = {_SUBSCRIPTION: request, _META + "serverInfo": _SERVER}
+            meta = {_SUBSCRIPTION: request, META + "serverInfo": _SERVER}
             self._answer(request, _encode({"resultType": "complete", "_meta": meta}))
 
     def abandon(self) -> None:

@@ -23,8 +23,8 @@ CONTINUED_RULE = (
     " it: do not repeat any of it. Go on with what is missing; if nothing is, say nothing."
 )
 HISTORY_RULE = (
-    "This was said here before, oldest first, while another model spoke for you. It is yours to know and to build on:"
-    " do not answer it again."
+    "This was said here before, oldest first, while another model spoke for you: what is marked own is from you, what"
+    " has a sender is from people. It is yours to know and to build on: do not answer it again."
 )
 
 
@@ -247,7 +247,8 @@ def _history(row: InRow) -> str:
     said = row.content.get("messages")
     for each in said if isinstance(said, list) else []:
         if isinstance(each, dict):
-            head = _attributes(sender=str(each.get("sender") or "you"))
+            own = each.get("own") is True  # an attribute of its own: people choose their names, "you" among them
+            head = _attributes(own="true") if own else _attributes(sender=str(each.get("sender") or "unknown"))
             lines.append(f"<said{head}>{escape(str(each.get('text') or ''))}</said>")
     return f"<history>\n{chr(10).join(lines)}\n</history>"
 

@@ -98,6 +98,17 @@ def payer(db: Db, turn_id: str) -> str:
     return str(row[0]) if row else ""
 
 
+@quick
+def last_payer(db: Db, session_id: str) -> str:
+    """Whose budget a session is paid from between its turns: that of the last turn which somebody asked for."""
+    row = db.row(
+        "SELECT i.turn_id FROM inbox i JOIN messages m ON m.id = i.message_id"
+        " WHERE i.session_id = ? AND i.turn_id IS NOT NULL AND m.kind = 'chat' ORDER BY i.seq DESC LIMIT 1",
+        (session_id,),
+    )
+    return payer(db, str(row[0])) if row else ""
+
+
 def of_turn(db: Db, turn_id: str, since: int) -> list[Call]:
     """What a turn asked of models; none was asked before `since`."""
     rows = db.rows(

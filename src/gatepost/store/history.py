@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gatepost.store.turns import Turn
 
 EVENT = "history"
+SENDER = "gatepost:system"
 MOST_MESSAGES, MOST_CHARS = 40, 16_000  # of the end of it
 
 _TURNS = (
@@ -26,25 +27,25 @@ _TURNS = (
 )
 
 
-def missed(db: Db, turn: "Turn") -> list[dict[str, str]]:
-    """The newest of it, oldest first: who (people by name, '' for the agent itself) and what."""
+def missed(db: Db, turn: "Turn") -> list[dict[str, str | bool]]:
+    """The newest of it, oldest first: whether it is the agent's own, whose (people by name), and what."""
     asked = (turn.session_id, turn.provider, turn.provider, turn.id)
     rows = db.rows(
-        f"SELECT * FROM (SELECT i.seq AS seq, m.sender_name, m.sender, m.text FROM inbox i JOIN messages m"
+        f"SELECT * FROM (SELECT i.seq AS seq, 0, m.sender_name, m.sender, m.text FROM inbox i JOIN messages m"
         f" ON m.id = i.message_id WHERE i.given = 1 AND m.kind = 'chat' AND i.turn_id IN ({_TURNS})"
-        f" UNION ALL SELECT o.seq, '', '', m.text FROM outbox o JOIN messages m ON m.id = o.message_id"
+        f" UNION ALL SELECT o.seq, 1, '', '', m.text FROM outbox o JOIN messages m ON m.id = o.message_id"
         f" WHERE o.op = 'send' AND o.origin IN ('result', 'tool')"
         f" AND o.state NOT IN ('superseded', 'cancelled', 'failed') AND o.turn_id IN ({_TURNS})) AS said"
         " ORDER BY seq DESC LIMIT ?",
         (*asked, *asked, MOST_MESSAGES),
     )
-    lines: list[dict[str, str]] = []
+    lines: list[dict[str, str | bool]] = []
     left = MOST_CHARS
-    for _, name, sender, text in rows:
+    for _, own, name, sender, text in rows:
         left -= len(text)
         if left < 0 and lines:
             break
-        lines.append({"sender": str(name or sender), "text": str(text)[-MOST_CHARS:]})
+        lines.append({"own": bool(own), "sender": str(name or sender), "text": str(text)[-MOST_CHARS:]})
     return lines[::-1]
 
 
@@ -65,7 +66,7 @@ def tell(db: Db, turn: "Turn", now: int) -> int | None:
             platform_id=f"{EVENT}:{turn.id}",
             event="system",
             kind="system",
-            sender="gatepost:system",
+            sender=SENDER,
             text="",
             content=json.dumps({"event": EVENT, "messages": lines}, ensure_ascii=False),
             at=now,
@@ -88,10 +89,11 @@ def _was_away(db: Db, session_id: str, provider: str) -> bool:
 
 
 def _is_told(db: Db, session_id: str) -> bool:
-    """In a turn that broke before the provider had it."""
+    """In a turn that broke before the provider had it. Ids are chosen by platforms and people; who says it is not."""
     row = db.row(
         "SELECT 1 FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.session_id = ?"
-        " AND i.state IN ('queued', 'retry', 'working') AND m.platform_id >= ? AND m.platform_id < ? LIMIT 1",
-        (session_id, f"{EVENT}:", f"{EVENT};"),
+        " AND i.state IN ('queued', 'retry', 'working') AND m.kind = 'system' AND m.sender = ?"
+        " AND m.platform_id >= ? AND m.platform_id < ? LIMIT 1",
+        (session_id, SENDER, f"{EVENT}:", f"{EVENT};"),
     )
     return row is not None

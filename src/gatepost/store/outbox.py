@@ -141,6 +141,20 @@ def of_turn(db: Db, turn_id: str) -> list[Effect]:
     return [_effect(row) for row in db.rows(f"SELECT {COLUMNS} FROM outbox WHERE turn_id = ? ORDER BY id", (turn_id,))]
 
 
+def by_tools(db: Db, session_id: str, turn_id: str | None) -> int:
+    """How many effects tools have had in a turn; None: outside of one, since the session last got something."""
+    if turn_id is not None:
+        row = db.row("SELECT COUNT(*) FROM outbox WHERE turn_id = ? AND origin = 'tool'", (turn_id,))
+    else:
+        row = db.row(
+            "SELECT COUNT(*) FROM outbox WHERE session_id = ? AND origin = 'tool' AND turn_id IS NULL AND seq > 0"
+            " AND seq > COALESCE((SELECT MAX(seq) FROM inbox WHERE session_id = ?), 0)",
+            (session_id, session_id),
+        )
+    assert row is not None
+    return int(row[0])
+
+
 def done_in_turn(db: Db, turn_id: str) -> list[Effect]:
     """What a turn has said and done, interim lines left out."""
     return [

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable
 from gatepost.flow.delivery import degrade
-from gatepost.flow.delivery.outgoing import Reach
+from gatepost.flow.delivery.outgoing import MOST_RESULTS, Reach
 from gatepost.messages.outbound import MESSAGES, File, Op
 from gatepost.messages.text import clean
 from gatepost.store import messages, outbox
@@ -41,11 +41,23 @@ class Sent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 async def commit(call: Call, effects: Callable[[Db], Sequence[Effect]]) -> Sent:
     def both(db: Db) -> Sent:
+        _check_room(db, call)
         first = effects(db)[0]
         known = messages.get(db, first.message_id) if first.state == "sent" else None
         return Sent(True, first.seq, known.platform_id if known else None)
 
     return await call.write_to_room(both)
+
+
+def _check_room(db: Db, call: Call) -> None:
+    """A turn is as bounded in what its tools do outside as in what it says."""
+    session_id, turn = call.caller.session_id, call.turn
+    if session_id is None:
+        return
+    most = call.around.config[MOST_RESULTS]
+    if outbox.by_tools(db, session_id, turn.id if turn else None) >= most:
+        why = f"a turn may send and do {most} things at most ({MOST_RESULTS.name}); come to a close"
+        raise Refused(call.caller.folder, call.tool, call.place.address, why)
 
 
 async def act(call: Call, op: Op, on: Callable[[Db], Message], text: str = "", **payload: str) -> Sent:

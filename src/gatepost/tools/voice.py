@@ -5,10 +5,10 @@ import os
 import re
 import shutil
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import anyio
 from msgspec import Meta
 
 from gatepost.access.tiers import Tier
@@ -18,7 +18,9 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.untrusted import open_root
 from gatepost.egress import speech
-from gatepost.egress.contract import Short, Spender
+from gatepost.egress.contract import Spender
+from gatepost.egress.http import Refusal
+from gatepost.egress.paying import Till
 from gatepost.egress.prices import own_prices, price
 from gatepost.egress.speech import Utterance
 from gatepost.egress.upstream import Base, Bill
@@ -77,6 +79,17 @@ async def send_voice(
         raise
 
 
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    """What it costs to have something said: all of it, once the endpoint may have heard it."""
+
+    model: str
+    worst: int
+
+    def actual(self, bill: Bill) -> tuple[int | None, Usage]:
+        return 0 if bill.free else self.worst, Usage()
+
+
 async def _sound(call: Call, base: Base, said: Utterance) -> Path:
     """From the shelf, or made and paid for."""
     kept = call.around.home.media / "voice" / f"{said.digest}.ogg"
@@ -86,17 +99,16 @@ async def _sound(call: Call, base: Base, said: Utterance) -> Path:
     spender = Spender(call.caller.folder, call.caller.session_id or "", call.turn.id if call.turn else None)
     worst = _price(call, said)
     purse = Purse(around.store, around.clock, effects.reach_of(call), around.bells)
-    held = await purse.reserve(spender, said.model, worst)
-    if isinstance(held, Short):
-        raise Refused(call.caller.folder, call.tool, why=held.reason)
-    bill = Bill()
+    till = Till(purse)
     try:
-        key = await _key(call, base, spender)  # not before: what is asked for is on record as used
-        await call.note()  # the words leave the gateway: that is on record before they do
-        made = await speech.speak(base, key, said, bill)
+        async with till.paid(spender, _Spoken(said.model, worst)) as bill:
+            key = await _key(call, base, spender)  # not before: what is asked for is on record as used
+            await call.note()  # the words leave the gateway: that is on record before they do
+            made = await speech.speak(base, key, said, bill)
+    except Refusal as no:
+        raise Refused(call.caller.folder, call.tool, why=no.reason) from None
     finally:
-        with anyio.CancelScope(shield=True):
-            await purse.settle(held, 0 if bill.free else worst, Usage())
+        await till.close()  # nothing is held back for a call that is over, however it ended
     await asyncio.to_thread(_keep, kept, made)
     return kept
 

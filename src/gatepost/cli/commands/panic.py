@@ -11,7 +11,7 @@ from gatepost.cli.operate import home_of, operate
 @click.command()
 @click.option("--off", is_flag=True, help="Go on: what was kept waiting is worked on.")
 @click.option("--reason", default="", help="For the audit and for whoever looks at the status; rooms are not told.")
-@click.option("--json", "as_json", is_flag=True, help="on, changed, ended, reason, since.")
+@click.option("--json", "as_json", is_flag=True, help="on, changed, ended, reason, since, durable, why.")
 @click.pass_obj
 def command(home: str | None, off: bool, reason: str, as_json: bool) -> int:
     """End everything at once, and let nothing start: no sandbox, no model call. Running turns are withdrawn; messages
@@ -25,9 +25,12 @@ def command(home: str | None, off: bool, reason: str, as_json: bool) -> int:
     done: dict[str, Any] = operate(place, "panic.off", {}) if off else operate(place, "panic.on", {"reason": reason})
     if as_json:
         show.as_json(done)
+    elif not done["durable"]:
+        show.say(f"everything is ended ({done['ended']} sandboxes) and nothing starts, but this is not written down:")
+        show.say(f"{done['why']}; it is tried again, and until then a restart forgets it", error=True)
     elif off:
         show.say("panic is off: what was kept is worked on" if done["changed"] else "panic was not on")
     else:
         before = "" if done["changed"] else f" (it was already, since {done['since']})"
         show.say(f"panic is on{before}: {done['ended']} sandboxes ended, nothing starts until `gatepost panic --off`")
-    return 0
+    return 0 if done["durable"] else 1

@@ -9,12 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from gatepost.channels.contract import ChannelKind
+from gatepost.core.settings import setting
 from gatepost.flow.delivery import degrade
 from gatepost.messages.outbound import Feature, File, Op
 from gatepost.messages.text import clean
 from gatepost.store import outbox
 from gatepost.store.outbox import Effect, NewEffect
 from gatepost.store.port import Db
+
+MOST_RESULTS = setting(
+    "sessions.most_results",
+    500,
+    help="A turn that says more than this many messages is ended, and its tools send and do no more than this many.",
+)
 
 
 class Reach:

@@ -185,7 +185,8 @@ def make_points(home: Home, session_id: str, granted: Iterable[Granted], group: 
 
 def read_allowed(config: Config, home: Home) -> list[_Allowed]:
     """The allow-list, or SetupError if agents could make an entry mean something else: what one writes to is theirs."""
-    entries = [_read_entry(entry) for entry in dict.fromkeys(config[ALLOWED])]
+    written: tuple[str, ...] = config[ALLOWED]
+    entries = [_read_entry(entry) for entry in dict.fromkeys(written)]
     own = home.path.resolve()
     for each in entries:
         if any(step.is_relative_to(own) for step in each.way):
@@ -208,7 +209,8 @@ def _find_allowed(config: Config, home: Home, asked: Path) -> tuple[_Allowed, tu
         bases = (base for base in (allowed.written, allowed.real) if asked.is_relative_to(base))
         found.extend((allowed, asked.relative_to(base).parts) for base in bases)
     if not found:
-        listed = (", ".join(config[ALLOWED]) or "it is empty") + "; a running gateway goes by what it read at its start"
+        entries: tuple[str, ...] = config[ALLOWED]
+        listed = (", ".join(entries) or "it is empty") + "; a running gateway goes by what it read at its start"
         raise Invalid("mounts", f"{asked} is not allowed: the setting {ALLOWED.name} must name a folder ({listed})")
     return max(found, key=lambda each: len(each[0].real.parts))
 

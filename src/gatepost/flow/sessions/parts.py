@@ -35,7 +35,6 @@ RETRY_S = setting("sessions.retry_s", 5.0, help="The first wait before a broken 
 LOOK_S = setting("sessions.look_s", 2.0, help="How often to look for work that no bell was heard for.")
 WINDOW = setting("sessions.window", 10, help="How many observed messages a turn is shown at most.")
 WINDOW_CHARS = setting("sessions.window_chars", 4000, help="How many characters of them at most.")
-MOST_RESULTS = setting("sessions.most_results", 500, help="A turn that says more than this many messages is ended.")
 TRANSCRIBE = setting(
     "media.transcribe", "", help="The model that makes transcripts of recordings, such as gpt-4o-mini-transcribe."
 )

@@ -7,6 +7,7 @@ from gatepost.core.home import Home
 from gatepost.core.untrusted import open_root
 from gatepost.flow.sessions import settle
 from gatepost.flow.sessions.parts import Parts
+from gatepost.flow.sessions.trial import sweep_trials
 from gatepost.sandboxes.contract import SandboxKind
 from gatepost.store import ledger, sessions, turns
 
@@ -22,6 +23,7 @@ def sweep_leftovers(home: Home, kinds: list[SandboxKind], prefix: str) -> int:
 
 async def continue_turns(parts: Parts) -> None:
     """Turns that the last daemon had open: its end is not the messages' fault, so nothing is counted against them."""
+    await sweep_trials(parts)
     await parts.store.write(ledger.bring_near, parts.clock.now())
     for turn in await parts.store.read(turns.open_turns):
         session = await parts.store.read(sessions.get, turn.session_id)

@@ -16,9 +16,10 @@ from gatepost.core import log
 from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError
 from gatepost.core.untrusted import open_root
+from gatepost.flow.delivery.outgoing import MOST_RESULTS
 from gatepost.flow.sessions import permissions, plan, results, settle
 from gatepost.flow.sessions.events import timeline_of
-from gatepost.flow.sessions.parts import BATCH, LEASE, MOST_RESULTS, TRANSCRIBE, Parts
+from gatepost.flow.sessions.parts import BATCH, LEASE, TRANSCRIBE, Parts
 from gatepost.mailbox import wire
 from gatepost.messages.outbound import Feature, File
 from gatepost.store import sessions, timeline, turns

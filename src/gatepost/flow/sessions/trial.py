@@ -114,7 +114,7 @@ async def try_out(host: Sessions, wish: Wish) -> Outcome:
 
 
 async def _run(host: Sessions, parts: Parts, group: Group, wish: Wish, models: Models) -> Outcome:
-    session, message_id = await parts.store.write(_begin, wish, parts.clock.now())
+    session, message_id = await parts.store.write(begin, wish, parts.clock.now())
     over, began = asyncio.Event(), time.monotonic()
     live = Live(parts, session, group, wish.provider, over.set)
     trouble, reason = "", ""
@@ -176,7 +176,7 @@ def classify(error_class: str, text: str) -> tuple[str, str]:
     return ("busy" if error_class == "retryable" else "agent"), text
 
 
-def _begin(db: Db, wish: Wish, now: int) -> tuple[Session, int]:
+def begin(db: Db, wish: Wish, now: int) -> tuple[Session, int]:
     session = sessions.resolve(db, "per-thread", wish.folder, INSTANCE, wish.address, "", now)
     if session.next_seq > 1:
         raise Invalid("id", f"a trial {wish.id!r} is under way")
@@ -218,6 +218,25 @@ def _end(db: Db, session_id: str, message_id: int, now: int) -> tuple[str, int, 
     outbox.withdraw(db, session_id, OVER, now)
     sessions.close(db, session_id, now)
     return "\n".join(said).strip(), costs.of_session(db, session_id), costs.models_of(db, session_id)
+
+
+def end_leftovers(db: Db, now: int) -> list[str]:
+    """The sessions of trials that a daemon was killed in: nobody waits for their answers, and the group's own provider
+    was not meant. They are known by their only message, whose id is the room's name; nobody else writes such a one."""
+    ended = []
+    for session in sessions.live(db):
+        name = session.address.removeprefix(f"{INSTANCE}:")
+        first = messages.find(db, INSTANCE, session.address, "in", name) if session.instance == INSTANCE else None
+        if first is not None and first.text == PROMPT:
+            _end(db, session.id, first.id, now)
+            ended.append(session.id)
+    return ended
+
+
+async def sweep_trials(parts: Parts) -> None:
+    """Before anything is woken."""
+    for session_id in await parts.store.write(end_leftovers, parts.clock.now()):
+        await asyncio.to_thread(_clear, parts.home, session_id)
 
 
 def _clear(home: Home, session_id: str) -> None:

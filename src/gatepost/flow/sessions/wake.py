@@ -5,8 +5,9 @@ continued. Rows that wait here are looked at, so they are never overdue.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from gatepost.core import log
@@ -14,6 +15,7 @@ from gatepost.core.clock import SECOND
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.flow.sessions import pressure, settle
 from gatepost.flow.sessions.live import Live
+from gatepost.flow.sessions.owed import Owed
 from gatepost.flow.sessions.parts import LOOK_S, MOST_AWAKE, PROVIDER, Parts
 from gatepost.flow.sessions.slots import Slots
 from gatepost.flow.sessions.watch import Verdict, judge
@@ -38,6 +40,7 @@ class Sessions:
         self._tasks: asyncio.TaskGroup | None = None
         self._stopping = False
         self.halted = False  # the operator has stopped everything
+        self._owed = Owed()  # by session: what ended there, and is not woken before that is written
         self.pressed = ""  # why no further sandbox is woken, '' if there is room
         parts.bells.on_session(self.want)
         parts.bells.on_tools(self._tools_changed)
@@ -85,6 +88,7 @@ class Sessions:
                     await self._admit()
         finally:
             self._tasks = None
+            self._owed.close()
 
     async def stop_all(self, reason: str) -> None:
         """The gateway goes down: sandboxes end now, their turns are continued by the next one."""
@@ -101,7 +105,11 @@ class Sessions:
         once nothing of it runs any more, or after a while in which the kernel would not let go of it."""
         if (live := self._live.get(session_id)) is not None:
             live.kill(f"stopped by {by}", stopped=True)
-        room = await self.parts.store.write(settle.stop, self.parts, session_id, by)
+        try:
+            room = await self.parts.store.write(settle.stop, self.parts, session_id, by)
+        except Unavailable:
+            self._owed.put(session_id, partial(self._write_stop, session_id, by))
+            return live is not None
         if room is None:
             return False
         if live is not None:
@@ -122,22 +130,45 @@ class Sessions:
         if (live := self._live.get(session_id)) is not None:
             live.retire("it was changed")
 
+    async def _write_stop(self, session_id: str, by: str) -> None:
+        room = await self.parts.store.write(settle.stop, self.parts, session_id, by)
+        if room is not None:
+            self.parts.bells.room(*room)
+
     async def obey(self) -> int:
         """Do as the switches say: in a panic everything ends and nothing starts. How many sandboxes were ended."""
         switch = await self.parts.store.read(switches.get, switches.PANIC)
         was, self.halted = self.halted, switch is not None
         if switch is None:
+            self._owed.drop(switches.PANIC)
             for session_id in await self.parts.store.read(inbox.sessions_waiting) if was else ():
                 self.want(session_id)
             return 0
-        ended = self.awake
-        for live in ended:
-            live.kill(settle.HALTED, stopped=True)
+        ended = self._kill_all()
         rooms = await self.parts.store.write(settle.halt, self.parts, switch)
         await _until_gone(ended)
         for room in rooms:
             self.parts.bells.room(*room)
         return len(ended)
+
+    async def halt(self, turn_on: Callable[[], Awaitable[object]]) -> int:
+        """A panic that the store cannot take: everything ends all the same and nothing starts, and it is turned on as
+        soon as the store is back, unless it was turned off before. How many sandboxes were ended."""
+        self.halted = True
+        ended = self._kill_all()
+
+        async def write() -> None:
+            await turn_on()
+            await self.obey()
+
+        self._owed.put(switches.PANIC, write)
+        await _until_gone(ended)
+        return len(ended)
+
+    def _kill_all(self) -> list[Live]:
+        for live in self.awake:
+            live.kill(settle.HALTED, stopped=True)
+        return self.awake
 
     # Waking.
 
@@ -147,7 +178,7 @@ class Sessions:
         wanted, self._wanted = self._wanted, set()
         for session_id in wanted:
             session = await self.parts.store.read(sessions.get, session_id)
-            if session is None or session.closed_at is not None:
+            if session is None or session.closed_at is not None or session_id in self._owed:
                 continue
             live = self._live.get(session_id)
             if live is not None:
@@ -207,7 +238,7 @@ class Sessions:
         orphan = await self.parts.store.read(turns.open_of, session_id)
         if orphan is not None and orphan.state in ("claimed", "begun"):
             await settle.break_off(self.parts, session, orphan, "the agent's sandbox is gone")
-        if self.halted:
+        if self.halted or session_id in self._owed:
             return
         provider = session.provider or group.provider or self.parts.config[PROVIDER]
         live = self._live[session_id] = Live(self.parts, session, group, provider, self._rested)

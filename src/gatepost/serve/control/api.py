@@ -1,4 +1,5 @@
-"""The control API: HTTP on control.sock, JSON only. Whoever may open the socket is the owner, so nothing else is asked.
+"""The control API: HTTP on control.sock, JSON only. Whoever may open the socket is the owner, so nothing else is asked
+(`door.py` stands before it on TCP). MCP is mounted beside it.
 
 Answers are `{"ok": true, "result": …}` or `{"ok": false, "error": {"kind", "text"}}`; streams are one JSON object a
 line. No answer carries a traceback.
@@ -8,7 +9,7 @@ import asyncio
 import json
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import msgspec
@@ -16,7 +17,8 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp
 
 from gatepost import __version__
 from gatepost.channels.hub import Hub
@@ -58,6 +60,7 @@ class ApiParts:
     new_login: Callable[[], Awaitable[str]]
     stopping: asyncio.Event
     operations: Registry[Operation] = OPERATIONS
+    mcp: Mapping[str, ASGIApp] = field(default_factory=dict)  # by path
 
 
 class TooLarge(Invalid):
@@ -87,6 +90,7 @@ def make_api(parts: ApiParts) -> Starlette:
             Route("/v1/chat", api.chat, methods=["POST"]),
             Route("/v1/chat/wait", api.chat_wait, methods=["GET"]),
             Route("/v1/chat/stream", api.chat_stream, methods=["GET"]),
+            *(Mount(path, app) for path, app in parts.mcp.items()),
         ],
         exception_handlers={
             GatepostError: say_no,

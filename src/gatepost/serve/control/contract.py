@@ -39,6 +39,7 @@ class Office:
     dispatch: object | None = None  # None: the daemon is down
     stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, by whom); None: nothing is awake
     obey: Callable[[], Awaitable[int]] | None = None  # the switches have changed: act on them; how many were ended
+    halt: Callable[[Callable[[], Awaitable[object]]], Awaitable[int]] | None = None  # so too without a store
     try_out: "Callable[[Wish], Awaitable[Outcome]] | None" = None  # one turn of an agent, to see whether it answers
     move_models: Callable[[Config], None] | None = (
         None  # the settings that say where models are, or their prices, have changed

@@ -1,0 +1,84 @@
+"""MCP over Streamable HTTP on a Unix socket: a call in each era of the protocol.
+
+.venv/bin/python bench/streamable.py        alone, beside the raw socket of the same run
+"""
+
+import asyncio
+import json
+import statistics
+import tempfile
+from pathlib import Path
+
+import uvloop
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+import limits
+from gatepost.core.clock import SystemClock
+from gatepost.core.listen import Listen
+from gatepost.serve.agents.groups import PATH, groups_app
+from gatepost.serve.agents.http import LARGEST
+from gatepost.serve.http import Server, bind
+from gatepost.store.migrate import migrate
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.agent import Agent
+from gatepost.testing.few_tools import FEW
+from measure import Figure, at_most, client
+
+META = "io.modelcontextprotocol/"
+ENVELOPE = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}}
+MODERN = ("MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: echo")
+INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
+
+
+def line(method: str, params: dict[str, object]) -> str:
+    message = {"jsonrpc": "2.0", "id": 0, "method": method, "params": params}
+    return json.dumps(message).replace('"id": 0', '"id": @ID@')
+
+
+OPENING = line("initialize", INITIALIZE).replace("@ID@", "1")
+CALL: dict[str, object] = {"name": "echo", "arguments": {"text": "x" * 100}}
+
+
+async def measured(path: Path, calls: int) -> dict[str, float]:
+    """Medians of five runs, in microseconds."""
+    target = ["http", str(path), f"{PATH}/acme/eng"]
+    old, new = line("tools/call", CALL), line("tools/call", {**CALL, "_meta": ENVELOPE})
+    runs = {
+        "2025": lambda: client(target, [OPENING], old, calls),
+        "2026": lambda: client([*target, *MODERN], [], new, calls),
+    }
+    return {name: statistics.median([(await run())["median_us"] for _ in range(5)]) for name, run in runs.items()}
+
+
+async def figures(echo_us: float, calls: int = 2000) -> list[Figure]:
+    with tempfile.TemporaryDirectory() as folder:
+        migrate(Path(folder) / "store.db", SystemClock())
+        store = SqliteStore(Path(folder) / "store.db")
+        agent = await Agent.arrive(Path(folder) / "home", store, tools=FEW)
+        endpoint = groups_app(agent.dispatch, agent.around, LARGEST)
+        path = Path(folder) / "c.sock"
+        server = Server(Starlette(routes=[Mount(PATH, endpoint)]), bind(Listen("unix", path=path)))
+        tasks = [asyncio.create_task(server.run()), asyncio.create_task(agent.dispatch.run())]
+        try:
+            found = await measured(path, calls)
+        finally:
+            await endpoint.close()
+            server.stop()
+            tasks[1].cancel()
+            await asyncio.wait(tasks)
+            store.close()
+    return [
+        at_most("http_call_us", found["2025"], "µs", echo_us, 500),
+        at_most("http_2026_us", found["2026"], "µs", echo_us, 500),
+    ]
+
+
+async def alone() -> list[Figure]:
+    return await figures(await limits.raw_echo_us(4000))
+
+
+if __name__ == "__main__":
+    for each in uvloop.run(alone()):
+        numbers = f"{each.value:>10,.1f} {each.unit:<3}{each.limit:>9,.1f}{each.ratio:>7.2f}"
+        print(f"{each.name:<18}{numbers}   {each.goal} {'✓' if each.reached else '✗ not reached'}")

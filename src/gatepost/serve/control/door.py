@@ -1,0 +1,104 @@
+"""The control API's second door, for those who cannot reach its socket: TCP, off unless asked for.
+
+Whoever comes in by it shows the token, and asks for us by a name that is ours: a page of somebody else can make a
+browser send requests here, but cannot choose their Host.
+"""
+
+import hmac
+import json
+import os
+import secrets
+from pathlib import Path
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
+from gatepost.core.settings import Config, setting
+from gatepost.serve.web.guard import host_allowed, host_of
+
+LISTEN = setting(
+    "control.listen",
+    "",
+    help="A TCP address (host:port) for the control API and MCP, which then ask for a token; empty: only the socket.",
+)
+TOKEN_FILE = setting(
+    "control.token_file",
+    "",
+    help="Where the token for control.listen lies; empty: control.token in the home. Made at the first start.",
+)
+LARGEST_BODY = setting(
+    "control.largest_body", 10 * 1024 * 1024, help="Bytes that one message to MCP over HTTP may have."
+)
+HOSTS = setting("control.hosts", (), help="Further host names under which control.listen may be asked for.")
+
+OPEN = "/v1/health"  # says nothing that a stranger could use
+
+
+def read_token(home: Home, config: Config) -> str:
+    """The token, made if there is none yet."""
+    path = Path(config[TOKEN_FILE]).expanduser() if config[TOKEN_FILE] else home.path / "control.token"
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise SetupError(f"control.token_file: {path} cannot be made: {error.strerror}") from None
+    else:
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+    try:
+        token = path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        raise SetupError(f"control.token_file: {path} cannot be read: {error}") from None
+    if len(token) < 16:
+        raise SetupError(f"control.token_file: what is in {path} is too short for a token; remove it for a new one")
+    return token
+
+
+class Door:
+    """Stands before the API on TCP. `listens` is the host that it listens on."""
+
+    def __init__(self, app: ASGIApp, token: str, listens: str, further: tuple[str, ...]) -> None:
+        self._app, self._token, self._listens, self._further = app, f"Bearer {token}".encode(), listens, further
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
+        if not self._is_ours(headers.get("host", "")) or (origin is not None and not self._is_ours(_rest(origin))):
+            await _no(403, "this name is not known here; add it to the setting control.hosts if it is yours")(
+                scope, receive, send
+            )
+        elif scope["path"] != OPEN and not hmac.compare_digest(_bytes(headers.get("authorization", "")), self._token):
+            answer = _no(401, "the token is missing or wrong; it is in the file of control.token_file")
+            answer.headers["www-authenticate"] = "Bearer"
+            await answer(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _is_ours(self, host: str) -> bool:
+        return host_allowed(host, self._listens, self._further) or host_of(host).endswith(".localhost")
+
+
+def _rest(origin: str) -> str:
+    return origin.partition("://")[2]
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("latin-1", "replace")
+
+
+def _no(status: int, text: str) -> Response:
+    """Both the API's clients and MCP's find the reason in it."""
+    kind = "refused" if status == 403 else "unauthorized"
+    body = {
+        "jsonrpc": "2.0",
+        "id": None,
+        "ok": False,
+        "error": {"code": -32600, "message": text, "kind": kind, "text": text},
+    }
+    return Response(json.dumps(body), status, media_type="application/json")

@@ -1,0 +1,93 @@
+"""MCP over HTTP for tests: an endpoint on a unix socket, and a client that speaks bare HTTP to it."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from gatepost.core.listen import Listen
+from gatepost.serve.agents.groups import PATH, groups_app
+from gatepost.serve.agents.http import Endpoint
+from gatepost.serve.http import Server, bind
+from gatepost.testing.agent import Agent
+
+META = "io.modelcontextprotocol/"
+ENVELOPE = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}}
+INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+BOTH = "application/json, text/event-stream"
+LARGEST = 2 * 1024 * 1024
+
+
+@dataclass
+class Web:
+    """The endpoint and a client that speaks bare HTTP to it."""
+
+    agent: Agent
+    endpoint: Endpoint
+    path: Path
+    client: httpx2.AsyncClient
+    address: str = f"{PATH}/acme/eng"
+    session: dict[str, str] = field(default_factory=dict)
+
+    async def post(self, message: Any, headers: dict[str, str] | None = None, **more: Any) -> httpx2.Response:
+        raw = message if isinstance(message, bytes) else json.dumps(message).encode()
+        sent = {"accept": BOTH, "content-type": "application/json", **self.session, **(headers or {})}
+        return await self.client.post(more.get("address", self.address), content=raw, headers=sent)
+
+    async def ask(self, method: str, params: dict[str, Any] | None = None, request: int = 1) -> dict[str, Any]:
+        return answer_of(await self.post(asked(method, params, request)))
+
+    async def modern(self, method: str, params: dict[str, Any] | None = None, **headers: str) -> httpx2.Response:
+        whole = {**(params or {}), "_meta": {**ENVELOPE, **(params or {}).get("_meta", {})}}
+        sent = {"mcp-protocol-version": "2026-07-28", "mcp-method": method, **headers}
+        if "name" in whole:
+            sent.setdefault("mcp-name", whole["name"])
+        return await self.post(asked(method, whole), sent)
+
+    async def initialize(self) -> httpx2.Response:
+        answer = await self.post(asked("initialize", INITIALIZE, 0))
+        self.session = {"mcp-session-id": answer.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+        await self.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return answer
+
+
+def asked(method: str, params: dict[str, Any] | None = None, request: int | str = 1) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request, "method": method, **({} if params is None else {"params": params})}
+
+
+def called(name: str, meta: dict[str, Any] | None = None, **arguments: object) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments, **({"_meta": meta} if meta else {})}
+
+
+def answer_of(response: httpx2.Response) -> dict[str, Any]:
+    """The last message of an answer, be it JSON or a stream."""
+    return messages_of(response)[-1]
+
+
+def messages_of(response: httpx2.Response) -> list[dict[str, Any]]:
+    if response.headers.get("content-type", "").startswith("text/event-stream"):
+        lines = [line.removeprefix("data:").strip() for line in response.text.splitlines() if line.startswith("data:")]
+        return [json.loads(line) for line in lines if line]
+    return [response.json()]
+
+
+@contextlib.asynccontextmanager
+async def serving(agent: Agent, path: Path, largest: int = LARGEST) -> AsyncIterator[Web]:
+    endpoint = groups_app(agent.dispatch, agent.around, largest)
+    server = Server(Starlette(routes=[Mount(PATH, endpoint)]), bind(Listen("unix", path=path)))
+    running = asyncio.create_task(server.run())
+    transport = httpx2.AsyncHTTPTransport(uds=str(path))
+    try:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", timeout=20) as client:
+            yield Web(agent, endpoint, path, client)
+    finally:
+        await endpoint.close()
+        server.stop()
+        await running

@@ -1,0 +1,65 @@
+"""Work off the loop: bounded, and its place is its own until it is done."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from gatepost.core.threads import Threads
+
+
+async def test_the_answer_and_the_error_come_back() -> None:
+    threads = Threads(1)
+    assert await threads.run(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        await threads.run(lambda: 1 // 0)
+    assert await threads.run(lambda: 8) == 8
+
+
+async def test_who_gives_up_waiting_does_not_free_the_place() -> None:
+    every = Threads(2)
+    mine, yours = Threads(1, every), Threads(1, every)
+    loop, begun, go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def slow() -> None:
+        loop.call_soon_threadsafe(begun.set)
+        go_on.wait(10)
+
+    first = asyncio.create_task(mine.run(slow))
+    await begun.wait()
+    first.cancel()
+    await asyncio.wait({first})
+
+    second = asyncio.create_task(mine.run(lambda: "second"))
+    assert await yours.run(lambda: "neighbour") == "neighbour"
+    assert not second.done()
+    go_on.set()
+    assert await second == "second"
+
+
+async def test_who_gives_up_before_a_place_was_free_leaves_it_to_the_next() -> None:
+    threads, go_on = Threads(1), threading.Event()
+    first = asyncio.create_task(threads.run(lambda: go_on.wait(10)))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(threads.run(lambda: True))
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.wait({second})
+    go_on.set()
+    assert await first and await threads.run(lambda: True)
+
+
+def test_what_never_ends_does_not_keep_the_process() -> None:
+    code = (
+        "import asyncio, threading\n"
+        "from gatepost.core.threads import Threads\n"
+        "async def main():\n"
+        "    try:\n"
+        "        async with asyncio.timeout(0.01): await Threads(1).run(threading.Event().wait)\n"
+        "    except TimeoutError: print('out')\n"
+        "asyncio.run(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == "out\n"

@@ -1,0 +1,342 @@
+"""MCP over Streamable HTTP, byte by byte: statuses, headers and bodies, in both eras of the protocol."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost import __version__
+from gatepost.serve.agents import http, plain
+from gatepost.testing.agent import Agent
+from gatepost.testing.few_tools import Gates
+from gatepost.testing.mcp_web import BOTH, ENVELOPE, LARGEST, Web, answer_of, asked, called, messages_of, serving
+
+SOON_S = 10
+
+
+@pytest.fixture
+async def old(web: Web) -> Web:
+    await web.initialize()
+    return web
+
+
+def error_of(body: dict[str, Any]) -> tuple[int, str]:
+    assert "Traceback" not in json.dumps(body)
+    return body["error"]["code"], body["error"]["message"]
+
+
+# Sessions of the 2025 revisions.
+
+
+async def test_initialize_makes_a_session_of_the_chosen_version(web: Web) -> None:
+    answer = await web.initialize()
+    assert answer.status_code == 200
+    assert answer.headers["mcp-session-id"]
+    result = answer_of(answer)["result"]
+    assert result["protocolVersion"] == "2025-11-25"
+    assert result["capabilities"] == {"tools": {"listChanged": True}}
+    assert result["serverInfo"] == {"name": "gatepost", "version": __version__}
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+async def test_an_unknown_session_is_404_with_a_json_rpc_error(web: Web, method: str) -> None:
+    headers = {"mcp-session-id": "nobody", "accept": BOTH, "content-type": "application/json"}
+    answer = await web.client.request(method, web.address, headers=headers, json=asked("tools/list"))
+    assert answer.status_code == 404
+    assert error_of(answer.json()) == (-32600, "Session not found")
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_a_stream_without_a_session_is_400(web: Web, method: str) -> None:
+    answer = await web.client.request(method, web.address, headers={"accept": BOTH})
+    assert answer.status_code == 400
+    assert error_of(answer.json())[0] == -32600
+
+
+async def test_a_request_without_a_session_is_400(web: Web) -> None:
+    answer = await web.post(asked("tools/list"))
+    assert answer.status_code == 400
+    assert "error" in answer.json()
+
+
+async def test_a_deleted_session_is_gone(old: Web) -> None:
+    ended = await old.client.delete(old.address, headers=old.session)
+    assert ended.status_code == 200
+    assert (await old.post(asked("tools/list"))).status_code == 404
+    assert (await old.client.delete(old.address, headers=old.session)).status_code == 404
+
+
+async def test_a_session_is_of_the_group_that_it_was_made_for(old: Web) -> None:
+    assert (await old.post(asked("tools/list"), address="/mcp/groups/acme")).status_code == 404
+    assert (await old.post(asked("tools/list"))).status_code == 200
+
+
+async def test_a_group_that_is_not_there_is_404(web: Web) -> None:
+    answer = await web.post(asked("tools/list"), address="/mcp/groups/nobody/here")
+    assert answer.status_code == 404
+    assert "nobody/here" in error_of(answer.json())[1]
+
+
+async def _at_rest(session: plain.Session) -> None:
+    async with asyncio.timeout(SOON_S):
+        while session.serving:  # noqa: ASYNC110  nothing rings when the SDK lets go of a request
+            await asyncio.sleep(0)
+
+
+async def test_the_sdk_hears_of_a_session_that_is_in_use(old: Web) -> None:
+    """It ends those that it has not heard of for long; plain requests pass it by."""
+    session = old.endpoint.sessions[old.session["mcp-session-id"]]
+    await _at_rest(session)
+    session.seen -= plain.IDLE_S / 2
+    stale = session.seen
+    assert (await old.post(asked("tools/list"))).status_code == 200
+    await _at_rest(session)
+    assert session.seen > stale
+
+
+async def test_a_session_that_nobody_uses_is_forgotten(old: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "SWEPT", 1)
+    name = old.session["mcp-session-id"]
+    await _at_rest(old.endpoint.sessions[name])
+    old.endpoint.sessions[name].seen -= 2 * plain.IDLE_S
+    old.session = {}
+    await old.initialize()
+    assert list(old.endpoint.sessions) == [old.session["mcp-session-id"]]
+
+
+# Bodies.
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"[" * 100_000, b'{"jsonrpc":"2.0",'])
+async def test_what_is_not_json_is_400_and_no_trace(old: Web, body: bytes) -> None:
+    for headers in ({}, {"mcp-protocol-version": "2026-07-28"}):
+        answer = await old.post(body, headers)
+        assert answer.status_code == 400
+        assert error_of(answer.json())[0] in (-32700, -32600)
+        assert answer.json()["id"] is None
+
+
+async def test_a_batch_is_refused(old: Web) -> None:
+    answer = await old.post(b'[{"jsonrpc":"2.0","id":1,"method":"tools/list"}]')
+    assert answer.status_code == 400
+    assert error_of(answer.json()) == (-32600, "batches are not accepted")
+
+
+async def test_a_large_text_is_taken_and_a_larger_one_is_413(old: Web) -> None:
+    text = "x" * (LARGEST // 2)
+    answer = await old.ask("tools/call", called("echo", text=text))
+    assert answer["result"]["content"][0]["text"] == text
+    refused = await old.post(asked("tools/call", called("echo", text="x" * LARGEST)))
+    assert refused.status_code == 413
+    assert error_of(refused.json()) == (-32600, f"a message may have at most {LARGEST} bytes")
+    assert (await old.post(asked("tools/list"))).status_code == 200
+
+
+async def test_a_stream_that_grows_too_large_is_413(old: Web) -> None:
+    async def endless() -> Any:
+        for _ in range(LARGEST // 65536 + 2):
+            yield b" " * 65536
+
+    headers = {"accept": BOTH, "content-type": "application/json", **old.session}
+    answer = await old.client.post(old.address, content=endless(), headers=headers)
+    assert answer.status_code == 413
+
+
+async def test_accepting_json_alone_never_hangs(old: Web) -> None:
+    answer = await old.post(asked("tools/list"), {"accept": "application/json"})
+    assert answer.status_code in (200, 406)
+
+
+# Calls.
+
+
+async def test_tools_are_those_of_the_group(old: Web, agent: Agent) -> None:
+    names = [tool["name"] for tool in (await old.ask("tools/list"))["result"]["tools"]]
+    assert names == [tool.name for tool in agent.dispatch.visible_to(agent.caller)]
+    assert "rule" not in names
+
+
+@pytest.mark.parametrize("token", [None, "t"])
+async def test_a_call_is_the_same_by_json_and_by_stream(old: Web, token: str | None) -> None:
+    meta = {"progressToken": token} if token else None
+    answer = await old.ask("tools/call", called("measure", meta, text="four"))
+    assert answer["result"]["structuredContent"] == {"text": "four", "size": 4}
+    assert answer["result"]["isError"] is False
+    failed = await old.ask("tools/call", called("fail", meta))
+    assert failed["result"]["isError"] is True
+    assert "the moon" in failed["result"]["content"][0]["text"]
+
+
+async def test_progress_comes_before_the_answer(old: Web) -> None:
+    said = messages_of(await old.post(asked("tools/call", called("count_to", {"progressToken": "p"}, number=3))))
+    told = [message["params"] for message in said[:-1]]
+    assert told == [{"progressToken": "p", "progress": n, "total": 3, "message": f"at {n}"} for n in (1, 2, 3)]
+    assert said[-1]["result"]["content"][0]["text"] == "done"
+
+
+async def test_progress_that_nobody_asked_for_is_not_told(old: Web) -> None:
+    answer = await old.post(asked("tools/call", called("count_to", number=3)))
+    assert answer.headers["content-type"] == "application/json"
+
+
+async def test_a_call_that_takes_long_becomes_a_stream(old: Web) -> None:
+    asking = asyncio.create_task(old.post(asked("tools/call", called("wait"), 7)))
+    await asyncio.wait_for(Gates.entered.wait(), SOON_S)
+    quick = await old.ask("tools/call", called("echo", text="meanwhile"), 8)
+    assert quick["result"]["content"][0]["text"] == "meanwhile"
+    await asyncio.sleep(2 * plain.AT_ONCE_S)
+    Gates.opened.set()
+    answer = await asyncio.wait_for(asking, SOON_S)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer_of(answer)["result"]["content"][0]["text"] == "waited"
+
+
+@pytest.mark.parametrize("later", [0.0, 3 * plain.AT_ONCE_S])
+async def test_a_cancelled_call_ends_whoever_has_it(old: Web, later: float) -> None:
+    asking = asyncio.create_task(old.post(asked("tools/call", called("wait"), 7)))
+    await asyncio.wait_for(Gates.entered.wait(), SOON_S)
+    await asyncio.sleep(later)
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+    assert (await old.post(cancelled)).status_code == 202
+    await asyncio.wait_for(Gates.cancelled.wait(), SOON_S)
+    assert error_of(answer_of(await asyncio.wait_for(asking, SOON_S))) == (plain.CANCELLED, "Request cancelled")
+
+
+async def test_fifty_calls_at_once_are_each_answered_with_their_own(old: Web) -> None:
+    asking = [old.ask("tools/call", called("echo", text=f"n{n}"), n) for n in range(50)]
+    answers = await asyncio.gather(*asking)
+    assert [(answer["id"], answer["result"]["content"][0]["text"]) for answer in answers] == [
+        (n, f"n{n}") for n in range(50)
+    ]
+
+
+async def test_a_client_that_lost_its_stream_continues_it(old: Web) -> None:
+    headers = {"accept": BOTH, "content-type": "application/json", **old.session}
+    body = json.dumps(asked("tools/call", called("wait", {"progressToken": 1}), 7)).encode()
+    async with old.client.stream("POST", old.address, content=body, headers=headers) as stream:
+        async for line in stream.aiter_lines():
+            if line.startswith("id:"):
+                last = line.removeprefix("id:").strip()
+                break
+    Gates.opened.set()
+    got: list[dict[str, Any]] = []
+    async with old.client.stream("GET", old.address, headers={**headers, "last-event-id": last}) as stream:
+        async for line in stream.aiter_lines():
+            if line.startswith("data:") and line.removeprefix("data:").strip():
+                got.append(json.loads(line.removeprefix("data:")))
+                break
+    assert got[0]["id"] == 7
+    assert got[0]["result"]["content"][0]["text"] == "waited"
+
+
+async def test_nobody_continues_a_stream_of_another_session(old: Web) -> None:
+    answer = await old.post(asked("tools/call", called("count_to", {"progressToken": 1}, number=2)))
+    first = next(line for line in answer.text.splitlines() if line.startswith("id:")).removeprefix("id:").strip()
+    old.session = {}
+    await old.initialize()
+    headers = {"accept": BOTH, **old.session, "last-event-id": first}
+    async with asyncio.timeout(SOON_S), old.client.stream("GET", old.address, headers=headers) as stream:
+        assert [line async for line in stream.aiter_lines() if line.startswith("data:")] == []
+
+
+# The 2026 revision.
+
+
+async def test_the_modern_revision_needs_no_session(web: Web) -> None:
+    found = (await web.modern("server/discover")).json()["result"]
+    assert found["supportedVersions"] == ["2026-07-28"]
+    assert found["capabilities"] == {"tools": {"listChanged": True}}
+    listed = await web.modern("tools/list")
+    assert "mcp-session-id" not in listed.headers
+    assert listed.json()["result"]["cacheScope"] == "private"
+    answer = (await web.modern("tools/call", called("echo", text="hi"))).json()["result"]
+    assert (answer["content"][0]["text"], answer["resultType"]) == ("hi", "complete")
+
+
+async def test_headers_that_contradict_the_body_are_refused(web: Web) -> None:
+    answer = await web.modern("tools/call", called("echo", text="hi"), **{"mcp-name": "measure"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32020)
+    answer = await web.modern("tools/list", None, **{"mcp-method": "tools/call"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32020)
+
+
+async def test_a_modern_client_that_leaves_cancels_its_call(web: Web) -> None:
+    asking = asyncio.create_task(web.modern("tools/call", called("wait")))
+    await asyncio.wait_for(Gates.entered.wait(), SOON_S)
+    asking.cancel()
+    await asyncio.wait_for(Gates.cancelled.wait(), SOON_S)
+
+
+@pytest.mark.parametrize("name", ["nothing", "rule"])
+async def test_unknown_and_forbidden_look_alike_in_both_eras(old: Web, name: str) -> None:
+    before = await old.ask("tools/call", called(name))
+    after = await old.modern("tools/call", called(name))
+    assert error_of(before) == error_of(after.json()) == (-32602, f"Unknown tool: {name}")
+    assert after.status_code == 400
+
+
+async def test_bad_arguments_name_the_field(old: Web) -> None:
+    code, text = error_of(await old.ask("tools/call", called("echo", text=5)))
+    assert code == -32602
+    assert "$.text" in text
+
+
+# Changes of the tools.
+
+
+async def _first_notice(web: Web, method: str, headers: dict[str, str], body: bytes | None, ring: Any) -> Any:
+    async with asyncio.timeout(SOON_S), web.client.stream(method, web.address, content=body, headers=headers) as stream:
+        async for line in _data(stream):
+            if line.get("method") == "notifications/subscriptions/acknowledged":
+                ring()
+            elif "method" in line:
+                return line
+    return None
+
+
+async def _data(stream: Any) -> Any:
+    async for line in stream.aiter_lines():
+        if line.startswith("data:") and line.removeprefix("data:").strip():
+            yield json.loads(line.removeprefix("data:"))
+
+
+async def test_a_change_of_the_tools_is_told_to_the_group_alone(old: Web, agent: Agent) -> None:
+    headers = {"accept": "text/event-stream", **old.session}
+    async with asyncio.timeout(SOON_S), old.client.stream("GET", old.address, headers=headers) as stream:
+        agent.around.bells.tools("acme")  # somebody else's
+        agent.around.bells.tools("acme/eng")
+        notice = await anext(_data(stream))
+    assert notice["method"] == "notifications/tools/list_changed"
+
+
+async def test_a_modern_listener_is_told(web: Web, agent: Agent) -> None:
+    params = {"_meta": {}, "notifications": {"toolsListChanged": True}}
+    body = json.dumps(asked("subscriptions/listen", {**params, "_meta": ENVELOPE}, 5)).encode()
+    headers = {
+        "accept": BOTH,
+        "content-type": "application/json",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "subscriptions/listen",
+    }
+    notice = await _first_notice(web, "POST", headers, body, lambda: agent.around.bells.tools("acme/eng"))
+    assert notice["method"] == "notifications/tools/list_changed"
+    assert notice["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 5
+
+
+async def test_closing_ends_every_stream(agent: Agent, tmp_path: Path) -> None:
+    async with serving(agent, tmp_path / "d.sock") as web:
+        await web.initialize()
+        headers = {"accept": "text/event-stream", **web.session}
+        async with web.client.stream("GET", web.address, headers=headers) as stream:
+            await web.endpoint.close()
+            assert [line async for line in stream.aiter_lines() if line.startswith("data:")] == []
+
+
+def test_the_sdk_is_not_loaded_before_it_is_needed() -> None:
+    code = "import sys, gatepost.app; print('mcp' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
