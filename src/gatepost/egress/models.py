@@ -180,8 +180,10 @@ class Models:
         name = f"{endpoint.vendor} {endpoint.path}"
         try:
             order = Order(client, head, endpoint, spender, features)
-            raw = b"".join([piece async for piece in client.body(head, bodies.LARGEST_BODY)])
-            await _while_there(client, self._serve(order, raw))
+            raw = bytearray()
+            async for piece in client.body(head, bodies.LARGEST_BODY):
+                raw += piece
+            await _while_there(client, self._serve(order, bytes(raw)))
         except Refusal as no:
             no.target = no.target or name
             raise
