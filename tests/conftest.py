@@ -4,12 +4,16 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import apsw
+import hypothesis
 import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
 from gatepost.store.writer import Sqlite, SqliteStore, connect
+
+hypothesis.settings.register_profile("patient", deadline=None)  # how long an example takes says nothing
+hypothesis.settings.load_profile("patient")
 
 NOON = 1_800_000_000_000_000  # a fixed moment, microseconds
 

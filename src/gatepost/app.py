@@ -344,7 +344,7 @@ class Daemon:
             "channels": sorted(gateway.channels),
             "sessions_awake": len(gateway.sessions.awake),
             "sessions_waiting": gateway.sessions.waiting,
-            "pressed": gateway.sessions.pressed,
+            "pressed": gateway.sessions.held_back,
         }
 
 

@@ -34,6 +34,16 @@ def test_the_rest_of_a_file_stays_as_it_was(tmp_path: Path, before: str, after: 
     assert path.read_text() == after % URL
 
 
+def test_a_file_that_is_kept_elsewhere_is_written_there_and_the_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    path, kept = tmp_path / "gatepost.toml", tmp_path / "kept/mine.toml"
+    kept.write_text("# mine\n")
+    path.symlink_to("kept/mine.toml")
+    put(path, "openai.base_url", URL)
+
+    assert path.is_symlink() and tomllib.loads(kept.read_text()) == {"openai": {"base_url": URL}}
+
+
 @pytest.mark.parametrize("odd", ["openai = { base_url = 'x' }\n", '[openai]\nbase_url = """x"""\n', "not toml"])
 def test_what_cannot_be_edited_safely_is_left_alone_and_said(tmp_path: Path, odd: str) -> None:
     path = tmp_path / "gatepost.toml"

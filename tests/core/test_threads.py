@@ -1,9 +1,13 @@
 """Work off the loop: bounded, and its place is its own until it is done."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
+import weakref
+from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -16,6 +20,29 @@ async def test_the_answer_and_the_error_come_back() -> None:
     with pytest.raises(ZeroDivisionError):
         await threads.run(lambda: 1 // 0)
     assert await threads.run(lambda: 8) == 8
+
+
+async def test_an_error_keeps_nothing_once_it_was_heard() -> None:
+    class Large:
+        pass
+
+    large = Large()
+    kept = weakref.ref(large)
+
+    def fail(what: Large) -> None:
+        raise ValueError(what)
+
+    gc.disable()
+    try:
+        with suppress(ValueError):
+            await Threads(1).run(partial(fail, large))
+        del large
+        for _ in range(1000):  # the thread has a last step of its own
+            if kept() is not None:
+                await asyncio.sleep(0.001)
+        assert kept() is None
+    finally:
+        gc.enable()
 
 
 async def test_who_gives_up_waiting_does_not_free_the_place() -> None:

@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.settings import Config
+from gatepost.core.threads import Threads
 from gatepost.egress.contract import Held, Short, Spender
 from gatepost.egress.models import Models
 from gatepost.egress.prices import Price
@@ -249,7 +250,7 @@ async def way(store: SqliteStore, tmp_path: Path) -> AsyncIterator[Way]:
         names = {"localhost": ["127.0.0.1"]}
         looked_up: list[str] = []
 
-        async def resolve(name: str, port: int) -> list[str]:
+        async def resolve(name: str, port: int, threads: Threads) -> list[str]:
             looked_up.append(name)
             if name not in names:
                 raise OSError("unknown")

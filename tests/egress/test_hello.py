@@ -145,7 +145,8 @@ async def test_a_whole_conversation_goes_through_a_tunnel(way: Any) -> None:
 
 @pytest.mark.parametrize(("said", "port"), [(b"SSH-2.0-x\r\n", 22), (b"GET / HTTP/1.1\r\n\r\n", 8080), (b"", 443)])
 async def test_other_ports_are_for_whatever_is_spoken_there(said: bytes, port: int) -> None:
-    assert await read_greeting(fed(said), Target("x.com", port)) == said
+    begun = await read_greeting(fed(said), Target("x.com", port))
+    assert said.startswith(begun) and bool(begun) == bool(said)  # what comes behind it is passed on as it comes
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
 """Model calls over the real socket: what is asked of the vendor, what comes back, and what is booked."""
 
 import asyncio
+import gc
 import json
 import threading
+import weakref
 from typing import Any
 
 import pytest
 
 from gatepost.egress import bodies
+from gatepost.egress.http import Refusal
 from gatepost.egress.socket import Load
 from gatepost.store import groups
 from gatepost.store.costs import Usage
@@ -506,3 +509,27 @@ async def test_a_session_holds_so_much_at_once_and_the_first_comes_first() -> No
     assert order == ["a", "c"]
     async with load.hold(64):
         pass
+
+
+async def test_a_refused_body_is_let_go_at_once(way: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Large:
+        pass
+
+    kept: list[weakref.ref[Large]] = []
+
+    def refuse(raw: bytes) -> dict[str, Any]:
+        large = Large()
+        kept.append(weakref.ref(large))
+        raise Refusal(400, f"no {large}")
+
+    monkeypatch.setattr(bodies, "decode", refuse)
+    gc.disable()
+    try:
+        for size in (10, 300_000):
+            assert (await way.post(MESSAGES, b"x" * size)).status == 400
+        for _ in range(1000):  # the thread has a last step of its own
+            if any(each() for each in kept):
+                await asyncio.sleep(0.001)
+        assert [each() for each in kept] == [None, None]
+    finally:
+        gc.enable()

@@ -143,6 +143,7 @@ async def test_a_full_disk_keeps_nothing_alive_and_the_switch_is_written_once_th
     on = await OPERATIONS["panic.on"](office_of(gateway), {"reason": "now"})
 
     assert (on["on"], on["ended"], on["durable"]) == (True, 1, False) and "full" in on["why"]
+    assert "not written down" in gateway.sessions.held_back
     assert gateway.sessions.halted and await gateway.store.read(switches.get, switches.PANIC) is None
     await empty(gateway)
     async with asyncio.timeout(20):

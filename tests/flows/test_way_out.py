@@ -145,4 +145,4 @@ async def test_a_host_that_is_not_allowed_is_refused_with_a_reason_and_one_audit
     assert told in answer
     assert [(each.target, each.verdict, each.times) for each in tried] == [(target, "denied", 2)]
     ((_, _, actor, _, verdict, details),) = rows
-    assert (actor, verdict, json.loads(details)["target"]) == ("home", "refused", target)
+    assert (actor, verdict, json.loads(details)["target"]) == ("agent:home", "refused", target)

@@ -17,7 +17,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.keyring import Keyring
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, load
-from gatepost.gate.connectors import CONNECTORS, Connector, Connectors, examine, remember
+from gatepost.gate.connectors import CONNECTORS, MOST_OF_A_GROUP, Connector, Connectors, examine, remember
 from gatepost.gate.mcp import Conversation
 from gatepost.gate.program import LARGEST_OUTPUT
 from gatepost.gate.scrub import STRUCK, Scrub
@@ -380,6 +380,21 @@ async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not holds():  # noqa: ASYNC110  the kernel rings for nobody
             await asyncio.sleep(0.01)
+
+
+async def test_a_group_whose_calls_hang_does_not_keep_the_others_from_theirs(desk: Desk) -> None:
+    agent = await ready(desk, timeout_s=60, tier="agent")
+    other = await desk.agent("acme")
+    tells = [desk.path / f"pids-{number}" for number in range(MOST_OF_A_GROUP + 2)]
+    hanging = [asyncio.create_task(agent.call("hub_hang", tell=str(tell))) for tell in tells]
+    await until(lambda: sum(tell.exists() for tell in tells) == MOST_OF_A_GROUP)
+
+    answer = await other.call("hub_create-issue", title="mine")
+
+    assert not answer.failed and sum(tell.exists() for tell in tells) == MOST_OF_A_GROUP
+    for task in hanging:
+        task.cancel()
+    await asyncio.gather(*hanging, return_exceptions=True)
 
 
 async def test_one_that_hangs_is_killed_with_all_that_it_started(desk: Desk) -> None:

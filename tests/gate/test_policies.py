@@ -6,10 +6,13 @@ from pathlib import Path
 from gatepost.core.registry import load_package
 from gatepost.flow import granting
 from gatepost.gate.dispatch import INVALID_PARAMS
-from gatepost.store import acl, audit, groups
+from gatepost.gate.explain import explain
+from gatepost.gate.policies import Policies
+from gatepost.store import acl, audit, groups, sessions
 from gatepost.store.acl import Effect, Row
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import ROOM, Agent
+from gatepost.tools.contract import TOOLS
 
 load_package("gatepost.tools")
 NOW = 1_000_000
@@ -95,3 +98,84 @@ async def test_a_list_can_be_cut_to_subjects_and_what_is_cut_cannot_be_called(
     assert {"get_work", "log_external_cost"} <= seen(agent)
     assert "send" not in seen(agent)
     assert (await agent.call("send", text="hi")).code == INVALID_PARAMS
+
+
+async def refused(agent: Agent, tool: str, **arguments: object) -> bool:
+    answer = await agent.call(tool, **arguments)
+    return answer.failed or bool(answer.code)
+
+
+async def a_world(path: Path, store: SqliteStore, *rules: str, rows: tuple[Row, ...] = ()) -> Agent:
+    agent = await Agent.arrive(path, store, "acme")
+    for folder in ("acme/eng", "acme/hr", "beta", "beta/secret"):
+        await store.write(groups.add, folder, folder, "scripted", NOW)
+    for rule in rules:
+        await store.write(granting.add_rule, "acme", rule, "operator", NOW)
+    for row in rows:
+        await store.write(granting.add_row, row, NOW)
+    agent.around.bells.tools(None)
+    return agent
+
+
+def deny(principal: str, action: str, scope: str = "**") -> Row:
+    return Row(id=0, principal=principal, action=action, scope=scope, effect=Effect.DENY)
+
+
+async def test_a_rule_sees_every_kind_of_value_and_a_default_is_not_said(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await a_world(
+        tmp_path, store, "!set_group_open(open=true)", "!list_sessions(limit)", "!post", "post(!media)"
+    )
+    assert await refused(agent, "set_group_open", open=True)
+    assert not await refused(agent, "set_group_open", open=False)
+    assert await refused(agent, "list_sessions", limit=5)
+    assert not await refused(agent, "list_sessions")
+    (agent.around.home.group("acme") / "f.txt").write_text("x")
+    assert await refused(agent, "post", content="x", media=["f.txt"])
+
+
+async def test_a_denial_is_not_evaded_by_a_comma(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await a_world(tmp_path, store, "!inject_message(content=*deploy*)")
+    assert await refused(agent, "inject_message", content="deploy, now (quickly)")
+    assert not await refused(agent, "inject_message", content="rest")
+
+
+async def test_every_group_that_a_call_is_about_is_judged(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await a_world(tmp_path, store, rows=(deny("folder:acme", "mcp:set_routes", "acme/hr"),))
+    assert await refused(agent, "set_routes", routes=[{"target": "acme/hr"}, {"target": "acme/eng"}])
+    assert not await refused(agent, "set_routes", routes=[{"target": "acme/eng"}])
+
+
+async def test_a_person_who_is_denied_something_cannot_have_an_agent_do_it(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await a_world(tmp_path, store, rows=(deny("fake:user/1", "mcp:send"),))
+    assert await refused(agent, "send", text="hi")
+    assert not await refused(agent, "reply", text="hi")
+
+
+async def test_a_denial_about_a_group_also_hides_its_conversations(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await a_world(
+        tmp_path,
+        store,
+        rows=(deny("folder:acme", "mcp:read_session", "acme/hr"), deny("folder:acme", "mcp:send", "acme/hr")),
+    )
+    below = await store.write(sessions.resolve, "per-thread", "acme/hr", "fake", "fake:room/7", "", NOW)
+    assert await refused(agent, "read_session", sessionId=below.id)
+    assert await refused(agent, "send", text="hi", chatJid="fake:room/7")
+    assert not await refused(agent, "read_session", sessionId=agent.session.id)
+
+
+async def test_rows_about_other_worlds_are_told_to_nobody(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await a_world(tmp_path, store, rows=(deny("fake:group/beta-board", "mcp:send_file", "beta/secret"),))
+    assert "beta" not in agent.dispatch.listed_for(agent.caller).decode()
+
+
+async def test_the_explanation_and_the_gate_agree(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await a_world(tmp_path, store, "!list_sessions(limit)", rows=(deny(ROOM, "mcp:send"),))
+    policy = Policies(store, agent.around.bells, agent.around.config)("acme")
+    for name, arguments in (
+        ("list_sessions", {}),
+        ("list_sessions", {"limit": 5}),
+        ("send", {"text": "x", "chatJid": ROOM}),
+        ("reply", {"text": "x", "chatJid": ROOM}),
+    ):
+        allowed, _ = explain(TOOLS[name], policy, arguments)
+        assert allowed is not await refused(agent, name, **arguments), (name, arguments)

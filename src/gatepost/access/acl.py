@@ -56,6 +56,15 @@ def covers_scope(held: str, wanted: str) -> bool:
     return not _is_glob(wanted) and matches_scope(held, wanted)
 
 
+def may_reach(glob: str, folder: str) -> bool:
+    """Could this scope match the folder or anything below it? In doubt it could."""
+    signs = [at for at in (glob.find(sign) for sign in "*?[") if at >= 0]
+    if not signs:
+        return glob == folder or glob.startswith(folder + "/")
+    base = glob[: min(signs)].rpartition("/")[0]
+    return not base or base == folder or base.startswith(folder + "/") or folder.startswith(base + "/")
+
+
 def matches_principal(pattern: str, principal: str) -> bool:
     """`google:*` is every plain id of google, `google:**` also those with slashes; `**` is everybody."""
     if "*" not in pattern:
@@ -125,14 +134,20 @@ def why_not(rows: Sequence[Row], members: Members, granter: str, wanted: Row) ->
 def sound(rows: Iterable[Row], members: Members) -> tuple[Row, ...]:
     """The rows that count: those of the operator, and what was given on by somebody who can give it. The least such
     set, so that two who gave to each other what nobody gave them hold nothing."""
-    waiting = list(rows)
-    held: list[Row] = []
-    denials = [row for row in waiting if row.effect is Effect.DENY and OPERATOR in expand([row.granted_by], members)]
+    return _sound(tuple(rows), tuple((child, tuple(parents)) for child, parents in members.items()))
+
+
+@lru_cache(maxsize=16)  # asked with every message once a row is about people
+def _sound(rows: tuple[Row, ...], edges: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[Row, ...]:
+    members = dict(edges)
+    ours = {granter: OPERATOR in expand([granter], members) for granter in {row.granted_by for row in rows}}
+    held = [row for row in rows if ours[row.granted_by]]
+    waiting = [row for row in rows if not ours[row.granted_by]]
     grown = True
-    while grown:
+    while grown and waiting:
         grown = False
         for row in list(waiting):
-            if row in denials or not why_not([*denials, *held], members, row.granted_by, row):
+            if not why_not(held, members, row.granted_by, row):
                 held.append(row)
                 waiting.remove(row)
                 grown = True
@@ -210,4 +225,7 @@ def _holds(text: str, given: Mapping[str, str], effect: Effect, *, empty: bool) 
     conditions = _conditions(text)
     if conditions is None:
         return effect is Effect.DENY
-    return all(holds(each, given) and (empty or each.absent or bool(given.get(each.name))) for each in conditions)
+    deny = effect is Effect.DENY
+    return all(
+        holds(each, given, deny=deny) and (empty or each.absent or bool(given.get(each.name))) for each in conditions
+    )

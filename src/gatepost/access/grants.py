@@ -63,14 +63,14 @@ def names(rule: Rule, action: str) -> bool:
     return bool(rule.action) and _glob(rule.action, ".*").match(action) is not None
 
 
-def holds(param: Param, params: Mapping[str, str]) -> bool:
+def holds(param: Param, params: Mapping[str, str], *, deny: bool = False) -> bool:
     if param.absent:
         return param.name not in params
     value = params.get(param.name)
     if value is None:
         return False
-    # `,` and `)` would let a value reach past the rule it is written in
-    return param.pattern is None or _glob(param.pattern, "[^,)]*").match(value) is not None
+    # `,` and `)` would let a value reach past the rule it is written in; a denial is not to be evaded by them.
+    return param.pattern is None or _glob(param.pattern, ".*" if deny else "[^,)]*").match(value) is not None
 
 
 def matching(rules: Sequence[Rule], action: str) -> tuple[Rule, ...]:
@@ -81,7 +81,7 @@ def matching(rules: Sequence[Rule], action: str) -> tuple[Rule, ...]:
 def deciding(rules: Sequence[Rule], action: str, params: Mapping[str, str]) -> Rule | None:
     """The last rule that matches a call; None: none does."""
     for rule in reversed(rules):
-        if names(rule, action) and all(holds(param, params) for param in rule.params):
+        if names(rule, action) and all(holds(param, params, deny=rule.deny) for param in rule.params):
             return rule
     return None
 

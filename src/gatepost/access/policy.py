@@ -70,7 +70,7 @@ class Policy:
         self.own = facts.rules.get(folder, ())
         self.above = tuple((each, rule) for each in above(folder) for rule in facts.rules.get(each, ()))
         self._who = acl.expand([f"folder:{folder}"], facts.members)
-        self.rows = tuple(row for row in facts.rows if row.action == "*" or row.action.startswith(("mcp:", "admin")))
+        self.rows = tuple(row for row in facts.rows if self._may_concern(row))
         self.subjects = facts.subjects.get(folder, facts.every_subject)
         self._standings: dict[str, _Standing] = {}
 
@@ -119,14 +119,15 @@ class Policy:
             found = self._standings[tool] = _Standing(
                 above=tuple((each, rule) for each, rule in self.above if grants.names(rule, tool)),
                 own=grants.matching(self.own, tool),
-                rows=tuple(
-                    row for row in self.rows if acl.covers_action(row.action, action) and self._may_concern(row)
-                ),
+                rows=tuple(row for row in self.rows if acl.covers_action(row.action, action)),
             )
         return found
 
     def _may_concern(self, row: Row) -> bool:
-        """What a room is allowed gives an agent that speaks there nothing; what a room is denied binds it."""
+        """What a room or a person is allowed gives an agent that speaks there, or for them, nothing; what they are
+        denied binds it."""
+        if self.folder != ROOT_FOLDER and not acl.may_reach(row.scope, self.folder):
+            return False
         if acl.concerns(row, self._who):
             return True
         return row.effect is Effect.DENY and row.principal.partition(":")[0] not in ("folder", "role")

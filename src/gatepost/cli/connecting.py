@@ -196,9 +196,12 @@ def find_key(home: Home, chosen: Agent, folder: str, base_url: str, *, from_stdi
 
 def _read_key() -> str:
     try:
-        return sys.stdin.read(LARGEST_KEY).strip()
+        value = sys.stdin.read(LARGEST_KEY + 1).strip()
     except UnicodeDecodeError:
         raise Invalid("key", "is not text") from None
+    if len(value) > LARGEST_KEY:
+        raise Invalid("key", f"is longer than {LARGEST_KEY} characters")
+    return value
 
 
 def _has_own_endpoint(home: Home, chosen: Agent) -> bool:
@@ -220,6 +223,8 @@ def _asked(home: Home, chosen: Agent, folder: str, own: bool) -> Key:
 def _checked(home: Home, chosen: Agent, folder: str, value: str, origin: str) -> Key:
     if not value or not value.isprintable() or " " in value:
         raise Invalid("key", "there is none in it, or more than one line")
+    if not value.isascii():
+        raise Invalid("key", "has signs in it that no key has; it is ASCII alone")
     name = secret_for(chosen, value)
     rival = reading(home, hidden_by, folder, name) if home.store.is_file() else ""
     if rival:

@@ -77,25 +77,37 @@ def _alone(home: Home, name: str, args: dict[str, Any], *, awake: bool) -> Any:
     load_package("gatepost.sandboxes")
     with lock.take(home, patience=0):
         load_folder(home.plugins / "sandboxes", "sandboxes")
+        config = settings.peek(home.path)  # what it refuses leaves no store behind
         migrate(home.store, SystemClock())
+        asyncio.run(_settle_in(home, config))
         if awake:
             return asyncio.run(_run_awake(home, OPERATIONS[name], args))
         return asyncio.run(_run(home, OPERATIONS[name], args))
 
 
-async def _run(home: Home, run: Callable[..., Any], args: dict[str, Any]) -> Any:
-    from gatepost.core.bells import Bells
+async def _settle_in(home: Home, config: settings.Config) -> None:
+    """The groups of every gateway, before anything that may fail: a store without them is of no use to the next one."""
     from gatepost.core.clock import SystemClock
     from gatepost.flow.groups import ensure_defaults
     from gatepost.flow.sessions.plan import sandbox_uid
+    from gatepost.store.writer import SqliteStore
+
+    store = SqliteStore(home.store, readers=1)
+    try:
+        await ensure_defaults(store, home, SystemClock(), sandbox_uid(config))
+    finally:
+        store.close()
+
+
+async def _run(home: Home, run: Callable[..., Any], args: dict[str, Any]) -> Any:
+    from gatepost.core.bells import Bells
+    from gatepost.core.clock import SystemClock
     from gatepost.serve.control.contract import Office
     from gatepost.store.writer import SqliteStore
 
     store, clock = SqliteStore(home.store, readers=1), SystemClock()
     try:
-        config = settings.peek(home.path)
-        await ensure_defaults(store, home, clock, sandbox_uid(config))
-        office = Office(home=home, store=store, clock=clock, config=config, bells=Bells())
+        office = Office(home=home, store=store, clock=clock, config=settings.peek(home.path), bells=Bells())
         return await run(office, args)
     finally:
         store.close()
@@ -109,8 +121,6 @@ async def _run_awake(home: Home, run: Callable[..., Any], args: dict[str, Any]) 
     from gatepost import app
     from gatepost.core import log
     from gatepost.core.clock import SystemClock
-    from gatepost.flow.groups import ensure_defaults
-    from gatepost.flow.sessions.plan import sandbox_uid
     from gatepost.flow.sessions.trial import try_out
     from gatepost.serve.control.contract import Office
 
@@ -121,7 +131,6 @@ async def _run_awake(home: Home, run: Callable[..., Any], args: dict[str, Any]) 
     gateway = app.Gateway(home, config, SystemClock())
     calls = asyncio.create_task(gateway.dispatch.run())
     try:
-        await ensure_defaults(gateway.store, home, gateway.clock, sandbox_uid(config))
         office = Office(
             home=home,
             store=gateway.store,

@@ -35,7 +35,10 @@ class Threads:
         except BaseException:
             done.cancel()
             raise
-        return await asyncio.shield(done)
+        try:
+            return await asyncio.shield(done)
+        finally:
+            del done  # an error that held itself would keep all that it was raised from
 
 
 def _work(work: Callable[[], T], done: asyncio.Future[T]) -> None:
@@ -47,3 +50,5 @@ def _work(work: Callable[[], T], done: asyncio.Future[T]) -> None:
             loop.call_soon_threadsafe(done.set_exception, error)
         else:
             loop.call_soon_threadsafe(done.set_result, result)
+        finally:
+            del work, done

@@ -152,11 +152,11 @@ class Client:
         self._awaited = False  # the client waits for our word before it sends its body
         self._unread = True  # there may be more of its request on the way
 
-    async def head(self) -> Head | None:
-        """None: it left without a word."""
+    async def head(self, begun: bytes = b"") -> Head | None:
+        """None: it left without a word. `begun`: what was read of it before, none of its lines to the end."""
         try:
             async with asyncio.timeout(HEAD_S):
-                raw = await self.reader.readuntil(b"\r\n\r\n")
+                raw = begun + await self.reader.readuntil(b"\r\n\r\n")
         except asyncio.IncompleteReadError as cut:
             if not cut.partial:
                 return None

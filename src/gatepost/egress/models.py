@@ -180,8 +180,7 @@ class Models:
         name = f"{endpoint.vendor} {endpoint.path}"
         try:
             order = Order(client, head, endpoint, spender, features)
-            raw = b"".join([piece async for piece in client.body(head, bodies.LARGEST_BODY)])
-            await _while_there(client, self._serve(order, raw))
+            await _while_there(client, self._serve(order, await _read(client, head)))
         except Refusal as no:
             no.target = no.target or name
             raise
@@ -299,6 +298,13 @@ def _base(config: Config, where: Setting[str]) -> Base:
     return read_base(where.name, config[where], default=config[where] == where.default)
 
 
+async def _read(client: Client, head: Head) -> bytes:
+    raw = bytearray()
+    async for piece in client.body(head, bodies.LARGEST_BODY):
+        raw += piece
+    return bytes(raw)
+
+
 async def _while_there(client: Client, work: Coroutine[Any, Any, None]) -> None:
     """Nobody pays for an answer that nobody waits for: if the client hangs up, the call is cut."""
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(client.gone())
@@ -308,5 +314,8 @@ async def _while_there(client: Client, work: Coroutine[Any, Any, None]) -> None:
         leaving.cancel()
         working.cancel()
         await asyncio.wait({working, leaving})
-    if not working.cancelled():
-        working.result()
+    try:
+        if not working.cancelled():
+            working.result()
+    finally:
+        del working  # an error that held itself would keep the body, too

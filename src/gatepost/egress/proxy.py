@@ -2,19 +2,21 @@
 
 The name is judged, looked up, every address that came back is judged, and exactly one of those is connected to: nobody
 asks the resolver a second time. Redirects are the client's to follow, through here again. What is bound to a host is
-put into the latter two; a tunnel is the client's own, and must name in its greeting the host that it was allowed for.
+put into the latter two; a tunnel is the client's own, and must name in its greeting the host that it was allowed for,
+be that TLS or plain HTTP. Of the latter it takes one request, since a second one could name another host.
 """
 
 import asyncio
+import re
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from urllib.parse import urlsplit
 
 from gatepost.core.errors import Invalid
+from gatepost.core.threads import Threads
 from gatepost.egress import answers, hello, rules
 from gatepost.egress.bound import PORTS, PutIn, Scrub
 from gatepost.egress.http import CHUNK, Client, Head, Refusal
@@ -24,6 +26,9 @@ CONNECT_S = 15.0
 IDLE_S = 600.0  # a tunnel in which nothing moves is closed
 TO = "/to/"
 TLS_PORT = 443  # here nothing but TLS is spoken
+HTTP_PORT = 80  # here nothing but TLS or plain HTTP
+MOST_LOOKUPS = 4  # of one session at once
+LONGEST_LINE = 16 * 1024
 LARGEST_BODY = 1024 * 1024 * 1024
 _HOP = frozenset(
     {
@@ -42,18 +47,17 @@ _HOP = frozenset(
     }
 )
 
-# Threads of their own: names that are slow to look up hold up nothing but other names.
-_LOOKUPS = ThreadPoolExecutor(16, "lookup")
+_HTTP = re.compile(rb"[\r\n]*[!-~]+[ \t].*HTTP/[0-9]\Z", re.IGNORECASE | re.DOTALL)
 
 Judge = Callable[[Target], Awaitable[Verdict]]
-Resolve = Callable[[str, int], Awaitable[list[str]]]
+Resolve = Callable[[str, int, Threads], Awaitable[list[str]]]
 Bound = Callable[[str, Target], Awaitable[list[PutIn]]]
 
 
-async def resolve(host: str, port: int) -> list[str]:
-    """The addresses of a name, as the system's resolver tells them."""
+async def resolve(host: str, port: int, threads: Threads) -> list[str]:
+    """The addresses of a name, as the system's resolver tells them. Slow names hold up their own session's alone."""
     ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-    found = await asyncio.get_running_loop().run_in_executor(_LOOKUPS, ask)
+    found = await threads.run(ask)
     return list(dict.fromkeys(str(each[4][0]) for each in found))
 
 
@@ -120,7 +124,7 @@ class Ways:
 
 class Proxy:
     def __init__(self, ways: Ways) -> None:
-        self._ways = ways
+        self._ways, self._lookups = ways, Threads(MOST_LOOKUPS)
 
     async def tunnel(self, client: Client, head: Head) -> None:
         """CONNECT: bytes both ways, until either side has done."""
@@ -152,12 +156,10 @@ class Proxy:
         upstream, sink = await self._connect(target, verdict, self._ways.tls() if scheme == "https" else None)
         try:
             sink.write(_render(head, target, path, PORTS[scheme], extra))
-            async for piece in client.body(head, LARGEST_BODY):
-                sink.write(b"%x\r\n%b\r\n" % (len(piece), piece) if head.length is None else piece)
-                await sink.drain()
-            if head.length is None:
-                sink.write(b"0\r\n\r\n")
             await sink.drain()
+            async for piece in framed_body(client, head):
+                sink.write(piece)
+                await sink.drain()
             if extra:
                 scrub = Scrub(each.value for each in extra)
                 await answers.give_back(upstream, client, target, scrub, LARGEST_BODY, IDLE_S)
@@ -203,7 +205,7 @@ class Proxy:
         """All of them must be fit: one that is not says that somebody plays with the name."""
         try:
             async with asyncio.timeout(CONNECT_S):
-                found = await self._ways.resolve(target.host, target.port)
+                found = await self._ways.resolve(target.host, target.port, self._lookups)
         except (OSError, UnicodeError, TimeoutError):
             raise Refusal(502, f"{target.host} is not known to the gateway's resolver", str(target)) from None
         for address in found:
@@ -247,34 +249,78 @@ async def _pass_on(upstream: asyncio.StreamReader, client: Client, target: Targe
 
 
 async def read_greeting(reader: asyncio.StreamReader, target: Target) -> bytes:
-    """The first words of a tunnel's client, if they are such as the tunnel was allowed for. Raises Refusal."""
-    said = b""
+    """The first words of a tunnel's client, if they are such as the tunnel was allowed for: all of a TLS greeting, the
+    first line of a plain request up to its end, or whatever else was said first. Raises Refusal."""
+    said = await reader.read(1)
     try:
-        while piece := await reader.read(CHUNK):
-            said += piece
-            if not hello.begins_tls(said):
-                break
+        while hello.begins_tls(said):
             found = hello.read_hello(said)
             if found is not None and found.name == target.host:
                 return said
             if found is not None:
                 named = f"names {found.name[:100]!r}" if found.name else "names no host"
                 raise Refusal(403, f"the TLS greeting in a tunnel to {target} {named}", str(target))
+            if not (piece := await reader.read(CHUNK)):
+                break
+            said += piece
     except hello.Malformed as error:
         raise Refusal(403, f"the TLS greeting in a tunnel to {target} cannot be read: {error}", str(target)) from None
     if said and (target.port == TLS_PORT or hello.begins_tls(said)):
         raise Refusal(403, f"a tunnel to {target} is for TLS, and something else was said in it", str(target))
-    return said
+    line = await _line(reader, said)
+    if len(line) > LONGEST_LINE or (line and target.port == HTTP_PORT and not is_plain(line)):
+        raise Refusal(403, f"a tunnel to {target}: what was said in it is neither TLS nor plain HTTP", str(target))
+    return line
+
+
+async def _line(reader: asyncio.StreamReader, begun: bytes) -> bytes:
+    """As far as it may become the first line of a plain request; sign by sign, so that nothing behind is taken. Empty
+    lines before it are overlooked by servers."""
+    line = bytearray(begun)
+    while line and len(line) <= LONGEST_LINE and not (line[-1:].isdigit() and line[-6:-1].upper() == b"HTTP/"):
+        if line[-1] < ord(" ") and line[-1:] != b"\t" and line.strip(b"\r\n"):
+            break  # a line that says no version, or no text at all
+        if not (piece := await reader.read(1)):
+            break
+        line += piece
+    return bytes(line)
+
+
+def is_plain(said: bytes) -> bool:
+    """Whether a tunnel's first words are those of a plain request."""
+    return _HTTP.match(said) is not None
+
+
+async def one_request(client: Client, begun: bytes, target: Target) -> AsyncIterator[bytes]:
+    """Plain HTTP in a tunnel: a request to the host that it was allowed for, written anew. Raises Refusal."""
+    client.answered = False  # by the host, which is not asked yet: a refusal is said in the tunnel
+    head = await client.head(begun)
+    if head is None or not head.target.startswith("/") or not head.get("host"):
+        raise Refusal(403, f"plain HTTP in a tunnel to {target} asks for a path and names its host", str(target))
+    if _target(head.get("host"), target.port) != target:
+        raise Refusal(403, f"Host names another place than the tunnel to {target}", str(target))
+    client.answered = True
+    yield _render(head, target, head.target, HTTP_PORT, [])
+    async for piece in framed_body(client, head):
+        yield piece
+
+
+async def framed_body(client: Client, head: Head) -> AsyncIterator[bytes]:
+    """A request's body as it is sent on: by its length, or in chunks."""
+    async for piece in client.body(head, LARGEST_BODY):
+        yield b"%x\r\n%b\r\n" % (len(piece), piece) if head.length is None else piece
+    if head.length is None:
+        yield b"0\r\n\r\n"
 
 
 async def _both_ways(client: Client, target: Target, outer: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
     inner, back, loop = client.reader, client.writer, asyncio.get_running_loop()
     moved = [loop.time()]
 
-    async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> bool:
+    async def pump(source: AsyncIterator[bytes], sink: asyncio.StreamWriter) -> bool:
         """False: one side is gone, and the other has nobody to talk to."""
         try:
-            while piece := await source.read(CHUNK):
+            async for piece in source:
                 moved[0] = loop.time()
                 sink.write(piece)
                 await sink.drain()
@@ -284,20 +330,33 @@ async def _both_ways(client: Client, target: Target, outer: asyncio.StreamReader
             return False
         return True
 
-    async def send() -> bool:
-        out.write(await read_greeting(inner, target))
-        return await pump(inner, out)
+    async def said() -> AsyncIterator[bytes]:
+        first = await read_greeting(inner, target)
+        if is_plain(first):
+            async for piece in one_request(client, first, target):
+                yield piece
+            await client.gone()
+            return
+        yield first
+        async for piece in _pieces(inner):
+            yield piece
 
-    pumps = {loop.create_task(send()), loop.create_task(pump(outer, back))}
+    pumps = {loop.create_task(pump(said(), out)), loop.create_task(pump(_pieces(outer), back))}
     left, whole = set(pumps), True
     try:
         while left and whole and loop.time() - moved[0] < IDLE_S:
             done, left = await asyncio.wait(left, timeout=IDLE_S, return_when=asyncio.FIRST_COMPLETED)
             whole = not [each for each in done if not each.result()]  # every one: a refusal must not be overlooked
     except Refusal:
-        back.write(hello.ALERT)  # what a TLS client can show of it
+        if client.answered:
+            back.write(hello.ALERT)  # what a TLS client can show of it
         raise
     finally:
         for each in left:
             each.cancel()
         await asyncio.wait(pumps)
+
+
+async def _pieces(source: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    while piece := await source.read(CHUNK):
+        yield piece

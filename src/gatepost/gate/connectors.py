@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -33,7 +34,7 @@ from gatepost.store import costs
 from gatepost.store.secrets import Secrets
 from gatepost.tools.contract import Call, Passed, Tool
 
-MOST_AT_ONCE = 4  # runs of one connector; who comes later waits within the same patience
+MOST_AT_ONCE, MOST_OF_A_GROUP = 16, 4  # runs of one connector; who comes later waits within the same patience
 MOST_TOOLS = 200
 LONGEST_DESCRIPTION = 4000
 LARGEST_SCHEMA = 64 * 1024  # bytes
@@ -166,6 +167,8 @@ class Connectors:
         self._declared, self._tools, self._home, self._bells = declared, tools, home, bells
         self._secrets = secrets
         self._slots = {name: asyncio.Semaphore(MOST_AT_ONCE) for name in declared}
+        # A group waits for its own before it takes one of everybody's.
+        self._of_group = defaultdict[tuple[str, str], asyncio.Semaphore](lambda: asyncio.Semaphore(MOST_OF_A_GROUP))
         for name, connector in declared.items():
             _put(tools, name, connector, _recall(home, name, connector), partial(self._runs, name, connector))
 
@@ -190,7 +193,8 @@ class Connectors:
             await call.note()
             scrub = Scrub(values.values())
             try:
-                async with asyncio.timeout(connector.timeout_s), self._slots[name]:
+                own = self._of_group[name, call.caller.folder]
+                async with asyncio.timeout(connector.timeout_s), own, self._slots[name]:
                     folder = folder_of(self._home, name, f"{call.caller.folder} {user}")
                     plain = dict(entry.split("=", 1) for entry in connector.env)
                     env = {**environment(folder), **plain, **values}

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -23,7 +23,7 @@ from gatepost.core.registry import Registry
 from gatepost.gate.aliases import ALIASES
 from gatepost.gate.explain import groups_of, plain
 from gatepost.gate.policies import Policies, visible_tools
-from gatepost.store import audit, budgets, costs, destinations, sessions, turns
+from gatepost.store import audit, budgets, costs, destinations, inbox, sessions, turns
 from gatepost.store.port import Db, quick
 from gatepost.store.turns import Turn
 from gatepost.tools.contract import Around, Call, Caller, Passed, Place, Progress, Scope, Tool
@@ -72,6 +72,7 @@ class _Note(msgspec.Struct):
     arguments: Mapping[str, Any] | None = None
     verdict: str = "allowed"
     error: str = ""
+    unless: Callable[[Db], bool] | None = None  # what makes it untrue, seen where it is written
 
     def allowed(self) -> audit.Record:
         """What goes with its effect, whatever becomes of the call meanwhile."""
@@ -183,8 +184,11 @@ class Dispatch:
             _log.exception("a tool broke", tool=tool.name, folder=call.caller.folder)
             self._note(note, "broken", type(error).__name__)
             return ToolAnswer(f"{tool.name}: internal error; the operator's log has it", failed=True)
-        except asyncio.CancelledError:
-            if not call.recorded:
+        except asyncio.CancelledError as error:
+            if isinstance(error.__cause__, GatepostError):
+                self._note(note, _verdict(error.__cause__), str(error.__cause__))
+            elif not call.recorded:  # as far as we heard: its transaction may be under way
+                note.unless = call.happened
                 self._note(note, "cancelled")
             raise
         if answer.failed:
@@ -195,37 +199,42 @@ class Dispatch:
 
     async def _admit(self, tool: Tool, call: Call, arguments: Mapping[str, Any], policy: Policy) -> None:
         """Granted for this scope, and within reach: raise Refused otherwise, in the same words whatever is there."""
-        caller, params = call.caller, plain(arguments)
-        target = caller.folder
+        caller, params = call.caller, plain(tool, arguments)
+        targets = groups_of(tool, arguments) or (caller.folder,)  # none named: it is about the group itself
         if tool.scope is Scope.ROOM and tool.scoped_by is not None:
             call.to = await self._place(call, tool, arguments.get(tool.scoped_by))
             params["jid"] = params[tool.scoped_by] = call.to.address
+            targets = (call.to.folder or caller.folder,)
             for name in tool.also_scoped_by:
                 call.also[name] = await self._also(call, tool, arguments.get(name))
                 params[name] = call.also[name].address
-        for target in groups_of(tool, arguments):  # none named: it is about the group itself
+        for target in groups_of(tool, arguments):
             if not reaches(tool.within, caller.folder, target):
                 raise Refused(caller.folder, tool.name, target, f"it must be {tool.within} of {caller.folder}")
-        if policy.speaks_of(tool.name) and not policy.decide(self._ask(tool, call, params, target)):
-            raise Refused(caller.folder, tool.name, params.get("jid", ""), "a rule of this gateway forbids it")
+        if policy.speaks_of(tool.name):
+            ask = self._ask(tool, call, params)
+            call.allows = lambda folder: policy.decide(replace(ask, scope=folder))
+            if not all(map(call.allows, targets)):
+                raise Refused(caller.folder, tool.name, params.get("jid", ""), "a rule of this gateway forbids it")
         if tool.held:
             raise Refused(caller.folder, tool.name, why="it needs a person's approval, and nobody can be asked yet")
         if tool.spends and await call.read(_spent, caller.folder, call.turn, call.now):
             raise Refused(caller.folder, tool.name, why="the budget is spent")
 
-    def _ask(self, tool: Tool, call: Call, params: Mapping[str, str], target: str) -> Ask:
+    def _ask(self, tool: Tool, call: Call, params: Mapping[str, str]) -> Ask:
         """Who calls is told by what the gateway knows, never by what the call says."""
         caller, turn = call.caller, call.turn
         claims = {"folder": caller.folder, "tier": str(int(caller.tier)), "provider": caller.provider}
         if turn is None:
-            return Ask(tool.name, tool.tier, target, params, claims)
+            return Ask(tool.name, tool.tier, caller.folder, params, claims)
         claims |= {
             "platform": self._around.reach.platform(turn.instance),
             "room": turn.address,
             "topic": turn.thread,
             "user": self._around.store.look(costs.payer, turn.id),
         }
-        return Ask(tool.name, tool.tier, target, params, claims, (turn.address,))
+        people = self._around.store.look(inbox.senders_of_turn, turn.id)
+        return Ask(tool.name, tool.tier, caller.folder, params, claims, (turn.address, *people))
 
     async def _place(self, call: Call, tool: Tool, given: str | None) -> Place:
         """The room that is meant, if this group may reach it."""
@@ -284,7 +293,7 @@ class Dispatch:
 
 
 def _append(db: Db, notes: list[_Note]) -> None:
-    audit.append(db, *(note.record() for note in notes))
+    audit.append(db, *(note.record() for note in notes if note.unless is None or not note.unless(db)))
 
 
 def listed(tool: Tool, policy: Policy) -> dict[str, Any]:
@@ -313,7 +322,7 @@ def _reachable(db: Db, folder: str, given: str) -> Place | None:
             return Place(each.instance, each.address, each.thread)
     for session in sessions.in_room(db, given):
         if covers(folder, session.folder):
-            return Place(session.instance, session.address)
+            return Place(session.instance, session.address, folder=session.folder)
     return None
 
 

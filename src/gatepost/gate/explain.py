@@ -1,7 +1,9 @@
 """Why a call would be let through, or not: every step of the gate that can be told without making it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
+
+import msgspec
 
 from gatepost.access.policy import Ask, Policy, Step
 from gatepost.access.structure import reaches
@@ -11,23 +13,27 @@ from gatepost.tools.contract import Scope, Tool
 
 def explain(tool: Tool, policy: Policy, arguments: Mapping[str, Any]) -> tuple[bool, list[Step]]:
     """In the gate's order. Which rooms a group reaches depends on its sessions and is judged at the call."""
-    folder = policy.folder
-    params = plain(arguments)
-    target, fits, reach = folder, True, list[Step]()
+    folder, params = policy.folder, plain(tool, arguments)
+    also: tuple[str, ...] = ()
+    claims = {"folder": folder, "tier": str(int(policy.tier))}
     if tool.scope is Scope.ROOM and tool.scoped_by is not None and tool.scoped_by in params:
         params["jid"] = params[tool.scoped_by]
-    for target in groups_of(tool, arguments):
-        within = reaches(tool.within, folder, target)
-        fits = fits and within
-        reach.append(Step("structure", f"{target} must be {tool.within} of {folder}", "–" if within else "deny"))
-    allowed, steps = policy.explain(Ask(tool.name, tool.tier, target, params, {"folder": folder}))
+        also = (params["jid"],)
+        claims |= {"room": params["jid"], "platform": params["jid"].partition(":")[0]}
+    allowed, steps, reach = True, list[Step](), list[Step]()
+    for target in groups_of(tool, arguments) or (folder,):
+        granted, said = policy.explain(Ask(tool.name, tool.tier, target, params, claims, also))
+        within = target == folder or reaches(tool.within, folder, target)
+        allowed = allowed and granted and within
+        steps += [step for step in said if step not in steps]
+        if tool.scope is Scope.GROUP:
+            reach.append(Step("structure", f"{target} must be {tool.within} of {folder}", "–" if within else "deny"))
     if policy.subjects is not None and tool.group not in policy.subjects:
         allowed = False
         steps.append(Step("tool_groups", f"the list is cut to {', '.join(sorted(policy.subjects))}", "deny"))
     if tool.not_root and folder == ROOT_FOLDER:
         allowed = False
         steps.append(Step("structure", "root stands alone: there is nobody to do this with", "deny"))
-    allowed = allowed and fits
     steps += reach
     if tool.held:
         allowed = False
@@ -45,6 +51,16 @@ def groups_of(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
     return (named,) if isinstance(named, str) and named else ()
 
 
-def plain(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """What rules may speak of: plain values that were given."""
-    return {name: str(value) for name, value in arguments.items() if isinstance(value, str | int | float)}
+def plain(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, str]:
+    """What rules may speak of: everything that was said, as text. What is as it would be anyway was not said."""
+    usual = {name: each.get("default") for name, each in tool.listed["inputSchema"]["properties"].items()}
+    return {
+        name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        for name, value in arguments.items()
+        if value is not None and (name not in usual or value != usual[name] or name in _required(tool))
+    }
+
+
+def _required(tool: Tool) -> Collection[str]:
+    required = tool.listed["inputSchema"].get("required", ())
+    return required if isinstance(required, list) else ()

@@ -140,6 +140,17 @@ def of_turn(db: Db, turn_id: str) -> list[tuple[Entry, Message]]:
     return [_pair(row) for row in rows]
 
 
+@quick
+def senders_of_turn(db: Db, turn_id: str) -> list[str]:
+    """Everybody whose words a turn works on."""
+    rows = db.rows(
+        "SELECT DISTINCT m.sender FROM inbox i JOIN messages m ON m.id = i.message_id"
+        " WHERE i.turn_id = ? AND m.kind = 'chat' ORDER BY m.sender",
+        (turn_id,),
+    )
+    return [row[0] for row in rows]
+
+
 def sessions_with_work(db: Db, now: int) -> list[tuple[str, str, int]]:
     """(session, folder, first due) of every live session that has a row due."""
     rows = db.rows(

@@ -41,6 +41,13 @@ class Web:
         sent = {"accept": BOTH, "content-type": "application/json", **self.session, **(headers or {})}
         return await self.client.post(more.get("address", self.address), content=raw, headers=sent)
 
+    def streamed(
+        self, method: str, body: bytes | None, headers: dict[str, str]
+    ) -> contextlib.AbstractAsyncContextManager[httpx2.Response]:
+        """An answer that is read as it comes."""
+        sent = {"accept": BOTH, "content-type": "application/json", **headers}
+        return self.client.stream(method, self.address, content=body, headers=sent)
+
     async def ask(self, method: str, params: dict[str, Any] | None = None, request: int = 1) -> dict[str, Any]:
         return answer_of(await self.post(asked(method, params, request)))
 

@@ -5,8 +5,9 @@ It decides nothing about permission: the gate has done that before, and has put 
 `call.place`. A write goes through `call.write`, with the call's audit row in the same transaction.
 """
 
+import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from enum import Enum
 from typing import Annotated, Any, Protocol, TypeVar, TypeVarTuple, get_args, get_origin
@@ -59,6 +60,7 @@ class Place:
     instance: str
     address: str
     thread: str = ""
+    folder: str = ""  # the group through which it is reached, if not the caller's own
 
 
 class Reaches(Protocol):
@@ -105,7 +107,9 @@ class Call:
     progress: Progress
     to: Place | None = None
     also: dict[str, Place] = field(default_factory=dict)  # by parameter: the rooms of `also_scoped_by`
+    allows: Callable[[str], bool] = lambda folder: True  # whether rules let this call be about that group, too
     recorded: bool = field(default=False, init=False)
+    _row: str = field(default="", init=False)  # the chain's head with the call's audit row, once that was appended
 
     @property
     def place(self) -> Place:
@@ -139,10 +143,20 @@ class Call:
 
         def recorded(db: Db) -> T:
             answer = fn(db)
-            audit.append(db, self.record())
+            self._append(db)
             return answer
 
         return recorded
+
+    def _append(self, db: Db) -> None:
+        audit.append(db, self.record())
+        self._row = audit.head(db)
+
+    def happened(self, db: Db) -> bool:
+        """Whether its effect and its row are there, whoever waited for them. To be asked in a transaction: whatever
+        the call had under way when it was cancelled is committed before that, or never."""
+        seq, _, chained = self._row.partition(":")
+        return bool(seq) and audit.goes_on_from(db, int(seq), chained)
 
     def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> Awaitable[T]:
         return self.around.store.read(fn, *args)
@@ -150,8 +164,30 @@ class Call:
     async def note(self) -> None:
         """For an effect outside the store: it is written down, durably, before it happens."""
         if not self.recorded:
-            await self.around.store.write(audit.append, self.record())
+            await self.around.store.write(self._append)
             self.recorded = True
+
+    async def note_and(self, fn: Callable[[], T]) -> T:
+        """The same with the effect, which runs in a thread: whoever cancels the call does not part the two."""
+
+        async def both() -> T:
+            await self.note()
+            return await asyncio.to_thread(fn)
+
+        return await whole(both())
+
+
+async def whole(work: Coroutine[Any, Any, T]) -> T:
+    """Do it to its end. Who is cancelled meanwhile is so when it is over, with its error as the cause."""
+    task, cancelled = asyncio.ensure_future(work), None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None and not task.cancelled():
+        raise cancelled from task.exception()
+    return task.result()
 
 
 class Passed(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ from gatepost.tools.contract import Body, Call, tool
 
 LONGEST = 100_000
 MOST = 200
+Position = Annotated[int, Meta(ge=0, le=2**62)]
 
 
 class Listed(Struct, frozen=True, kw_only=True):
@@ -79,7 +80,8 @@ async def list_sessions(
     own = call.caller.folder
 
     def look(db: Db) -> list[Session]:
-        return [each for each in sessions.live(db) if reaches(Within.SUBTREE, own, each.folder)]
+        within = (each for each in sessions.live(db) if reaches(Within.SUBTREE, own, each.folder))
+        return [each for each in within if call.allows(each.folder)]
 
     found = (await call.read(look))[: min(max(limit, 1), MOST)]
     return Sessions([_listed(each, call.caller.session_id) for each in found], len(found))
@@ -107,7 +109,7 @@ async def read_session(
         Literal["messages", "timeline"], Meta(description="messages: what was said; timeline: turns and tool calls.")
     ] = "messages",
     limit: Annotated[int, Meta(description="At most so many entries, the newest (1–200).")] = 50,
-    before: Annotated[int | None, Meta(description="Only what is older than this entry (`oldest`).")] = None,
+    before: Annotated[Position | None, Meta(description="Only what is older than this entry (`oldest`).")] = None,
 ) -> Read:
     """Read what was said in a conversation of your part of the tree, or with level timeline what its agent did.
 
@@ -117,7 +119,7 @@ async def read_session(
 
     def look(db: Db) -> tuple[Session, list[tuple[int, Said]]]:
         session = sessions.get(db, sessionId)
-        if session is None or not reaches(Within.SUBTREE, own, session.folder):
+        if session is None or not reaches(Within.SUBTREE, own, session.folder) or not call.allows(session.folder):
             raise NotFound("session", sessionId[:80], "use list_sessions to see them")
         read = _messages if level == "messages" else _timeline
         return session, read(db, session, before if before is not None else 2**62, most)
@@ -156,10 +158,14 @@ def _messages(db: Db, session: Session, before: int, most: int) -> list[tuple[in
 def _timeline(db: Db, session: Session, before: int, most: int) -> list[tuple[int, Said]]:
     """Turns by when they began, each with the calls made in it."""
     found: list[tuple[int, Said]] = []
-    for turn in turns.of_session(db, session.id, before, most):
+    shown = turns.of_session(db, session.id, before, most)
+    ends = [turn.ended_at for turn in shown if turn.ended_at is not None]
+    until = max(ends) if ends and len(ends) == len(shown) else None
+    calls = audit.of_turns(db, [turn.id for turn in shown], min((t.started_at for t in shown), default=0), until)
+    for turn in shown:
         ended = f"{turn.state}" + (f": {turn.error}" if turn.error else "")
         found.append((turn.started_at, Said(at=_moment(turn.started_at), kind="turn", who=turn.provider, text=ended)))
-        for at, actor, action, verdict in audit.of_turn(db, turn.id, turn.started_at):
+        for at, actor, action, verdict in calls[turn.id]:
             found.append((turn.started_at, Said(at=_moment(at), kind="call", who=actor, text=f"{action}: {verdict}")))
     return found[-most:]
 

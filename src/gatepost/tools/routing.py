@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from gatepost.access.structure import Within, reaches
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.intake import routing, targets
@@ -85,11 +86,11 @@ def _target(wanted: Wanted) -> str:
 
 
 def _about_one(arguments: Mapping[str, Any]) -> Iterable[str]:
-    return [_target(_one(arguments["route"]))]
+    return [_target(_one(arguments["route"]))] if "route" in arguments else []
 
 
 def _about_many(arguments: Mapping[str, Any]) -> Iterable[str]:
-    return [_target(each) for each in _many(arguments["routes"])]
+    return [_target(each) for each in _many(arguments["routes"])] if "routes" in arguments else []
 
 
 @tool(tier=Tier.WORLD, group="routing", read_only=True, idempotent=True)
@@ -114,7 +115,6 @@ async def add_route(call: Call, route: OneRoute) -> Added:
         return _add(db, call, wanted)
 
     number = await call.write(add)
-    call.around.bells.tools(None)
     return Added(number)
 
 
@@ -136,7 +136,6 @@ async def set_routes(call: Call, routes: ManyRoutes) -> Updated:
             _add(db, call, each)
 
     await call.write(replace)
-    call.around.bells.tools(None)
     return Updated(updated=True, count=len(wanted))
 
 
@@ -144,7 +143,7 @@ _in_order, _remove = routes.in_order, routes.remove  # `routes` is what the tool
 
 
 @tool(tier=Tier.WORLD, group="routing", destructive=True, idempotent=True)
-async def delete_route(call: Call, id: Annotated[int, Meta(ge=0, description="As list_routes shows it.")]) -> Deleted:
+async def delete_route(call: Call, id: Annotated[int, Meta(ge=0, le=2**62, description="As list_routes shows it.")]) -> Deleted:
     """Remove one route that your part of the tree has made. The operator's stay: to be exempt from one, add your own
     before it with add_route."""
     if not id:
@@ -159,12 +158,13 @@ async def delete_route(call: Call, id: Annotated[int, Meta(ge=0, description="As
         routes.remove(db, id)
 
     await call.write(remove)
-    call.around.bells.tools(None)
     return Deleted(deleted=True, id=id)
 
 
 def _add(db: Db, call: Call, wanted: Wanted) -> int:
-    folder = routing.check(wanted.match, wanted.target, wanted.session, {group.folder for group in groups.every(db)})
+    own = call.caller.folder
+    known = {group.folder for group in groups.every(db) if reaches(Within.SUBTREE, own, group.folder)}
+    folder = routing.check(wanted.match, wanted.target, wanted.session, known)
     if len(routes.in_order(db)) >= MOST_ROUTES:
         raise Invalid("route", f"there are {MOST_ROUTES} routes already; remove some")
     return routes.add(

@@ -12,6 +12,8 @@ from gatepost.cli.installing import install_library, install_program
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.serve.control.agents import AGENTS, Agent, agent, requirements, secret_for
+from gatepost.store import groups
+from gatepost.store.look import look
 
 Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
 
@@ -49,6 +51,27 @@ def test_a_key_that_is_missing_is_said_with_the_ways_to_give_one(run: Run, witho
 
     assert told.code == 1
     assert "--key-stdin" in told.err and "ANTHROPIC_API_KEY" in told.err
+
+
+@pytest.mark.parametrize(("key", "why"), [("sk-käse", "ASCII"), ("x" * 70_000, "longer than")])
+def test_what_no_key_is_is_refused(
+    run: Run, without_walls: None, monkeypatch: pytest.MonkeyPatch, key: str, why: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(key))
+    told = run("connect", "anthropic", "--key-stdin")
+
+    assert told.code == 1 and why in told.err
+
+
+def test_one_that_fails_early_in_a_new_home_leaves_a_whole_one(
+    run: Run, without_walls: None, monkeypatch: pytest.MonkeyPatch, home: Home
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("sk-ant-x"))
+    monkeypatch.setenv("GATEPOST_CHANNELS_ON", "parrots")
+    told = run("connect", "anthropic", "--key-stdin")
+
+    assert told.code == 1 and "parrots" in told.err
+    assert look(home.store, groups.get, "home") is not None
 
 
 def test_something_else_is_no_agent(run: Run) -> None:
@@ -137,7 +160,8 @@ def test_a_program_that_npm_brings_is_linked_by_its_native_executable(
 
     linked = home.path / "programs" / "opencode"
     assert linked.is_symlink() and linked.resolve().read_bytes() == b"native\n"
-    assert said == [f"running: {npm} install --no-fund --no-audit --silent --prefix {home.path}/programs opencode-ai"]
+    quiet = "--ignore-scripts --no-fund --no-audit --silent"
+    assert said == [f"running: {npm} install {quiet} --prefix {home.path}/programs opencode-ai"]
 
 
 # Stands in for npm: the folder it is told, with a package for every platform.

@@ -84,6 +84,23 @@ def test_what_was_set_is_in_the_audit(run: Run, home: Home) -> None:
     assert json.loads(details) == {"folder": "acme", "values": {"limits.processes": 64}}
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        'options.x="\\ud800"',
+        "options.x=" + "[" * 50_000,
+        "options.x=NaN",
+        "options.x=[1e999]",
+        f"window_messages={10**23}",
+    ],
+    ids=["half a sign", "deep", "nan", "infinite", "large"],
+)
+def test_what_cannot_be_kept_is_refused_with_a_text(run: Run, value: str) -> None:
+    told = run("group", "set", "acme", value)
+
+    assert told.code == 1 and value.partition("=")[0] in told.err and len(told.err) < 400
+
+
 def test_an_option_cannot_pass_for_what_is_judged(run: Run) -> None:
     assert "write sandbox=" in run("group", "set", "acme", "options.sandbox=process").err
 

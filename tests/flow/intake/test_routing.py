@@ -226,3 +226,29 @@ def test_two_worlds_in_one_room_each_keep_their_own() -> None:
 
 def test_roots_routes_hold_for_everybody() -> None:
     assert taken([made(1, 1000, "", "home", "operator"), made(2, 0, "", "acme", "agent:root")]) == ["acme"]
+
+
+def test_a_route_made_below_draws_nothing_from_a_parent_or_a_sibling() -> None:
+    to_hr, to_eng = (
+        made(1, 10, "chat_jid=telegram:group/1", "acme/hr", "operator"),
+        made(2, 50, "", "acme/eng", "operator"),
+    )
+    greedy = made(3, 0, "", "acme/eng", "agent:acme/eng")
+    assert taken([to_hr, to_eng, greedy]) == ["acme/hr"]
+    assert taken([to_hr, to_eng, made(4, 0, "", "acme/eng/sre", "agent:acme/eng")], "slack:1") == ["acme/eng/sre"]
+
+
+def test_what_a_parent_leads_below_is_led_on_there() -> None:
+    routes = [
+        made(1, 1000, "", "acme", "operator"),
+        made(2, 0, "", "acme/eng", "agent:acme"),
+        made(3, 0, "", "acme/eng/sre", "agent:acme/eng"),
+    ]
+    assert taken(routes) == ["acme/eng/sre"]
+
+
+def test_what_is_only_observed_no_agent_makes_a_turn_of() -> None:
+    watched = made(1, 10, "", "acme#observe", "operator")
+    facts = routing.facts_of("telegram", address.parse("telegram:group/1"))
+    (led,) = routing.decide([watched, made(2, 0, "", "acme/eng", "agent:acme")], facts).chosen
+    assert (led.folder, led.observe) == ("acme/eng", True)

@@ -156,6 +156,12 @@ def test_a_socket_or_pipe_is_not_shown(srv: Path, home: Home) -> None:
                 grant(allowing(srv), home, Wish(str(srv / name), "x"))
 
 
+def test_what_is_to_be_read_only_is_not_wished_for_within_what_is_written_to() -> None:
+    with pytest.raises(Invalid, match=r"/srv/drafts/final would be read-only"):
+        read_wishes("/srv/drafts:drafts:rw,/srv/drafts/final:final")
+    assert len(read_wishes("/srv/drafts:drafts,/srv/drafts/final:final:rw")) == 2
+
+
 def test_wishes_are_read(srv: Path) -> None:
     assert read_wishes("/a:/workspace/extra/b, /c:d:rw,/e:f:ro") == (
         Wish("/a", "b"),

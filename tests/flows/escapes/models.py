@@ -160,4 +160,13 @@ for kind in (f"application/json; charset={mark}", f"multipart/form-data; boundar
     ),
     at("a redirect of the model's endpoint", MODELS, "return claude('go-elsewhere').status != 502 and 'passed on'"),
     model("a model without a price", "return passed(claude(model=mark))"),
+    model(
+        "bodies of very many values, at once",
+        """
+from concurrent.futures import ThreadPoolExecutor
+raw = b'{"model":"claude-sonnet-4-5","messages":[' + b'{"a":{}},' * 400_000 + b"1]}"
+with ThreadPoolExecutor(8) as pool:
+    return "".join(pool.map(lambda _: passed(post("/anthropic/v1/messages", raw)), range(8)))
+""",
+    ),
 )

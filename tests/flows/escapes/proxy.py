@@ -145,6 +145,16 @@ talk(f"CONNECT {place} HTTP/1.1\\r\\n\\r\\n".encode() + said.read())
 """,
     ),
     proxy(
+        "plain HTTP to another host in a tunnel",
+        """
+place, denied = f"allowed.test:{given['allowed']}", f"denied.test:{given['denied']}"
+reasons.append(f"Host names another place than the tunnel to {place}")
+reasons.append(f"plain HTTP in a tunnel to {place} asks for a path and names its host")
+for first in (f"GET /{mark} HTTP/1.1\\r\\nhost: {denied}", f"POST http://{denied}/{mark} HTTP/1.1\\r\\nhost: {place}"):
+    talk(f"CONNECT {place} HTTP/1.1\\r\\n\\r\\n{first}\\r\\n\\r\\n".encode())
+""",
+    ),
+    proxy(
         "hosts behind /to/",
         """
 port = given["denied"]

@@ -8,12 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp_types import JSONRPCNotification
 
 from gatepost import __version__
 from gatepost.serve.agents import http, plain
+from gatepost.serve.agents.official import MOST_EVENTS, MOST_KEPT, Events
 from gatepost.testing.agent import Agent
 from gatepost.testing.few_tools import Gates
-from gatepost.testing.mcp_web import BOTH, ENVELOPE, LARGEST, Web, answer_of, asked, called, messages_of, serving
+from gatepost.testing.mcp_web import (
+    BOTH,
+    ENVELOPE,
+    INITIALIZE,
+    LARGEST,
+    Web,
+    answer_of,
+    asked,
+    called,
+    messages_of,
+    serving,
+)
 
 SOON_S = 10
 
@@ -340,3 +353,34 @@ def test_the_sdk_is_not_loaded_before_it_is_needed() -> None:
     code = "import sys, gatepost.app; print('mcp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+async def test_a_stopping_gateway_says_so(agent: Agent, tmp_path: Path) -> None:
+    async with serving(agent, tmp_path / "d.sock") as web:
+        await web.endpoint.close()
+        answer = await web.post(asked("initialize", INITIALIZE))
+        assert answer.status_code == 503
+        assert error_of(answer.json())[0] == -32603
+
+
+async def test_a_library_that_does_not_load_is_said_and_tried_again(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> Any:
+        raise ImportError("no module named mcp")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(http, "_import_official", broken)
+        assert (await web.post(asked("initialize", INITIALIZE))).status_code == 503
+    assert (await web.initialize()).status_code == 200
+
+
+def test_what_a_session_has_said_is_kept_within_bounds() -> None:
+    events = Events()
+    large = JSONRPCNotification(jsonrpc="2.0", method="x" * (MOST_KEPT // 2))
+    first = events.keep("a", large)
+    names = [events.keep("a", large) for _ in range(3)]
+    assert events.after(first) == (None, [])
+    assert len(events.kept) == 1
+    assert events.keep("b", None) and [each[0] for each in events.kept] == [names[-1], events.kept[-1][0]]
+    for _ in range(2 * MOST_EVENTS):
+        events.keep("c", None)
+    assert (len(events.kept), events.size) == (MOST_EVENTS, 0)

@@ -80,12 +80,25 @@ def _near(name: str, known: Iterable[str]) -> str:
     return (f"; did you mean {close[0]!r}?" if close else "") + " (--anyway writes it down all the same)"
 
 
-def _check_row(home: Home, principal: str, action: str) -> None:
-    if action.startswith("mcp:"):
-        _check_tool(home, action.removeprefix("mcp:"))
+CLAIMS = ("folder", "tier", "provider", "platform", "room", "topic", "user")
+
+
+def _check_row(home: Home, given: dict[str, Any]) -> None:
+    principal, action = given["principal"], given["action"]
+    tool = _check_tool(home, action.removeprefix("mcp:")) if action.startswith("mcp:") else None
+    for param in grants.read_params(given["predicate"]) or ():
+        if param.name not in CLAIMS:
+            raise Invalid("--when", f"nothing is called {param.name!r}{_near(param.name, CLAIMS)}")
+    if tool is not None:
+        known = {*tool.listed["inputSchema"]["properties"], "jid"}
+        for param in grants.read_params(given["params"]) or ():
+            if param.name not in known:
+                raise Invalid("--params", f"{tool.name} has no parameter {param.name!r}{_near(param.name, known)}")
     space, colon, rest = principal.partition(":")
     if not colon and principal != "**":
         raise Invalid("principal", f"{principal!r}; write folder:acme/eng, role:ops or telegram:user/9")
+    if rest == "*" and space not in ("folder", "role"):
+        raise Invalid("principal", f"{principal!r} means no address with a slash in it; write {space}:** (or --anyway)")
     if space == "folder" and "*" not in rest:
         known = [group.folder for group in reading(home, groups.every)]
         if rest not in known:
@@ -110,7 +123,7 @@ def rm(home: str | None, what: str, rule: str | None) -> None:
 
 def _row(home: str | None, deny: bool, given: dict[str, Any], anyway: bool) -> None:
     if not anyway:
-        _check_row(home_of(home), given["principal"], given["action"])
+        _check_row(home_of(home), given)
     made = operate(home_of(home), "acl.add", {**given, "deny": deny})
     show.say(f"row {made['id']}: {made['effect']} {made['principal']} {made['action']} on {made['scope']}")
 

@@ -26,7 +26,9 @@ def command(home: str | None, off: bool, reason: str, as_json: bool) -> int:
     if as_json:
         show.as_json(done)
     elif not done["durable"]:
-        show.say(f"everything is ended ({done['ended']} sandboxes) and nothing starts, but this is not written down:")
+        show.say(
+            f"panic is on: {done['ended']} sandboxes ended, nothing starts; but it is not written down", error=True
+        )
         show.say(f"{done['why']}; it is tried again, and until then a restart forgets it", error=True)
     elif off:
         show.say("panic is off: what was kept is worked on" if done["changed"] else "panic was not on")

@@ -130,7 +130,7 @@ def lines(status: dict[str, Any]) -> list[show.Line]:
         out.append((f"  {'channels':<10} {', '.join(status['channels']) or 'none'}",))
         out.append((f"  {'awake':<10} {status['awake']} sandboxes, {status['waiting']} sessions wait for one",))
     if status["pressed"]:
-        out.append((f"  {'memory':<10} ", show.colored(f"{status['pressed']}: no further sandbox is woken", "warn")))
+        out.append((f"  {'held back':<10} ", show.colored(f"{status['pressed']}: no further sandbox is woken", "warn")))
     out.append((f"  {'sandbox':<10} ", _walls(status["sandbox"])))
     return out + _store_lines(status["store"])
 

@@ -10,11 +10,10 @@ nothing, and says so when asked.
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from gatepost.access.structure import world_of
-from gatepost.access.tiers import ROOT_FOLDER
+from gatepost.access.tiers import ROOT_FOLDER, covers
 from gatepost.core.errors import Invalid
 from gatepost.flow.intake import regex, targets
 from gatepost.flow.intake.glob import compile_glob
@@ -164,26 +163,35 @@ def _everywhere(folder: str) -> bool:
 def decide(routes: Iterable[Route], facts: Facts, exists: Callable[[str], bool] = _everywhere) -> Decision:
     """The groups that get this message. `exists` tells whether the folder that a {sender} route gives is a group.
 
-    The operator's routes say which worlds get it; routes that an agent made say where in its own world it goes. So no
-    world draws away what is another's.
+    The operator's routes say who gets it; a route that an agent made says where below that agent's own group it goes
+    instead, and never makes a turn of what is only observed. So nobody draws to itself what is given to another.
     """
     rows = in_order(routes)
-    made = [route for route in rows if world_of_maker(route)]
-    if not made:
+    makers = sorted({maker for route in rows if (maker := maker_of(route))}, key=lambda folder: folder.count("/"))
+    if not makers:
         return _decide(rows, facts, exists)
-    base = _decide([route for route in rows if not world_of_maker(route)], facts, exists)
-    chosen: list[Chosen] = []
-    for world in dict.fromkeys(world_of(each.folder) for each in base.chosen):
-        kept = {each.route.id for each in base.chosen if world_of(each.folder) == world}
-        own = [route for route in rows if route.id in kept or world_of_maker(route) == world]
-        chosen += _decide(own, facts, exists).chosen
-    return Decision(tuple(chosen), base.dropped_by)
+    base = _decide([route for route in rows if not maker_of(route)], facts, exists)
+    chosen = base.chosen
+    for maker in makers:  # the highest first: what it leads below is led on there
+        theirs = [route for route in rows if maker_of(route) == maker]
+        chosen = tuple(led for each in chosen for led in _lead(each, maker, theirs, facts, exists))
+    return Decision(tuple(dict.fromkeys(chosen)), base.dropped_by)
 
 
-def world_of_maker(route: Route) -> str:
-    """The world whose agent made this route; '' for the operator's and root's, which hold for everybody."""
+def maker_of(route: Route) -> str:
+    """The group whose agent made this route; '' for the operator's and root's, which hold for everybody."""
     maker = route.created_by.removeprefix(MADE_BY)
-    return "" if maker in (route.created_by, ROOT_FOLDER) else world_of(maker)
+    return "" if maker in (route.created_by, ROOT_FOLDER) else maker
+
+
+def _lead(
+    given: Chosen, maker: str, theirs: list[Route], facts: Facts, exists: Callable[[str], bool]
+) -> tuple[Chosen, ...]:
+    """What becomes of a message that was given to a group, by the routes of one above it or its own."""
+    if not covers(maker, given.folder):
+        return (given,)
+    led = _decide([*theirs, given.route], facts, exists).chosen  # theirs first: the operator has had a say
+    return tuple(replace(each, observe=True) for each in led) if given.observe else led
 
 
 def _decide(rows: Iterable[Route], facts: Facts, exists: Callable[[str], bool]) -> Decision:
@@ -226,8 +234,8 @@ def _land(route: Route, facts: Facts, exists: Callable[[str], bool]) -> tuple[Ch
 def explain(routes: Iterable[Route], facts: Facts, exists: Callable[[str], bool] = _everywhere) -> list[Verdict]:
     """Every route in order with what became of it; those behind the winner are said to be so."""
     rows = in_order(routes)
-    if any(map(world_of_maker, rows)):
-        return _explain_worlds(rows, facts, exists)
+    if any(map(maker_of, rows)):
+        return _explain_led(rows, facts, exists)
     verdicts: list[Verdict] = []
     winner: Route | None = None
     for route in rows:
@@ -243,19 +251,17 @@ def explain(routes: Iterable[Route], facts: Facts, exists: Callable[[str], bool]
     return verdicts
 
 
-def _explain_worlds(rows: list[Route], facts: Facts, exists: Callable[[str], bool]) -> list[Verdict]:
-    """The same where agents made routes: those hold within their world alone."""
+def _explain_led(rows: list[Route], facts: Facts, exists: Callable[[str], bool]) -> list[Verdict]:
+    """The same where agents made routes: those hold for what is given to their group, or below it, alone."""
     decision = decide(rows, facts, exists)
-    won = {each.route.id: world_of(each.folder) for each in decision.chosen}
+    won = {each.route.id for each in decision.chosen}
     verdicts: list[Verdict] = []
     for route in rows:
-        maker = world_of_maker(route)
+        maker = maker_of(route)
         why = _miss(route, facts) or _land(route, facts, exists)[1]
         if not why and route.id not in won and route != decision.dropped_by:
-            behind = maker in won.values() if maker else bool(won) or decision.dropped_by is not None
-            why = (
-                "another route has won" if behind else f"it was made in {maker}, which the operator gives none of this"
-            )
+            behind = any(covers(maker, each.folder) for each in decision.chosen) if maker else True
+            why = "another route has won" if behind else f"the operator's routes give nothing of this to {maker}"
         verdicts.append(Verdict(route, not why, why or _hit(route)))
     return verdicts
 

@@ -83,9 +83,19 @@ def read_wishes(text: str) -> tuple[Wish, ...]:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise Invalid("mounts", f"two of them are to be seen at {EXTRA}/{twice}")
+    for each in wishes:
+        outer = next((other for other in wishes if other.writable and _is_below(each, other)), None)
+        if outer is not None and not each.writable:
+            raise Invalid(
+                "mounts", f"{each.source} would be read-only, and {outer.source}, which it lies in, is written to"
+            )
     if len(wishes) > MOST:
         raise Invalid("mounts", f"at most {MOST} of them")
     return wishes
+
+
+def _is_below(inner: Wish, outer: Wish) -> bool:
+    return inner is not outer and Path(inner.source).is_relative_to(outer.source)
 
 
 def read_wish(text: str) -> Wish:

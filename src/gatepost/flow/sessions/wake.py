@@ -51,6 +51,12 @@ class Sessions:
         return list(self._live.values())
 
     @property
+    def held_back(self) -> str:
+        """Why nothing further starts, where the store does not say it; '' if something may."""
+        unwritten = "everything is stopped (`gatepost panic`), which is not written down yet"
+        return unwritten if switches.PANIC in self._owed else self.pressed
+
+    @property
     def waiting(self) -> int:
         return self._slots.waiting
 

@@ -16,12 +16,12 @@ from starlette.types import Receive, Scope, Send
 
 from gatepost.core import ids
 from gatepost.core.bells import Bells
-from gatepost.core.errors import GatepostError, NotFound
+from gatepost.core.errors import GatepostError, NotFound, Unavailable
 from gatepost.gate import frames
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
 from gatepost.gate.frames import CallParams, Message
-from gatepost.gate.mcp import INVALID_REQUEST, PARSE_ERROR
+from gatepost.gate.mcp import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 from gatepost.serve.agents.plain import CANCELLED, IDLE_S, Head, Plain, Running, Session, failure
 
 if TYPE_CHECKING:
@@ -155,10 +155,10 @@ class Endpoint:
     ) -> None:
         try:
             official = await self._load()
-        except BaseException:
+        except Unavailable as error:
             if begun is not None:
                 begun.cancel()
-            raise
+            return await _send(send, 503, failure(None, INTERNAL_ERROR, str(error)))
         served = session or Session(caller, self._now())
 
         async def watch(message: AsgiMessage) -> None:
@@ -177,6 +177,7 @@ class Endpoint:
             served.seen = self._now()
             if begun is not None and not begun.adopted:
                 begun.cancel()
+        return None
 
     def _remember(self, session: Session, message: AsgiMessage) -> None:
         """The SDK has made a session, if it says so."""
@@ -194,6 +195,8 @@ class Endpoint:
         return asyncio.get_running_loop().time()
 
     async def _load(self) -> "Official":
+        if self._ending.is_set():
+            raise Unavailable("MCP over HTTP", "the gateway is stopping")
         if self._official is None:
             self._official = asyncio.get_running_loop().create_future()
             self._living = asyncio.create_task(self._live(self._official))
@@ -202,19 +205,20 @@ class Endpoint:
     async def _live(self, made: "asyncio.Future[Official]") -> None:
         try:
             kind = await asyncio.to_thread(_import_official)
-            official = kind(self._name, self._version, self._dispatch, self._largest)
-            async with official.running():
-                made.set_result(official)
-                await self._ending.wait()
-        finally:
-            if not made.done():
-                made.cancel()
+        except ImportError as error:
+            self._official = None  # the next one tries again
+            made.set_exception(Unavailable("MCP over HTTP", f"the library for it does not load: {error}"))
+            return
+        official = kind(self._name, self._version, self._dispatch, self._largest)
+        async with official.running():
+            made.set_result(official)
+            await self._ending.wait()
 
     def _tools_changed(self, folder: str | None) -> None:
         for session in self.sessions.values():
             if session.tools_changed is not None and (folder is None or session.caller.folder == folder):
                 session.tools_changed()
-        if self._official is not None and self._official.done() and not self._official.cancelled():
+        if self._official is not None and self._official.done():
             self._official.result().tools_changed(folder)
 
 

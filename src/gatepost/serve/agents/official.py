@@ -42,8 +42,7 @@ from gatepost.gate.dispatch import Dispatch, ToolAnswer
 from gatepost.serve.agents.plain import CANCELLED, IDLE_S, Running, Session
 
 CALLER, SESSION, BEGUN = "gatepost.caller", "gatepost.session", "gatepost.begun"  # in a request's scope
-MOST_EVENTS = 256  # of one session, kept for a client that comes back
-LONGEST_EVENT = 64 * 1024  # what is larger is not kept: a client that lost it asks again
+MOST_EVENTS, MOST_KEPT = 256, 1024 * 1024  # of one session, and their bytes; the newest is kept whatever its size
 MOST_SESSIONS = 10_000
 Context = ServerRequestContext[Any, Any]
 
@@ -52,11 +51,31 @@ _decode = msgspec.json.decode
 
 
 class Events:
-    """What the streams of one session have said lately."""
+    """What the streams of one session have said lately, for a client that comes back."""
 
     def __init__(self) -> None:
         self.name, self.numbers = ids.new("e"), count(1)
-        self.kept: deque[tuple[str, str, JSONRPCMessage | None]] = deque(maxlen=MOST_EVENTS)
+        self.kept: deque[tuple[str, str, JSONRPCMessage | None, int]] = deque()
+        self.size = 0
+
+    def keep(self, stream: str, message: JSONRPCMessage | None) -> str:
+        event = f"{self.name}-{next(self.numbers)}"
+        size = 0 if message is None else len(message.model_dump_json(by_alias=True))
+        self.kept.append((event, stream, message, size))
+        self.size += size
+        while len(self.kept) > MOST_EVENTS or (self.size > MOST_KEPT and len(self.kept) > 1):
+            self.size -= self.kept.popleft()[-1]
+        return event
+
+    def after(self, last: str) -> tuple[str | None, list[EventMessage]]:
+        """The stream of an event, and what it has said since. None: it is not known any more."""
+        kept = list(self.kept)
+        at = next((number for number, each in enumerate(kept) if each[0] == last), None)
+        if at is None:
+            return None, []
+        stream = kept[at][1]
+        later = [each for each in kept[at + 1 :] if each[1] == stream]
+        return stream, [EventMessage(message, event) for event, _, message, _ in later if message is not None]
 
 
 EVENTS: ContextVar[Events] = ContextVar("events")  # of the session that a request is for
@@ -67,22 +86,12 @@ class Memory(EventStore):
     session's events with it. So nobody can continue a stream of somebody else."""
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
-        events = EVENTS.get()
-        event = f"{events.name}-{next(events.numbers)}"
-        if message is None or len(message.model_dump_json(by_alias=True)) <= LONGEST_EVENT:
-            events.kept.append((event, stream_id, message))
-        return event
+        return EVENTS.get().keep(stream_id, message)
 
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
-        kept = list(EVENTS.get().kept)
-        stream = next((stream for event, stream, _ in kept if event == last_event_id), None)
-        if stream is None:
-            return None
-        after = False
-        for event, of, message in kept:
-            if after and of == stream and message is not None:
-                await send_callback(EventMessage(message, event))
-            after |= event == last_event_id
+        stream, missed = EVENTS.get().after(last_event_id)
+        for each in missed:
+            await send_callback(each)
         return stream
 
 

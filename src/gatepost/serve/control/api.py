@@ -82,6 +82,7 @@ def make_api(parts: ApiParts) -> Starlette:
     api = Api(parts)
     return Starlette(
         routes=[
+            *(Mount(path, app) for path, app in parts.mcp.items()),  # first: they are asked the most
             Route("/v1/health", api.health, methods=["GET"]),
             Route("/v1/status", api.status, methods=["GET"]),
             Route("/v1/ops/{name}", api.operate, methods=["POST"]),
@@ -90,7 +91,6 @@ def make_api(parts: ApiParts) -> Starlette:
             Route("/v1/chat", api.chat, methods=["POST"]),
             Route("/v1/chat/wait", api.chat_wait, methods=["GET"]),
             Route("/v1/chat/stream", api.chat_stream, methods=["GET"]),
-            *(Mount(path, app) for path, app in parts.mcp.items()),
         ],
         exception_handlers={
             GatepostError: say_no,

@@ -197,7 +197,7 @@ def read_value(home: Home, name: str, raw: str) -> tuple[str, Any]:
         bare = name.removeprefix(OPTION)
         if bare in groups.SETTABLE:
             raise Invalid(name, f"is no provider's option but the group's own: write {bare}=…")
-        return bare, _option(raw) if raw else None
+        return bare, _option(name, raw) if raw else None
     if name in _TEXTS:
         return name, clean(raw)
     if name == "provider":
@@ -207,19 +207,26 @@ def read_value(home: Home, name: str, raw: str) -> tuple[str, Any]:
             raise Invalid("sandbox", f"there is no sandbox {raw!r}; there are: {', '.join(SANDBOXES)} {_LATER}")
         return name, raw
     if name in _NUMBERS:
-        if raw and not (raw.isascii() and raw.isdigit()):
-            raise Invalid(name, f"{raw!r} is not a whole number; leave it empty for the gateway's default")
+        if raw and not (raw.isascii() and raw.isdigit() and len(raw) < 10):
+            raise Invalid(name, f"{raw[:40]!r} is no whole number below 10⁹; leave it empty for the gateway's default")
         return name, int(raw) if raw else None
     known = ", ".join(("name", "provider", "model", "sandbox", *_NUMBERS, MOUNTS, f"{LIMIT}<name>"))
     raise Invalid(name, f"is nothing that a group has; it has {known}, and {OPTION}<key> for its provider")
 
 
-def _option(raw: str) -> Any:
+def _option(name: str, raw: str) -> Any:
     """JSON where it reads as such, else text."""
     try:
-        return json.loads(raw)
+        value = json.loads(raw)
     except ValueError:
         return clean(raw)
+    except RecursionError:
+        raise Invalid(name, "is too deep") from None
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        raise Invalid(name, "has something in it that JSON cannot say (NaN, half a sign), or is too deep") from None
+    return value
 
 
 def check_may_go(folder: str) -> None:

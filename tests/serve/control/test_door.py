@@ -1,0 +1,88 @@
+"""The control API on TCP: who is let in, and what the others are told."""
+
+import stat
+from pathlib import Path
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
+from gatepost.core.settings import Config
+from gatepost.serve.control.door import TOKEN_FILE, Door, read_token
+
+TOKEN = "a-token-of-some-length"
+
+
+async def hello(request: object) -> PlainTextResponse:
+    return PlainTextResponse("hello")
+
+
+def knock(listens: str = "127.0.0.1", further: tuple[str, ...] = ()) -> httpx2.AsyncClient:
+    inner = Starlette(routes=[Route("/v1/health", hello), Route("/v1/status", hello)])
+    transport = httpx2.ASGITransport(app=Door(inner, TOKEN, listens, further))
+    return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:9")
+
+
+async def asked(path: str = "/v1/status", *, token: str = TOKEN, listens: str = "127.0.0.1", **headers: str) -> int:
+    authorization = {"authorization": f"Bearer {token}"} if token else {}
+    async with knock(listens, ("gate.example",)) as client:
+        return (await client.get(path, headers={**authorization, **headers})).status_code
+
+
+async def test_the_token_opens() -> None:
+    assert await asked() == 200
+
+
+@pytest.mark.parametrize("token", ["", "wrong", TOKEN + "x", TOKEN[:-1]])
+async def test_without_the_token_it_is_401(token: str) -> None:
+    assert await asked(token=token) == 401
+
+
+async def test_health_is_open() -> None:
+    assert await asked("/v1/health", token="") == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "gate.example.evil.example:80"])
+async def test_a_foreign_name_is_403_whatever_the_token(host: str) -> None:
+    assert await asked(host=host) == 403
+    assert await asked("/v1/health", host=host) == 403
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1234", "[::1]:80", "a.localhost:80", "gate.example"])
+async def test_our_own_names_are_known(host: str) -> None:
+    assert await asked(host=host) == 200
+
+
+async def test_a_page_of_somebody_else_is_refused() -> None:
+    assert await asked(origin="https://evil.example") == 403
+    assert await asked(origin="null") == 403
+    assert await asked(origin="http://localhost:8420") == 200
+
+
+async def test_the_reason_is_said_for_both_kinds_of_clients() -> None:
+    async with knock() as client:
+        answer = (await client.get("/v1/status")).json()
+    assert answer["ok"] is False
+    assert answer["error"]["text"] == answer["error"]["message"]
+    assert answer["error"]["code"] == -32600
+
+
+def test_the_token_is_made_once_and_is_the_owners_alone(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    token = read_token(home, Config())
+    assert read_token(home, Config()) == token
+    assert stat.S_IMODE((tmp_path / "control.token").stat().st_mode) == 0o600
+
+
+def test_a_token_file_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    short, missing = tmp_path / "short", tmp_path / "no" / "folder"
+    short.write_text("x\n")
+    with pytest.raises(SetupError, match="too short"):
+        read_token(home, Config({TOKEN_FILE.name: str(short)}))
+    with pytest.raises(SetupError, match="cannot be made"):
+        read_token(home, Config({TOKEN_FILE.name: str(missing)}))
