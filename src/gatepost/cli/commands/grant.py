@@ -100,9 +100,9 @@ def _check_row(home: Home, given: dict[str, Any]) -> None:
     if rest == "*" and space not in ("folder", "role"):
         raise Invalid("principal", f"{principal!r} means no address with a slash in it; write {space}:** (or --anyway)")
     if space == "folder" and "*" not in rest:
-        known = [group.folder for group in reading(home, groups.every)]
-        if rest not in known:
-            raise Invalid("principal", f"there is no group {rest!r}{_near(rest, known)}")
+        folders = [group.folder for group in reading(home, groups.every)]
+        if rest not in folders:
+            raise Invalid("principal", f"there is no group {rest!r}{_near(rest, folders)}")
 
 
 @command.command()
