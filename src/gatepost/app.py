@@ -49,6 +49,7 @@ from gatepost.gate.connectors import CONNECTORS, Connectors
 from gatepost.gate.dispatch import Around, Dispatch
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.agents import groups as group_tools
+from gatepost.serve.agents import servers as agent_tools
 from gatepost.serve.agents.service import Agents
 from gatepost.serve.control import door
 from gatepost.serve.control.api import ApiParts, make_api
@@ -143,6 +144,9 @@ class Gateway:
         self.pump.on_sent(lambda instance, address, thread: self.bells.change(instance, address))
         self.bells.on_change(self._changed)
         self.intake = Intake(self.store, clock, config, self.bells, self.reach, home, self.sessions.stop)
+        self.stopping = asyncio.Event()
+        self.agents = Agents(self.sessions.parts, self.sessions, _hub(self, "agents"), self.stopping)
+        self.management = agent_tools.management_dispatch(self.agents, self.around)
 
     def _changed(self, instance: str, address: str) -> None:
         """A platform that is ourselves shows what becomes of a message."""
@@ -179,8 +183,8 @@ class Gateway:
 
     async def _flows(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            for flow in (self.dispatch.run(), self.pump.run(), self.typing.run(), self.sessions.run()):
-                tasks.create_task(flow)
+            for flow in (self.dispatch, self.management, self.pump, self.typing, self.sessions):
+                tasks.create_task(flow.run())
             tasks.create_task(self._prepare())
             tasks.create_task(self.connectors.run())
             for instance, channel in self.channels.items():
@@ -195,6 +199,7 @@ class Gateway:
             _log.warning("not everything could be prepared", error=str(error))
 
     async def _stop(self) -> None:
+        self.stopping.set()  # who waits for an agent is let go
         await self.sessions.stop_all("the gateway was stopped")
         self.flows.cancel()
         await asyncio.wait({self.flows}, timeout=STOP_S / 2)
@@ -284,7 +289,10 @@ class Daemon:
     def _api(self) -> Starlette:
         gateway = self.gateway
         largest = self.config[door.LARGEST_BODY]
-        self.mcp = {group_tools.PATH: group_tools.groups_app(gateway.dispatch, gateway.around, largest)}
+        self.mcp = {
+            agent_tools.PATH: agent_tools.management_app(gateway.management, gateway.around, largest),
+            group_tools.PATH: group_tools.groups_app(gateway.dispatch, gateway.around, largest),
+        }
         office = Office(
             home=self.home,
             store=gateway.store,
@@ -297,7 +305,7 @@ class Daemon:
             halt=gateway.sessions.halt,
             try_out=partial(try_out, gateway.sessions),
             move_models=gateway.move_models,
-            extra={"agents": Agents(gateway.sessions.parts, gateway.sessions, _hub(gateway, "agents"), self.stopping)},
+            extra={"agents": gateway.agents},
         )
         return make_api(
             ApiParts(

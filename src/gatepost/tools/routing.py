@@ -143,7 +143,9 @@ _in_order, _remove = routes.in_order, routes.remove  # `routes` is what the tool
 
 
 @tool(tier=Tier.WORLD, group="routing", destructive=True, idempotent=True)
-async def delete_route(call: Call, id: Annotated[int, Meta(ge=0, le=2**62, description="As list_routes shows it.")]) -> Deleted:
+async def delete_route(
+    call: Call, id: Annotated[int, Meta(ge=0, le=2**62, description="As list_routes shows it.")]
+) -> Deleted:
     """Remove one route that your part of the tree has made. The operator's stay: to be exempt from one, add your own
     before it with add_route."""
     if not id:

@@ -10,11 +10,7 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.channels.hub import Hub
-from gatepost.gate.caller import Caller
-from gatepost.gate.dispatch import Around, Dispatch
-from gatepost.serve.agents.management import management_tools
-from gatepost.serve.agents.service import Agents
+from gatepost.serve.agents.servers import MANAGER
 from gatepost.store import audit, groups, ledger
 from gatepost.testing.gateway import running_gateway, settled
 
@@ -36,19 +32,7 @@ class Desk:
     """Somebody who manages agents through the server's tools, in memory."""
 
     def __init__(self, gateway: Gateway) -> None:
-        hub = gateway.channels["agents"]
-        assert isinstance(hub, Hub)
-        self.gateway, self.service = gateway, Agents(gateway.sessions.parts, gateway.sessions, hub)
-        parts = gateway.sessions.parts
-        around = Around(
-            store=parts.store,
-            clock=parts.clock,
-            config=parts.config,
-            home=parts.home,
-            bells=parts.bells,
-            reach=parts.reach,
-        )
-        self._dispatch = Dispatch(management_tools(self.service), around)
+        self.gateway, self.service = gateway, gateway.agents
         self._calls = 0
 
     async def __call__(self, name: str, **arguments: Any) -> dict[str, Any]:
@@ -60,7 +44,7 @@ class Desk:
     async def ask(self, name: str, **arguments: Any) -> tuple[str, bool]:
         self._calls += 1
         raw = json.dumps(arguments).encode()
-        answer = await self._dispatch.call(Caller("root"), name, raw, f"c{self._calls}")
+        answer = await self.gateway.management.call(MANAGER, name, raw, f"c{self._calls}")
         return answer.text, answer.failed or bool(answer.code)
 
 

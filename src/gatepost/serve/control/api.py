@@ -82,6 +82,7 @@ def make_api(parts: ApiParts) -> Starlette:
     api = Api(parts)
     return Starlette(
         routes=[
+            *(Route(path, app) for path, app in parts.mcp.items()),  # a mount alone sends `/mcp/agents` elsewhere first
             *(Mount(path, app) for path, app in parts.mcp.items()),  # first: they are asked the most
             Route("/v1/health", api.health, methods=["GET"]),
             Route("/v1/status", api.status, methods=["GET"]),
