@@ -1,10 +1,12 @@
 """`router.sock`: one per session, newline-delimited JSON-RPC. Whoever may connect is the session's caller.
 
 A peer that is not of this sandbox, and a ninth connection, are closed without a byte. A client that does not read is
-not read. A message beyond the limit is answered and skipped; the connection lives.
+not read. A message beyond the limit is answered and skipped; the connection lives. Many at once are worked through a
+few at a time, so that everybody else has their turn in between.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +19,8 @@ from gatepost.gate.mcp import INVALID_REQUEST, Conversation, SubmitTurn
 
 LARGEST_MESSAGE = 2 * 1024 * 1024  # what is larger is a file, and files go by their names
 MOST_CONNECTIONS = 8
+MOST_LINES = 32  # of one connection in one turn of the loop …
+LONGEST_S = 0.005  # … and for how long no further one is begun
 
 _KEPT = 64 * 1024  # of a connection's buffer, between messages
 _HIGH = 1024 * 1024  # unread answers beyond which a client is not read
@@ -39,6 +43,7 @@ class Connection(asyncio.BufferedProtocol):
         self._skipping = False  # the rest of a message that was too large
         self._full = False  # the client does not read
         self._over = False  # the client has said all that it will
+        self._going_on: asyncio.Handle | None = None  # lines wait for the loop's next turn
         self._transport: asyncio.Transport | None = None
         self.conversation: Conversation | None = None
 
@@ -52,11 +57,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._tools.leave(self)
+        self._drop_rest()
         if self.conversation is not None:
             self.conversation.abandon()
 
     def close(self) -> None:
         """What was sent still arrives."""
+        self._drop_rest()
         if self.conversation is not None:
             self.conversation.finish()
             self.conversation.abandon()
@@ -88,10 +95,17 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def _take_lines(self) -> None:
+        if self._going_on is not None:
+            return
+        left, until = MOST_LINES, time.monotonic() + LONGEST_S
         while not self._full:
             at = self._buffer.find(b"\n", self._seen, self._end)
             if at < 0:
                 break
+            if not left or time.monotonic() > until:
+                self._wait_for_others()
+                return
+            left -= 1
             self._take(at)
             self._start = self._seen = at + 1
             self._skipping = False
@@ -103,6 +117,29 @@ class Connection(asyncio.BufferedProtocol):
             self._skipping = not self._over
         if self._skipping or self._start == self._end:
             self._forget()
+
+    def _wait_for_others(self) -> None:
+        """Nothing more is read meanwhile: the buffer must not grow by what nobody has looked at."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+        self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._going_on = None
+        self._take_lines()
+        self._read_on()
+        self._rested()
+
+    def _read_on(self) -> None:
+        if self._full or self._over or self._going_on is not None or self._transport is None:
+            return
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _drop_rest(self) -> None:
+        if self._going_on is not None:
+            self._going_on.cancel()
+            self._going_on = None
 
     def _take(self, end: int) -> None:
         """The line from `_start` to `end`, if there is anything in it and it is not the tail of a skipped one."""
@@ -130,8 +167,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._full = False
         self._take_lines()
-        if not self._full and self._transport is not None and not self._over:
-            self._transport.resume_reading()
+        self._read_on()
         self._rested()
 
     def _send(self, message: bytes) -> None:
@@ -145,7 +181,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _rested(self) -> None:
         busy = self.conversation is not None and self.conversation.busy
-        if self._over and not busy and not self._full and self._transport is not None:
+        waits = self._full or self._going_on is not None
+        if self._over and not busy and not waits and self._transport is not None:
             self._transport.close()
 
 
