@@ -142,6 +142,15 @@ async def test_a_cursor_that_is_none_is_refused(before: object, tmp_path: Path, 
     assert answer.failed and ("RFC" in answer.text or "like 2026" in answer.text or "oldest" in answer.text)
 
 
+@pytest.mark.parametrize("name", sorted(LOOKS))
+@pytest.mark.parametrize("before", [2**64, -(2**64), 2**63, -1])
+async def test_a_number_that_no_message_can_have_is_refused_in_the_declaration(
+    name: str, before: int, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme")
+    assert (await agent.call(name, **LOOKS[name], before=before)).code == INVALID_PARAMS
+
+
 async def test_bad_input_is_refused(tmp_path: Path, store: SqliteStore) -> None:
     agent = await Agent.arrive(tmp_path, store)
     assert (await agent.call("get_thread")).code == INVALID_PARAMS

@@ -130,3 +130,7 @@ async def test_what_concerns_a_group_is_listed_and_nothing_of_another_world(agen
     ]
     assert (await agent.call("list_acl", folder="other")).failed
     assert (await agent.call("list_acl")).code == INVALID_PARAMS
+
+
+async def test_a_number_that_no_route_can_have_is_refused_in_the_declaration(agent: Agent) -> None:
+    assert (await agent.call("delete_route", id=2**63)).code == INVALID_PARAMS

@@ -30,8 +30,10 @@ MOST_OF_THREAD = 100
 FETCH_S = 30.0
 _NUMBER = re.compile(r"[0-9]{1,18}\Z")
 
+Number = Annotated[int, Meta(ge=0, le=2**62)]
 Before = Annotated[
-    int | str | None, Meta(description="Only what is older: a time (RFC 3339), or an id (`oldest` of the last answer).")
+    Number | str | None,
+    Meta(description="Only what is older: a time (RFC 3339), or an id (`oldest` of the last answer)."),
 ]
 
 
@@ -167,7 +169,7 @@ def _cursor(db: Db, place: Place, before: int | str | None) -> Cursor:
         known = [messages.find(db, place.instance, place.address, way, before) for way in ("in", "out")]
         message = next((each for each in known if each is not None), None)
         return Cursor(message.at, message.id) if message else Cursor(moment(before, "before"))
-    message = messages.get(db, min(int(before), 2**62))
+    message = messages.get(db, int(before))
     if message is None or (message.instance, message.address) != (place.instance, place.address):
         raise NotFound("message", str(before)[:80], "give `oldest` of an earlier answer about this room, or a time")
     return Cursor(message.at, message.id)
