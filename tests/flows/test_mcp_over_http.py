@@ -47,7 +47,7 @@ def initialized(client: httpx2.Client, **headers: str) -> dict[str, str]:
 
 
 def call(client: httpx2.Client, session: dict[str, str], name: str, **arguments: object) -> dict[str, Any]:
-    body = json.dumps(asked("tools/call", called(name, **arguments)))
+    body = json.dumps(asked("tools/call", called(name, None, **arguments)))
     return answer_of(client.post(PATH, content=body, headers=session))
 
 
