@@ -604,6 +604,7 @@ def test_a_value_is_struck_out_however_it_is_written(written: str) -> None:
         "p&amp;ss&lt;w&gt;rd&#34;&#39;&eacute;/42",
         "p&#38;ss&#60;w>rd&#x22;&apos;&#xE9;&#x2F;42",
         escape(escape("p&ss<w>rd\"'é/42")),
+        json.dumps(escape("p&ss<w>rd\"'é/42"))[1:-1],
         quote(quote(quote("p&ss<w>rd\"'é/42"))),
     ],
 )

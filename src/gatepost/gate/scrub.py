@@ -26,7 +26,7 @@ class Scrub:
     def text(self, text: str) -> str:
         for form in self._forms:
             text = text.replace(form, STRUCK)
-        if "%" in text or "&" in text:
+        if "%" in text or "&" in text or "\\u" in text:
             for pattern in self._quoted:
                 text = pattern.sub(STRUCK, text)
         return text
@@ -66,14 +66,17 @@ def _encoded(value: str) -> set[str]:
 
 
 def _quoted(value: str) -> re.Pattern[str]:
-    """As in a URL or a page, whichever of its signs are written as `%2F`, `%2f`, `&lt;` or `&#60;` there, and however
-    often that was done one after the other: `%252F`, `&amp;lt;`."""
+    """As in a URL, a page or JSON, whichever of its signs are written as `%2F`, `%2f`, `&lt;`, `&#60;` or `\\u003c`
+    there, and however often that was done one after the other: `%252F`, `&amp;lt;`."""
     signs = []
     for sign in value:
         in_address = "".join(f"%(?:25)*{byte:02x}" for byte in sign.encode())
         name = codepoint2name.get(ord(sign), "") or ("apos" if sign == "'" else "")
         in_page = f"&(?:amp;)*(?:#0*{ord(sign)}|#x0*{ord(sign):x}{'|' + name if name else ''});"
-        signs.append(f"(?:{re.escape(sign)}|(?i:{in_address})|(?i:{in_page}){'|[+]' if sign == ' ' else ''})")
+        pairs = sign.encode("utf-16-be", "surrogatepass").hex()
+        in_json = "".join(rf"\\{{1,4}}u{pairs[at : at + 4]}" for at in range(0, len(pairs), 4))
+        others = f"(?i:{in_address}|{in_page}|{in_json})"
+        signs.append(f"(?:{re.escape(sign)}|{others}{'|[+]' if sign == ' ' else ''})")
     return re.compile("".join(signs))
 
 
