@@ -55,7 +55,7 @@ def in_room(
         " (SELECT state FROM outbox WHERE message_id = m.id ORDER BY id DESC LIMIT 1), ''),"
         f" {_COLUMNS} FROM messages m WHERE m.instance = ? AND m.address = ? AND (m.at, m.id) < (?, ?) {only}"
         f" AND ({SEEN}) ORDER BY m.at DESC, m.id DESC LIMIT ?",
-        (*[session_id] * 4, instance, address, before.at, before.id, *params, *part.range, limit),
+        (*[session_id] * 4, instance, address, before.at, before.id, *params, *part.sees, limit),
     )
     return [Seen(row[0], row[1], messages.of_row(row[2:])) for row in reversed(rows)]
 
@@ -142,6 +142,6 @@ def has_spoken(db: Db, part: Part, sender: str) -> bool:
         f"WITH readable (instance, address) AS MATERIALIZED ({READABLE})"
         " SELECT 1 FROM search f JOIN messages m ON m.id = f.rowid WHERE f.search MATCH ? AND m.sender = ?"
         f" AND (m.instance, m.address) IN readable AND ({SEEN}) LIMIT 1",
-        (*part.range, *part.range, f"marks : {search.mark('s', sender)}", sender, *part.range),
+        (*part.range, *part.range, f"marks : {search.mark('s', sender)}", sender, *part.sees),
     )
     return row is not None
