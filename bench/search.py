@@ -106,4 +106,5 @@ def _fill(connection: apsw.Connection, chance: random.Random, weights: list[floa
         "INSERT INTO inbox (message_id, state, created_at, updated_at) VALUES (?, 'silent', 1, 1)",
         [row[:1] for row in rows],
     )
-    search.index(Sqlite(connection), len(rows))
+    while search.index(Sqlite(connection), len(rows)):
+        pass

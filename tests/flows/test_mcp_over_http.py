@@ -47,17 +47,19 @@ def initialized(client: httpx2.Client, **headers: str) -> dict[str, str]:
 
 
 def call(client: httpx2.Client, session: dict[str, str], name: str, **arguments: object) -> dict[str, Any]:
-    body = json.dumps(asked("tools/call", called(name, **arguments)))
+    body = json.dumps(asked("tools/call", called(name, None, **arguments)))
     return answer_of(client.post(PATH, content=body, headers=session))
 
 
 def test_on_the_socket_no_name_and_no_token_is_asked_for(daemon: Daemon) -> None:
+    """Check 14."""
     with by_socket(daemon) as client:
         session = initialized(client, host="evil.example")
         assert call(client, session, "list_routes")["result"]["isError"] is False
 
 
 def test_on_tcp_both_are(daemon: Daemon) -> None:
+    """Checks 14 and 15."""
     body = json.dumps(asked("initialize", INITIALIZE))
     with by_tcp(daemon) as client:
         assert client.post(PATH, content=body).status_code == 401

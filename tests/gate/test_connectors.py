@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,11 +16,13 @@ import pytest
 from gatepost.access.grants import parse
 from gatepost.core.errors import SetupError
 from gatepost.core.keyring import Keyring
-from gatepost.core.registry import Registry
+from gatepost.core.registry import Registry, load_package
 from gatepost.core.settings import Config, load
 from gatepost.gate.connectors import CONNECTORS, MOST_OF_A_GROUP, Connector, Connectors, examine, remember
+from gatepost.gate.depth import DEEPEST
+from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.gate.mcp import Conversation
-from gatepost.gate.program import LARGEST_OUTPUT
+from gatepost.gate.program import LARGEST_OUTPUT, MOST_LINES
 from gatepost.gate.scrub import STRUCK, Scrub
 from gatepost.store import acl, audit, groups, secrets, users
 from gatepost.store.writer import SqliteStore
@@ -40,6 +43,9 @@ TOOLS = [
     {"name": "hang", "inputSchema": {"type": "object"}},
     {"name": "flood", "inputSchema": {"type": "object"}},
     {"name": "die", "inputSchema": {"type": "object"}},
+    {"name": "stray", "inputSchema": {"type": "object"}},
+    {"name": "chatter", "inputSchema": {"type": "object"}},
+    {"name": "deep", "inputSchema": {"type": "object"}},
     {"name": "not a name", "inputSchema": {"type": "object"}},
 ]
 
@@ -70,6 +76,20 @@ def call(name, given):
         below = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         open(given["tell"], "w").write(f"{os.getpid()} {below.pid}")
         time.sleep(600)
+    if name == "stray":
+        below = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True,
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if given.get("die"):
+            open(given["tell"], "w").write(str(below.pid))
+            sys.exit(0)
+        return text(str(below.pid))
+    if name == "chatter":
+        sys.stdout.write("\n" * 1_000_000)
+        return text("done")
+    if name == "deep":
+        whole = json.dumps({"jsonrpc": "2.0", "id": 2, "result": text("x", structuredContent={"a": "HERE"})})
+        sys.stdout.write(whole.replace('"HERE"', "[" * given["levels"] + "]" * given["levels"]) + "\n")
+        sys.stdout.flush()
     if name == "flood":
         while True:
             say({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x" * 100000}})
@@ -147,7 +167,22 @@ def seen(agent: Agent) -> set[str]:
     return {tool.name for tool in agent.dispatch.visible_to(agent.caller)}
 
 
-ALL = {f"hub_{name}" for name in ("create-issue", "look", "picture", "fail", "refuse", "hang", "flood", "die")}
+ALL = {
+    f"hub_{name}"
+    for name in (
+        "create-issue",
+        "look",
+        "picture",
+        "fail",
+        "refuse",
+        "hang",
+        "flood",
+        "die",
+        "stray",
+        "chatter",
+        "deep",
+    )
+}
 
 
 # What is listed, and for whom.
@@ -224,7 +259,7 @@ async def test_one_that_does_not_start_takes_nothing_from_the_others(desk: Desk)
     assert seen(agent) == ALL and rung == [None]
     assert "cannot be started: No such file or directory" in found["gone"].trouble
     assert "within 0.3 s" in found["silent"].trouble and "I do not want to" in found["rude"].trouble
-    assert found["hub"].trouble == "" and len(found["hub"].tools) == 9
+    assert found["hub"].trouble == "" and len(found["hub"].tools) == 12
 
 
 async def test_a_tool_never_takes_the_name_of_another(desk: Desk) -> None:
@@ -429,6 +464,66 @@ async def test_one_that_says_too_much_is_ended(desk: Desk) -> None:
     assert answer.failed and f"more than {LARGEST_OUTPUT} bytes" in answer.text
 
 
+@pytest.mark.parametrize("die", [False, True])
+async def test_what_went_into_a_session_of_its_own_ends_with_the_call(die: bool, desk: Desk) -> None:
+    agent = await ready(desk)
+    tell = desk.path / "pid"
+    answer = await agent.call("hub_stray", tell=str(tell), die=die)
+    assert answer.failed is die
+    pid = int(tell.read_text() if die else answer.text)
+    await until(lambda: not alive(pid))
+
+
+async def test_one_that_says_nothing_very_often_is_ended(desk: Desk) -> None:
+    agent = await ready(desk)
+    answer = await agent.call("hub_chatter")
+    assert answer.failed and f"more than {MOST_LINES} lines" in answer.text
+
+
+@pytest.mark.parametrize("levels", [DEEPEST + 1, 900, 985, 50_000])
+async def test_an_answer_that_is_nested_too_deep_is_an_error_at_once(levels: int, desk: Desk) -> None:
+    agent = await ready(desk, timeout_s=600)
+    answer = await agent.call("hub_deep", levels=levels)
+    assert answer.failed and f"nested deeper than {DEEPEST} levels" in answer.text
+
+
+@pytest.mark.parametrize("levels", [DEEPEST + 1, 900, 985, 990])
+async def test_arguments_that_are_nested_too_deep_are_no_call(levels: int, desk: Desk) -> None:
+    agent = await ready(desk)
+    raw = b'{"a":' + b"[" * levels + b"]" * levels + b"}"
+    answer = await agent.dispatch.call(agent.caller, "hub_look", raw, "c1")
+    assert answer.code == INVALID_PARAMS
+    assert f"nested deeper than {DEEPEST} levels" in answer.text or "depth" in answer.text
+    await agent.dispatch._flush()
+    assert (await agent.audited())[-1] == ("hub_look", "invalid")
+
+
+@pytest.mark.parametrize("order", [("git", "git_hub"), ("git_hub", "git")])
+async def test_a_name_that_two_connectors_could_have_is_the_nearer_ones(order: tuple[str, str], desk: Desk) -> None:
+    agent = await desk.agent()
+    desk.connector()
+    shown = {"git": "hub_delete", "git_hub": "delete"}
+    declared = {}
+    for name in order:
+        script = desk.path / f"{name}.py"
+        script.write_text(SERVER.replace('"create-issue"', f'"{shown[name]}"'))
+        command = (sys.executable, str(script), str(desk.path / "runs"))
+        declared[name] = Connector(command=command, tools=("*delete",))
+    await desk.connect(agent, **declared).run()
+    found = {each.name: each.trouble for each in await examine(agent.around.home, declared)}
+
+    assert desk.tools.origin("git_hub_delete") == "connectors.git_hub"
+    assert "git_hub_delete is left out" in found["git"] and not found["git_hub"]
+
+
+async def test_a_connector_is_not_named_like_a_group_of_our_own_tools(desk: Desk) -> None:
+    load_package("gatepost.tools")
+    desk.tools = TOOLS.copy()
+    agent = await desk.agent()
+    with pytest.raises(SetupError, match="messages is a group of the gateway's own tools"):
+        desk.connect(agent, messages=desk.connector())
+
+
 async def test_last_words_are_for_the_operator_alone(desk: Desk) -> None:
     agent = await ready(desk)
 
@@ -487,6 +582,7 @@ def test_a_declaration_that_does_not_fit_is_named(tmp_path: Path, text: str, com
         quote(SECRET),
         quote(SECRET, safe=""),
         quote(SECRET, safe="").replace("%2F", "%2f"),
+        quote(quote(SECRET, safe=""), safe=""),
         json.dumps(SECRET)[1:-1].replace("/", "\\/"),
         SECRET.encode().hex(),
         base64.b64encode(SECRET.encode()).decode(),
@@ -499,6 +595,21 @@ def test_a_value_is_struck_out_however_it_is_written(written: str) -> None:
     assert STRUCK in scrub.text(f"Bearer {written}, you said")
     assert written not in scrub.text(f"Bearer {written}, you said")
     assert scrub.value({written: [{"deep": f"-{written}-"}], "n": 1}) == {STRUCK: [{"deep": f"-{STRUCK}-"}], "n": 1}
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "p&amp;ss&lt;w&gt;rd&quot;&#x27;é/42",
+        "p&amp;ss&lt;w&gt;rd&#34;&#39;&eacute;/42",
+        "p&#38;ss&#60;w>rd&#x22;&apos;&#xE9;&#x2F;42",
+        escape(escape("p&ss<w>rd\"'é/42")),
+        json.dumps(escape("p&ss<w>rd\"'é/42"))[1:-1],
+        quote(quote(quote("p&ss<w>rd\"'é/42"))),
+    ],
+)
+def test_a_value_in_a_page_is_struck_out(written: str) -> None:
+    assert Scrub(["p&ss<w>rd\"'é/42"]).text(f"<b>{written}</b> R&D") == f"<b>{STRUCK}</b> R&D"
 
 
 @pytest.mark.parametrize("before", ["", "a", "ab", "abc"])

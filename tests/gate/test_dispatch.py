@@ -265,3 +265,35 @@ async def test_a_caller_without_a_session_has_no_turn_and_no_room(tmp_path: Path
     operator = Caller("acme/eng")
     assert (await agent.dispatch.call(operator, "echo", b'{"text":"x"}', "1")).text == "x"
     assert (await agent.dispatch.call(operator, "where", b"{}", "2")).failed
+
+
+@pytest.mark.parametrize("steps", range(1, 12))
+@pytest.mark.parametrize(("name", "given"), [("send", {"text": "hi"}), ("set_work", {"content": "new"})])
+async def test_a_cancelled_call_has_one_row_that_says_whether_it_happened(
+    name: str, given: dict[str, str], steps: int, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store)
+    calling = asyncio.create_task(agent.call(name, **given))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    calling.cancel()
+    await asyncio.wait((calling,))
+    await agent.dispatch._flush()
+    sent = await store.read(lambda db: db.rows("SELECT 1 FROM outbox"))
+    happened = sent or (agent.around.home.group(agent.caller.folder) / "work.md").exists()
+    rows = [verdict for action, verdict in await agent.audited() if action == name]
+    assert rows == ["allowed"] if happened else rows in (["cancelled"], [])
+
+
+async def test_what_was_cancelled_while_its_commit_failed_is_said_to_be_cancelled(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store)
+    refuse = "CREATE TRIGGER full BEFORE INSERT ON outbox BEGIN SELECT RAISE(ABORT, 'no room'); END"
+    await store.write(lambda db: db.run(refuse))
+    calling = asyncio.create_task(agent.call("send", text="hi"))
+    await asyncio.sleep(0)
+    calling.cancel()
+    await asyncio.wait((calling,))
+    await agent.dispatch._flush()
+    assert [each for each in await agent.audited() if each[0] == "send"] == [("send", "cancelled")]

@@ -5,11 +5,12 @@ import json
 import os
 import socket
 import stat
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import pytest
@@ -22,7 +23,7 @@ from gatepost.access.tiers import Tier
 from gatepost.core.errors import SetupError
 from gatepost.core.registry import Registry
 from gatepost.gate.mcp import REVOKED
-from gatepost.gate.socket import LARGEST_MESSAGE, MOST_CONNECTIONS, ToolSocket
+from gatepost.gate.socket import LARGEST_MESSAGE, MOST_CONNECTIONS, MOST_LINES, ToolSocket
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import Agent
 from gatepost.tools.contract import Call, Tool, tool
@@ -44,11 +45,14 @@ class Gates:
     opened: asyncio.Event
     entered: asyncio.Event
     cancelled: asyncio.Event
+    turn: int = 0  # of the loop, where a test counts them
+    heard: ClassVar[list[int]] = []  # by call of echo: in which turn
 
 
 @tool(tier=Tier.WORKER, group="x", registry=SMALL)
 async def echo(call: Call, text: str) -> str:
     """Say it again."""
+    Gates.heard.append(Gates.turn)
     return text
 
 
@@ -329,6 +333,28 @@ async def test_messages_in_pieces_and_in_heaps_are_the_same_messages(served: Ser
     heap = {(await raw.hear())["id"] for _ in range(50)}
     assert pieces == heap == set(range(1, 51))
     raw.close()
+
+
+async def test_heaps_of_calls_leave_the_loop_to_others_in_between(served: Served) -> None:
+    """However many connections the caller has."""
+    loop, each = asyncio.get_running_loop(), 5 * MOST_LINES
+    clients = [await (await Raw.to(served)).ready() for _ in range(3)]
+    Gates.turn, Gates.heard = 0, []
+
+    def turn() -> None:
+        Gates.turn += 1
+        if len(Gates.heard) < each * len(clients):
+            loop.call_soon(turn)
+
+    turn()
+    ask = {"jsonrpc": "2.0", "method": "tools/call", "params": called("echo", text="")}
+    for raw in clients:
+        raw.writer.write(b"".join(json.dumps({**ask, "id": n}).encode() + b"\n" for n in range(each)))
+        raw.writer.write_eof()  # nothing of what waits is lost by it
+    for raw in clients:
+        assert {(await raw.hear())["id"] for _ in range(each)} == set(range(each))
+        assert await raw.ended() == b""
+    assert max(Counter(Gates.heard).values()) <= 2 * MOST_LINES  # one may be read anew in the turn that ends the line
 
 
 async def test_a_message_of_the_limit_passes_and_one_byte_more_is_refused_and_skipped(served: Served) -> None:

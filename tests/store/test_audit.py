@@ -49,4 +49,25 @@ def test_erased_details_keep_the_chain(chain: Db) -> None:
 def test_the_calls_of_a_turn_are_found_by_their_details(db: Db) -> None:
     audit.append(db, Record(NOON, "acme", "send", "allowed", {"turn": "t-1"}))
     audit.append(db, Record(NOON + 1, "acme", "like", "refused", {"turn": "t-2"}))
-    assert audit.of_turn(db, "t-1", NOON) == [(NOON, "acme", "send", "allowed")]
+    assert audit.of_turns(db, ["t-1", "t-3"], NOON, None) == {"t-1": [(NOON, "acme", "send", "allowed")], "t-3": []}
+
+
+def test_the_calls_of_many_turns_take_one_look_at_so_many_rows_and_no_more(
+    db: Db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = NOON + 10 * audit.AFTER
+    audit.append(db, *(Record(NOON + n, "acme", "send", "allowed", {"turn": f"t-{n % 7}"}) for n in range(70)))
+    audit.append(db, *(Record(late, "other", "send", "allowed", {"turn": "t-9"}) for _ in range(50)))
+    decoded: list[str] = []
+    read = audit._read_turn
+
+    def counted(details: str) -> audit._OfTurn:
+        decoded.append(details)
+        return read(details)
+
+    monkeypatch.setattr(audit, "_read_turn", counted)
+
+    found = audit.of_turns(db, [f"t-{n}" for n in range(7)], NOON, NOON + 70, most=35)
+    assert len(decoded) == 35  # neither a look for each turn, nor one at what came after them
+    assert {turn: len(calls) for turn, calls in found.items()} == {f"t-{n}": 5 for n in range(7)}
+    assert min(at for calls in found.values() for at, *_ in calls) == NOON + 35  # the newest of that time

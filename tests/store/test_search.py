@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gatepost.core.clock import DAY, SystemClock
 from gatepost.core.errors import Invalid
 from gatepost.store import destinations, groups, inbox, messages, migrate, search, sessions
+from gatepost.store import snippets as snippets_of
 from gatepost.store.messages import NewMessage
 from gatepost.store.migrate import all_migrations
 from gatepost.store.port import Db
@@ -20,7 +21,9 @@ ROOT = Part("root", everything=True)
 _ids = count(1)
 
 
-def say(db: Db, text: str, room: str = "fake:room/1", sender: str = "fake:user/1", at: int = 5) -> int:
+def say(
+    db: Db, text: str, room: str = "fake:room/1", sender: str = "fake:user/1", at: int = 5, folder: str = ""
+) -> int:
     new = NewMessage(
         instance="fake",
         address=room,
@@ -33,7 +36,7 @@ def say(db: Db, text: str, room: str = "fake:room/1", sender: str = "fake:user/1
     )
     message_id = messages.accept(db, new, at)
     assert message_id is not None
-    inbox.refuse(db, message_id, "", "guest", "", at, state="observed")
+    inbox.refuse(db, message_id, folder, "guest", "", at, state="observed")
     return message_id
 
 
@@ -108,7 +111,7 @@ def test_a_snippet_marks_what_fits_and_is_short(db: Db) -> None:
     assert snippets(db, "会議") == ["明日の«会議»は東京で"]
     (shown,) = snippets(db, "needle")
     assert "«needle»" in shown and shown.startswith("…") and shown.endswith("…")
-    assert len(shown.split()) <= search.TOKENS + 1
+    assert len(shown.split()) <= snippets_of.TOKENS + 1
 
 
 def test_the_best_come_first_and_of_equal_ones_the_newest(db: Db) -> None:
@@ -268,3 +271,97 @@ async def test_a_transaction_that_fails_leaves_nothing_in_the_index(store: Sqlit
     await store.write(search.index)
     assert await store.read(search.find, Wanted(query="tea", part=ROOT)) == []
     assert [hit.id for hit in await store.read(search.find, Wanted(query="coffee", part=ROOT))] == [1]
+
+
+def test_a_message_of_one_word_costs_a_bounded_look(db: Db) -> None:
+    for _ in range(30):
+        say(db, "a " * 32_000)
+    search.index(db)
+    look = snippets_of.Look("a")
+    for _ in range(200):
+        look.snippet(look.around("a " * 8000))
+    assert look.left > -snippets_of.LONGEST  # then it shows beginnings, without a look
+    shown = snippets(db, "a")
+    assert shown and all(each.count("«a»") == snippets_of.TOKENS and each.endswith("…") for each in shown)
+
+
+def test_of_a_long_message_the_part_around_the_first_hit_is_ranked(db: Db) -> None:
+    far = say(db, "x " * 5000 + "needle " + "y " * 500)
+    apart = say(db, "needle " + "x " * 5000 + "thread")
+    assert set(found(db, "needle")) == {far, apart}
+    assert found(db, "needle AND thread") == [apart]  # which its part alone would not have told
+    assert len(snippets_of.Look("needle").around("x " * 5000 + "needle")) <= snippets_of.LONGEST
+    assert all("«needle»" in each for each in snippets(db, "needle"))
+
+
+def test_of_a_very_long_message_the_beginning_is_indexed(db: Db) -> None:
+    say(db, "start " + "x " * search.LOOKED_AT + "end")
+    assert len(found(db, "start")) == 1 and found(db, "end") == []
+
+
+def test_one_transaction_indexes_so_much_and_no_more(db: Db) -> None:
+    for _ in range(40):
+        say(db, "x" * 60_000)
+    done = search.index(db)
+    assert done == search.AT_ONCE // search.LOOKED_AT
+    assert search.is_behind(db)
+    while search.index(db):
+        pass
+    assert not search.is_behind(db) and len(found(db, "x*", limit=50)) == 40
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "shown"),
+    [
+        ('"quick brown"', "the quick brown fox, quick", "the «quick brown» fox, quick"),
+        ("quick OR fox", "the Quick brown fox.", "the «Quick» brown «fox»."),
+        ("cafe", "un café, merci", "un «café», merci"),
+        ("qui*", "quick_quiet (quit)", "«quick»_«quiet» («quit»)"),
+        ('"quick bro"*', "quick brown", "«quick brown»"),
+        ("NEAR(a c, 5) NOT x", "a b c 5", "«a» b «c» 5"),
+        ("会議 AND tea", "明日の会議tea", "明日の«会議»«tea»"),
+    ],
+)
+def test_a_snippet_marks_the_words_and_the_phrases_that_were_asked_for(
+    db: Db, query: str, text: str, shown: str
+) -> None:
+    say(db, text)
+    assert snippets(db, query) == [shown]
+
+
+def test_a_snippet_is_where_most_of_what_was_asked_for_is(db: Db) -> None:
+    say(db, "tea " + "x " * 50 + "milk tea " + "y " * 50)
+    (shown,) = snippets(db, "tea AND milk")
+    assert shown.startswith("…") and "«milk» «tea»" in shown
+
+
+def test_a_room_that_is_shared_out_shows_each_part_its_own(db: Db) -> None:
+    for folder in ("acme", "acme/eng", "beta"):
+        talk(db, folder, "fake:room/1")
+    given = {}
+    for folder in ("acme", "acme/eng", "beta"):
+        given[folder] = say(db, "tea", folder=folder)
+        new = NewMessage(
+            instance="fake",
+            address="fake:room/1",
+            direction="out",
+            kind="chat",
+            verb="send",
+            sender="",
+            text="coffee",
+            at=5,
+            folder=folder,
+        )
+        said = messages.accept(db, new, 5)
+        db.run(
+            "INSERT INTO outbox (key, message_id, origin, op, instance, address, payload, state, created_at,"
+            " updated_at) VALUES (?, ?, 'tool', 'send', 'fake', 'fake:room/1', '{}', 'sent', 5, 5)",
+            (folder, said),
+        )
+    both = say(db, "tea", folder="beta")
+    inbox.refuse(db, both, "acme/eng", "guest", "", 5, state="observed")
+    assert set(found(db, "tea", Part("acme"))) == {given["acme"], given["acme/eng"], both}
+    assert set(found(db, "tea", Part("acme/eng"))) == {given["acme/eng"], both}
+    assert set(found(db, "tea", Part("beta"))) == {given["beta"], both}
+    assert len(found(db, "coffee", Part("acme"))) == 2 and len(found(db, "coffee", Part("beta"))) == 1
+    assert len(found(db, "coffee")) == 3

@@ -250,3 +250,12 @@ def test_a_file_that_is_no_store_is_named(tmp_path: Path) -> None:
 
 def test_a_new_store_is_the_owners_alone(store_path: Path) -> None:
     assert store_path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_read_that_takes_too_long_is_given_up_and_the_next_is_not(store: SqliteStore) -> None:
+    endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT MAX(i) FROM n"
+    with pytest.raises(Unavailable, match="ask for less"):
+        await store.read(lambda db: db.row(endless), within=0.01)
+    assert await store.read(lambda db: db.row("SELECT 1"), within=10.0) == (1,)
+    bounded = endless.replace("FROM n)", "FROM n WHERE i < 20000)")
+    assert await store.read(lambda db: db.row(bounded)) == (20000,)

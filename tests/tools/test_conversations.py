@@ -91,6 +91,16 @@ async def test_the_timeline_tells_turns_and_calls_and_takes_a_grant_of_its_own(
     assert told(await narrower.call("read_session", sessionId=narrower.session.id))["count"] == 1
 
 
+@pytest.mark.parametrize("level", ["messages", "timeline"])
+@pytest.mark.parametrize("before", [2**64, -(2**64)])
+async def test_a_place_that_nothing_can_have_is_refused_in_the_declaration(
+    level: str, before: int, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme")
+    answer = await agent.call("read_session", sessionId=agent.session.id, level=level, before=before)
+    assert answer.code == INVALID_PARAMS
+
+
 async def test_a_conversation_elsewhere_does_not_exist(tmp_path: Path, store: SqliteStore) -> None:
     agent = await Agent.arrive(tmp_path, store, "acme")
     foreign = await store.write(_talk, "other", "fake:room/3")

@@ -76,3 +76,22 @@ async def test_a_slip_of_the_pen_uses_up_nobodys_budget(agent: Agent) -> None:
 
     assert answer.failed and answer.text.startswith("cost_usd: $100.01 is more than 100.0 USD")
     assert await agent.store.read(costs.sums, "group") == []
+
+
+async def test_reports_alone_do_not_use_up_the_budget_of_all(agent: Agent) -> None:
+    await agent.store.write(budgets.put, Scope(Kind.INSTANCE), Period.DAY, 500_000_000, "operator", 1)
+    answers = [await agent.call("log_external_cost", provider="x", model="y", cost_usd=4) for _ in range(5)]
+
+    assert [each.failed for each in answers] == [False, False, True, True, True]
+    assert "$8.00 of at most $10.00 were reported today for acme" in answers[2].text
+    assert [each.micro for each in await agent.store.read(costs.sums, "group")] == [8_000_000]
+
+
+async def test_a_daily_budget_of_the_group_is_the_bound_of_its_reports(agent: Agent) -> None:
+    await agent.store.write(budgets.put, Scope(Kind.GROUP, "acme/eng"), Period.DAY, 60_000_000, "operator", 1)
+    first = await agent.call("log_external_cost", "told", provider="x", model="y", cost_usd=50)
+    again = await agent.call("log_external_cost", "told", provider="x", model="y", cost_usd=50)
+    more = await agent.call("log_external_cost", provider="x", model="y", cost_usd=11)
+
+    assert (first.failed, again.failed, more.failed) == (False, False, True)
+    assert "for acme/eng" in more.text

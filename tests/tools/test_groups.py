@@ -1,5 +1,6 @@
 """Groups: made by their parent, within its bounds; watched by those who may."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from gatepost.access.structure import may_watch
 from gatepost.access.tiers import Tier
 from gatepost.core.registry import load_package
+from gatepost.flow.groups import LARGEST_PROTOTYPE
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
 from gatepost.store import audit, groups, routes, watchers
 from gatepost.store.writer import SqliteStore
@@ -247,3 +249,69 @@ async def test_what_a_person_agreed_to_is_written_and_a_bad_name_is_not(tmp_path
         with pytest.raises(Invalid):
             await write_skill(call, name, "Say hello.")
     assert TOOLS["write_skill"].held
+
+
+async def untouched(agent: Agent, store: SqliteStore) -> bool:
+    folders = [each.folder for each in await store.read(groups.every)]
+    place = agent.around.home.group("acme/eng")
+    return folders == ["acme"] and not await store.read(routes.in_order) and not place.exists()
+
+
+@pytest.mark.parametrize("name", ["large", "work.md/x", "CLAUDE.md/x", "skills"])
+async def test_a_prototype_that_cannot_be_copied_makes_no_group(name: str, tmp_path: Path, store: SqliteStore) -> None:
+    agent = await world(tmp_path, store)
+    file = agent.around.home.group("acme") / "prototype" / name
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"x" * (LARGEST_PROTOTYPE + 1 if name == "large" else 1))
+    answer = await agent.call("register_group", jid=ROOM, folder="acme/eng", fromPrototype=True)
+    assert answer.failed and "internal" not in answer.text
+    assert await untouched(agent, store)
+
+
+async def test_a_prototype_may_have_a_file_of_every_name_that_a_group_begins_with(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await world(tmp_path, store)
+    prototype = agent.around.home.group("acme") / "prototype"
+    prototype.mkdir()
+    for name in ("AGENTS.md", "CLAUDE.md", "work.md"):
+        (prototype / name).write_text(name)
+    told(await agent.call("register_group", jid=ROOM, folder="acme/eng", fromPrototype=True))
+    child = agent.around.home.group("acme/eng")
+    assert {name: (child / name).read_text() for name in ("CLAUDE.md", "work.md")} == {
+        "CLAUDE.md": "CLAUDE.md",
+        "work.md": "work.md",
+    }
+
+
+async def test_what_cannot_be_committed_leaves_no_folder(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await world(tmp_path, store)
+    refuse = "CREATE TRIGGER full BEFORE INSERT ON routes BEGIN SELECT RAISE(ABORT, 'no room'); END"
+    await store.write(lambda db: db.run(refuse))
+    assert (await agent.call("register_group", jid=ROOM, folder="acme/eng")).failed
+    assert await untouched(agent, store)
+
+
+@pytest.mark.parametrize("steps", range(1, 30))
+async def test_a_child_is_made_whole_or_not_at_all_whenever_its_call_is_cancelled(
+    steps: int, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await world(tmp_path, store)
+    calling = asyncio.create_task(agent.call("register_group", jid=ROOM, folder="acme/eng"))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    calling.cancel()
+    await asyncio.wait((calling,))
+    await agent.dispatch._flush()
+    rows = [verdict for action, verdict in await agent.audited() if action == "register_group"]
+    if await untouched(agent, store):
+        assert rows in (["cancelled"], [])  # none: it had not begun
+    else:
+        assert rows == ["allowed"] and len(await store.read(routes.in_order)) == 1
+        assert (agent.around.home.group("acme/eng") / "skills").is_dir()
+
+
+async def test_a_name_is_bounded(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await world(tmp_path, store)
+    answer = await agent.call("register_group", jid=ROOM, folder="acme/eng", name="N" * 101)
+    assert answer.code == INVALID_PARAMS and await untouched(agent, store)

@@ -14,7 +14,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.messages.inbound import Inbound
-from gatepost.store import groups, inbox, ledger, messages, sessions
+from gatepost.store import groups, inbox, ledger, messages, routes, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.writer import SqliteStore
@@ -142,6 +142,15 @@ async def test_a_cursor_that_is_none_is_refused(before: object, tmp_path: Path, 
     assert answer.failed and ("RFC" in answer.text or "like 2026" in answer.text or "oldest" in answer.text)
 
 
+@pytest.mark.parametrize("name", sorted(LOOKS))
+@pytest.mark.parametrize("before", [2**64, -(2**64), 2**63, -1])
+async def test_a_number_that_no_message_can_have_is_refused_in_the_declaration(
+    name: str, before: int, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme")
+    assert (await agent.call(name, **LOOKS[name], before=before)).code == INVALID_PARAMS
+
+
 async def test_bad_input_is_refused(tmp_path: Path, store: SqliteStore) -> None:
     agent = await Agent.arrive(tmp_path, store)
     assert (await agent.call("get_thread")).code == INVALID_PARAMS
@@ -265,3 +274,30 @@ async def test_a_platform_that_cannot_look_back_leaves_what_is_known(tmp_path: P
     await _with(agent, FakeChannel())
     answer = told(await agent.call("fetch_history"))
     assert (answer["source"], answer["count"], answer["cap"]) == ("cache-only", 1, 100)
+
+
+async def test_a_room_that_is_shared_out_shows_each_its_own(tmp_path: Path, store: SqliteStore) -> None:
+    """By every look back, also at what the platform remembers and has not told yet."""
+    acme = await Agent.arrive(tmp_path / "a", store, "acme")
+    beta = await Agent.arrive(tmp_path / "b", store, "beta")
+
+    def share(db: Db) -> None:
+        for sender, folder in (("fake:user/7", "beta"), ("fake:user/8", "acme")):
+            rest = (folder, folder, "per-thread", False, (None, None), None, "operator", 1)
+            routes.add(db, 1, f"sender={sender}", *rest)
+
+    await store.write(share)
+    channel = Remembering(
+        _earlier("for beta", SECOND, "fake:user/7"),
+        _earlier("for acme", 2 * SECOND, "fake:user/8"),
+        _earlier("for nobody", 3 * SECOND, "fake:user/9"),
+    )
+    await _with(acme, channel)
+    await _with(beta, channel)
+    for agent, own in ((acme, "for acme"), (beta, "for beta")):
+        await agent.call("reply", text=f"I am {agent.caller.folder}")
+        assert texts(await agent.call("fetch_history"))[:2] == [own, "for nobody"]
+    for agent, own in ((acme, "for acme"), (beta, "for beta")):
+        expected = [own, "for nobody", "hello", f"I am {agent.caller.folder}"]
+        for name, given in LOOKS.items():
+            assert texts(await agent.call(name, **given)) == expected, name

@@ -130,3 +130,21 @@ async def test_what_concerns_a_group_is_listed_and_nothing_of_another_world(agen
     ]
     assert (await agent.call("list_acl", folder="other")).failed
     assert (await agent.call("list_acl")).code == INVALID_PARAMS
+
+
+async def test_a_number_that_no_route_can_have_is_refused_in_the_declaration(agent: Agent) -> None:
+    assert (await agent.call("delete_route", id=2**63)).code == INVALID_PARAMS
+
+
+async def test_rows_for_everywhere_name_nobody_of_another_world(agent: Agent) -> None:
+    shown = ["folder:acme/eng", "role:devs", "fake:user/1", "folder:**", "role:operator"]
+    hidden = ["folder:other", "folder:other/*", "role:board", "fake:user/9", "fake:room/9"]
+    await agent.store.write(acl.add_member, "folder:acme/eng", "role:devs", "operator", 1)
+    await agent.store.write(acl.add_member, "folder:other", "role:board", "operator", 1)
+    for principal in shown + hidden:
+        await agent.store.write(acl.put, acl.Row(id=0, principal=principal, action="admin"), 1)
+    foreign = acl.Row(id=0, principal="folder:other", action="admin", scope="acme/**")
+    await agent.store.write(acl.put, foreign, 1)
+    rows = told(await agent.call("list_acl", folder="acme/eng"))["rows"]
+
+    assert sorted(each["principal"] for each in rows) == sorted(shown)

@@ -1,18 +1,22 @@
 """find_messages through the gate: who finds what, how it is answered, and what a bad query does."""
 
+import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest import MonkeyPatch
 
 from gatepost.access.tiers import Tier
 from gatepost.core.clock import DAY, iso
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
-from gatepost.store import destinations, groups, inbox, messages, sessions
+from gatepost.store import destinations, groups, inbox, messages, search, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
+from gatepost.store.search import Hit, Wanted
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import PLATFORM, ROOM, Agent
 from gatepost.tools.contract import TOOLS
@@ -93,14 +97,18 @@ async def test_a_worker_does_not_find_what_is_below_it(tmp_path: Path, store: Sq
 
 
 async def test_a_destination_is_readable_and_a_closed_conversation_is_not(tmp_path: Path, store: SqliteStore) -> None:
-    await store.write(_room, "other", "fake:o", "tea")
+    await store.write(_room, "other", "fake:o", "tea", "milk")
     agent = await Agent.arrive(tmp_path, store, "acme")
+    (session,) = await store.read(sessions.in_room, ROOM)
+    for number in await store.read(lambda db: [row[0] for row in db.rows("SELECT id FROM messages")]):
+        await store.write(inbox.refuse, number, "acme", "guest", "", 1, "observed")
     assert rooms(await agent.call("find_messages", query="tea")) == set()
     await store.write(destinations.add_room, "acme", "o", PLATFORM, "fake:o", "", 1)
     assert rooms(await agent.call("find_messages", query="tea")) == {"fake:o"}
+    await store.write(_room, "other", "fake:o", "coffee")  # which acme was not given
+    assert rooms(await agent.call("find_messages", query="coffee")) == set()
     await store.write(destinations.remove, "acme", "o")
     assert rooms(await agent.call("find_messages", query="tea")) == set()
-    (session,) = await store.read(sessions.in_room, ROOM)
     assert rooms(await agent.call("find_messages", query="hello")) == {ROOM}
     await store.write(sessions.close, session.id, 2)
     assert rooms(await agent.call("find_messages", query="hello")) == set()
@@ -150,3 +158,24 @@ async def test_bad_input_is_refused(tmp_path: Path, store: SqliteStore) -> None:
 
 async def test_the_audit_keeps_no_words_of_a_query(tmp_path: Path, store: SqliteStore) -> None:
     assert "query" in TOOLS["find_messages"].bodies
+
+
+async def test_a_group_searches_once_at_a_time(tmp_path: Path, store: SqliteStore, monkeypatch: MonkeyPatch) -> None:
+    agent = await Agent.arrive(tmp_path, store)
+    running, most, lock, find = 0, 0, threading.Lock(), search.find
+
+    def counted(db: Db, wanted: Wanted) -> list[Hit]:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        met.wait(0.05)  # where two could be at it, they would meet here
+        found = find(db, wanted)
+        with lock:
+            running -= 1
+        return found
+
+    met = threading.Event()
+    monkeypatch.setattr(search, "find", counted)
+    answers = await asyncio.gather(*(agent.call("find_messages", query="hello") for _ in range(3)))
+    assert [told(each)["count"] for each in answers] == [1, 1, 1] and most == 1

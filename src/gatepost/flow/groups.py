@@ -7,9 +7,10 @@ ever overwritten.
 
 import os
 import stat
+from dataclasses import dataclass
 
 from gatepost.core.clock import Clock
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.untrusted import open_root
 from gatepost.store import groups, rooms, routes, users
@@ -48,8 +49,21 @@ Nothing is open.
 """
 
 
-def make_folder(home: Home, folder: str, uid: int | None = None, *, name: str = "") -> None:
-    """Give a group what a new agent needs; what exists stays as it is."""
+_FILES = frozenset({"AGENTS.md", "CLAUDE.md", "work.md"})
+
+
+@dataclass(frozen=True, slots=True)
+class Prototype:
+    """What a child's folder begins with: files by path, and folders, each before what is in it."""
+
+    files: dict[str, bytes]
+    folders: list[str]
+
+
+def make_folder(
+    home: Home, folder: str, uid: int | None = None, *, name: str = "", prototype: Prototype | None = None
+) -> None:
+    """Give a group what a new agent needs; what exists stays as it is, but for what the prototype has."""
     passable = 0o711 if os.geteuid() == 0 else 0o700  # sandboxes of groups below it must get through, as their own uid
     with open_root(home.groups) as root:
         place = ""
@@ -58,6 +72,12 @@ def make_folder(home: Home, folder: str, uid: int | None = None, *, name: str = 
             if not root.exists(place):
                 root.make_dir(place, passable, uid=uid)
         # Everything by its way from the top: a parent's agent could have put a link where its child's folder should be.
+        if prototype is not None:
+            for below in prototype.folders:
+                if not root.exists(f"{folder}/{below}"):
+                    root.make_dir(f"{folder}/{below}", 0o700, uid=uid)
+            for below, data in prototype.files.items():
+                root.write_bytes(f"{folder}/{below}", data, mode=0o600, uid=uid)
         if not root.exists(f"{folder}/AGENTS.md"):
             text = AGENTS.format(name=name or folder, folder=folder)
             root.write_bytes(f"{folder}/AGENTS.md", text.encode(), mode=0o600, uid=uid)
@@ -69,28 +89,31 @@ def make_folder(home: Home, folder: str, uid: int | None = None, *, name: str = 
             root.make_dir(f"{folder}/skills", 0o700, uid=uid)
 
 
-def copy_prototype(home: Home, parent: str, child: str, uid: int | None = None) -> int:
-    """What lies in the parent's `prototype/`, into the child's folder: plain files alone, no links, within bounds. How
-    many there were. A child's own AGENTS.md gives way; it has just been made."""
-    copied = size = 0
+def read_prototype(home: Home, parent: str) -> Prototype:
+    """What lies in the parent's `prototype/`: plain files alone, no links, within bounds."""
+    found = Prototype({}, [])
     with open_root(home.groups) as root:
-        waiting = [""]
+        if not root.exists(f"{parent}/prototype"):
+            raise NotFound("folder", "prototype", "make one in your folder first: it is copied for each child")
+        waiting, size = [""], 0
         while waiting:
             place = waiting.pop()
-            for name in root.list(f"{parent}/prototype{place}"):
-                source, target = f"{parent}/prototype{place}/{name}", f"{child}{place}/{name}"
-                kind = root.look(source).st_mode
-                if stat.S_ISDIR(kind) and place.count("/") < DEEPEST_PROTOTYPE:
-                    if not root.exists(target):
-                        root.make_dir(target, 0o700, uid=uid)
-                    waiting.append(f"{place}/{name}")
+            for name in root.list(f"{parent}/prototype/{place}".rstrip("/")):
+                target = f"{place}/{name}" if place else name
+                kind = root.look(f"{parent}/prototype/{target}").st_mode
+                if stat.S_ISDIR(kind) and target.count("/") < DEEPEST_PROTOTYPE:
+                    found.folders.append(target)
+                    waiting.append(target)
                 elif stat.S_ISREG(kind):
-                    data = root.read_bytes(source, LARGEST_PROTOTYPE)
-                    copied, size = copied + 1, size + len(data)
-                    if copied > MOST_FILES or size > LARGEST_PROTOTYPE:
-                        raise Invalid("prototype", f"holds more than {MOST_FILES} files or {LARGEST_PROTOTYPE} bytes")
-                    root.write_bytes(target, data, mode=0o600, uid=uid)
-    return copied
+                    found.files[target] = root.read_bytes(f"{parent}/prototype/{target}", LARGEST_PROTOTYPE)
+                    size += len(found.files[target])
+                if max(len(found.files), len(found.folders)) > MOST_FILES or size > LARGEST_PROTOTYPE:
+                    raise Invalid("prototype", f"holds more than {MOST_FILES} files or {LARGEST_PROTOTYPE} bytes")
+    for name in _FILES & {*found.folders}:
+        raise Invalid("prototype", f"has a folder {name}, which must be a file")
+    if "skills" in found.files:
+        raise Invalid("prototype", "has a file skills, which must be a folder")
+    return found
 
 
 def add_defaults(db: Db, now: int) -> bool:

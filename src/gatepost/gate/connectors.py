@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -36,6 +36,7 @@ from gatepost.tools.contract import Call, Passed, Tool
 
 MOST_AT_ONCE, MOST_OF_A_GROUP = 16, 4  # runs of one connector; who comes later waits within the same patience
 MOST_TOOLS = 200
+ORIGIN = "connectors."
 LONGEST_DESCRIPTION = 4000
 LARGEST_SCHEMA = 64 * 1024  # bytes
 _TOOL = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")  # what the models' vendors take as a name
@@ -143,7 +144,8 @@ async def examine(home: Home, declared: Mapping[str, Connector]) -> list[Found]:
         except Unavailable as error:
             return Found(name, trouble=str(error))
         chosen = tuple(f"{name}_{each.name}" for each in listed if connector.offers(each.name))
-        return Found(name, chosen, "" if chosen else "it lists no tool that `tools` lets through")
+        taken = [f"{each} is left out: {why}" for each in chosen if (why := _taken(each, name, declared))]
+        return Found(name, chosen, "; ".join(taken) if chosen else "it lists no tool that `tools` lets through")
 
     return list(await asyncio.gather(*(one(name, connector) for name, connector in declared.items())))
 
@@ -151,7 +153,7 @@ async def examine(home: Home, declared: Mapping[str, Connector]) -> list[Found]:
 def remember(home: Home, declared: Mapping[str, Connector], tools: Registry[Tool]) -> None:
     """For commands: what the gateway learnt when it last asked. Nothing of it can be called here."""
     for name, connector in declared.items():
-        _put(tools, name, connector, _recall(home, name, connector), lambda tool: _not_here)
+        _put(tools, name, connector, _recall(home, name, connector), lambda tool: _not_here, declared)
 
 
 async def _not_here(call: Call, /, **arguments: Any) -> Passed:
@@ -169,8 +171,9 @@ class Connectors:
         self._slots = {name: asyncio.Semaphore(MOST_AT_ONCE) for name in declared}
         # A group waits for its own before it takes one of everybody's.
         self._of_group = defaultdict[tuple[str, str], asyncio.Semaphore](lambda: asyncio.Semaphore(MOST_OF_A_GROUP))
+        check_names(declared, tools)
         for name, connector in declared.items():
-            _put(tools, name, connector, _recall(home, name, connector), partial(self._runs, name, connector))
+            _put(tools, name, connector, _recall(home, name, connector), partial(self._runs, name, connector), declared)
 
     async def run(self) -> None:
         """Ask every server what it has, beside everything else. One that does not start is a line in the log."""
@@ -183,7 +186,7 @@ class Connectors:
         except (GatepostError, OSError) as error:
             _log.warning("a connector was not asked for its tools", connector=name, why=str(error))
             return
-        if _put(self._tools, name, connector, listed, partial(self._runs, name, connector)):
+        if _put(self._tools, name, connector, listed, partial(self._runs, name, connector), self._declared):
             self._bells.tools(None)
 
     def _runs(self, name: str, connector: Connector, tool: str) -> Run:
@@ -209,7 +212,8 @@ class Connectors:
                 raise Unavailable(call.tool, scrub.text(why), uncertain=True) from None
             except Answered as error:
                 return Passed([{"type": "text", "text": scrub.text(str(error))}], failed=True)
-            return Passed(scrub.value(given.content), scrub.value(given.structuredContent), given.isError)
+            content, structured = await asyncio.to_thread(scrub.value, [given.content, given.structuredContent])
+            return Passed(content, structured, given.isError)
 
         return run
 
@@ -226,11 +230,31 @@ class Connectors:
         return values
 
 
+def check_names(declared: Iterable[str], tools: Registry[Tool]) -> None:
+    """Lists are cut by group and by connector alike, so none may be named like the other."""
+    own = {tool.group for name, tool in tools.items() if not tools.origin(name).startswith(ORIGIN)}
+    for name in declared:
+        if name in own:
+            raise SetupError(f"connectors.{name}: {name} is a group of the gateway's own tools; name it otherwise")
+
+
+def _taken(called: str, name: str, declared: Iterable[str]) -> str:
+    """Why a tool cannot have its name; '' if it can. Of connectors the longest name that fits has it, whichever was
+    asked first: what is written about `git_hub_*` is about `git_hub`, and about nothing that `git` lists."""
+    nearer = [each for each in declared if len(each) > len(name) and called.startswith(f"{each}_")]
+    return f"it would look like a tool of the connector {max(nearer, key=len)}" if nearer else ""
+
+
 def _put(
-    tools: Registry[Tool], name: str, connector: Connector, listed: list[ListedTool], runs: Callable[[str], Run]
+    tools: Registry[Tool],
+    name: str,
+    connector: Connector,
+    listed: list[ListedTool],
+    runs: Callable[[str], Run],
+    declared: Iterable[str] = (),
 ) -> bool:
     """Make the registry hold what the server lists now; True if that is something else than before."""
-    origin = f"connectors.{name}"
+    origin = f"{ORIGIN}{name}"
     before = {each: tools[each].listed for each in tools if tools.origin(each) == origin}
     for each in before:
         tools.drop(each)
@@ -238,6 +262,8 @@ def _put(
     for told in [each for each in listed if connector.offers(each.name)][:MOST_TOOLS]:
         called = f"{name}_{told.name}"
         try:
+            if why := _taken(called, name, declared):
+                raise SetupError(why)
             tool = _make(called, name, connector, told, runs(told.name))
             tools.add(called, tool, origin)
         except SetupError as error:

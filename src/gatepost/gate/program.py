@@ -1,29 +1,39 @@
 """An MCP server as a child of the gateway, asked over its stdin and stdout: the client's half of the 2025 handshake.
 
-Each run is a process group of its own with the environment that it is given and no other, and is killed when the block
-is left. What it says is somebody else's: bounded, and read without trust. What is no message is passed over.
+Each run is a session of its own with the environment that it is given and no other, and is killed with all that came
+of it when the block is left. What it says is somebody else's: bounded, and read without trust. What is no message is
+passed over.
 """
 
 import asyncio
 import os
+import shutil
 import signal
-from collections.abc import AsyncIterator, Mapping, Sequence
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from gatepost import __version__
 from gatepost.gate import frames
+from gatepost.gate.depth import DEEPEST, check_depth
 from gatepost.gate.frames import GivenResult, ListedTool, Message
 
 PROTOCOL = "2025-11-25"
 LARGEST_OUTPUT = 10 * 1024 * 1024  # of one run, in bytes
+MOST_LINES = 20_000  # of one run
+LARGE = 64 * 1024  # bytes of an answer; more is read off the loop
 MOST_PAGES = 50
 TAIL = 2048  # bytes of stderr that are kept
 REAP_S = 5.0
 
+KEEPS = sys.platform == "linux"  # elsewhere what leaves the process group is not ended
+_KEEPER = Path(__file__).with_name("keeper.py")
+
+T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -44,7 +54,7 @@ class Program:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self._asked = self._heard = 0
+        self._asked = self._heard = self._lines = 0
         self._tail = b""
         self._listening = asyncio.create_task(self._listen())
 
@@ -60,7 +70,7 @@ class Program:
         for _ in range(MOST_PAGES):
             raw = await self._ask("tools/list", {"cursor": cursor} if cursor else {})
             try:
-                page = frames.read_list_result(raw)
+                page = await _apart(raw, _read_list)
             except (ValueError, RecursionError) as error:
                 raise self._trouble(f"its list of tools cannot be read: {error}") from None
             found += page.tools
@@ -72,7 +82,7 @@ class Program:
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> GivenResult:
         raw = await self._ask("tools/call", {"name": tool, "arguments": arguments})
         try:
-            return frames.read_given_result(raw)
+            return await _apart(raw, _read_given)
         except (ValueError, RecursionError) as error:
             raise self._trouble(f"its answer cannot be read: {error}") from None
 
@@ -116,13 +126,19 @@ class Program:
                 line = await self._process.stdout.readline()
             except ValueError:  # a line beyond the limit
                 line = bytes(LARGEST_OUTPUT + 1)
-            self._heard += len(line)
+            self._heard, self._lines = self._heard + len(line), self._lines + 1
+            if self._lines > MOST_LINES:
+                raise self._trouble(f"it says more than {MOST_LINES} lines")
             if self._heard > LARGEST_OUTPUT:
                 raise self._trouble(f"it says more than {LARGEST_OUTPUT} bytes")
             if not line:
                 raise await self._ended()
-            with suppress(ValueError, RecursionError):
+            try:
                 return frames.read_message(line)
+            except RecursionError:
+                raise self._trouble(f"it says something that is nested deeper than {DEEPEST} levels") from None
+            except ValueError:
+                continue
 
     async def _listen(self) -> None:
         assert self._process.stderr is not None
@@ -141,21 +157,53 @@ class Program:
         return Broken(why, " ".join(whole))
 
     async def end(self) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM if KEEPS else signal.SIGKILL)
+        if not KEEPS:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._listening.cancel()
         if self._process.stdin is not None:
             self._process.stdin.close()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), REAP_S)
+            return
+        with suppress(ProcessLookupError):  # somebody holds the keeper up
+            self._process.kill()
+
+
+def _read_list(raw: bytes) -> frames.ListResult:
+    page = frames.read_list_result(raw)
+    for each in page.tools:
+        check_depth([each.inputSchema, each.outputSchema, each.annotations])
+    return page
+
+
+def _read_given(raw: bytes) -> GivenResult:
+    given = frames.read_given_result(raw)
+    check_depth([given.content, given.structuredContent])
+    return given
+
+
+async def _apart(raw: bytes, read: Callable[[bytes], T]) -> T:
+    return read(raw) if len(raw) <= LARGE else await asyncio.to_thread(read, raw)
+
+
+def _check_there(program: str, env: Mapping[str, str], cwd: Path) -> None:
+    """Said here, where it is known for sure; what else keeps it from starting the keeper says."""
+    there = (cwd / program).exists() if "/" in program else shutil.which(program, path=env.get("PATH", os.defpath))
+    if not there:
+        raise Broken(f"{program} cannot be started: No such file or directory")
 
 
 @asynccontextmanager
 async def running(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> AsyncIterator[Program]:
     """A server after its handshake. Raises Broken if it does not come up, Answered if it does not want to."""
+    _check_there(command[0], env, cwd)
+    kept = (sys.executable, "-I", "-S", str(_KEEPER), *command) if KEEPS else command
     try:
         process = await asyncio.create_subprocess_exec(
-            *command,
+            *kept,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

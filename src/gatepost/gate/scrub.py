@@ -8,6 +8,7 @@ import base64
 import json
 import re
 from collections.abc import Iterable
+from html.entities import codepoint2name
 from typing import Any
 
 STRUCK = "[secret]"
@@ -20,13 +21,13 @@ class Scrub:
         given = [value for value in values if value]
         found = {form for value in given for form in _forms(value)}
         self._forms = sorted(found, key=len, reverse=True)  # a longer one may hold a shorter one
-        self._in_addresses = [_in_address(value) for value in given]
+        self._quoted = [_quoted(value) for value in given]
 
     def text(self, text: str) -> str:
         for form in self._forms:
             text = text.replace(form, STRUCK)
-        if "%" in text:
-            for pattern in self._in_addresses:
+        if "%" in text or "&" in text or "\\u" in text:
+            for pattern in self._quoted:
                 text = pattern.sub(STRUCK, text)
         return text
 
@@ -64,12 +65,18 @@ def _encoded(value: str) -> set[str]:
     return plain | whole | {form for shift in range(3) for form in _in_base64(raw, shift)}
 
 
-def _in_address(value: str) -> re.Pattern[str]:
-    """As in a URL, whichever of its signs are written as `%2F` or `%2f` there."""
+def _quoted(value: str) -> re.Pattern[str]:
+    """As in a URL, a page or JSON, whichever of its signs are written as `%2F`, `%2f`, `&lt;`, `&#60;` or `\\u003c`
+    there, and however often that was done one after the other: `%252F`, `&amp;lt;`."""
     signs = []
     for sign in value:
-        quoted = "".join(f"%{byte:02x}" for byte in sign.encode())
-        signs.append(f"(?:{re.escape(sign)}|(?i:{quoted}){'|[+]' if sign == ' ' else ''})")
+        in_address = "".join(f"%(?:25)*{byte:02x}" for byte in sign.encode())
+        name = codepoint2name.get(ord(sign), "") or ("apos" if sign == "'" else "")
+        in_page = f"&(?:amp;)*(?:#0*{ord(sign)}|#x0*{ord(sign):x}{'|' + name if name else ''});"
+        pairs = sign.encode("utf-16-be", "surrogatepass").hex()
+        in_json = "".join(rf"\\{{1,4}}u{pairs[at : at + 4]}" for at in range(0, len(pairs), 4))
+        others = f"(?i:{in_address}|{in_page}|{in_json})"
+        signs.append(f"(?:{re.escape(sign)}|{others}{'|[+]' if sign == ' ' else ''})")
     return re.compile("".join(signs))
 
 

@@ -1,10 +1,13 @@
 """`router.sock`: one per session, newline-delimited JSON-RPC. Whoever may connect is the session's caller.
 
 A peer that is not of this sandbox, and a ninth connection, are closed without a byte. A client that does not read is
-not read. A message beyond the limit is answered and skipped; the connection lives.
+not read. A message beyond the limit is answered and skipped; the connection lives. Many at once are worked through a
+few at a time, so that everybody else has their turn in between.
 """
 
 import asyncio
+import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +20,8 @@ from gatepost.gate.mcp import INVALID_REQUEST, Conversation, SubmitTurn
 
 LARGEST_MESSAGE = 2 * 1024 * 1024  # what is larger is a file, and files go by their names
 MOST_CONNECTIONS = 8
+MOST_LINES = 32  # of one caller in one turn of the loop …
+LONGEST_S = 0.005  # … and for how long no further one is begun
 
 _KEPT = 64 * 1024  # of a connection's buffer, between messages
 _HIGH = 1024 * 1024  # unread answers beyond which a client is not read
@@ -39,6 +44,7 @@ class Connection(asyncio.BufferedProtocol):
         self._skipping = False  # the rest of a message that was too large
         self._full = False  # the client does not read
         self._over = False  # the client has said all that it will
+        self._in_line = False  # lines wait for a later turn of the loop
         self._transport: asyncio.Transport | None = None
         self.conversation: Conversation | None = None
 
@@ -57,6 +63,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """What was sent still arrives."""
+        self._tools.leave_line(self)
         if self.conversation is not None:
             self.conversation.finish()
             self.conversation.abandon()
@@ -76,7 +83,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._end += nbytes
-        self._take_lines()
+        if self._tools.has_line:
+            self._stand_in_line()
+        else:
+            self._take_lines()
 
     def eof_received(self) -> bool:
         """A client that has closed its half only is still answered; one that is gone is not worked for."""
@@ -88,10 +98,17 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def _take_lines(self) -> None:
+        if self._in_line:
+            return
+        left, until = MOST_LINES, time.monotonic() + LONGEST_S
         while not self._full:
             at = self._buffer.find(b"\n", self._seen, self._end)
             if at < 0:
                 break
+            if not left or time.monotonic() > until:
+                self._stand_in_line()
+                return
+            left -= 1
             self._take(at)
             self._start = self._seen = at + 1
             self._skipping = False
@@ -103,6 +120,26 @@ class Connection(asyncio.BufferedProtocol):
             self._skipping = not self._over
         if self._skipping or self._start == self._end:
             self._forget()
+
+    def _stand_in_line(self) -> None:
+        """Nothing more is read meanwhile: the buffer must not grow by what nobody has looked at."""
+        if not self._in_line:
+            self._in_line = True
+            if self._transport is not None:
+                self._transport.pause_reading()
+            self._tools.stand_in_line(self)
+
+    def go_on(self) -> None:
+        self._in_line = False
+        self._take_lines()
+        self._read_on()
+        self._rested()
+
+    def _read_on(self) -> None:
+        if self._full or self._over or self._in_line or self._transport is None:
+            return
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def _take(self, end: int) -> None:
         """The line from `_start` to `end`, if there is anything in it and it is not the tail of a skipped one."""
@@ -130,8 +167,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._full = False
         self._take_lines()
-        if not self._full and self._transport is not None and not self._over:
-            self._transport.resume_reading()
+        self._read_on()
         self._rested()
 
     def _send(self, message: bytes) -> None:
@@ -145,7 +181,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _rested(self) -> None:
         busy = self.conversation is not None and self.conversation.busy
-        if self._over and not busy and not self._full and self._transport is not None:
+        waits = self._full or self._in_line
+        if self._over and not busy and not waits and self._transport is not None:
             self._transport.close()
 
 
@@ -165,6 +202,8 @@ class ToolSocket:
         self._file = ExitStack()
         self._revoked = False
         self._refused = 0  # connections
+        self._line: deque[Connection] = deque()  # whose messages wait, who came first before the others
+        self._called = False  # the first of them has its turn soon
 
     async def open(self, path: Path, uid: int | None = None) -> None:
         """Listen at `path`, which is `uid`'s alone from the first moment."""
@@ -211,6 +250,32 @@ class ToolSocket:
 
     def leave(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self.leave_line(connection)
+
+    # One line for all connections of a caller: having several is no advantage over other callers.
+
+    @property
+    def has_line(self) -> bool:
+        return bool(self._line)
+
+    def stand_in_line(self, connection: Connection) -> None:
+        self._line.append(connection)
+        self._call_next()
+
+    def _call_next(self) -> None:
+        if self._line and not self._called:
+            self._called = True
+            asyncio.get_running_loop().call_soon(self._next)
+
+    def _next(self) -> None:
+        self._called = False
+        if self._line:
+            self._line.popleft().go_on()
+            self._call_next()
+
+    def leave_line(self, connection: Connection) -> None:
+        if connection in self._line:
+            self._line.remove(connection)
 
     def converse(self, send: Callable[[bytes], None], quiet: Callable[[], None]) -> Conversation:
         conversation = Conversation(self._dispatch, self._caller, send, self._submit, quiet)

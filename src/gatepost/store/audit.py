@@ -1,7 +1,7 @@
 """Audit: a hash chain over who did what with which verdict. Details can be erased; the chain holds."""
 
 import hashlib
-import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 import msgspec
 
+from gatepost.core.clock import SECOND
 from gatepost.store.port import Db
 
 START = "0" * 64
@@ -18,7 +19,15 @@ _TEXTS = ("actor", "action", "verdict", "details", "details_hash", "previous", "
 _WHOLE = "integer text text text text text text text"
 _ERASED = "integer text text text null text text text"
 _READ = 500  # rows at a time
+AFTER = 60 * SECOND  # a call that a turn made is written down by then
 _encode = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
+
+
+class _OfTurn(msgspec.Struct):
+    turn: object = None
+
+
+_read_turn = msgspec.json.Decoder(_OfTurn).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +147,35 @@ def latest(db: Db, limit: int) -> list[tuple[Any, ...]]:
     return db.rows("SELECT seq, at, actor, action, verdict, details FROM audit ORDER BY seq DESC LIMIT ?", (limit,))
 
 
-def of_turn(db: Db, turn_id: str, since: int) -> list[tuple[int, str, str, str]]:
-    """(at, actor, action, verdict) of the calls made in a turn, for its trace."""
-    found = []
+def of_turns(
+    db: Db, turns: Collection[str], since: int, until: int | None, most: int = 20_000
+) -> dict[str, list[tuple[int, str, str, str]]]:
+    """(at, actor, action, verdict) of the calls made in each of these turns, which lie between two moments. All in one
+    look, at the newest `most` rows of that time."""
+    end = first_since(db, until + AFTER) if until is not None else 2**62
+    newest = db.row("SELECT COALESCE(MAX(seq), 0) FROM audit WHERE seq < ?", (end,))
+    start = max(first_since(db, since - AFTER), (int(newest[0]) if newest else 0) - most + 1)
+    found: dict[str, list[tuple[int, str, str, str]]] = {turn: [] for turn in turns}
     for at, actor, action, verdict, details in db.rows(
-        "SELECT at, actor, action, verdict, details FROM audit WHERE at >= ? AND details IS NOT NULL ORDER BY seq",
-        (since,),
+        "SELECT at, actor, action, verdict, details FROM audit WHERE seq >= ? AND seq < ? AND details IS NOT NULL"
+        " ORDER BY seq",
+        (start, end),
     ):
-        if json.loads(details).get("turn") == turn_id:
-            found.append((at, actor, action, verdict))
+        turn = _read_turn(details).turn
+        if isinstance(turn, str) and turn in found and at >= since:
+            found[turn].append((at, actor, action, verdict))
     return found
+
+
+def first_since(db: Db, moment: int) -> int:
+    """The first row from that moment on, by halves: rows stand in the order in which they were written, and one that
+    was written behind is not much behind."""
+    low, high = 0, int((db.row("SELECT COALESCE(MAX(seq), 0) + 1 FROM audit") or (1,))[0])
+    while low < high:
+        middle = (low + high) // 2
+        row = db.row("SELECT at FROM audit WHERE seq >= ? ORDER BY seq LIMIT 1", (middle,))
+        if row is None or row[0] >= moment:
+            high = middle
+        else:
+            low = middle + 1
+    return low

@@ -87,6 +87,17 @@ def add_external(db: Db, new: NewCost, now: int) -> bool:
     return True
 
 
+def external(db: Db, folder: str, since: int) -> int:
+    """What a group and those below it said that they spent elsewhere."""
+    below = f"{folder}/"
+    row = db.row(
+        "SELECT COALESCE(SUM(micro), 0) FROM costs WHERE at >= ? AND source = 'external'"
+        " AND (folder = ? OR substr(folder, 1, ?) = ?)",
+        (since, folder, len(below), below),
+    )
+    return int(row[0]) if row else 0
+
+
 @quick
 def payer(db: Db, turn_id: str) -> str:
     """Whose budget a turn is paid from: who wrote the first message of its batch; '' for nobody."""

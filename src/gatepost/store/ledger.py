@@ -121,7 +121,7 @@ def life(db: Db, message_id: int) -> Life | None:
             continue
         moments += [
             Moment(at, f"call {action}", verdict)
-            for at, _, action, verdict in audit.of_turn(db, turn.id, turn.started_at)
+            for at, _, action, verdict in audit.of_turns(db, [turn.id], turn.started_at, turn.ended_at)[turn.id]
         ]
         calls += costs.of_turn(db, turn.id, turn.started_at)
         for effect in outbox.of_turn(db, turn.id):

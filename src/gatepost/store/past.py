@@ -55,7 +55,7 @@ def in_room(
         " (SELECT state FROM outbox WHERE message_id = m.id ORDER BY id DESC LIMIT 1), ''),"
         f" {_COLUMNS} FROM messages m WHERE m.instance = ? AND m.address = ? AND (m.at, m.id) < (?, ?) {only}"
         f" AND ({SEEN}) ORDER BY m.at DESC, m.id DESC LIMIT ?",
-        (*[session_id] * 4, instance, address, before.at, before.id, *params, *part.range, limit),
+        (*[session_id] * 4, instance, address, before.at, before.id, *params, *part.sees, limit),
     )
     return [Seen(row[0], row[1], messages.of_row(row[2:])) for row in reversed(rows)]
 
@@ -67,7 +67,7 @@ def keep(db: Db, new: NewMessage, folder: str, now: int) -> bool:
         return False
     message_id = messages.accept(db, new, now)
     if message_id is None:
-        return False
+        return _also_for(db, new, folder, now)
     if new.direction == "in":
         inbox.refuse(db, message_id, folder, "guest", HISTORY, now, state="observed")
         return True
@@ -78,6 +78,50 @@ def keep(db: Db, new: NewMessage, folder: str, now: int) -> bool:
     )
     steps.add(db, message_id, None, now, "sent", HISTORY)
     return True
+
+
+def _also_for(db: Db, new: NewMessage, folder: str, now: int) -> bool:
+    """What was fetched for another part of the tree only is this one's too, now that it looked as well."""
+    known = _only_fetched(db, new)
+    if known is None or any(entry.folder == folder for entry in inbox.of_message(db, known)):
+        return False
+    inbox.refuse(db, known, folder, "guest", HISTORY, now, state="observed")
+    return True
+
+
+def take_over(db: Db, new: NewMessage) -> int | None:
+    """A message that was only ever fetched is told now: it stays one fact, in the words of who tells it, and nobody has
+    been given it yet. None if it is no such one."""
+    known = _only_fetched(db, new)
+    if known is None:
+        return None
+    db.run("DELETE FROM inbox WHERE message_id = ?", (known,))
+    db.run(
+        "UPDATE messages SET thread = ?, kind = ?, verb = ?, sender = ?, sender_name = ?, text = ?, content = ?,"
+        " reply_to = ?, at = ? WHERE id = ?",
+        (
+            new.thread,
+            new.kind,
+            new.verb,
+            new.sender,
+            new.sender_name,
+            new.text,
+            new.content,
+            new.reply_to,
+            new.at,
+            known,
+        ),
+    )
+    return known
+
+
+def _only_fetched(db: Db, new: NewMessage) -> int | None:
+    if new.direction != "in" or not new.platform_id:
+        return None
+    known = messages.find(db, new.instance, new.address, "in", new.platform_id, new.event)
+    entries = inbox.of_message(db, known.id) if known else []
+    fetched = bool(entries) and all(each.session_id is None and each.reason == HISTORY for each in entries)
+    return known.id if known and fetched else None
 
 
 def failed(db: Db, part: Part, limit: int) -> list[Failed]:
@@ -98,6 +142,6 @@ def has_spoken(db: Db, part: Part, sender: str) -> bool:
         f"WITH readable (instance, address) AS MATERIALIZED ({READABLE})"
         " SELECT 1 FROM search f JOIN messages m ON m.id = f.rowid WHERE f.search MATCH ? AND m.sender = ?"
         f" AND (m.instance, m.address) IN readable AND ({SEEN}) LIMIT 1",
-        (*part.range, *part.range, f"marks : {search.mark('s', sender)}", sender, *part.range),
+        (*part.range, *part.range, f"marks : {search.mark('s', sender)}", sender, *part.sees),
     )
     return row is not None

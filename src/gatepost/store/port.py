@@ -44,8 +44,8 @@ class Store(Protocol):
         """The same without waiting and without the disk: it is written before whatever is written after it."""
         ...
 
-    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
-        """Run `fn` on one snapshot."""
+    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None) -> T:
+        """Run `fn` on one snapshot. `within`: what takes longer than so many seconds fails (Unavailable)."""
         ...
 
     def look(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:

@@ -6,7 +6,8 @@ query. Each message also has marks, words for its room and its sender, so that a
 the caller may read: the rights themselves are in the query all the same.
 
 Of all that matches, the newest `POOL` that the caller may read are ranked (bm25 among themselves): to rank every
-message with a common word would take a hundred times as long.
+message with a common word would take a hundred times as long. Of each that is long only the part around its first hit
+is ranked (`snippets.py`), as of a very long one only the beginning is indexed. What matched elsewhere comes after.
 """
 
 import hashlib
@@ -21,29 +22,33 @@ from gatepost.core.clock import DAY
 from gatepost.core.errors import Invalid
 from gatepost.messages.outbound import MESSAGES
 from gatepost.store.port import Db, quick
+from gatepost.store.snippets import GAP, LONGEST, Look
 from gatepost.store.writer import Sqlite
 
 EVERY = 128  # messages between two times that the index is written
 POOL = 400
 MOST_MARKED = 50  # rooms that are looked up by their marks; with more, most of what matches may be read anyway
 LONGEST_QUERY = 1000  # characters
-TOKENS = 32  # of a snippet
+LOOKED_AT = 16_384  # characters of a message, from its beginning, that are indexed
+AT_ONCE = 256 * 1024  # characters that are indexed in one transaction: everybody's writes wait for it
 
 _SPACELESS = (  # Chinese, Japanese, Korean: what is written without blanks, or with endings grown to the word
     r"\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u303b\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7ff"
     r"\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff"
 )
 _BORDER = re.compile(rf"(?<=[{_SPACELESS}])(?=\w)|(?<=\w)(?=[{_SPACELESS}])")
-_GAP = "\u200b"  # between characters that are words of their own: never shown, and no letter to the tokenizer
 _SAID = ", ".join(f"'{op.value}'" for op in sorted(MESSAGES))
 
-# What a group's agent may see of a room that it may read. Parameters: a folder and the range of those below it.
+# What a group's agent may see of a room that it may read: what was given to its part of the tree, or shown to it, and
+# what that part said itself. One room may be shared out between groups that know nothing of one another. (What has no
+# folder is nobody's: the gateway did or said it.) Parameters: `Part.sees`.
 # Strangers whom nobody let in are not heard by looking back either; what one agent put into another's conversation is
 # for those above it; what was withdrawn before anybody saw it was not said.
 SEEN = (
-    "m.kind IN ('chat', 'webhook') AND (m.direction = 'in'"
-    " AND (m.folder = '' OR m.folder = ? OR (m.folder >= ? AND m.folder < ?))"
+    "m.kind IN ('chat', 'webhook') AND (m.folder = '' OR m.folder = ? OR (m.folder >= ? AND m.folder < ?))"
+    " AND (m.direction = 'in'"
     " AND EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = m.id"
+    " AND (i.folder = '' OR i.folder = ? OR (i.folder >= ? AND i.folder < ?))"
     " AND (i.state <> 'refused' OR i.reason = 'budget_spent'))"
     f" OR m.direction = 'out' AND m.verb IN ({_SAID})"
     " AND EXISTS (SELECT 1 FROM outbox o WHERE o.message_id = m.id AND o.origin <> 'status'"
@@ -72,6 +77,11 @@ class Part:
         if self.everything:
             return self.folder, "", "\U0010ffff"
         return (self.folder, f"{self.folder}/", f"{self.folder}0") if self.below else (self.folder, "", "")
+
+    @property
+    def sees(self) -> tuple[str, ...]:
+        """The parameters of `SEEN`."""
+        return (*self.range, *self.range)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,18 +112,22 @@ class Hit:
 
 
 def index(db: Db, most: int = 1000) -> int:
-    """Write what waits into the index, oldest first; how many there were."""
+    """Write what waits into the index, oldest first, as far as one transaction should; how many there were."""
     rows = db.rows(
-        "SELECT u.message_id, m.instance, m.address, m.sender, m.text FROM unsearched u"
+        f"SELECT u.message_id, m.instance, m.address, m.sender, substr(m.text, 1, {LOOKED_AT}) FROM unsearched u"
         " JOIN messages m ON m.id = u.message_id ORDER BY u.message_id LIMIT ?",
         (most,),
     )
+    done, chars = 0, 0
     for number, instance, address, sender, text in rows:
         marks = f"{mark('r', instance, address)} {mark('s', sender)}"
         db.run("INSERT INTO search (rowid, text, marks) VALUES (?, ?, ?)", (number, spread(text), marks))
-    if rows:
-        db.run("DELETE FROM unsearched WHERE message_id <= ?", (rows[-1][0],))
-    return len(rows)
+        done, chars = done + 1, chars + len(text)
+        if chars >= AT_ONCE:
+            break
+    if done:
+        db.run("DELETE FROM unsearched WHERE message_id <= ?", (rows[done - 1][0],))
+    return done
 
 
 @quick
@@ -123,7 +137,7 @@ def is_behind(db: Db) -> bool:
 
 def spread(text: str) -> str:
     """The text with each character of a script without blanks set apart."""
-    return text if text.isascii() else _BORDER.sub(_GAP, text)
+    return text if text.isascii() else _BORDER.sub(GAP, text)
 
 
 def mark(kind: str, *named: str) -> str:
@@ -153,7 +167,7 @@ def _candidates(db: Db, query: str, wanted: Wanted) -> tuple[str, list[Any]]:
     """The newest messages that match and may be read: the statement and its parameters."""
     part, conditions = wanted.part, [f"({SEEN})"]
     having: list[Any] = []
-    where: list[Any] = list(part.range)
+    where: list[Any] = list(part.sees)
     marks: list[list[str]] = []
     with_sql = ""
     if not part.everything:
@@ -178,7 +192,7 @@ def _candidates(db: Db, query: str, wanted: Wanted) -> tuple[str, list[Any]]:
     match = f"text : ({query})" + "".join(f" AND marks : ({' OR '.join(words)})" for words in marks)
     sql = (
         f"{with_sql}SELECT m.id, m.instance, m.address, m.thread, m.direction, m.sender, m.sender_name, m.folder, m.at,"
-        " m.text FROM search f JOIN messages m ON m.id = f.rowid WHERE f.search MATCH ?"
+        f" substr(m.text, 1, {LOOKED_AT}) FROM search f JOIN messages m ON m.id = f.rowid WHERE f.search MATCH ?"
         f" AND {' AND '.join(conditions)} ORDER BY f.rowid DESC LIMIT ?"
     )
     return sql, [*having, match, *where, max(POOL, wanted.limit)]
@@ -211,25 +225,36 @@ def _checked(query: str) -> str:
 
 def _rank(query: str, texts: Sequence[tuple[int, str]], limit: int) -> list[tuple[int, str, float]]:
     """(id, snippet, rank) of the best, by an index of these texts alone. It is gone when this returns."""
+    look = Look(query)
+    whole: dict[int, str] = {}
+    parts: dict[int, str] = {}
+    for number, text in texts:
+        # When it has looked at enough, only the beginning is taken: to set characters apart takes long, too.
+        whole[number] = spread(text if look.left > 0 else text[: LONGEST + 1])
+        parts[number] = look.around(whole[number])
     memory = apsw.Connection(":memory:")
     db = Sqlite(memory)
     try:
         memory.execute("CREATE VIRTUAL TABLE found USING fts5 (text, tokenize='unicode61 remove_diacritics 2')")
         with memory:  # in rising order: a smaller id would have the index written out before it
-            memory.executemany(
-                "INSERT INTO found (rowid, text) VALUES (?, ?)",
-                [(number, spread(text)) for number, text in sorted(texts)],
-            )
-        ranked = db.rows(
+            memory.executemany("INSERT INTO found (rowid, text) VALUES (?, ?)", sorted(parts.items()))
+        rows = db.rows(
             "SELECT rowid, bm25(found) FROM found WHERE found MATCH ? ORDER BY 2, rowid DESC LIMIT ?", (query, limit)
         )
-        snippet = f"SELECT snippet(found, 0, '«', '»', '…', {TOKENS}) FROM found WHERE found MATCH ? AND rowid = ?"
-        shown = [db.rows(snippet, (query, number))[0][0] for number, _ in ranked]  # of the best only: it takes long
     except apsw.SQLError as error:
         raise Invalid("query", _plain(error)) from None
     finally:
         memory.close()
-    return [(number, text.replace(_GAP, ""), rank) for (number, rank), text in zip(ranked, shown, strict=True)]
+    ranked: list[tuple[int, float]] = [(row[0], row[1]) for row in rows]
+    known = {number for number, _ in ranked}
+    if len(ranked) < limit:  # then these are all that matched in the part that was looked at
+        ranked += [(number, 0.0) for number, _ in texts if number not in known][: limit - len(ranked)]
+    return [(number, look.snippet(parts[number], _cut(whole[number], parts[number])), rank) for number, rank in ranked]
+
+
+def _cut(whole: str, part: str) -> tuple[bool, bool]:
+    """Whether something was left out before it, and behind it."""
+    return not whole.startswith(part), len(part) < len(whole) and not whole.endswith(part)
 
 
 def _plain(error: apsw.Error) -> str:

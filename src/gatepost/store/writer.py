@@ -9,9 +9,10 @@ import asyncio
 import os
 import queue
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -34,6 +35,7 @@ TYPES = {
 }
 LARGEST_GROUP = 512  # units in one commit: bounds how long the first of them waits
 SNAPSHOT_S = 0.02
+STEPS = 200  # of SQLite's machine, between two looks at the clock
 BUSY_MS = 5000  # the command line may write while the daemon runs
 
 _log = log.get("store")
@@ -134,12 +136,12 @@ class SqliteStore:
             future.add_done_callback(_nobody_waits)
             self._queue.put(_Unit(fn, args, False, loop, future))
 
-    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None) -> T:
         if fn.__dict__.get("quick"):
             return self.look(fn, *args)
         if self._closed:
             raise Unavailable("the store", "the gateway is stopping")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, fn, args)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, fn, args, within)
 
     def look(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         if self._closed:
@@ -180,14 +182,15 @@ class SqliteStore:
             self._writer.execute("PRAGMA optimize")
         self._writer.close()
 
-    def _read(self, fn: Callable[..., T], args: tuple[Any, ...]) -> T:
+    def _read(self, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> T:
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._local.connection = connect(self.path, readonly=True)
             self._opened.append(connection)
         connection.execute("BEGIN")
         try:
-            return fn(Sqlite(connection), *args)
+            with _stopped_after(connection, within):
+                return fn(Sqlite(connection), *args)
         finally:
             connection.execute("COMMIT")
 
@@ -238,6 +241,21 @@ class SqliteStore:
             trouble = Unavailable("the store", _reason(error))
             for unit in group:
                 unit.error = unit.error or trouble
+
+
+@contextmanager
+def _stopped_after(connection: apsw.Connection, seconds: float | None) -> Iterator[None]:
+    if seconds is None:
+        yield
+        return
+    end = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)
+    try:
+        yield
+    except apsw.InterruptError:
+        raise Unavailable("the answer", f"it takes more than {seconds:g} s to find; ask for less at once") from None
+    finally:
+        connection.set_progress_handler(None)
 
 
 def _nobody_waits(future: asyncio.Future[object]) -> None:

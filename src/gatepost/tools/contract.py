@@ -32,6 +32,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 BODY = "gatepost:body"
+READ_S = 2.0  # a tool that looks something up in the store
 Body = Annotated[str, msgspec.Meta(extra={BODY: True})]  # what people wrote: the audit keeps its hash and length only
 
 Progress = Callable[[float, float | None, str], None]
@@ -159,7 +160,8 @@ class Call:
         return bool(seq) and audit.goes_on_from(db, int(seq), chained)
 
     def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> Awaitable[T]:
-        return self.around.store.read(fn, *args)
+        """Everybody's reads share two threads: what would hold one for long is given up."""
+        return self.around.store.read(fn, *args, within=READ_S)
 
     async def note(self) -> None:
         """For an effect outside the store: it is written down, durably, before it happens."""

@@ -6,8 +6,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from gatepost.access.budgets import MICRO, in_usd, micro_of, usd
+from gatepost.access.structure import world_of
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid
+from gatepost.core.periods import Period, start_of
 from gatepost.core.settings import setting
 from gatepost.messages.text import clean
 from gatepost.store import budgets, costs
@@ -20,6 +22,12 @@ MOST = setting(
     100.0,
     help="The most that an agent may report as spent elsewhere in one call, in USD: a slip of its pen must not use up"
     " everybody's budget.",
+)
+DAILY = setting(
+    "budget.external_daily",
+    10.0,
+    help="The most that a world may report as spent elsewhere in one day (UTC), in USD, where neither the group nor one"
+    " above it has a daily budget; that budget counts instead. It is an agent's word, and uses up everybody's budget.",
 )
 LONGEST_NAME = 200
 CENT = MICRO // 100
@@ -71,5 +79,22 @@ def _book(db: Db, call: Call, model: str, micro: int, usage: Usage) -> int | Non
         micro=micro,
         usage=usage,
     )
-    costs.add_external(db, new, call.now)
+    if costs.add_external(db, new, call.now):
+        _check_day(db, call, micro)
     return budgets.room(db, folder, user, call.now)
+
+
+def _check_day(db: Db, call: Call, micro: int) -> None:
+    """With what was just booked, which an error takes back: a report alone must not stop those who share a budget."""
+    folder, default = call.caller.folder, micro_of(call.around.config[DAILY], "budget.external_daily")
+    own = [each for each in budgets.standings(db, folder, "", call.now) if each.scope.kind is budgets.Kind.GROUP]
+    daily = [each for each in own if each.period is Period.DAY]
+    nearest = max(daily, key=lambda each: len(each.scope.name), default=None)
+    whose, most = (nearest.scope.name, nearest.limit) if nearest else (world_of(folder), default)
+    told = costs.external(db, whose, start_of(Period.DAY, call.now))
+    if told > most:
+        raise Invalid(
+            "cost_usd",
+            f"{usd(told - micro)} of at most {usd(most)} were reported today for {whose}, and {usd(micro)} is too much;"
+            " the operator can raise `budget.external_daily` or set a daily budget for the group",
+        )

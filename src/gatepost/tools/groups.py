@@ -2,7 +2,9 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -12,7 +14,7 @@ from gatepost.access.tiers import ROOT_FOLDER, Tier, check_folder
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.settings import setting
 from gatepost.core.untrusted import open_root
-from gatepost.flow.groups import copy_prototype, make_folder
+from gatepost.flow.groups import Prototype, make_folder, read_prototype
 from gatepost.flow.intake import routing
 from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.messages import address
@@ -20,7 +22,7 @@ from gatepost.messages.address import safe_segment
 from gatepost.messages.text import clean
 from gatepost.store import groups, routes, watchers
 from gatepost.store.port import Db
-from gatepost.tools.contract import Body, Call, tool
+from gatepost.tools.contract import Body, Call, tool, whole
 
 MAX_CHILDREN = setting(
     "tools.max_children",
@@ -30,9 +32,12 @@ MAX_CHILDREN = setting(
 )
 DIRECT_SEQ = 0  # a room that was given to a group by name comes before every pattern
 LARGEST_SKILL = 100_000
+LONGEST_NAME = 100
+_making: set[Path] = set()  # folders, while they are made
 _SKILL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
 
 Most = Annotated[int, Meta(ge=-1, le=1_000_000)]
+Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
 Folder = Annotated[str | None, Meta(description="The group. Leave it out for your own.")]
 
 
@@ -83,7 +88,7 @@ async def register_group(
     call: Call,
     jid: Annotated[str, Meta(description="The room whose messages the new group gets, like telegram:group/-100.")],
     folder: Annotated[str | None, Meta(description="Its folder, a direct child of yours: acme/eng.")] = None,
-    name: Annotated[str | None, Meta(description="How people call it. Default: the folder's last part.")] = None,
+    name: Annotated[Name | None, Meta(description="How people call it. Default: the folder's last part.")] = None,
     parent: Annotated[str | None, Meta(description="Always your own group; taken for older callers.")] = None,
     fromPrototype: Annotated[
         bool, Meta(description="Copy your prototype/ folder, and name the group after the room.")
@@ -96,35 +101,61 @@ async def register_group(
     """
     own = call.caller.folder
     room = str(address.parse(jid, "jid"))
+    if any(sign in room for sign in '*?[]|"'):
+        raise Invalid("jid", f"{room!r} is a pattern; a room is named exactly, patterns are for add_route")
     chosen = check_folder(folder or _child(own, jid, fromPrototype))
     if "/" not in chosen:
         raise Invalid("folder", f"{chosen!r} would be a world; the operator makes those: gatepost group add {chosen}")
     if parent not in (None, "", own, chosen.rpartition("/")[0]):
         raise Invalid("parent", f"the parent of {chosen} is {chosen.rpartition('/')[0]}")
     called = clean(name or "").strip() or chosen.rpartition("/")[2]
-    home, uid = call.around.home, sandbox_uid(call.around.config)
-    if fromPrototype:
-        with open_root(home.group(own)) as root:
-            if not root.exists("prototype"):
-                raise NotFound("folder", "prototype", "make one in your folder first: it is copied for each child")
 
-    def make(db: Db) -> None:
+    def check(db: Db) -> None:
         _check_quota(db, call, own if own != ROOT_FOLDER else chosen.rpartition("/")[0])
         if own == ROOT_FOLDER and groups.get(db, chosen.rpartition("/")[0]) is None:
             raise NotFound("group", chosen.rpartition("/")[0], "a group is made below one that exists")
-        if not groups.add(db, chosen, called, "", call.now):
+        if groups.get(db, chosen) is not None:
             raise Invalid("folder", f"there is a group {chosen!r} already; use add_route to give it a room")
+
+    def make(db: Db) -> None:
+        check(db)
+        groups.add(db, chosen, called, "", call.now)
         match, by = f'chat_jid="{room}"', f"{routing.MADE_BY}{own}"
         routing.check(match, chosen, "per-thread", {chosen})
         route = (DIRECT_SEQ, match, chosen, chosen, "per-thread", False, (None, None), None, by, call.now)
         routes.add(db, *route)
 
-    await call.write(make)
-    await asyncio.to_thread(make_folder, home, chosen, uid, name=called)
-    if fromPrototype:
-        await asyncio.to_thread(copy_prototype, home, own, chosen, uid)
-    call.around.bells.tools(None)
+    await call.read(check)
+    prototype = await asyncio.to_thread(read_prototype, call.around.home, own) if fromPrototype else None
+    await whole(_make(call, chosen, called, prototype, make))
     return Registered(registered=True, folder=chosen, jid=room, name=called, parent=chosen.rpartition("/")[0])
+
+
+async def _make(call: Call, folder: str, name: str, prototype: Prototype | None, commit: Callable[[Db], None]) -> None:
+    """The folder first: nobody is led there before all of it is in place, and what cannot be committed is taken away
+    again, unless somebody had begun it before us."""
+    home, uid = call.around.home, sandbox_uid(call.around.config)
+    if (place := home.group(folder)) in _making:
+        raise Invalid("folder", f"{folder} is being made by another call right now")
+    _making.add(place)
+    try:
+        with open_root(home.groups) as root:
+            ours = not root.exists(folder)
+        try:
+            await asyncio.to_thread(make_folder, home, folder, uid, name=name, prototype=prototype)
+            await call.write(commit)
+        except Exception:
+            if ours:
+                await asyncio.to_thread(_unmake, call, folder)
+            raise
+    finally:
+        _making.discard(place)
+    call.around.bells.tools(None)
+
+
+def _unmake(call: Call, folder: str) -> None:
+    with open_root(call.around.home.groups) as root:
+        root.remove_tree(folder)
 
 
 def _child(own: str, jid: str, from_prototype: bool) -> str:
@@ -249,9 +280,8 @@ async def write_skill(
     target = folder or call.caller.folder
     if await call.read(groups.get, target) is None:
         raise NotFound("group", target, "use refresh_groups to see which there are")
-    await call.note()
     uid = sandbox_uid(call.around.config)
-    await asyncio.to_thread(_write_skill, call, target, name, text, uid)
+    await call.note_and(partial(_write_skill, call, target, name, text, uid))
     return Skill(ok=True, path=f"skills/{name}/SKILL.md")
 
 

@@ -10,18 +10,23 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Meta, Struct
 
-from gatepost.access.tiers import Tier
+from gatepost.access.structure import Within, reaches
+from gatepost.access.tiers import ROOT_FOLDER, Tier
 from gatepost.channels.contract import MYSELF, Remembers
 from gatepost.core.clock import SECOND, iso
 from gatepost.core.errors import GatepostError, NotFound
+from gatepost.flow.intake import routing
 from gatepost.flow.sessions.plan import TIMEZONE
 from gatepost.inside.prompt import escape
+from gatepost.messages import address as addresses
+from gatepost.messages.address import Address
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.text import clean
-from gatepost.store import messages, past
+from gatepost.store import groups, messages, past, routes
 from gatepost.store.messages import NewMessage
 from gatepost.store.past import Cursor, Seen
 from gatepost.store.port import Db
+from gatepost.store.routes import Route
 from gatepost.tools.contract import Call, Place, tool
 from gatepost.tools.effects import LONGEST_TEXT
 from gatepost.tools.looking import LOCAL, MOST, Jid, moment, part_of
@@ -30,8 +35,10 @@ MOST_OF_THREAD = 100
 FETCH_S = 30.0
 _NUMBER = re.compile(r"[0-9]{1,18}\Z")
 
+Number = Annotated[int, Meta(ge=0, le=2**62)]
 Before = Annotated[
-    int | str | None, Meta(description="Only what is older: a time (RFC 3339), or an id (`oldest` of the last answer).")
+    Number | str | None,
+    Meta(description="Only what is older: a time (RFC 3339), or an id (`oldest` of the last answer)."),
 ]
 
 
@@ -128,7 +135,8 @@ async def fetch_history(
     cursor = await call.read(_cursor, place, before)
     found, source = await _ask_platform(call, cursor, most)
     if found:
-        await call.write(_keep, place, found, call.caller.folder, call.now)
+        own = await call.read(_own_of, place, found, call.caller.folder, call.now)
+        await call.write(_keep, own, call.caller.folder, call.now)
     seen = await call.read(_look, call, None, cursor, most)
     return Fetched(
         messages=[_said(each, call) for each in seen],
@@ -167,7 +175,7 @@ def _cursor(db: Db, place: Place, before: int | str | None) -> Cursor:
         known = [messages.find(db, place.instance, place.address, way, before) for way in ("in", "out")]
         message = next((each for each in known if each is not None), None)
         return Cursor(message.at, message.id) if message else Cursor(moment(before, "before"))
-    message = messages.get(db, min(int(before), 2**62))
+    message = messages.get(db, int(before))
     if message is None or (message.instance, message.address) != (place.instance, place.address):
         raise NotFound("message", str(before)[:80], "give `oldest` of an earlier answer about this room, or a time")
     return Cursor(message.at, message.id)
@@ -229,8 +237,23 @@ async def _ask_platform(call: Call, before: Cursor, limit: int) -> tuple[list[In
     return [each for each in found if each.address == place.address and each.platform_id][:limit], "platform"
 
 
-def _keep(db: Db, place: Place, found: list[Inbound], folder: str, now: int) -> int:
-    return sum(past.keep(db, _remembered(place, each, now), folder, now) for each in found)
+def _own_of(db: Db, place: Place, found: list[Inbound], folder: str, now: int) -> list[NewMessage]:
+    """Without what routes give to others only: a room may be shared out between several."""
+    rows, where = routes.in_order(db), addresses.parse(place.address)
+    news = [_remembered(place, each, now) for each in found]
+    return [new for new in news if _is_for(db, folder, rows, where, new)]
+
+
+def _keep(db: Db, news: list[NewMessage], folder: str, now: int) -> int:
+    return sum(past.keep(db, new, folder, now) for new in news)
+
+
+def _is_for(db: Db, folder: str, rows: list[Route], where: Address, new: NewMessage) -> bool:
+    if folder == ROOT_FOLDER or new.direction == "out":
+        return True
+    facts = routing.facts_of(new.instance, where, sender=new.sender, verb=new.verb, text=new.text, thread=new.thread)
+    chosen = routing.decide(rows, facts, lambda each: groups.get(db, each) is not None).chosen
+    return not chosen or any(reaches(Within.SUBTREE, folder, each.folder) for each in chosen)
 
 
 def _remembered(place: Place, inbound: Inbound, now: int) -> NewMessage:

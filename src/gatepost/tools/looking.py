@@ -18,6 +18,7 @@ from gatepost.tools.contract import Call
 
 LOCAL = "local-db"  # as the source of an answer: what this gateway has
 MOST = 200
+MOST_CAUGHT_UP = 40  # transactions, with which one search brings the index up to date
 
 Jid = Annotated[str | None, Meta(description="The room. Leave it out for the room of this turn.")]
 
@@ -39,7 +40,9 @@ def moment(text: str, field: str) -> int:
 async def catch_up(call: Call) -> None:
     """What was said last is found, too. On a full disk it is not, which is no reason to find nothing."""
     with suppress(Unavailable):
-        if await call.read(search.is_behind):
+        for _ in range(MOST_CAUGHT_UP):
+            if not await call.read(search.is_behind):
+                break
             await call.around.store.write(search.index, durable=False)
 
 

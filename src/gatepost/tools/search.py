@@ -1,7 +1,9 @@
 """Finding messages by what they say, in the rooms that the caller may read."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
+from weakref import WeakValueDictionary
 
 from msgspec import Meta, Struct
 
@@ -55,8 +57,9 @@ async def find_messages(
 ) -> Hits:
     """Find messages by what they say, in the rooms that you may read; the best first, of equal ones the newest.
 
-    Of very many hits only the newest 400 are compared: narrow a common word by sender, since or scope. To read on
-    around a hit use inspect_messages with a `before`; for one topic get_thread.
+    Of very many hits only the newest 400 are compared: narrow a common word by sender, since or scope. Of a very long
+    message the first 16,384 characters are searched. To read on around a hit use inspect_messages with a `before`; for
+    one topic get_thread.
     """
     wanted = Wanted(
         query=clean(query),
@@ -66,9 +69,18 @@ async def find_messages(
         since=moment(since, "since") if since else None,
         limit=min(max(limit, 1), MOST),
     )
-    await catch_up(call)
-    hits = await call.read(search.find, wanted)
+    async with _one_at_once(call.caller.folder):
+        await catch_up(call)
+        hits = await call.read(search.find, wanted)
     return Hits([_found(each, call) for each in hits], len(hits), LOCAL)
+
+
+_searching: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Lock] = WeakValueDictionary()
+
+
+def _one_at_once(folder: str) -> asyncio.Lock:
+    """A group's searches go one after the other: with several it would hold every reader of the store."""
+    return _searching.setdefault((asyncio.get_running_loop(), folder), asyncio.Lock())
 
 
 def _part(call: Call, scope: str | None) -> Part:

@@ -1,8 +1,8 @@
 """What an agent knows of itself: its work in hand (work.md) and the facts of its session."""
 
-import asyncio
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -83,8 +83,7 @@ async def set_work(
     data = clean(content).encode()
     if len(data) > LARGEST_WORK:
         raise Invalid("content", f"has {len(data)} bytes, more than {LARGEST_WORK}; keep details in files of their own")
-    await call.note()
-    await asyncio.to_thread(_write_work, call.around.home, call.caller.folder, data)
+    await call.note_and(partial(_write_work, call.around.home, call.caller.folder, data))
     return Done(ok=True)
 
 

@@ -29,6 +29,7 @@ from gatepost.store import (
     ledger,
     messages,
     outbox,
+    past,
     rooms,
     routes,
     sessions,
@@ -39,7 +40,7 @@ from gatepost.store.acl import Effect, Row
 from gatepost.store.budgets import Kind, Scope
 from gatepost.store.costs import NewCost
 from gatepost.store.inbox import Entry
-from gatepost.store.messages import Message
+from gatepost.store.messages import Message, NewMessage
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.writer import SqliteStore
@@ -643,3 +644,43 @@ async def test_what_is_only_observed_itself_is_not_watched_further(world: World)
     await watching(world, "acme", "acme/eng")
     await world.route("", "acme/eng#observe", seq=1)
     assert [entry.folder for entry in await world.entries(await world.send("quietly"))] == ["acme/eng"]
+
+
+def _fetched(db: Db, folder: str, platform_id: str, text: str) -> bool:
+    new = NewMessage(
+        instance="tg", address=ROOM, direction="in", kind="chat", sender=OWNER, text=text, at=1, platform_id=platform_id
+    )
+    return past.keep(db, new, folder, NOON)
+
+
+async def test_what_was_only_fetched_is_delivered_when_it_is_told(routed: World) -> None:
+    assert await routed.store.write(_fetched, "elsewhere", "m77", "please pay")
+    receipt = await routed.send("please pay today", platform_id="m77", thread="t")
+
+    assert (receipt.new, receipt.state) == (True, "queued")
+    (session,) = await routed.sessions()
+    assert routed.rung == [session.id]
+    (entry,) = await routed.entries(receipt)  # what was fetched is no row of its own any more
+    assert (entry.folder, entry.session_id, entry.reason) == ("home", session.id, "")
+    message = await routed.message(receipt)
+    assert (message.text, message.thread, await routed.count("messages")) == ("please pay today", "t", 1)
+    assert not (await routed.send("please pay today", platform_id="m77", thread="t")).new
+    assert (await routed.store.read(ledger.check, NOON)).unaccounted == 0
+
+
+async def test_what_was_told_is_not_touched_by_fetching_it(routed: World) -> None:
+    receipt = await routed.send("please pay", platform_id="m77")
+    assert not await routed.store.write(_fetched, "elsewhere", "m77", "something else")
+    (entry,) = await routed.entries(receipt)
+    assert (entry.folder, entry.state, (await routed.message(receipt)).text) == ("home", "queued", "please pay")
+    assert not (await routed.send("please pay", platform_id="m77")).new
+    assert len(routed.rung) == 1
+
+
+async def test_what_nobody_was_given_is_fetched_by_each_that_looks(world: World) -> None:
+    assert await world.store.write(_fetched, "acme", "m77", "old")
+    assert await world.store.write(_fetched, "beta", "m77", "old")
+    assert not await world.store.write(_fetched, "beta", "m77", "old")
+    known = await world.store.read(messages.find, "tg", ROOM, "in", "m77")
+    assert known is not None
+    assert [each.folder for each in await world.store.read(inbox.of_message, known.id)] == ["acme", "beta"]

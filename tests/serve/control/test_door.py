@@ -82,6 +82,12 @@ def test_a_token_file_that_cannot_be_used_stops_the_start(tmp_path: Path) -> Non
     home = Home(tmp_path)
     short, missing = tmp_path / "short", tmp_path / "no" / "folder"
     short.write_text("x\n")
+    short.chmod(0o600)
+    shared = tmp_path / "shared"
+    shared.write_text(TOKEN)
+    shared.chmod(0o640)
+    with pytest.raises(SetupError, match="others can read"):
+        read_token(home, Config({TOKEN_FILE.name: str(shared)}))
     with pytest.raises(SetupError, match="too short"):
         read_token(home, Config({TOKEN_FILE.name: str(short)}))
     with pytest.raises(SetupError, match="cannot be made"):

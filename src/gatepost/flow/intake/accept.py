@@ -30,6 +30,7 @@ from gatepost.store import (
     groups,
     inbox,
     messages,
+    past,
     reservations,
     rooms,
     routes,
@@ -143,7 +144,8 @@ def accept(db: Db, reach: Reach, arrival: Arrival, now: int) -> Accepted:
     parent = _parent(db, arrival)
     thread = verbs.thread_of(inbound, parent)
     verb = verbs.promote(verbs.done(inbound), parent)
-    message_id = messages.accept(db, _message(arrival, thread, verb), now)
+    new = _message(arrival, thread, verb)
+    message_id = messages.accept(db, new, now) or past.take_over(db, new)
     if message_id is None:
         return _seen_before(db, arrival)
     case = _Case(db, reach, arrival, message_id, thread, now)

@@ -7,6 +7,7 @@ else it does not exist.
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from gatepost.core.errors import GatepostError, NotFound, Unavailable
 from gatepost.gate import frames
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
-from gatepost.gate.frames import CallParams, Message
+from gatepost.gate.frames import CallParams, Message, RequestId
 from gatepost.gate.mcp import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 from gatepost.serve.agents.plain import CANCELLED, IDLE_S, Head, Plain, Running, Session, failure
 
@@ -44,6 +45,27 @@ def mcp_app(
 
 class _TooLarge(Exception):
     pass
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """One request, and whatever is known of it so far."""
+
+    scope: Scope
+    receive: Receive
+    send: Send
+    head: Head
+    caller: Caller
+    session: Session | None
+    begun: Running | None = None  # the call that it is about
+    request: RequestId = 0
+
+    async def answer(self, status: int, body: bytes, close: bool = False) -> None:
+        named = self.head.session if self.session is not None else None
+        await _send(self.send, status, body, named, close)
+
+    async def refuse(self, status: int, code: int, text: str, close: bool = False) -> None:
+        await _send(self.send, status, failure(None, code, text), None, close)
 
 
 class Endpoint:
@@ -72,94 +94,79 @@ class Endpoint:
         try:
             caller = self._caller_of(scope)
         except GatepostError as error:
-            status = 404 if isinstance(error, NotFound) else 403
+            status = 404 if isinstance(error, NotFound) else 503 if isinstance(error, Unavailable) else 403
             return await _send(send, status, failure(None, INVALID_REQUEST, str(error)))
         head = Head(scope)
         session = self.sessions.get(head.session or "") if head.old else None
         if session is not None and session.caller != caller:
             session = None
+        exchange = _Exchange(scope, receive, send, head, caller, session)
         if head.old and session is None and (head.session is not None or scope["method"] in ("GET", "DELETE")):
             status, text = (400, "there is no session") if head.session is None else (404, "Session not found")
-            return await _send(send, status, failure(None, INVALID_REQUEST, text))
+            return await exchange.refuse(status, INVALID_REQUEST, text)
         if scope["method"] != "POST":
-            return await self._pass_on(scope, receive, send, caller, session)
+            return await self._pass_on(exchange)
         try:
             body = await _read(receive, head, self._largest)
         except _TooLarge:
             text = f"a message may have at most {self._largest} bytes"
-            return await _send(send, 413, failure(None, INVALID_REQUEST, text), close=True)
-        return await self._post(scope, receive, send, body, head, caller, session)
+            return await exchange.refuse(413, INVALID_REQUEST, text, close=True)
+        return await self._post(exchange, body)
 
-    async def _post(
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        body: bytes,
-        head: Head,
-        caller: Caller,
-        session: Session | None,
-    ) -> None:
+    async def _post(self, exchange: _Exchange, body: bytes) -> None:
         try:
             message = frames.read_message(body)
         except msgspec.ValidationError as error:
             text = "batches are not accepted" if body.lstrip()[:1] == b"[" else f"Invalid request: {error}"
-            return await _send(send, 400, failure(None, INVALID_REQUEST, text))
+            return await exchange.refuse(400, INVALID_REQUEST, text)
         except (ValueError, RecursionError) as error:
-            return await _send(send, 400, failure(None, PARSE_ERROR, f"Parse error: {error}"))
+            return await exchange.refuse(400, PARSE_ERROR, f"Parse error: {error}")
+        session = exchange.session
         if session is not None and message.method == "notifications/cancelled" and _cancel(session, message):
-            return await _send(send, 202, b"")
-        begun: Running | None = None
-        if session is None or session.idle(self._now()) < IDLE_S / 3:  # the SDK must hear of it now and then
-            status, answered, begun = await self._answer(message, head, caller, session)
-            if answered is not None:
-                return await _send(send, status, answered, head.session if head.old else None)
-        return await self._pass_on(scope, _again(body, receive), send, caller, session, begun)
+            return await exchange.answer(202, b"")
+        try:
+            if session is None or session.idle(self._now()) < IDLE_S / 3:  # the SDK must hear of it now and then
+                answered = await self._answer(exchange, message)
+                if answered is not None:
+                    return await exchange.answer(*answered)
+            exchange.receive = _again(body, exchange.receive)
+            return await self._pass_on(exchange)
+        finally:
+            if session is not None and exchange.begun is not None:
+                session.begun.pop(exchange.request, None)
 
-    async def _answer(
-        self, message: Message, head: Head, caller: Caller, session: Session | None
-    ) -> tuple[int, bytes | None, Running | None]:
-        """Status and answer, if the request is plain; or the call that was begun, if it turned out to take longer."""
-        params, request = self._plain.read(head, message, caller, session), message.id
+    async def _answer(self, exchange: _Exchange, message: Message) -> tuple[int, bytes] | None:
+        """Status and answer, if the request is plain. None: it is not, or its call, now begun, takes longer."""
+        head, caller, request = exchange.head, exchange.caller, message.id
+        params = self._plain.read(head, message, caller, exchange.session)
         if params is None or not isinstance(request, int | str):
-            return 0, None, None
+            return None
         if not isinstance(params, CallParams):
-            return 200, self._plain.listed(request, caller, not head.old), None
+            return 200, self._plain.listed(request, caller, not head.old)
         raw, told_of = bytes(params.arguments), "progressToken" in (params.meta or {})
         raw, call_id = b"{}" if raw == b"null" else raw, f"{self._prefix}.{next(self._calls)}"
         running = Running(self._dispatch, caller, params.name, raw, call_id)
-        if session is not None and running.answer is None:
-            session.begun[request] = running
-        try:
-            settled = await running.settle(told_of)
-        finally:
-            if session is not None:
-                session.begun.pop(request, None)
-        if not settled:
-            return 0, None, running
+        exchange.begun, exchange.request = running, request
+        if exchange.session is not None:
+            exchange.session.begun[request] = running
+        if not await running.settle(told_of):
+            return None
         if running.answer is None:
-            return 200, failure(request, CANCELLED, "Request cancelled"), None
+            return 200, failure(request, CANCELLED, "Request cancelled")
         status = 200 if head.old else _STATUS.get(running.answer.code, 200)
-        return status, self._plain.answered(request, running.answer, not head.old), None
+        return status, self._plain.answered(request, running.answer, not head.old)
 
     # The rest is the SDK's.
 
-    async def _pass_on(
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        caller: Caller,
-        session: Session | None,
-        begun: Running | None = None,
-    ) -> None:
+    async def _pass_on(self, exchange: _Exchange) -> None:
+        scope, session, begun = exchange.scope, exchange.session, exchange.begun
         try:
             official = await self._load()
         except Unavailable as error:
             if begun is not None:
                 begun.cancel()
-            return await _send(send, 503, failure(None, INTERNAL_ERROR, str(error)))
-        served = session or Session(caller, self._now())
+            return await exchange.refuse(503, INTERNAL_ERROR, str(error))
+        served = session or Session(exchange.caller, self._now())
 
         async def watch(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":
@@ -167,11 +174,11 @@ class Endpoint:
                     self._remember(served, message)
                 elif message["status"] == 404 or (scope["method"] == "DELETE" and message["status"] == 200):
                     self.sessions.pop(served.name, None)
-            await send(message)
+            await exchange.send(message)
 
         served.serving += 1
         try:
-            await official.serve(scope, receive, watch, served, session is not None, begun)
+            await official.serve(scope, exchange.receive, watch, served, session is not None, begun)
         finally:
             served.serving -= 1
             served.seen = self._now()

@@ -34,6 +34,7 @@ LARGEST_BODY = setting(
 )
 HOSTS = setting("control.hosts", (), help="Further host names under which control.listen may be asked for.")
 
+SHORTEST = 16  # signs of a token
 OPEN = "/v1/health"  # says nothing that a stranger could use
 
 
@@ -50,10 +51,12 @@ def read_token(home: Home, config: Config) -> str:
         with os.fdopen(handle, "w") as file:
             file.write(secrets.token_urlsafe(32) + "\n")
     try:
-        token = path.read_text(encoding="ascii").strip()
+        token, mode = path.read_text(encoding="ascii").strip(), path.stat().st_mode
     except (OSError, ValueError) as error:
         raise SetupError(f"control.token_file: {path} cannot be read: {error}") from None
-    if len(token) < 16:
+    if mode & 0o077:
+        raise SetupError(f"control.token_file: others can read {path}; `chmod 600` it, or remove it for a new one")
+    if len(token) < SHORTEST:
         raise SetupError(f"control.token_file: what is in {path} is too short for a token; remove it for a new one")
     return token
 
