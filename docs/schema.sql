@@ -193,6 +193,21 @@ CREATE TABLE outbox (
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE permissions (
+            id TEXT NOT NULL PRIMARY KEY,
+            session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+            turn_id TEXT NOT NULL,
+            request TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            tool TEXT NOT NULL,
+            input TEXT NOT NULL,
+            state TEXT NOT NULL,
+            reason TEXT NOT NULL DEFAULT '',
+            asked_at INTEGER NOT NULL,
+            answered_at INTEGER,
+            answered_by TEXT NOT NULL DEFAULT '',
+            UNIQUE (session_id, turn_id, request)
+        ) STRICT;
 CREATE TABLE reservations (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,
@@ -284,7 +299,7 @@ CREATE TABLE sessions (
         created_at INTEGER NOT NULL,
         active_at INTEGER NOT NULL,
         closed_at INTEGER
-    ) STRICT;
+    , agent INTEGER NOT NULL DEFAULT 0, model TEXT NOT NULL DEFAULT '', permission_mode TEXT NOT NULL DEFAULT '', cwd TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', parent TEXT NOT NULL DEFAULT '', notify INTEGER NOT NULL DEFAULT 0, archived_at INTEGER) STRICT;
 CREATE TABLE spending (
         kind TEXT NOT NULL,
         name TEXT NOT NULL,
@@ -310,6 +325,15 @@ CREATE TABLE switches (
         turned_by TEXT NOT NULL,
         since INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE timeline (
+            session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+            seq INTEGER NOT NULL,
+            at INTEGER NOT NULL,
+            turn_id TEXT NOT NULL DEFAULT '',
+            kind TEXT NOT NULL,
+            data TEXT NOT NULL,
+            PRIMARY KEY (session_id, seq)
+        ) STRICT;
 CREATE TABLE turns (
         id TEXT PRIMARY KEY,
         session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
@@ -374,9 +398,11 @@ CREATE INDEX outbox_message ON outbox (message_id);
 CREATE INDEX outbox_open ON outbox (instance, address, id) WHERE state IN ('pending', 'sending');
 CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE seq > 0;
 CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
+CREATE INDEX permissions_pending ON permissions (asked_at) WHERE state = 'pending';
 CREATE INDEX routes_order ON routes (seq, id);
 CREATE UNIQUE INDEX secret_bindings_once ON secret_bindings (COALESCE(folder, ''), scheme, host, port, header);
 CREATE INDEX sessions_address ON sessions (address);
+CREATE INDEX sessions_agents ON sessions (active_at) WHERE agent = 1;
 CREATE INDEX sessions_folder ON sessions (folder, active_at);
 CREATE UNIQUE INDEX sessions_live_key ON sessions (key) WHERE closed_at IS NULL;
 CREATE INDEX steps_message ON steps (message_id, id);
