@@ -19,6 +19,7 @@ MOST_STATES = 2000
 MOST_REMEMBERED = 4000
 PER_UNIT = 64  # characters that `re` compares in the time of one unit of effort
 
+_BLOCK = 256  # characters that are paid for together
 _ATOM = re.compile(r"\\[dDwWsSntrfv]|\\[^A-Za-z0-9]|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\()|*+?{^$]", re.DOTALL)
 _QUANTIFIER = re.compile(r"(?:([*+?])|\{(?!\})(\d*)(?:(,)(\d*))?\})\??")
 _ASSERTIONS = ("^", "$", r"\b")
@@ -176,7 +177,9 @@ class _Parser:
         return node
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(
+    frozen=True, slots=True, eq=False
+)  # there is one of each, and comparing them would take longer than all else
 class _Around:
     """Where between two characters the automaton stands, as far as assertions ask."""
 
@@ -204,7 +207,8 @@ class _Automaton:
     def search(self, text: str, effort: Effort) -> bool:
         states = self._start
         for at in range(len(text) + 1):
-            effort.spend(1)
+            if at % _BLOCK == 0:
+                effort.spend(min(_BLOCK, len(text) - at + 1))
             reached = self._closure(states, self._around(text, at), effort)
             if self._end in reached:
                 return True

@@ -30,7 +30,7 @@ MOST_CONDITIONS = 16  # of one match …
 MOST_EXPRESSIONS = 4  # … and of these, regular expressions
 LOOKED_AT = 4000  # characters of a text
 MOST_BY_AGENTS = 200  # routes that the agents of one world made
-EFFORT = 30_000  # for one message, of the routes that the agents of one world made
+EFFORT = 20_000  # for one message, of the routes that the agents of one world made
 MADE_BY = "agent:"  # what stands before the folder whose agent made a route
 
 _TOKEN = re.compile(r'(?:[^\s"]|"[^"]*")+')
