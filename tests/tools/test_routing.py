@@ -8,10 +8,11 @@ import pytest
 
 from gatepost.access.tiers import Tier
 from gatepost.core.registry import load_package
+from gatepost.flow.intake import routing
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
 from gatepost.store import acl, groups, routes
 from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import Agent
+from gatepost.testing.agent import ROOM, Agent
 
 load_package("gatepost.tools")
 FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
@@ -148,3 +149,16 @@ async def test_rows_for_everywhere_name_nobody_of_another_world(agent: Agent) ->
     rows = told(await agent.call("list_acl", folder="acme/eng"))["rows"]
 
     assert sorted(each["principal"] for each in rows) == sorted(shown)
+
+
+async def test_a_world_has_room_for_so_many_routes_also_when_it_makes_a_group(agent: Agent) -> None:
+    many = [{"target": "acme"}] * routing.MOST_BY_AGENTS
+    assert "at most 200" in (await agent.call("set_routes", routes=[*many, {"target": "acme"}])).text
+    assert told(await agent.call("set_routes", routes=many))["count"] == routing.MOST_BY_AGENTS
+    for name, given in (
+        ("add_route", {"route": {"target": "acme"}}),
+        ("register_group", {"jid": ROOM, "folder": "acme/new"}),
+    ):
+        answer = await agent.call(name, **given)
+        assert answer.failed and "agents of acme made 200 routes already" in answer.text
+    assert await agent.store.read(groups.get, "acme/new") is None

@@ -122,6 +122,7 @@ async def register_group(
         groups.add(db, chosen, called, "", call.now)
         match, by = f'chat_jid="{room}"', f"{routing.MADE_BY}{own}"
         routing.check(match, chosen, "per-thread", {chosen})
+        routing.check_number(routes.in_order(db), own)
         route = (DIRECT_SEQ, match, chosen, chosen, "per-thread", False, (None, None), None, by, call.now)
         routes.add(db, *route)
 

@@ -17,7 +17,6 @@ from gatepost.tools.contract import Call, tool
 from gatepost.tools.looking import Shown, concerns, is_own, shown
 
 DEFAULT_SEQ = 100
-MOST_ROUTES = 1000
 Seq = Annotated[int, Meta(ge=0, le=2**31)]
 
 
@@ -125,8 +124,8 @@ async def set_routes(call: Call, routes: ManyRoutes) -> Updated:
     The operator's routes stay. For one more use add_route, for one less delete_route.
     """
     wanted = _many(routes)
-    if len(wanted) > MOST_ROUTES:
-        raise Invalid("routes", f"are {len(wanted)}; at most {MOST_ROUTES} are possible")
+    if len(wanted) > routing.MOST_BY_AGENTS:
+        raise Invalid("routes", f"are {len(wanted)}; at most {routing.MOST_BY_AGENTS} are possible")
 
     def replace(db: Db) -> None:
         for route in _in_order(db):
@@ -167,8 +166,7 @@ def _add(db: Db, call: Call, wanted: Wanted) -> int:
     own = call.caller.folder
     known = {group.folder for group in groups.every(db) if reaches(Within.SUBTREE, own, group.folder)}
     folder = routing.check(wanted.match, wanted.target, wanted.session, known)
-    if len(routes.in_order(db)) >= MOST_ROUTES:
-        raise Invalid("route", f"there are {MOST_ROUTES} routes already; remove some")
+    routing.check_number(routes.in_order(db), own)
     return routes.add(
         db,
         wanted.seq,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatepost.core.errors import Invalid
-from gatepost.flow.intake.regex import LONGEST, compile_search
+from gatepost.flow.intake.regex import LONGEST, Effort, TooMuch, compile_search
 
 ATOM = st.sampled_from(["a", "b", "é", ".", "[ab]", "[^a]", r"\d", r"\w", r"\s", "^", "$", r"\b", r"\.", "{"])
 QUANTIFIER = st.sampled_from(["", "", "*", "+", "?", "*?", "{2}", "{1,3}", "{,2}", "{2,}"])
@@ -36,13 +36,13 @@ def test_it_finds_what_re_finds(pattern: str, text: str, ignore_case: bool) -> N
         search = compile_search(pattern)
     except Invalid:
         return  # too large
-    assert search(text) is expected
+    assert search(text, Effort()) is expected
 
 
 def test_a_catastrophic_pattern_takes_time_by_the_length_of_the_text_only() -> None:
     text = "a" * 5000 + "!"
     for pattern in ("(a+)+$", "^(a|a)*$", "(a*)*b", ".*.*.*.*=", "(a?){50}a{50}b"):
-        assert compile_search(pattern)(text) is False
+        assert compile_search(pattern)(text, Effort()) is False
 
 
 @pytest.mark.parametrize(
@@ -54,5 +54,13 @@ def test_what_cannot_be_bounded_is_refused(pattern: str) -> None:
 
 
 def test_upper_and_lower_case_can_be_ignored() -> None:
-    assert compile_search("(?i)^(bug|fehler)\\b")("BUG: it broke")
-    assert not compile_search("^(bug|fehler)\\b")("BUG: it broke")
+    assert compile_search("(?i)^(bug|fehler)\\b")("BUG: it broke", Effort())
+    assert not compile_search("^(bug|fehler)\\b")("BUG: it broke", Effort())
+
+
+@pytest.mark.parametrize("pattern", ["(a|aa)+b", "(.*a){20}b", "x|y|z", "(.{1,20}){1,5}b"])
+def test_an_effort_that_is_spent_ends_the_search(pattern: str) -> None:
+    effort = Effort(500)
+    with pytest.raises(TooMuch):
+        compile_search(pattern)("ac" * 50_000, effort)
+    assert compile_search(pattern)("ac" * 100, Effort()) is False

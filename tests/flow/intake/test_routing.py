@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gatepost.core.errors import Invalid
 from gatepost.flow.intake import routing
+from gatepost.flow.intake.regex import Effort
 from gatepost.flow.intake.routing import KEYS, Facts
 from gatepost.messages import address
 from gatepost.store.routes import Route
@@ -252,3 +253,59 @@ def test_what_is_only_observed_no_agent_makes_a_turn_of() -> None:
     facts = routing.facts_of("telegram", address.parse("telegram:group/1"))
     (led,) = routing.decide([watched, made(2, 0, "", "acme/eng", "agent:acme")], facts).chosen
     assert (led.folder, led.observe) == ("acme/eng", True)
+
+
+@pytest.mark.parametrize(
+    ("match", "said"),
+    [
+        (" ".join(["verb=message"] * 17), "17 conditions; at most 16"),
+        (" ".join(f"text!=/x{number}/" for number in range(5)), "5 regular expressions; at most 4"),
+        (f"text=/{'x' * 201}/", "201 characters is too long; at most 200"),
+    ],
+)
+def test_a_match_of_too_much_is_refused_when_written_and_holds_for_nothing_where_it_is_stored(
+    match: str, said: str
+) -> None:
+    with pytest.raises(Invalid, match=said):
+        routing.check(match, "home", "per-thread", ["home"])
+    assert not holds(match)
+    (verdict,) = routing.explain([route(match)], FACTS)
+    assert not verdict.held and "cannot be read" in verdict.why and said in verdict.why
+
+
+def test_of_a_text_the_beginning_is_looked_at() -> None:
+    text = "x" * routing.LOOKED_AT + " bug"
+    facts = routing.facts_of("telegram", address.parse("telegram:group/1"), text=text)
+    assert len(facts.text) == routing.LOOKED_AT
+    assert not holds("text=/bug/", facts) and not holds("text=*bug", facts) and holds("text=x*", facts)
+
+
+HEAVY = " ".join(f"text!=/(a|aa)+b{number}/" for number in range(4))
+
+
+def test_what_agents_of_a_world_made_has_so_much_effort_for_a_message_and_no_more() -> None:
+    facts = routing.facts_of("telegram", address.parse("telegram:group/1"), text="a" * 100_000)
+    rows = [
+        made(1, 900, "", "acme", "operator"),
+        made(2, 901, "", "beta", "operator"),
+        *(made(number, number, f"{HEAVY} verb=mention", "acme/eng") for number in range(10, 60)),
+        made(60, 60, "text=a*", "acme/eng"),
+        made(61, 61, "text=a*", "beta/eng", "agent:beta"),
+    ]
+    rows[0] = replace(rows[0], also=True)
+    spent = replace(facts, efforts={"acme": Effort(0)})
+    assert "take too long" in str(routing._why_not(rows[-2], spent))  # and no error
+    assert routing._why_not(rows[-1], spent) is None  # another world has its own
+    assert routing._why_not(rows[0], spent) is None  # the operator's are asked in any case
+    assert [each.folder for each in routing.decide(rows, facts).chosen] == ["acme", "beta/eng"]
+    by_id = {verdict.route.id: verdict for verdict in routing.explain(rows, facts)}
+    assert not by_id[60].held and "agents of acme made take too long" in by_id[60].why
+    assert by_id[61].held
+
+
+def test_the_agents_of_one_world_make_so_many_routes_and_another_world_as_many() -> None:
+    many = [made(number, 1, "", "acme/eng", f"agent:acme/g{number}") for number in range(routing.MOST_BY_AGENTS)]
+    routing.check_number(many[1:], "acme")
+    routing.check_number(many, "beta")
+    with pytest.raises(Invalid, match="agents of acme made 200 routes already"):
+        routing.check_number(many, "acme/eng")

@@ -1,8 +1,9 @@
 """Regular expressions for `text=/…/`: searched in time that grows only with the text's length.
 
 Whoever may write a route must not be able to stop the gateway with it, and Python's `re` can take for ever on a bad
-pattern and a well-chosen text. So an expression runs as an automaton whose states are remembered. The syntax is that of
-`re` without what needs to go back: groups cannot be referred to, and there is no look-around.
+pattern and a well-chosen text. So an expression runs as an automaton whose states are remembered, and what it does is
+counted (`Effort`). The syntax is that of `re` without what needs to go back: groups cannot be referred to, and there is
+no look-around.
 """
 
 import re
@@ -16,7 +17,9 @@ from gatepost.core.errors import Invalid
 LONGEST = 200
 MOST_STATES = 2000
 MOST_REMEMBERED = 4000
+PER_UNIT = 64  # characters that `re` compares in the time of one unit of effort
 
+_BLOCK = 256  # characters that are paid for together
 _ATOM = re.compile(r"\\[dDwWsSntrfv]|\\[^A-Za-z0-9]|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\()|*+?{^$]", re.DOTALL)
 _QUANTIFIER = re.compile(r"(?:([*+?])|\{(?!\})(\d*)(?:(,)(\d*))?\})\??")
 _ASSERTIONS = ("^", "$", r"\b")
@@ -57,8 +60,27 @@ class _Repeat:
 _Node = _Char | _Assertion | _Sequence | _Choice | _Repeat
 
 
+class TooMuch(Exception):
+    """The effort is spent."""
+
+
+class Effort:
+    """How much may still be done for one message; about a microsecond each. None: as much as it takes."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int | None = None) -> None:
+        self.left = left
+
+    def spend(self, units: int) -> None:
+        if self.left is not None:
+            self.left -= units
+            if self.left < 0:
+                raise TooMuch
+
+
 @lru_cache(maxsize=1024)
-def compile_search(pattern: str) -> Callable[[str], bool]:
+def compile_search(pattern: str) -> Callable[[str, Effort], bool]:
     """The function that tells whether the pattern occurs in a text."""
     if len(pattern) > LONGEST:
         raise Invalid("match", f"a regular expression of {len(pattern)} characters is too long; at most {LONGEST}")
@@ -67,8 +89,17 @@ def compile_search(pattern: str) -> Callable[[str], bool]:
     except (re.error, OverflowError, RecursionError) as error:
         raise Invalid("match", f"/{pattern}/ is not a regular expression: {error}") from None
     if _SIMPLE.match(pattern):  # nothing repeats and nothing nests: it cannot take long
-        return lambda text: whole.search(text) is not None
+        return _Simple(whole).search
     return _Automaton(_Parser(pattern).parse()).search
+
+
+class _Simple:
+    def __init__(self, whole: re.Pattern[str]) -> None:
+        self._whole = whole
+
+    def search(self, text: str, effort: Effort) -> bool:
+        effort.spend(1 + len(text) * len(self._whole.pattern) // PER_UNIT)
+        return self._whole.search(text) is not None
 
 
 class _Parser:
@@ -146,7 +177,9 @@ class _Parser:
         return node
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(
+    frozen=True, slots=True, eq=False
+)  # there is one of each, and comparing them would take longer than all else
 class _Around:
     """Where between two characters the automaton stands, as far as assertions ask."""
 
@@ -171,14 +204,16 @@ class _Automaton:
         self._closures: dict[tuple[frozenset[int], _Around], frozenset[int]] = {}
         self._steps: dict[tuple[frozenset[int], str], frozenset[int]] = {}
 
-    def search(self, text: str) -> bool:
+    def search(self, text: str, effort: Effort) -> bool:
         states = self._start
         for at in range(len(text) + 1):
-            reached = self._closure(states, self._around(text, at))
+            if at % _BLOCK == 0:
+                effort.spend(min(_BLOCK, len(text) - at + 1))
+            reached = self._closure(states, self._around(text, at), effort)
             if self._end in reached:
                 return True
             if at < len(text):
-                states = self._step(reached, text[at])
+                states = self._step(reached, text[at], effort)
         return False
 
     def _around(self, text: str, at: int) -> _Around:
@@ -187,7 +222,7 @@ class _Automaton:
         end = at == len(text) or (at == len(text) - 1 and text[at] == "\n")
         return _AROUND[at == 0, end, before != after]
 
-    def _closure(self, states: frozenset[int], around: _Around) -> frozenset[int]:
+    def _closure(self, states: frozenset[int], around: _Around, effort: Effort) -> frozenset[int]:
         found = self._closures.get((states, around))
         if found is None:
             reached, waiting = set(states), list(states)
@@ -198,12 +233,14 @@ class _Automaton:
                 reached.update(fresh)
                 waiting.extend(fresh)
             found = frozenset(reached)
+            effort.spend(len(found))
             _remember(self._closures, (states, around), found)
         return found
 
-    def _step(self, states: frozenset[int], char: str) -> frozenset[int]:
+    def _step(self, states: frozenset[int], char: str, effort: Effort) -> frozenset[int]:
         found = self._steps.get((states, char))
         if found is None:
+            effort.spend(len(states))
             reads = [each for state in states if (each := self._reads[state]) is not None]
             found = self._start.union(to for test, to in reads if test(char))
             _remember(self._steps, (states, char), found)

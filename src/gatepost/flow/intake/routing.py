@@ -5,27 +5,36 @@ A match is tokens between blanks, all of which must hold; none at all holds alwa
     key=glob   key!=glob   key=a|b   key=* (present)   key= (absent)   key!= (present)   text=/regex/   text!=/regex/
 
 Every address is routed here, also `web:` ones. Deciding never fails: a stored match that cannot be read holds for
-nothing, and says so when asked.
+nothing, and says so when asked. Nor does it take long, whatever agents wrote: the writer waits for it. So the routes
+that the agents of one world made have so much effort for a message, and what is left of them then holds for nothing.
 """
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from gatepost.access.structure import world_of
 from gatepost.access.tiers import ROOT_FOLDER, covers
 from gatepost.core.errors import Invalid
 from gatepost.flow.intake import regex, targets
 from gatepost.flow.intake.glob import compile_glob
+from gatepost.flow.intake.regex import PER_UNIT, Effort, TooMuch
 from gatepost.messages.address import Address
 from gatepost.store.routes import Route
 from gatepost.store.sessions import MODES
 
 KEYS = ("platform", "channel", "room", "chat_jid", "sender", "verb", "text", "thread")
 LONGEST_MATCH = 2000
+MOST_CONDITIONS = 16  # of one match …
+MOST_EXPRESSIONS = 4  # … and of these, regular expressions
+LOOKED_AT = 4000  # characters of a text
+MOST_BY_AGENTS = 200  # routes that the agents of one world made
+EFFORT = 20_000  # for one message, of the routes that the agents of one world made
 MADE_BY = "agent:"  # what stands before the folder whose agent made a route
 
 _TOKEN = re.compile(r'(?:[^\s"]|"[^"]*")+')
+_EXPRESSION = re.compile(r"text!?=/.*/", re.DOTALL)
 _PART = re.compile(r"([^=!]*)(!?=)(.*)", re.DOTALL)
 
 
@@ -41,6 +50,7 @@ class Facts:
     verb: str = "message"
     text: str = ""
     thread: str = ""
+    efforts: dict[str, Effort] = field(default_factory=dict, compare=False, repr=False)  # by world
 
 
 def facts_of(
@@ -53,7 +63,7 @@ def facts_of(
         chat_jid=str(address),
         sender=sender,
         verb=verb,
-        text=text,
+        text=text[:LOOKED_AT],
         thread=thread,
     )
 
@@ -65,7 +75,7 @@ class Token:
     written: str
     key: str
     negated: bool
-    fits: Callable[[str], bool]
+    fits: Callable[[str, Effort], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +117,15 @@ def parse_match(text: str) -> tuple[Token, ...]:
         raise Invalid("match", f"a match of {len(text)} characters is too long; at most {LONGEST_MATCH} are possible")
     if text.count('"') % 2:
         raise Invalid("match", 'a double quote is not closed; quote a value like text="two words"')
-    return tuple(_token(found.group()) for found in _TOKEN.finditer(text))
+    written = _TOKEN.findall(text)
+    expressions = sum(1 for each in written if _EXPRESSION.fullmatch(each.replace('"', "")))
+    if len(written) > MOST_CONDITIONS:
+        raise Invalid("match", f"has {len(written)} conditions; at most {MOST_CONDITIONS} are possible: use two routes")
+    if expressions > MOST_EXPRESSIONS:
+        raise Invalid(
+            "match", f"has {expressions} regular expressions; at most {MOST_EXPRESSIONS} are possible: join them by |"
+        )
+    return tuple(_token(each) for each in written)
 
 
 def _token(written: str) -> Token:
@@ -120,15 +138,21 @@ def _token(written: str) -> Token:
     return Token(written, key, sign == "!=", _condition(key, value))
 
 
-def _condition(key: str, value: str) -> Callable[[str], bool]:
+def _condition(key: str, value: str) -> Callable[[str, Effort], bool]:
     if value == "":
         return _absent
     if key == "text" and len(value) > 1 and value[0] == value[-1] == "/":
         return regex.compile_search(value[1:-1])
-    return compile_glob(value, key == "text")
+    fits, size = compile_glob(value, key == "text"), len(value)
+
+    def glob(given: str, effort: Effort) -> bool:
+        effort.spend(1 + len(given) * size // PER_UNIT)
+        return fits(given)
+
+    return glob
 
 
-def _absent(value: str) -> bool:
+def _absent(value: str, effort: Effort) -> bool:
     return value == ""
 
 
@@ -141,11 +165,31 @@ def _readable(match: str) -> tuple[Token, ...] | str:
         return str(fault)
 
 
-def _first_miss(tokens: tuple[Token, ...], facts: Facts) -> Token | None:
+def _why_not(route: Route, facts: Facts) -> str | Token | None:
+    """The first condition that does not hold, or why none can be asked."""
+    tokens = _readable(route.match)
+    if isinstance(tokens, str):
+        return f"it cannot be read: {tokens}"
+    maker = maker_of(route)
+    world = world_of(maker) if maker else ""
+    effort = facts.efforts.setdefault(world, Effort(EFFORT if maker else None))
     for token in tokens:
-        if token.fits(getattr(facts, token.key)) is token.negated:
-            return token
+        try:
+            if token.fits(getattr(facts, token.key), effort) is token.negated:
+                return token
+        except TooMuch:
+            return (
+                f"not asked: the routes that agents of {world} made take too long for this message; make them simpler"
+            )
     return None
+
+
+def check_number(routes: Iterable[Route], folder: str) -> None:
+    """Refuse one more route by the agent of that group where its world has made too many."""
+    world = world_of(folder)
+    made = [route.created_by.removeprefix(MADE_BY) for route in routes if route.created_by.startswith(MADE_BY)]
+    if sum(1 for maker in made if world_of(maker) == world) >= MOST_BY_AGENTS:
+        raise Invalid("route", f"agents of {world} made {MOST_BY_AGENTS} routes already; remove some with delete_route")
 
 
 def check(match: str, target: str, mode: str, folders: Collection[str]) -> str | None:
@@ -170,6 +214,7 @@ def decide(routes: Iterable[Route], facts: Facts, exists: Callable[[str], bool] 
     makers = sorted({maker for route in rows if (maker := maker_of(route))}, key=lambda folder: folder.count("/"))
     if not makers:
         return _decide(rows, facts, exists)
+    facts = replace(facts, efforts={})
     base = _decide([route for route in rows if not maker_of(route)], facts, exists)
     chosen = base.chosen
     for maker in makers:  # the highest first: what it leads below is led on there
@@ -197,8 +242,7 @@ def _lead(
 def _decide(rows: Iterable[Route], facts: Facts, exists: Callable[[str], bool]) -> Decision:
     chosen: list[Chosen] = []
     for route in rows:
-        tokens = _readable(route.match)
-        if isinstance(tokens, str) or _first_miss(tokens, facts) is not None:
+        if _why_not(route, facts) is not None:
             continue
         landing, why = _land(route, facts, exists)
         if why:
@@ -254,6 +298,7 @@ def explain(routes: Iterable[Route], facts: Facts, exists: Callable[[str], bool]
 def _explain_led(rows: list[Route], facts: Facts, exists: Callable[[str], bool]) -> list[Verdict]:
     """The same where agents made routes: those hold for what is given to their group, or below it, alone."""
     decision = decide(rows, facts, exists)
+    facts = replace(facts, efforts={})
     won = {each.route.id for each in decision.chosen}
     verdicts: list[Verdict] = []
     for route in rows:
@@ -267,12 +312,9 @@ def _explain_led(rows: list[Route], facts: Facts, exists: Callable[[str], bool])
 
 
 def _miss(route: Route, facts: Facts) -> str:
-    tokens = _readable(route.match)
-    if isinstance(tokens, str):
-        return f"it cannot be read: {tokens}"
-    missed = _first_miss(tokens, facts)
-    if missed is None:
-        return ""
+    missed = _why_not(route, facts)
+    if missed is None or isinstance(missed, str):
+        return missed or ""
     value: str = getattr(facts, missed.key)
     return f"{missed.written} does not hold for {value[:80]!r}"
 
