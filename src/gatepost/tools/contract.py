@@ -94,8 +94,11 @@ class Around:
     channels: Mapping[str, Channel] = field(default_factory=dict)  # by instance: those that run in this process
 
 
-@dataclass(slots=True, kw_only=True)
-class Call:
+def _anything(folder: str) -> bool:
+    return True
+
+
+class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as quick as a dataclass
     """One use of a tool, as the gate let it through."""
 
     around: Around
@@ -107,10 +110,10 @@ class Call:
     record: Callable[[], audit.Record]  # made where it is written, off the way of the answer
     progress: Progress
     to: Place | None = None
-    also: dict[str, Place] = field(default_factory=dict)  # by parameter: the rooms of `also_scoped_by`
-    allows: Callable[[str], bool] = lambda folder: True  # whether rules let this call be about that group, too
-    recorded: bool = field(default=False, init=False)
-    _row: str = field(default="", init=False)  # the chain's head with the call's audit row, once that was appended
+    also: dict[str, Place] = {}  # by parameter: the rooms of `also_scoped_by`
+    allows: Callable[[str], bool] = _anything  # whether rules let this call be about that group, too
+    recorded: bool = False
+    _row: str = ""  # the chain's head with the call's audit row, once that was appended
 
     @property
     def place(self) -> Place:
