@@ -63,7 +63,7 @@ class Facts:
 class Policy:
     """Everything that has a say about one group, made ready: most calls are one look into a table."""
 
-    __slots__ = ("_facts", "_standings", "_who", "above", "folder", "own", "rows", "subjects", "tier")
+    __slots__ = ("_facts", "_speaks", "_standings", "_who", "above", "folder", "own", "rows", "subjects", "tier")
 
     def __init__(self, folder: str, facts: Facts) -> None:
         self.folder, self.tier, self._facts = folder, tier_of(folder), facts
@@ -72,19 +72,20 @@ class Policy:
         self._who = acl.expand([f"folder:{folder}"], facts.members)
         self.rows = tuple(row for row in facts.rows if self._may_concern(row))
         self.subjects = facts.subjects.get(folder, facts.every_subject)
+        self._speaks = bool(self.own or self.above or self.rows)
         self._standings: dict[str, _Standing] = {}
 
     @property
     def plain(self) -> bool:
         """Nothing was ever said about it: its tier is all there is."""
-        return not (self.own or self.above or self.rows) and self.subjects is self._facts.every_subject
+        return not self._speaks and self.subjects is self._facts.every_subject
 
     def speaks_of(self, tool: str) -> bool:
         """Whether anything but the tier has a say about this tool."""
-        return bool(self._standings.get(tool) or self._stand(tool))
+        return self._speaks and bool(self._stand(tool))
 
     def decide(self, ask: Ask) -> bool:
-        standing = self._standings.get(ask.tool) or self._stand(ask.tool)
+        standing = self._stand(ask.tool) if self._speaks else None
         return self._judge(ask, standing, None) if standing else self.tier <= ask.tier
 
     def explain(self, ask: Ask) -> tuple[bool, list[Step]]:

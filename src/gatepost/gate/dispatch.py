@@ -21,7 +21,7 @@ from gatepost.core import log
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 from gatepost.core.registry import Registry
 from gatepost.gate.aliases import ALIASES
-from gatepost.gate.depth import check_depth
+from gatepost.gate.depth import DEEPEST, check_depth
 from gatepost.gate.explain import groups_of, plain
 from gatepost.gate.policies import Policies, visible_tools
 from gatepost.store import audit, budgets, costs, destinations, inbox, sessions, turns
@@ -136,7 +136,8 @@ class Dispatch:
             return ToolAnswer(f"Unknown tool: {asked[:LONGEST_ARGUMENT]}", code=INVALID_PARAMS)
         try:
             arguments = tool.read(raw)
-            check_depth(arguments)
+            if raw.count(b"[") + raw.count(b"{") > DEEPEST:  # less cannot nest deeper
+                check_depth(arguments)
         except (ValueError, RecursionError) as error:  # msgspec's own errors are ValueErrors, as is bad UTF-8
             self._note(_Note(now, caller, name, call_id), "invalid", str(error))
             return ToolAnswer(f"Invalid arguments for {name}: {error}", code=INVALID_PARAMS)
