@@ -142,7 +142,8 @@ def _fail(db: Db, turn: Turn, entries: list[tuple[Entry, Message]], reason: str,
 def _continue_later(db: Db, turn: Turn, reason: str, now: int, wait: int) -> Broken:
     """What the old attempt had committed is still delivered; the next attempt is told of it when it is claimed."""
     db.run("UPDATE inbox SET next_at = ? WHERE turn_id = ? AND state = 'working'", (now + wait, turn.id))
-    db.run("UPDATE turns SET state = 'interrupted', error = ?, next_at = ? WHERE id = ?", (reason, now + wait, turn.id))
+    kept = OVERTIME if turn.error == OVERTIME else reason  # whatever else happens to it, its time is up
+    db.run("UPDATE turns SET state = 'interrupted', error = ?, next_at = ? WHERE id = ?", (kept, now + wait, turn.id))
     sessions.set_state(db, turn.session_id, "interrupted", now)
     for entry, message in inbox.of_turn(db, turn.id):
         if entry.given and entry.state == "working":

@@ -58,11 +58,10 @@ async def managed(client: Client) -> None:
     assert wrong.is_error
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_the_official_client_manages_an_agent_over_the_control_socket(daemon: Daemon, mode: Any) -> None:
+async def test_the_official_client_manages_an_agent_over_the_control_socket(daemon: Daemon) -> None:
     transport = httpx2.AsyncHTTPTransport(uds=str(daemon.home / "run" / "control.sock"))
     async with httpx2.AsyncClient(transport=transport, timeout=60) as http:
-        async with Client(streamable_http_client("http://localhost/mcp/agents", http_client=http), mode=mode) as client:
+        async with Client(streamable_http_client("http://localhost/mcp/agents", http_client=http)) as client:
             await managed(client)
 
 
