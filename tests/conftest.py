@@ -1,5 +1,6 @@
 """Shared fixtures. Tests use real SQLite files, the doubles of `gatepost.testing`, and a clock that stands still."""
 
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -23,11 +24,17 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture
-def store_path(tmp_path: Path) -> Path:
-    path = tmp_path / "gatepost.db"
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Migrated once in a run; a test gets a copy."""
+    path = tmp_path_factory.mktemp("store") / "gatepost.db"
     migrate(path, SystemClock())
     return path
+
+
+@pytest.fixture
+def store_path(tmp_path: Path, empty_store: Path) -> Path:
+    return Path(shutil.copyfile(empty_store, tmp_path / "gatepost.db"))
 
 
 @pytest.fixture

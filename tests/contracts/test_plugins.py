@@ -111,6 +111,7 @@ async def test_an_agent_calls_the_plugged_in_tool(home: Home) -> None:
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+@pytest.mark.slow
 async def test_a_sandbox_laid_around_bubblewrap_is_as_isolated_and_nicer(tmp_path: Path) -> None:
     home = Home(tmp_path, "bubblewrap")
     async with home.up():

@@ -15,7 +15,7 @@ from gatepost.access.budgets import micro_of
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
-from gatepost.store import audit, budgets, costs, groups, inbox, reservations, secrets, turns
+from gatepost.store import audit, budgets, costs, groups, inbox, secrets
 from gatepost.store.budgets import Scope
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, settled
@@ -81,46 +81,6 @@ async def until_given(gateway: Gateway, message: int) -> inbox.Entry:
             await asyncio.sleep(0.01)
 
 
-async def test_a_word_is_remembered_a_tool_is_used_and_no_key_is_inside(tmp_path: Path, channel: FakeChannel) -> None:
-    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
-        (gateway.home.group("home") / "PERSONA.md").write_text("You like plums.")
-        await channel.say("please remember the word plum")
-        await channel.wait_for(1, timeout=PATIENCE)
-        await channel.say("which word was it?")
-        await channel.wait_for(2, timeout=PATIENCE)
-        account = await settled(gateway)
-        (live,) = gateway.sessions.awake
-        sums = await gateway.store.read(costs.sums, "group")
-
-        assert texts(channel) == ["I will remember plum.", "The word is plum."]
-        assert (gateway.home.group("home") / "work.md").read_text() == "word: plum"
-        assert account.unaccounted == 0
-        assert sum(each.micro for each in sums) > 0
-        assert await gateway.store.read(reservations.in_flight) == 0
-        for folder in (gateway.home.session(live.session.id), gateway.home.group("home")):
-            assert not [path for path in folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
-    first, last = endpoint.calls[0], endpoint.calls[-1]
-    assert KEY in (first.headers.get("x-api-key"), first.headers.get("authorization", "").removeprefix("Bearer "))
-    assert {"mcp__gatepost__set_work", "mcp__gatepost__reply", "Bash"} <= set(first.tools)
-    assert "CronCreate" not in first.tools
-    assert b"You like plums." in first.raw and b"How you are reached" in first.raw
-    assert last.said("remember the word plum") == 1
-
-
-async def test_what_runs_inside_finds_no_key(tmp_path: Path, channel: FakeChannel) -> None:
-    look = {"call": "Bash", "with": {"command": "env; cat /proc/[0-9]*/environ | tr '\\0' '\\n'"}}
-    script = {"tools": True, "turns": [{"when": "look", "do": [look, {"say": "looked"}]}]}
-    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
-        await channel.say("look around")
-        await channel.wait_for(1, timeout=PATIENCE)
-        await settled(gateway)
-
-        assert texts(channel) == ["looked"]
-    last = endpoint.calls[-1]
-    assert last.said("ANTHROPIC_API_KEY=gatepost", "tool") > 1
-    assert KEY.encode() not in last.raw
-
-
 async def test_a_shell_command_to_a_host_that_is_not_allowed_is_told_why(tmp_path: Path, channel: FakeChannel) -> None:
     look = {"call": "Bash", "with": {"command": "curl -sSi https://example.com; curl -sS http://example.com"}}
     script = {"tools": True, "turns": [{"when": "look", "do": [look, {"say": "looked"}]}]}
@@ -136,77 +96,7 @@ async def test_a_shell_command_to_a_host_that_is_not_allowed_is_told_why(tmp_pat
     assert last.said("example.com:80 is not allowed for home", "tool")
 
 
-async def test_two_turns_with_a_restart_between_them_are_one_conversation(tmp_path: Path, channel: FakeChannel) -> None:
-    async with ModelEndpoint(SCRIPT) as endpoint:
-        async with a_gateway(tmp_path / "h", channel, endpoint) as gateway:
-            await channel.say("remember the word plum")
-            await channel.wait_for(1, timeout=PATIENCE)
-            await settled(gateway)
-        later = FakeChannel()
-        async with a_gateway(tmp_path / "h", later, endpoint) as gateway:
-            (gateway.home.group("home") / "PERSONA.md").write_text("You like pears now.")
-            await later.say("which word was it?", platform_id="later-1")
-            await later.wait_for(1, timeout=PATIENCE)
-            await settled(gateway)
-
-            assert texts(later) == ["The word is plum."]
-    last = endpoint.calls[-1]
-    assert last.said("remember the word plum") == 1
-    assert b"You like pears now." in last.raw
-
-
-async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_has_one_effect(
-    tmp_path: Path, channel: FakeChannel
-) -> None:
-    script = {
-        "tools": True,
-        "turns": [
-            {"when": "broke off", "do": [{"say": "and the rest"}]},
-            {"when": "go", "do": [{"call": "send", "with": {"text": "told"}}, {"hold": True, "say": "never heard"}]},
-        ],
-    }
-    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
-        receipt = await channel.say("go to it")
-        await channel.wait_for(1, timeout=PATIENCE)
-        await endpoint.wait_for(2)  # the tool's answer is on its way to the model
-        (live,) = gateway.sessions.awake
-        live.kill("the test pulls the plug")
-        await channel.wait_for(2, timeout=PATIENCE)
-        account = await settled(gateway)
-
-        assert texts(channel) == ["told", "and the rest"]
-        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
-        turn = await gateway.store.read(turns.get, entry.turn_id or "")
-        assert entry.state == "answered" and turn is not None and turn.attempt == 2
-        assert account.unaccounted == 0
-    last = endpoint.calls[-1]
-    assert last.said("go to it") == 1 and last.said("broke off") == 1
-
-
-async def test_a_follow_up_joins_a_turn_that_uses_tools(tmp_path: Path, channel: FakeChannel) -> None:
-    script = {
-        "tools": True,
-        "turns": [
-            {"when": "first", "do": [{"hold": True, "call": "get_work"}, {"say": "both done"}]},
-            {"when": "plus pears", "do": [{"say": "both done"}]},
-        ],
-    }
-    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
-        receipt = await channel.say("first")
-        await endpoint.wait_for(1, timeout=PATIENCE)
-        later = await channel.say("plus pears")
-        entry = await until_given(gateway, later.message_id)
-        endpoint.release()
-        await channel.wait_for(1, timeout=PATIENCE)
-        account = await settled(gateway)
-
-        assert texts(channel) == ["both done"]
-        (before,) = await gateway.store.read(inbox.of_message, receipt.message_id)
-        assert before.turn_id == entry.turn_id
-        assert account.unaccounted == 0
-    assert endpoint.calls[-1].raw.count(b"plus pears") == 1
-
-
+@pytest.mark.slow
 async def test_a_follow_up_that_comes_with_the_last_word_is_answered_in_the_same_turn(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -228,35 +118,6 @@ async def test_a_follow_up_that_comes_with_the_last_word_is_answered_in_the_same
 
         assert texts(channel) == ["first done", "second done"]
         assert account.unaccounted == 0
-
-
-async def test_stop_ends_a_request_that_hangs_and_the_next_turn_goes_on(tmp_path: Path, channel: FakeChannel) -> None:
-    hang = {"when": "hang", "do": [{"fault": "hang", "times": -1}]}
-    script = {"tools": True, "turns": [SCRIPT["turns"][2], hang]}
-    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
-        await channel.say("hang")
-        await endpoint.wait_for(1, timeout=PATIENCE)
-        (live,) = gateway.sessions.awake
-        await gateway.sessions.stop(live.session.id, "test")
-        await channel.wait_for(1, timeout=PATIENCE)
-        await channel.say("hello")
-        await channel.wait_for(2, timeout=PATIENCE)
-        await settled(gateway)
-
-        assert texts(channel) == ["Stopped.", "here"]
-
-
-async def test_a_key_that_is_not_accepted_is_told_in_plain_words(tmp_path: Path, channel: FakeChannel) -> None:
-    async with (
-        ModelEndpoint(SCRIPT, key="another") as endpoint,
-        a_gateway(tmp_path / "h", channel, endpoint, retries=1) as gateway,
-    ):
-        await channel.say("hello")
-        await channel.wait_for(1, timeout=PATIENCE)
-        await settled(gateway)
-
-        (notice,) = texts(channel)
-        assert notice.startswith("Sorry, I could not answer your message: the agent's account was not accepted.")
 
 
 async def test_a_model_without_a_price_sends_nobody_to_look_for_a_key(tmp_path: Path, channel: FakeChannel) -> None:
@@ -309,6 +170,7 @@ async def test_what_does_not_fit_the_budget_is_not_asked_and_told_in_plain_words
     assert endpoint.calls == []
 
 
+@pytest.mark.slow
 async def test_a_model_that_failed_is_left_with_the_next_message(tmp_path: Path, channel: FakeChannel) -> None:
     """An empty model is the provider's own, also for a conversation that goes on."""
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:

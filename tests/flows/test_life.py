@@ -93,6 +93,7 @@ def add_provider(home: Path, name: str, source: str) -> None:
     (folder / f"{name}.py").write_text(source)
 
 
+@pytest.mark.slow
 async def test_an_agent_hears_that_its_time_is_nearly_over_and_can_come_to_a_close(
     tmp_path: Path, channel: FakeChannel
 ) -> None:

@@ -122,6 +122,7 @@ async def test_a_recording_comes_with_its_words_and_its_file(
 
 
 @pytest.mark.parametrize("agent", every())
+@pytest.mark.slow
 async def test_a_turn_that_is_continued_has_the_picture_once_and_makes_no_second_transcript(
     tmp_path: Path, channel: FakeChannel, agent: Agent
 ) -> None:
@@ -178,6 +179,7 @@ async def test_a_model_that_hears_gets_the_sound_itself_and_words_of_what_it_can
 
 
 @pytest.mark.parametrize("agent", every("anthropic", "openai", "claude", "codex", "opencode"))
+@pytest.mark.slow
 async def test_a_file_that_the_endpoint_refuses_does_not_spoil_the_conversation(
     tmp_path: Path, channel: FakeChannel, agent: Agent
 ) -> None:

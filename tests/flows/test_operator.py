@@ -81,6 +81,7 @@ def test_d5_a_group_with_messages_sessions_and_routes_can_be_removed(daemon: Dae
     assert daemon.json("ledger", "check")["unaccounted"] == 0
 
 
+@pytest.mark.slow
 def test_d21_a_sandbox_that_does_not_come_up_holds_up_nobody_else(daemon: Daemon) -> None:
     done(daemon, "group", "add", "acme")
     done(daemon, "group", "set", "acme", "sandbox=never")
@@ -170,6 +171,7 @@ def test_the_gateway_of_an_ordinary_user_answers_from_within_bubblewrap() -> Non
         shutil.rmtree(place)
 
 
+@pytest.mark.slow
 def test_settings_changed_in_the_file_are_not_in_use_before_a_restart(daemon: Daemon) -> None:
     before = done(daemon, "settings")
     (daemon.home / "gatepost.toml").write_text("[sessions]\nwindow = 7\n")

@@ -82,6 +82,7 @@ async def test_everything_ends_what_comes_is_kept_and_is_worked_on_in_order_afte
     assert [each for each in actions if each.startswith("panic")] == ["panic.off", "panic.on"]
 
 
+@pytest.mark.slow
 async def test_it_holds_over_a_restart_and_a_long_one_leaves_nothing_unaccounted(
     tmp_path: Path, channel: FakeChannel
 ) -> None:

@@ -246,6 +246,7 @@ IN_ANOTHER_ZONE = (
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Auckland", "America/St_Johns"])
+@pytest.mark.slow
 def test_check_21_in_a_zone_other_than_utc_nothing_is_ended_earlier_or_later(zone: str) -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run(

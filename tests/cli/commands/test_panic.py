@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from gatepost.testing.daemon import Daemon
 
 
+@pytest.mark.slow
 def test_it_is_set_with_the_gateway_down_holds_when_it_comes_up_and_is_seen_everywhere(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path / "home", sandbox_kind="process")
     set_down = daemon.json("panic", "--reason", "a bad night")

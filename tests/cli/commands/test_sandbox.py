@@ -118,6 +118,7 @@ def test_an_allowed_host_is_reached_and_nothing_is_told(tmp_path: Path, page: in
 
 
 @pytest.mark.parametrize("up", [False, True], ids=["down", "up"])
+@pytest.mark.slow
 def test_a_panic_ends_it_cuts_its_way_out_and_lets_none_start(tmp_path: Path, up: bool) -> None:
     tmp_path.chmod(0o711)
     daemon = Daemon(tmp_path / "h")

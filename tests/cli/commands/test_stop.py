@@ -22,6 +22,7 @@ def hang(daemon: Daemon, room: str) -> None:
     daemon.gatepost("chat", "-m", "hang", "--room", room, "--wait", "--timeout", "3")
 
 
+@pytest.mark.slow
 def test_a_turn_that_ignores_everything_is_ended_and_said_so(daemon: Daemon) -> None:
     hang(daemon, "main")
     (session,) = daemon.json("stop", "--all")
