@@ -34,7 +34,7 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store_path(tmp_path: Path, empty_store: Path) -> Path:
-    return Path(shutil.copyfile(empty_store, tmp_path / "gatepost.db"))
+    return Path(shutil.copy(empty_store, tmp_path / "gatepost.db"))  # its mode, too
 
 
 @pytest.fixture

@@ -28,6 +28,8 @@ from gatepost.testing.agent import Agent
 from gatepost.testing.few_tools import FEW, Gates
 from gatepost.testing.mcp_web import ENVELOPE, INITIALIZE, Web, asked, called, messages_of, serving
 
+pytestmark = pytest.mark.slow  # real clients and processes, again and again
+
 SOON_S = 20
 OLD, NEW = "2025-11-25", "2026-07-28"
 ERAS = (OLD, NEW)

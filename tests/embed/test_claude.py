@@ -12,6 +12,8 @@ from gatepost.embed.host import ToolHost
 from gatepost.embed.results import Image, Result
 from gatepost.testing.models import ModelEndpoint
 
+pytestmark = pytest.mark.slow  # real clients and processes, again and again
+
 needs_sdk = pytest.mark.skipif(
     importlib.util.find_spec("claude_agent_sdk") is None,
     reason="claude-agent-sdk is not installed: pip install gatepost[claude]",

@@ -11,6 +11,8 @@ import pytest
 
 from gatepost.testing.models import ModelEndpoint
 
+pytestmark = pytest.mark.slow  # real clients and processes, again and again
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "embed.md"
 SCRIPT = {
     "turns": [

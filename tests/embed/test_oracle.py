@@ -8,6 +8,8 @@ from mcp.client.stdio import stdio_client
 
 from gatepost.embed import Image, ToolError, ToolHost
 
+pytestmark = pytest.mark.slow  # real clients and processes, again and again
+
 
 async def echo(text: str) -> dict[str, str]:
     """Say it again."""

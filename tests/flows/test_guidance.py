@@ -11,6 +11,8 @@ from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import settled
 from gatepost.testing.models import ModelEndpoint
 
+pytestmark = pytest.mark.slow  # real clients and processes, again and again
+
 SKILL = "---\nname: plums\ndescription: How plums-are-dried, when somebody asks.\n---\nSlowly, in-the-sun.\n"
 MARKS = (b"mark-of-the-persona", b"mark-of-the-agents-file", b"plums-are-dried", b"skills/plums/SKILL.md")
 

@@ -15,6 +15,8 @@ from gatepost.serve.agents import bridge
 from gatepost.testing.daemon import Daemon
 from gatepost.testing.mcp_web import BOTH, INITIALIZE, answer_of, asked, called
 
+pytestmark = pytest.mark.slow  # real clients and processes, again and again
+
 PATH = "/mcp/groups/home"
 HEADERS = {"accept": BOTH, "content-type": "application/json"}
 

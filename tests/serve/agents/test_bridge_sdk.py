@@ -20,6 +20,8 @@ from gatepost.core.listen import Listen
 from gatepost.serve.agents import bridge
 from gatepost.serve.http import Server, bind
 
+pytestmark = pytest.mark.slow  # real clients and processes, again and again
+
 BOTH = pytest.mark.parametrize("mode", ["legacy", "2026-07-28", "auto"])
 OPEN = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 
