@@ -98,7 +98,7 @@ class Response(Struct, frozen=True, rename="camel", kw_only=True):
 def management_tools(service: Agents) -> Registry[Tool]:
     """The registry of this server, bound to a gateway's agents."""
     made: Registry[Tool] = Registry("agent tool")
-    for declare in (_making, _looking, _steering, _answering):
+    for declare in (_making, _keeping, _looking, _steering, _answering):
         declare(service, made)
     return made
 
@@ -154,6 +154,8 @@ def _making(service: Agents, made: Registry[Tool]) -> None:
             permission=ended.permission if ended else None,
         )
 
+
+def _keeping(service: Agents, made: Registry[Tool]) -> None:
     @_declare(made, destructive=True, idempotent=True)
     async def kill_agent(call: Call, agentId: AgentId) -> Done:
         """End an agent for good. What it said and did stays; it takes no further prompt.
