@@ -16,14 +16,16 @@ from msgspec import Struct
 from gatepost.access.tiers import check_folder
 from gatepost.channels.hub import Hub
 from gatepost.core.clock import iso
-from gatepost.core.errors import Invalid, NotFound, Unavailable
+from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.settings import setting
 from gatepost.flow.groups import make_folder
 from gatepost.flow.sessions.parts import PROVIDER, Parts
+from gatepost.flow.sessions.permissions import NOT_PERMITTED
 from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.flow.sessions.wake import Sessions
 from gatepost.messages.text import clean
 from gatepost.serve.agents.modes import Mode, check_mode, modes_of
+from gatepost.serve.agents.plans import carry_out
 from gatepost.serve.agents.timeline import curated, projected
 from gatepost.serve.control.operations.groups import check_provider, provider_names
 from gatepost.store import agents, audit, groups, inbox, permissions, sessions, timeline, turns
@@ -66,6 +68,8 @@ class Request(Struct, frozen=True, rename="camel", kw_only=True):
     name: str
     input: dict[str, Any]
     asked_at: str
+    next_mode_id: str | None = None  # of a plan: the agent's mode once it is allowed
+    follow_up: str | None = None  # and the prompt of the turn that carries it out, if the same turn cannot
 
 
 class Snapshot(Struct, frozen=True, rename="camel", kw_only=True):
@@ -373,19 +377,22 @@ class Agents:
         now = self._parts.clock.now()
         verdict, state = ("allow", "allowed") if allow else ("deny", "denied")
 
-        def answer(db: Db) -> Permission:
-            answered = permissions.answer(db, request_id, state, message, by, now)
+        def answer(db: Db) -> tuple[Permission, bool]:
+            answered = permissions.answer(db, request_id, state, message, dict(updated or {}), by, now)
             if answered is None:
                 raise Invalid("requestId", f"{request_id} does not wait any more: it is {asked.state}")
             told = {"requestId": answered.id, "name": answered.tool, "status": state}
             timeline.add(db, answered.session_id, answered.turn_id, "permission", told, now)
             _record(db, now, by, f"permission.{verdict}", answered.session_id, tool=answered.tool)
-            return answered
+            changed = allow and carry_out(db, answered, by, _name(by), now)
+            return answered, changed
 
-        answered = await self._parts.store.write(answer)
-        given = dict(updated or {}) if allow else {"reason": message or "Whoever manages this agent did not permit it."}
-        if not self._flow.answer(answered.session_id, answered.request, verdict, given):
-            raise Unavailable("the agent", "it is not awake; it asks again when its turn goes on")
+        answered, changed = await self._parts.store.write(answer)
+        given = dict(updated or {}) if allow else {"reason": message or NOT_PERMITTED}
+        self._flow.answer(answered.session_id, answered.request, verdict, given)  # not awake: it is told when it asks
+        if changed:
+            self._flow.renew(answered.session_id)
+        self._parts.bells.session(answered.session_id)
         self._hub.ring(agents.address_of(answered.session_id))
         if interrupt and not allow:
             await self._flow.stop(answered.session_id, by)
@@ -395,7 +402,15 @@ class Agents:
 
 
 def _request(asked: Permission) -> Request:
-    return Request(id=asked.id, kind=asked.kind, name=asked.tool, input=asked.input, asked_at=iso(asked.asked_at) or "")
+    return Request(
+        id=asked.id,
+        kind=asked.kind,
+        name=asked.tool,
+        input=asked.input,
+        asked_at=iso(asked.asked_at) or "",
+        next_mode_id=asked.next_mode or None,
+        follow_up=asked.follow_up or None,
+    )
 
 
 def _record(db: Db, now: int, by: str, action: str, session_id: str, **more: str) -> None:
