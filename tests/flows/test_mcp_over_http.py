@@ -14,6 +14,7 @@ from gatepost.core.home import Home
 from gatepost.serve.agents import bridge
 from gatepost.testing.daemon import Daemon
 from gatepost.testing.mcp_web import BOTH, INITIALIZE, answer_of, asked, called
+from gatepost.testing.provider import Script
 
 pytestmark = pytest.mark.slow  # real clients and processes, again and again
 
@@ -53,15 +54,13 @@ def call(client: httpx2.Client, session: dict[str, str], name: str, **arguments:
     return answer_of(client.post(PATH, content=body, headers=session))
 
 
-def test_on_the_socket_no_name_and_no_token_is_asked_for(daemon: Daemon) -> None:
-    """Check 14."""
+def test_paseo_check_14_on_the_socket_no_name_and_no_token_is_asked_for(daemon: Daemon) -> None:
     with by_socket(daemon) as client:
         session = initialized(client, host="evil.example")
         assert call(client, session, "list_routes")["result"]["isError"] is False
 
 
-def test_on_tcp_both_are(daemon: Daemon) -> None:
-    """Checks 14 and 15."""
+def test_paseo_check_14_and_15_on_tcp_both_are(daemon: Daemon) -> None:
     body = json.dumps(asked("initialize", INITIALIZE))
     with by_tcp(daemon) as client:
         assert client.post(PATH, content=body).status_code == 401
@@ -70,6 +69,17 @@ def test_on_tcp_both_are(daemon: Daemon) -> None:
         assert call(client, session, "list_routes")["result"]["isError"] is False
         without = {name: value for name, value in session.items() if name != "authorization"}
         assert client.post(PATH, content=json.dumps(asked("tools/list")), headers=without).status_code == 401
+
+
+def test_paseo_check_15_agents_reach_their_own_server_although_a_token_is_set(tmp_path: Path) -> None:
+    home = Home(tmp_path / "h")
+    home.prepare()
+    Script().otherwise().call("list_routes").say("I found: {result}").write(home.group("home"))
+    settings = {"sandbox_kind": "process", "sessions_provider": "scripted", "control_listen": "127.0.0.1:0"}
+    with Daemon(home.path, **settings) as daemon:
+        assert (home.path / "control.token").exists()
+        answer = daemon.gatepost("chat", "-m", "hello", "--wait").stdout
+    assert 'I found: {"routes":[{"id":1,' in answer
 
 
 def test_what_an_operator_does_is_audited_as_the_groups(daemon: Daemon) -> None:

@@ -70,6 +70,15 @@ async def test_the_tools_are_the_same_on_every_transport(desk: Desk) -> None:
     assert all(tool["description"] and tool["inputSchema"]["type"] == "object" for tool in listed.values())
 
 
+@costly
+async def test_paseo_check_13_a_prompt_of_a_megabyte_is_accepted(desk: Desk) -> None:
+    made = await desk("create_agent")
+    sent = await desk("send_agent_prompt", agentId=made["agentId"], prompt="ü" * 500_000, background=True)
+    assert sent["success"] is True
+    found = await desk("wait_for_agent", agentId=made["agentId"])
+    assert (found["status"], found["lastMessage"][:8]) == ("idle", "done: üü")
+
+
 async def test_paseo_check_16_an_agent_made_in_the_foreground_is_idle_with_its_answer(desk: Desk) -> None:
     made = await desk("create_agent", initialPrompt="sweep the floor", title="Sweeper", labels={"room": "hall"})
     assert (made["status"], made["lastMessage"]) == ("idle", "done: sweep the floor")
@@ -199,9 +208,12 @@ async def test_paseo_check_22_an_interrupt_takes_the_place_of_what_ran_and_nobod
 
 @costly
 async def test_paseo_check_23_an_agent_that_ignores_interrupts_is_cancelled_and_takes_a_new_prompt(desk: Desk) -> None:
+    async def status() -> str:
+        return str((await desk("get_agent_status", agentId=made["agentId"]))["status"])
+
     made = await desk("create_agent", initialPrompt="be deaf", background=True)
     async with asyncio.timeout(30):
-        while (await desk("get_agent_status", agentId=made["agentId"]))["status"] != "running":  # noqa: ASYNC110  nothing rings for it
+        while await status() != "running":  # noqa: ASYNC110  nothing rings for it
             await asyncio.sleep(0.02)
     assert (await desk("cancel_agent", agentId=made["agentId"]))["success"] is True
     found = await desk("send_agent_prompt", agentId=made["agentId"], prompt="sweep")
