@@ -32,7 +32,7 @@ from gatepost.store.turns import Turn
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.daemon import Daemon
 from gatepost.testing.gateway import running_gateway
-from measure import HERE, Figure, at_least, at_most, client, within
+from measure import HERE, Figure, at_least, at_most, client, table, within
 
 INITIALIZE = json.dumps(
     {
@@ -302,18 +302,8 @@ async def figures() -> list[Figure]:
         at_most("session_rss_mb", reply["session_rss"], "MB", bare_rss, 60),
         at_most("version_ms", version, "ms", python, 150),
         *await embed.figures(echo, python),
-        *await streamable.figures(echo),
+        *await streamable.figures(echo, python),
     ]
-
-
-def table(found: list[Figure]) -> str:
-    head = f"{'figure':<18}{'value':>12} {'unit':<4}{'bare limit':>12}{'ratio':>9}   goal"
-    lines = [head, "-" * len(head)]
-    for each in found:
-        mark = "✓" if each.reached else "✗ not reached"
-        numbers = f"{each.value:>12,.2f} {each.unit:<4}{each.limit:>12,.2f}{each.ratio:>9.2f}"
-        lines.append(f"{each.name:<18}{numbers}   {each.goal} {mark}")
-    return "\n".join(lines)
 
 
 def main() -> None:
