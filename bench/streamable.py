@@ -98,7 +98,7 @@ async def figures(echo_us: float, python_ms: float, calls: int = 2000) -> list[F
         at_most("http_2026_us", found["2026"], "µs", echo_us, 500),
         at_most("http_bridge_us", found["median_us"], "µs", echo_us, 700),
         at_most("http_bridge_p99_us", found["p99_us"], "µs", echo_us, 2000),
-        at_most("http_ready_ms", found["ready_ms"], "ms", python_ms, 100),
+        at_most("http_ready_ms", found["ready_ms"], "ms", python_ms, 60),
         all_of("http_right_of_50", int(found["right"]), 50),
     ]
 
