@@ -349,6 +349,24 @@ async def test_closing_ends_every_stream(agent: Agent, tmp_path: Path) -> None:
             assert [line async for line in stream.aiter_lines() if line.startswith("data:")] == []
 
 
+@pytest.mark.parametrize("modern", [False, True])
+async def test_a_call_under_way_is_answered_when_the_gateway_stops(agent: Agent, tmp_path: Path, modern: bool) -> None:
+    async with serving(agent, tmp_path / "d.sock") as web:
+        await web.initialize()
+        call = called("wait")
+        asking = web.modern("tools/call", call) if modern else web.post(asked("tools/call", call, 7))
+        answering = asyncio.create_task(asking)
+        await asyncio.wait_for(Gates.entered.wait(), SOON_S)
+        async with asyncio.timeout(SOON_S):
+            while not web.endpoint._late:  # noqa: ASYNC110  nothing rings when a call is handed over
+                await asyncio.sleep(0)
+        await asyncio.wait_for(web.endpoint.close(), SOON_S)
+        answer = answer_of(await asyncio.wait_for(answering, SOON_S))
+    assert answer["id"] == (1 if modern else 7)
+    assert answer["result"]["isError"] is True and "is stopping" in answer["result"]["content"][0]["text"]
+    assert Gates.cancelled.is_set()
+
+
 def test_the_sdk_is_not_loaded_before_it_is_needed() -> None:
     code = "import sys, gatepost.app; print('mcp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
