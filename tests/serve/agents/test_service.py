@@ -1,11 +1,12 @@
 """Agents as a service, in memory: what is not among the checks that every transport passes."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from gatepost.store import audit, groups, ledger
+from gatepost.store import audit, groups, ledger, turns
 from gatepost.testing.desk import Desk, a_desk
 from gatepost.testing.gateway import settled
 
@@ -37,6 +38,9 @@ async def test_a_parent_hears_of_what_took_the_place_of_an_interrupted_turn_and_
     lead = await desk("create_agent", initialPrompt="lead", agentType="patient")
     child = {"parentAgentId": lead["agentId"], "notifyOnFinish": True, "title": "Child"}
     await desk("create_agent", initialPrompt="hold it", agentType="patient", background=True, **child)
+    async with asyncio.timeout(20):
+        while not await desk.gateway.store.read(turns.open_turns):  # noqa: ASYNC110  nothing rings for it
+            await asyncio.sleep(0.01)
     ended = await desk("send_agent_prompt", agentId="Child", prompt="instead", policy="interrupt")
     assert ended["lastMessage"] == "done: instead"
     await settled(desk.gateway)
