@@ -1,22 +1,20 @@
 """Every acceptance check of the reference for agents as a service has a test that is named after it."""
 
-import ast
 import re
 from pathlib import Path
 
 TESTS = Path(__file__).parent
 CHECKS = range(1, 41)
+NAMED = re.compile(r"^(?:async )?def (test_paseo_check_(\d+)_(?:and_(\d+)_)?\w*)", re.MULTILINE)
 
 
 def named_after_checks() -> dict[int, list[str]]:
     """The number of each check, and the tests that are named after it."""
     found: dict[int, list[str]] = {}
     for path in TESTS.rglob("test_*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                for said in re.findall(r"^test_paseo_check_(\d+)_(?:and_(\d+)_)?", node.name):
-                    for number in filter(None, said):
-                        found.setdefault(int(number), []).append(f"{path.relative_to(TESTS)}::{node.name}")
+        for name, *said in NAMED.findall(path.read_text(encoding="utf-8")):
+            for number in filter(None, said):
+                found.setdefault(int(number), []).append(f"{path.relative_to(TESTS)}::{name}")
     return found
 
 
