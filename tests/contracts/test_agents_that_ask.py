@@ -149,6 +149,40 @@ async def test_paseo_check_26_an_approved_plan_is_carried_out_in_a_turn_of_its_o
         assert await manager.mode() == after
         assert (await settled(gateway)).unaccounted == 0
     assert endpoint.calls[-1].said("is approved") == 1
+    if name == "codex":  # and it knows that it plans no longer
+        assert b"Collaboration Mode: Default" in endpoint.calls[-1].raw
+
+
+@pytest.mark.parametrize(("name", "mode"), each("codex/plan", "opencode/plan"))
+async def test_a_plan_whose_sandbox_is_gone_is_not_made_again_and_is_carried_out_once(
+    name: str, mode: str, tmp_path: Path
+) -> None:
+    script = {
+        "tools": True,
+        "turns": [
+            {"when": "is approved", "do": [{"say": "swept"}]},
+            {"when": "zanzibar", "do": [{"say": PLAN}]},
+        ],
+    }
+    agent = AGENTS[name]
+    async with ModelEndpoint(script) as endpoint, a_gateway(agent, tmp_path / "h", FakeChannel(), endpoint) as gateway:
+        service = gateway.agents
+        made = await service.create(Wanted(prompt="zanzibar", folder="home", provider=name, mode=mode), "test")
+        asked = (await service.wait(made.agent_id, PATIENCE)).permission
+        assert asked is not None and asked.kind == "plan"
+        (live,) = gateway.sessions.awake
+        live.kill("the test pulls the plug")
+        await live.gone.wait()
+        await service.respond(asked.id, "test", allow=True)
+        ended = await service.wait(made.agent_id, PATIENCE)
+        await settled(gateway)
+        _, _, told = await service.activity(made.agent_id)
+
+        assert (ended.permission, ended.status, ended.last_message) == (None, "idle", "swept")
+        assert told.count("[User]") == 2 and told.count("swept") == 1
+    assert (
+        sum(call.said("zanzibar") == 1 and not call.said("is approved") for call in endpoint.calls if call.tools) == 1
+    )
 
 
 @pytest.mark.parametrize(("name", "mode"), each("codex/plan", "opencode/plan"))
