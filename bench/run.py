@@ -114,7 +114,7 @@ async def replies(sandbox: str) -> dict[str, float]:
             )
             found["burst50"] = await _burst(gateway, channel)
             found["wake20"] = await _wake_twenty(gateway, channel)
-            pids = [live._sandbox.pid for live in gateway.sessions.awake if live._sandbox is not None]
+            pids = [live.sandbox.pid for live in gateway.sessions.awake if live.sandbox is not None]
             found["session_rss"] = statistics.mean(limits.tree_rss_mb(pid) for pid in pids)
     return found
 
@@ -201,7 +201,8 @@ async def tools(calls: int) -> dict[str, float]:
     found: dict[str, float] = {}
     channel = Instant()
     with tempfile.TemporaryDirectory() as folder:
-        async with running_gateway(Path(folder) / "h", {"fake": (channel.kind, channel)}) as gateway:
+        given = {"sessions__most_results": 2 * calls}  # in one turn
+        async with running_gateway(Path(folder) / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
             turn = await gateway.store.write(_begin_turn, gateway.clock.now())
             caller = Caller(folder="home", session_id=turn.session_id, provider="scripted", running=lambda: turn)
             path = Path(folder) / "t.sock"
