@@ -10,6 +10,7 @@ import contextlib
 import fnmatch
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,7 @@ HERE = Path(__file__).parent / "conformance"
 SUITE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 REVISIONS = ("2025-11-25", "2026-07-28")
 ENOUGH_S = 300.0
+STAMP = re.compile(r"-\d{4}-\d\d-\d\dT[\dA-Z.-]*$")  # when it was run, at the end of a folder's name
 GOOD = ("SUCCESS", "INFO", "SKIPPED", "WARNING")  # a warning is about what a server may leave out
 
 
@@ -72,7 +74,7 @@ def judge(out: Path, reasons: dict[str, str]) -> list[tuple[str, str, str]]:
     """(scenario, verdict, why) of each scenario that was run."""
     found = []
     for folder in sorted(out.iterdir()):
-        scenario = folder.name.removeprefix("server-").rpartition("-20")[0]
+        scenario = STAMP.sub("", folder.name.removeprefix("server-"))
         checks = json.loads((folder / "checks.json").read_text())
         bad = [check for check in checks if check["status"] not in GOOD]
         excused = {check["id"]: excuse(scenario, check["id"], reasons) for check in bad}
