@@ -19,6 +19,7 @@ from gatepost.testing.provider import Script
 pytestmark = pytest.mark.slow  # real clients and processes, again and again
 
 PATH = "/mcp/groups/home"
+PATIENCE_S = 30.0
 HEADERS = {"accept": BOTH, "content-type": "application/json"}
 
 
@@ -30,13 +31,13 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 def by_socket(daemon: Daemon) -> httpx2.Client:
     transport = httpx2.HTTPTransport(uds=str(Home(daemon.home).control))
-    return httpx2.Client(transport=transport, base_url="http://localhost", headers=HEADERS)
+    return httpx2.Client(transport=transport, base_url="http://localhost", headers=HEADERS, timeout=PATIENCE_S)
 
 
 def by_tcp(daemon: Daemon) -> httpx2.Client:
     with by_socket(daemon) as client:
         listens = client.get("/v1/status").json()["result"]["control_listen"]
-    return httpx2.Client(base_url=f"http://{listens}", headers=HEADERS)
+    return httpx2.Client(base_url=f"http://{listens}", headers=HEADERS, timeout=PATIENCE_S)
 
 
 def token(daemon: Daemon) -> dict[str, str]:
@@ -88,11 +89,12 @@ def test_what_an_operator_does_is_audited_as_the_groups(daemon: Daemon) -> None:
     assert "agent:home" in daemon.gatepost("audit", "list").stdout
 
 
-def test_through_the_bridge_with_the_token(daemon: Daemon) -> None:
+@pytest.mark.parametrize(("path", "tool"), [(PATH, "list_routes"), ("/mcp/agents", "list_agents")])
+def test_through_the_bridge_with_the_token(daemon: Daemon, path: str, tool: str) -> None:
     with by_tcp(daemon) as client:
-        url = f"{client.base_url}".rstrip("/") + PATH
+        url = f"{client.base_url}".rstrip("/") + path
     command = bridge.command(url, str(daemon.home / "control.token"))
-    lines = [asked("initialize", INITIALIZE, 0), asked("tools/call", called("list_routes"), 1)]
+    lines = [asked("initialize", INITIALIZE, 0), asked("tools/call", called(tool), 1)]
     given = "".join(json.dumps(line) + "\n" for line in lines)
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=30, check=True)
     answers = {each["id"]: each for each in map(json.loads, done.stdout.splitlines())}
