@@ -146,13 +146,15 @@ def test_what_runs_inside_imports_little() -> None:
 
 
 def test_the_embedding_library_stands_alone() -> None:
-    """It imports nothing else of ours, and nothing else of ours imports it."""
+    """It imports nothing else of ours, and nothing else of ours imports it but for how clients' files are written."""
+    borrowed = {("gatepost.cli.commands.mcp", "gatepost.embed.clients")}
     wrong = [
         f"{module.path.relative_to(ROOT)}:{line} imports {name}"
         for module in modules().values()
         for name, line in ours(module)
         if module.name.startswith("gatepost.embed") != name.startswith("gatepost.embed")
         and "gatepost.embed" in (name[:14], module.name[:14])
+        and (module.name, name) not in borrowed
     ]
     assert wrong == []
 
