@@ -315,4 +315,5 @@ def main() -> None:
     )
 
 
-main()
+if __name__ == "__main__":
+    main()
