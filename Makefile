@@ -31,13 +31,6 @@ run: setup  ## start the gateway and print its address (HOME_DIR=… keeps its d
 # mostly share what they share (a browser, a daemon), and steal from each other when done.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(8, 2 * (os.cpu_count() or 1)))" 2>/dev/null || echo 2)
 
-# Thousands of stores, each with its syncs: in memory, where there is room for them and programs may run.
-ROOMY = import os, sys; s = os.statvfs(sys.argv[1]); sys.exit(s.f_bavail * s.f_frsize < 4 << 30 or s.f_flag & os.ST_NOEXEC != 0)
-SHM := /dev/shm
-ifndef TMPDIR
-test test-all: export TMPDIR := $(shell [ -w $(SHM) ] && $(PYTHON) -c "$(ROOMY)" $(SHM) 2>/dev/null && echo $(SHM))
-endif
-
 # A process must not compile what the one before it compiled; empty is as good as unset to Python.
 test test-all: export PYTHONDONTWRITEBYTECODE :=
 
