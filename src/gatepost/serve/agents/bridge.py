@@ -22,7 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 
-CHUNK = 64 * 1024  # a larger one is given back to the system after every call, and costs its pages anew
+CHUNK = 64 * 1024
 CRLF = b"\r\n"
 PATIENCE_S = 10.0  # how long answers may take after stdin has ended
 FAREWELL_S = 2.0  # for the last lines, and for the DELETE
@@ -40,6 +40,7 @@ USAGE = "usage: gatepost bridge --url unix:PATH:/mcp/agents | http://HOST:PORT/m
 
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
+_kept = memoryview(bytearray(CHUNK))  # a fresh one for every read would cost its pages anew
 _now = time.monotonic
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # in ASCII: half a surrogate pair survives in an id
 _decode = json.JSONDecoder().decode
@@ -290,11 +291,11 @@ class Connection:
         """False: the other side has ended."""
         await self._wait(select.POLLIN)
         try:
-            data = self.sock.recv(CHUNK)
+            size = self.sock.recv_into(_kept)
         except OSError:
             return False
-        self.buffer += data
-        return bool(data)
+        self.buffer += _kept[:size]
+        return size > 0
 
     async def up_to(self, mark: bytes) -> bytes:
         """What comes before the mark, which is dropped."""
@@ -718,7 +719,7 @@ class Bridge:
         data, rest = b"?", bytearray()
         while data:
             await Wait(self._source, select.POLLIN)
-            data = os.read(self._source, CHUNK)
+            data = bytes(_kept[: os.readv(self._source, [_kept])])
             first, *others = data.split(b"\n")
             rest += first
             for other in others:
