@@ -240,6 +240,10 @@ def test_a_command_loads_neither_server_nor_protocol_libraries(args: tuple[str, 
     assert found & (HEAVY - {"rich"}) == set()
 
 
+def test_to_know_every_setting_needs_no_protocol_library(tmp_path: Path) -> None:
+    assert loaded_by("settings", home=tmp_path) & {"mcp", "pydantic"} == set()
+
+
 def test_a_bridge_loads_the_standard_library_alone(tmp_path: Path) -> None:
     for way in (("--socket", str(tmp_path / "nobody.sock")), ("--url", f"unix:{tmp_path}/nobody.sock:/mcp/agents")):
         found = loaded_by("bridge", *way, home=tmp_path)

@@ -12,7 +12,8 @@ import gatepost
 from gatepost.core.home import Home
 from gatepost.core.registry import load_folder
 
-_NO_SETTINGS = frozenset({"cli", "embed", "inside", "migrations", "testing", "__main__"})
+# `official` declares nothing and takes a second to load: the SDK of MCP comes with it.
+_NO_SETTINGS = frozenset({"cli", "embed", "inside", "migrations", "testing", "official", "__main__"})
 _PLUGINS = ("channels", "tools", "sandboxes")  # providers are loaded inside their sandboxes alone
 
 
