@@ -167,7 +167,7 @@ class Acp:
         self._peer = await Peer.start(
             self._command,
             env=self._environment(),
-            cwd=self._place.agent,
+            cwd=self._place.start,
             notified=self._take_update,
             asked=self._answer_agent,
         )
@@ -214,7 +214,7 @@ class Acp:
     async def _open_session(self, method: str, session: str) -> words.Opened:
         program, *arguments = bridge.command(str(self._place.router))
         server = {"name": words.SERVER, "command": program, "args": arguments, "env": []}
-        params: Json = {"cwd": str(self._place.agent), "mcpServers": [server]}
+        params: Json = {"cwd": str(self._place.start), "mcpServers": [server]}
         if session:
             params["sessionId"] = session
         return await self._ask(method, params, words.Opened, raw=True) or words.Opened()
@@ -265,7 +265,7 @@ class Acp:
     async def _turn(self, batch: Batch, handed: Handed) -> AsyncIterator[Event]:
         place = self._place
         own = reads_itself(self._options, self._name)
-        system: str | None = system_prompt(place.agent, place.name, place.folder, reader="your own tools", without=own)
+        system: str | None = system_prompt(place, reader="your own tools", without=own)
         # A command is one only if it is all that an agent hears.
         if batch.prompt.startswith("/") or self._replay.knows(self._conversation, system or ""):
             system = None

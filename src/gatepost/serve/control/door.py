@@ -35,7 +35,7 @@ LARGEST_BODY = setting(
 HOSTS = setting("control.hosts", (), help="Further host names under which control.listen may be asked for.")
 
 SHORTEST = 16  # signs of a token
-OPEN = "/v1/health"  # says nothing that a stranger could use
+OPEN = ("/v1/health", "/mcp/self")  # says nothing that a stranger could use; asks for a token of its own
 
 
 def read_token(home: Home, config: Config) -> str:
@@ -76,7 +76,7 @@ class Door:
             await _no(403, "this name is not known here; add it to the setting control.hosts if it is yours")(
                 scope, receive, send
             )
-        elif scope["path"] != OPEN and not hmac.compare_digest(_bytes(headers.get("authorization", "")), self._token):
+        elif scope["path"] not in OPEN and not hmac.compare_digest(_bytes(headers.get("authorization", "")), self._token):
             answer = _no(401, "the token is missing or wrong; it is in the file of control.token_file")
             answer.headers["www-authenticate"] = "Bearer"
             await answer(scope, receive, send)

@@ -64,7 +64,7 @@ class Answer(Args, frozen=True):
     interrupt: bool = False
 
 
-def _service(office: Office) -> Agents:
+def service_of(office: Office) -> Agents:
     service = office.extra.get("agents")
     if not isinstance(service, Agents):
         raise Unavailable("agents", "the gateway is not running; `gatepost up` starts it")
@@ -77,7 +77,7 @@ def _told(what: Any) -> Any:
 
 @operation("agent.create", Create)
 async def create(office: Office, args: Create) -> Any:
-    service = _service(office)
+    service = service_of(office)
     parent = (await service.find(args.parent)).id if args.parent else ""
     wanted = Wanted(
         prompt=args.prompt,
@@ -95,48 +95,48 @@ async def create(office: Office, args: Create) -> Any:
 
 @operation("agent.list", Listing)
 async def every(office: Office, args: Listing) -> Any:
-    return _told(await _service(office).every(archived=args.archived))
+    return _told(await service_of(office).every(archived=args.archived))
 
 
 @operation("agent.show", Named)
 async def show(office: Office, args: Named) -> Any:
-    return _told(await _service(office).status(args.id))
+    return _told(await service_of(office).status(args.id))
 
 
 @operation("agent.prompt", Prompt)
 async def prompt(office: Office, args: Prompt) -> Any:
-    service = _service(office)
+    service = service_of(office)
     await service.prompt(args.id, args.text, OPERATOR, policy=args.policy, mode=args.mode)
     return _told(await service.status(args.id))
 
 
 @operation("agent.wait", Wait)
 async def wait(office: Office, args: Wait) -> Any:
-    return _told(await _service(office).wait(args.id, min(max(args.timeout_s, 0), LONGEST_WAIT_S)))
+    return _told(await service_of(office).wait(args.id, min(max(args.timeout_s, 0), LONGEST_WAIT_S)))
 
 
 @operation("agent.stop", Named)
 async def stop(office: Office, args: Named) -> dict[str, Any]:
-    return {"id": args.id, "stopped": await _service(office).cancel(args.id, OPERATOR)}
+    return {"id": args.id, "stopped": await service_of(office).cancel(args.id, OPERATOR)}
 
 
 @operation("agent.kill", Named)
 async def kill(office: Office, args: Named) -> Any:
-    service = _service(office)
+    service = service_of(office)
     await service.kill(args.id, OPERATOR)
     return _told(await service.status(args.id))
 
 
 @operation("agent.archive", Named)
 async def archive(office: Office, args: Named) -> Any:
-    service = _service(office)
+    service = service_of(office)
     await service.archive(args.id, OPERATOR)
     return _told(await service.status(args.id))
 
 
 @operation("agent.mode", SetMode)
 async def set_mode(office: Office, args: SetMode) -> Any:
-    service = _service(office)
+    service = service_of(office)
     await service.set_mode(args.id, args.mode, OPERATOR)
     return _told(await service.status(args.id))
 
@@ -144,7 +144,7 @@ async def set_mode(office: Office, args: SetMode) -> Any:
 @operation("agent.logs", Logs)
 async def logs(office: Office, args: Logs) -> dict[str, Any]:
     """Entries after a cursor, as they are and as lines."""
-    epoch, entries = await _service(office).entries(args.id, args.after, min(max(args.limit, 1), 1000))
+    epoch, entries = await service_of(office).entries(args.id, args.after, min(max(args.limit, 1), 1000))
     return {
         "epoch": epoch,
         "next": entries[-1].seq if entries else args.after,
@@ -158,15 +158,15 @@ async def logs(office: Office, args: Logs) -> dict[str, Any]:
 
 @operation("agent.providers", Nothing)
 async def providers(office: Office, args: Nothing) -> list[dict[str, Any]]:
-    return [{"id": name, "modes": _told(list(modes_of(name)))} for name in _service(office).providers()]
+    return [{"id": name, "modes": _told(list(modes_of(name)))} for name in service_of(office).providers()]
 
 
 @operation("permit.list", Nothing)
 async def pending(office: Office, args: Nothing) -> list[dict[str, Any]]:
-    return [{"agent": _told(each), "request": _told(request)} for each, request in await _service(office).pending()]
+    return [{"agent": _told(each), "request": _told(request)} for each, request in await service_of(office).pending()]
 
 
 @operation("permit.answer", Answer)
 async def answer(office: Office, args: Answer) -> dict[str, Any]:
-    await _service(office).respond(args.id, OPERATOR, allow=args.allow, message=args.message, interrupt=args.interrupt)
+    await service_of(office).respond(args.id, OPERATOR, allow=args.allow, message=args.message, interrupt=args.interrupt)
     return {"id": args.id, "allowed": args.allow}
