@@ -42,24 +42,15 @@ def _worktree(row: tuple[Any, ...]) -> Worktree:
     )
 
 
-def begin(db: Db, project: str, slug: str, folder: str, source: str, base: str, now: int) -> str:
-    """Take a name: the one wished for, or with a number behind it. The slug that it got."""
-    taken = {row[0] for row in db.rows("SELECT slug FROM worktrees WHERE project = ?", (project,))}
-    chosen = next(name for name in _names(slug) if name not in taken)
-    db.run(
-        "INSERT INTO worktrees (project, slug, folder, source, branch, base, state, created_at)"
-        " VALUES (?, ?, ?, ?, '', ?, 'making', ?)",
-        (project, chosen, folder, source, base, now),
+def begin(db: Db, project: str, slug: str, folder: str, source: str, base: str, now: int) -> bool:
+    """Take a name. False if it is taken, or was: what was saved of an archived one bears it."""
+    return bool(
+        db.run(
+            "INSERT INTO worktrees (project, slug, folder, source, branch, base, state, created_at)"
+            " VALUES (?, ?, ?, ?, '', ?, 'making', ?) ON CONFLICT (project, slug) DO NOTHING",
+            (project, slug, folder, source, base, now),
+        )
     )
-    return chosen
-
-
-def _names(slug: str) -> Any:
-    yield slug
-    number = 0
-    while True:
-        number += 1
-        yield f"{slug}-{number}"
 
 
 def made(

@@ -57,11 +57,11 @@ class Answer(msgspec.Struct, frozen=True):
 class Errands:
     def __init__(self, home: Home, config: Config, store: Store, egress: EgressAround) -> None:
         self._home, self._config, self._store, self._egress = home, config, store, egress
-        self._running: set[Sandbox] = set()
+        self.running: set[Sandbox] = set()  # what is under way
 
     def end_all(self) -> None:
         """Everything stops."""
-        for sandbox in self._running:
+        for sandbox in self.running:
             sandbox.kill()
 
     async def run(
@@ -133,12 +133,12 @@ class Errands:
             if way_out:
                 await egress.open(home.sockets_of(name) / "egress.sock", plan.uid)
             started.append(await kind.start(plan))
-            self._running.add(started[0])
+            self.running.add(started[0])
             yield started[0]
         finally:
             for sandbox in started:
                 sandbox.kill()
-                self._running.discard(sandbox)
+                self.running.discard(sandbox)
             await egress.close()
 
 

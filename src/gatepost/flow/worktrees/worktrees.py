@@ -108,13 +108,11 @@ class Worktrees:
                 raise Invalid("branch", f"the worktree {each.name} is on {branch} already")
 
     async def _try(self, wanted: Wanted, project: str, name: str, real: str, by: str) -> Worktree | None:
-        """None: the repository has a branch of that name."""
-        now = self._clock.now()
-        slug = await self._store.write(
-            lambda db: worktrees.begin(db, project, slug_of(name), wanted.folder, real, wanted.base, now)
-        )
-        branch = name if name != slug_of(name) else slug  # a slug with a number: so is its branch
-        job = {"task": "clone", "name": branch, "base": wanted.base, "branch": wanted.branch, "pr": wanted.pr}
+        """None: there is a worktree, or a branch of the repository, of that name."""
+        slug, now = slug_of(name), self._clock.now()
+        if not await self._store.write(worktrees.begin, project, slug, wanted.folder, real, wanted.base, now):
+            return None
+        job = {"task": "clone", "name": name, "base": wanted.base, "branch": wanted.branch, "pr": wanted.pr}
         try:
             await asyncio.to_thread(self._make_folder, project, slug)
             source = grant(self._config, self._home, Wish(wanted.source, "source"))
