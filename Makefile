@@ -27,15 +27,19 @@ python:
 run: setup  ## start the gateway and print its address (HOME_DIR=… keeps its data elsewhere)
 	@exec $(BIN)/gatepost up $(if $(HOME_DIR),--home "$(HOME_DIR)") $(ARGS)
 
-# Tests wait as much as they work, so there are two workers a core.
+# Tests wait as much as they work, so there are two workers a core. They begin with a part each, so that a file's tests
+# mostly share what they share (a browser, a daemon), and steal from each other when done.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(8, 2 * (os.cpu_count() or 1)))" 2>/dev/null || echo 2)
 
+# A process must not compile what the one before it compiled; empty is as good as unset to Python.
+test test-all: export PYTHONDONTWRITEBYTECODE :=
+
 test: setup-test  ## run the tests (TESTS=tests/store, ARGS="-k ledger")
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(TESTS) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow" $(TESTS) $(ARGS)
 
 test-all: setup-test  ## and those that take long
 	@$(BIN)/python scripts/system_packages.py --all
-	@$(BIN)/python -m pytest -n $(WORKERS) $(TESTS) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS) $(ARGS)
 
 conformance: setup-test  ## the official suite of MCP against our Streamable HTTP
 	@$(BIN)/python scripts/conformance.py

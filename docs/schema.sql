@@ -205,7 +205,7 @@ CREATE TABLE permissions (
             reason TEXT NOT NULL DEFAULT '',
             asked_at INTEGER NOT NULL,
             answered_at INTEGER,
-            answered_by TEXT NOT NULL DEFAULT '',
+            answered_by TEXT NOT NULL DEFAULT '', answer TEXT NOT NULL DEFAULT '{}', follow_up TEXT NOT NULL DEFAULT '', next_mode TEXT NOT NULL DEFAULT '',
             UNIQUE (session_id, turn_id, request)
         ) STRICT;
 CREATE TABLE reservations (

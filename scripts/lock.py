@@ -25,7 +25,7 @@ OPTIONS = (
     "--no-emit-options",
 )
 LOCKS = ("requirements.lock", "requirements-test.lock")
-EXTRAS = ("test", "claude")  # the flows of Claude Code are among the tests
+EXTRAS = ("test", "claude", "pydantic-ai")  # what drives Claude Code, by itself or as a model, is among the tests
 HEADER = "# Compiled by `make lock`. Not to be edited.\n"
 PACKAGE = re.compile(r"^(?=[A-Za-z0-9])", re.MULTILINE)
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from gatepost.testing import forked
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -89,8 +91,7 @@ def test_the_routes_that_are_shown_can_be_added(tmp_path: Path) -> None:
     env = {**os.environ, "GATEPOST_HOME": str(tmp_path / "home")}
 
     def gatepost(*args: str) -> str:
-        command = [sys.executable, "-m", "gatepost", *args]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+        done = forked.run(args, env)
         assert done.returncode == 0, f"{shlex.join(args)}: {done.stderr}"
         return done.stdout
 

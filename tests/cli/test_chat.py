@@ -18,6 +18,7 @@ from gatepost.serve.control.client import Control
 from gatepost.store import costs
 from gatepost.store.costs import NewCost
 from gatepost.store.writer import SqliteStore
+from gatepost.testing import forked
 from gatepost.testing.daemon import Daemon
 
 
@@ -28,8 +29,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def pipe(daemon: Daemon, text: str, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gatepost", "chat", *args]
-    return subprocess.run(command, env=daemon.env, input=text, capture_output=True, text=True, timeout=60, check=False)
+    return forked.run(["chat", *args], daemon.env, said=text)
 
 
 async def test_a_spent_budget_is_said_in_words_and_a_pipe_fails_like_wait(daemon: Daemon) -> None:
@@ -98,15 +98,8 @@ def test_a_name_of_another_platform_is_refused_in_one_line(daemon: Daemon) -> No
 
 
 def test_the_text_may_come_from_standard_input(daemon: Daemon) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "gatepost", "chat", "-m", "-", "--wait"],
-        env=daemon.env,
-        input="two\nlines\n",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = pipe(daemon, "two\nlines\n", "-m", "-", "--wait")
+
     assert done.returncode == 0
     assert "two" in done.stdout and "lines" in done.stdout
 

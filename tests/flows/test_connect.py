@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.testing import programs
+from gatepost.testing import forked, programs
 from gatepost.testing.daemon import Daemon
 from gatepost.testing.models import ModelEndpoint
 
@@ -60,16 +60,8 @@ def base(endpoint: ModelEndpoint, agent: str) -> str:
 
 
 async def connect(daemon: Daemon, *args: str, key: str = KEY) -> subprocess.CompletedProcess[str]:
-    return await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "gatepost", "connect", *args, *(["--key-stdin"] if key else [])],
-        env=daemon.env,
-        input=key,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    words = ["connect", *args, *(["--key-stdin"] if key else [])]
+    return await asyncio.to_thread(forked.run, words, daemon.env, said=key, timeout=120)
 
 
 async def shown(daemon: Daemon, *args: str) -> Any:

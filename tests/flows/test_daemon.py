@@ -3,6 +3,8 @@
 The first nine follow the acceptance checks 1-9 of the daemon and its lock.
 """
 
+import asyncio
+import gc
 import json
 import os
 import select
@@ -12,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,9 +28,12 @@ from gatepost.core.home import Home
 from gatepost.serve.control.client import Control
 from gatepost.store import turns
 from gatepost.store.look import look
+from gatepost.testing import forked
+from gatepost.testing.desk import TRANSPORTS, a_desk
 from gatepost.testing.provider import Script
 
 PATIENCE_S = 30.0  # generous: other tests run beside this one
+STARTS = 100
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
@@ -40,24 +46,23 @@ def until(holds: Callable[[], bool], what: str) -> None:
 class Up:
     """One `gatepost up`."""
 
-    def __init__(self, home: Home, *args: str, env: dict[str, str] | None = None) -> None:
+    def __init__(self, home: Home, *args: str, env: dict[str, str] | None = None, anew: bool = False) -> None:
         self.home = home
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "gatepost", "up", "--home", str(home.path), *(args or ("--listen", "127.0.0.1:0"))],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, **(env or {})},
-        )
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed at the end
+        reads, writes = os.pipe()
+        self._out = open(reads, "rb")  # noqa: SIM115  closed at the end
+        words = ["up", "--home", str(home.path), *(args or ("--listen", "127.0.0.1:0"))]
+        with open(writes, "wb") as out:
+            self.process = forked.start(words, {**os.environ, **(env or {})}, out, self._said, anew=anew)
         self.pid = self.process.pid
 
     def ready(self) -> str:
         """The ready line; fails if the daemon ends or says nothing."""
-        assert self.process.stdout is not None
-        readable, _, _ = select.select([self.process.stdout], [], [], PATIENCE_S)
-        line = self.process.stdout.readline().decode() if readable else ""
+        readable, _, _ = select.select([self._out], [], [], PATIENCE_S)
+        line = self._out.readline().decode() if readable else ""
         if not line.startswith("gatepost is ready at "):
             self.process.kill()
-            pytest.fail(f"not ready: {line!r} {self.process.communicate()[1].decode()}")
+            pytest.fail(f"not ready: {line!r} {self.end()[1]}")
         return line
 
     def signal(self, number: signal.Signals) -> None:
@@ -65,8 +70,16 @@ class Up:
 
     def end(self) -> tuple[int, str]:
         """Its exit code and what it wrote to stderr."""
-        _, said = self.process.communicate(timeout=PATIENCE_S)
-        return self.process.returncode, said.decode()
+        code = self.process.wait(PATIENCE_S)
+        self._said.seek(0)
+        return code, self._said.read().decode()
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(PATIENCE_S)
+        self._out.close()
+        self._said.close()
 
     def health(self) -> dict[str, Any]:
         return Control(self.home.control).get("/v1/health")
@@ -97,24 +110,17 @@ def home() -> Iterator[Home]:
 def start(home: Home) -> Iterator[Callable[..., Up]]:
     started: list[Up] = []
 
-    def start(*args: str, env: dict[str, str] | None = None) -> Up:
-        started.append(Up(home, *args, env=env))
+    def start(*args: str, env: dict[str, str] | None = None, anew: bool = False) -> Up:
+        started.append(Up(home, *args, env=env, anew=anew))
         return started[-1]
 
     yield start
     for up in started:
-        if up.process.poll() is None:
-            up.process.kill()
-        up.process.communicate()
+        up.close()
 
 
 def command(home: Home, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gatepost", *args, "--home", str(home.path)],
-        capture_output=True,
-        text=True,
-        timeout=2 * PATIENCE_S,
-    )
+    return forked.run([*args, "--home", str(home.path)], os.environ, timeout=2 * PATIENCE_S)
 
 
 def assert_nothing_left(home: Home) -> None:
@@ -125,23 +131,28 @@ def assert_nothing_left(home: Home) -> None:
 
 
 def test_paseo_check_1_a_start_in_an_empty_home_makes_it_and_serves(home: Home, start: Callable[..., Up]) -> None:
-    up = start()
+    up = start(anew=True)
     line = up.ready()
 
     told = json.loads(home.pid_file.read_text())
     passable = 0o711 if os.geteuid() == 0 else 0o700
     assert home.path.stat().st_mode & 0o777 == passable
     assert home.control.stat().st_mode & 0o777 == home.store.stat().st_mode & 0o777 == 0o600
-    assert told["pid"] == up.pid and told["hostname"] == socket.gethostname() and told["uid"] == os.getuid()
+    assert (
+        told["startedAt"]
+        and told["pid"] == up.pid
+        and told["hostname"] == socket.gethostname()
+        and told["uid"] == os.getuid()
+    )
     assert line.startswith(f"gatepost is ready at http://{told['listen']}/") and not told["listen"].endswith(":0")
     assert up.health()["ok"]
 
 
 def test_paseo_check_2_a_second_start_exits_1_and_names_the_first(home: Home, start: Callable[..., Up]) -> None:
-    first = start()
+    first = start(anew=True)
     first.ready()
 
-    code, said = start().end()
+    code, said = start(anew=True).end()
 
     assert code == 1 and f"pid {first.pid}" in said and said.count("\n") == 1
     assert first.health()["ok"]
@@ -214,7 +225,7 @@ def test_paseo_check_7_d20_a_signal_ends_it_in_order_with_a_turn_running_and_lea
 ) -> None:
     home.prepare()
     Script().otherwise().hang().write(home.group("home"))
-    up = start(env={"GATEPOST_SESSIONS_PROVIDER": "scripted"})
+    up = start(env={"GATEPOST_SESSIONS_PROVIDER": "scripted"}, anew=True)
     up.ready()
     asked = command(home, "chat", "-m", "hello")
     assert asked.returncode == 0, asked.stderr
@@ -350,6 +361,74 @@ def test_down_ends_one_whose_socket_is_lost(home: Home, start: Callable[..., Up]
 
     assert command(home, "down").returncode == 0
     assert up.end()[0] == 0
+
+
+def left_behind(home: Home) -> set[str]:
+    """What lies in a home, apart from what the store makes of its journal, and from what the home is there for."""
+    return {str(path.relative_to(home.path)) for path in home.path.rglob("*")}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_hundred_starts_and_stops_leave_no_file_and_no_process_behind(
+    home: Home, start: Callable[..., Up], tmp_path: Path
+) -> None:
+    """Each with an agent at work, so that there is a sandbox to be left behind."""
+    home.prepare()
+    Script().otherwise().hang().write(home.group("home"))
+    temporary = {"TMPDIR": str(tmp_path)}
+    below: set[int] = set()
+
+    def once() -> None:
+        up = start(env={"GATEPOST_SESSIONS_PROVIDER": "scripted", **temporary})
+        up.ready()
+        until(lambda: bool(up.children()), "a sandbox to wake")
+        below.update(up.children())
+        up.signal(signal.SIGTERM)
+        code, said = up.end()
+        assert code == 0, said
+
+    with_one = start(env={"GATEPOST_SESSIONS_PROVIDER": "scripted", **temporary})
+    with_one.ready()
+    assert command(home, "chat", "-m", "hello").returncode == 0
+    with_one.signal(signal.SIGTERM)
+    assert with_one.end()[0] == 0
+    once()
+    before = left_behind(home)
+    for _ in range(STARTS):
+        once()
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), "the sandboxes to be gone")
+    assert left_behind(home) == before
+    assert list(tmp_path.iterdir()) == []
+    assert_nothing_left(home)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_a_hundred_gateways_in_one_process_leave_no_descriptor_thread_child_or_task_behind(home: Home) -> None:
+    Script().otherwise().say("here").write(home.group("agents"))
+
+    async def once(transport: str) -> None:
+        async with a_desk(home.path, transport) as desk:
+            if transport != "memory":
+                assert (await desk("create_agent", initialPrompt="hello"))["lastMessage"] == "here"
+
+    async def counted() -> dict[str, int]:
+        gc.collect()
+        return {
+            "descriptors": len(os.listdir("/proc/self/fd")),
+            "children": len(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()),
+            "tasks": len(asyncio.all_tasks()),
+            "threads": sum(thread.name != "asyncio_0" for thread in threading.enumerate()),
+        }
+
+    for transport in TRANSPORTS:
+        await once(transport)
+    before = await counted()
+    for number in range(STARTS):
+        await once(TRANSPORTS[number % 10] if number % 10 < len(TRANSPORTS) else "memory")
+    assert await counted() == before
+    assert [path for path in home.run.rglob("*") if path.is_socket()] == []
 
 
 def test_logs_can_be_followed(home: Home, start: Callable[..., Up]) -> None:

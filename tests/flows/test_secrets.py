@@ -3,25 +3,16 @@
 import base64
 import json
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
+from gatepost.testing import forked
 from gatepost.testing.daemon import Daemon
 
 PIPED, TYPED = "sk-ant-xyzzy-piped-0123", "sk-plugh-typed-4567"
 
 
 def done(daemon: Daemon, *args: str, stdin: str = "") -> str:
-    ran = subprocess.run(
-        [sys.executable, "-m", "gatepost", *args],
-        env=daemon.env,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ran = forked.run(args, daemon.env, said=stdin)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout + ran.stderr
 

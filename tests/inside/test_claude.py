@@ -33,6 +33,10 @@ needs_sdk = pytest.mark.skipif(
 )
 
 
+# Claude Code says where the plan is to be written.
+PLAN_FILE = r"plan at (\S+\.md).*plumcake"
+
+
 def batch(text: str, row: int = 1, turn: str = "t-1") -> Batch:
     item = Item(row=row, seq=row, kind="chat", sender="ann", text=text)
     return Batch(turn=turn, prompt=text, items=(item,))
@@ -111,6 +115,29 @@ async def test_in_the_default_mode_somebody_is_asked(tmp_path: Path, verdict: st
         assert [event.error for event in heard if isinstance(event, ToolResult)] == [not made]
         assert (tmp_path / "agent" / "made").exists() == made
         assert heard[-1] == Result("well")
+
+
+@needs_sdk
+@pytest.mark.parametrize(("verdict", "made"), [("allow", True), ("deny", False)])
+async def test_an_approved_plan_is_carried_out_in_the_same_turn_and_edits_are_accepted(
+    tmp_path: Path, verdict: str, made: bool
+) -> None:
+    note = {"call": "Write", "with": {"file_path": "{1}", "content": "1. sweep"}}
+    plan = {"call": "ExitPlanMode"}
+    write = {"call": "Write", "with": {"file_path": str(tmp_path / "agent" / "made"), "content": "x"}}
+    script = {"tools": True, "turns": [{"when": PLAN_FILE, "do": [note, plan, write, {"say": "well"}]}]}
+    async with ModelEndpoint(script) as endpoint, a_claude(tmp_path, endpoint, mode="plan") as claude:
+        asked: list[Permission] = []
+        async with asyncio.timeout(60):
+            async for event in claude.query(batch("plumcake"), ""):
+                if isinstance(event, Permission):
+                    asked.append(event)
+                    await claude.answer(event.id, verdict if event.kind == "plan" else "deny", {})
+        first, *rest = asked
+        assert (first.tool, first.kind, first.next_mode) == ("ExitPlanMode", "plan", "acceptEdits")
+        assert first.input["plan"] == "1. sweep" and first.follow_up == ""
+        assert (tmp_path / "agent" / "made").exists() == made
+        assert [each.tool for each in rest] == ([] if made else ["Write"])
 
 
 @needs_sdk

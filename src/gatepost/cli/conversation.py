@@ -60,8 +60,9 @@ class Screen:
     """Two threads write to it: one asks for lines, one prints what comes. The prompt is drawn anew only while somebody
     is being asked, so it never stands there twice."""
 
-    def __init__(self) -> None:
-        self.typed = sys.stdin.isatty() and sys.stdout.isatty()
+    def __init__(self, *, plain: bool = False) -> None:
+        """`plain`: a program reads what is printed, whoever types."""
+        self.typed = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty() and not plain
         self._lock = threading.Lock()
         self._asking = False
         self._readline: Any = None
@@ -75,7 +76,7 @@ class Screen:
     def ask(self) -> str:
         """The next line; EOFError if there is none."""
         if not self.typed:
-            line = sys.stdin.readline()
+            line = sys.stdin.readline() if sys.stdin is not None else ""
             if not line:
                 raise EOFError
             return line.rstrip("\n")
@@ -91,7 +92,7 @@ class Screen:
         with self._lock:
             self._asking = True
 
-    def tell(self, text: str, *, error: bool = False) -> None:
+    def tell(self, text: show.Piece, *, error: bool = False) -> None:
         with self._lock:
             if self._asking:
                 begun = self._readline.get_line_buffer() if self._readline is not None else ""

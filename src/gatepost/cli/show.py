@@ -44,9 +44,9 @@ def _drawn(piece: Piece) -> str:
     return f"\x1b[{_COLORS[piece.color]}m{text}\x1b[0m" if sys.stdout.isatty() else text
 
 
-def say_above(text: str, below: str) -> None:
+def say_above(text: Piece, below: str) -> None:
     """Print above the line that is being typed, and draw that line (`below`) anew."""
-    print(f"\r\x1b[K{visible(text)}\n{visible(below)}", end="", flush=True)
+    print(f"\r\x1b[K{_drawn(text)}\n{visible(below)}", end="", flush=True)
 
 
 def colored(text: str, color: str) -> Colored:

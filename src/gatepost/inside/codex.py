@@ -45,6 +45,8 @@ _APPROVALS = {
     "item/fileChange/requestApproval": "apply_patch",
 }
 
+_TOOL_CALL = "mcpServer/elicitation/request"  # so it asks whether a tool of somebody else's server may be used
+_NAMED = re.compile(r'tool "([^"]+)"')  # and says only there which one
 _DRESSED = re.compile(r"unexpected status \d+ [^:]*: (.*), url: \S+", re.DOTALL)  # what Codex makes of an answer
 
 Json = dict[str, Any]
@@ -171,10 +173,33 @@ def read_usage(params: Json, key: str = "last") -> Counter[str]:
 
 def read_permission(asked: Asked) -> Permission | None:
     """None: it is nothing that can be answered by yes or no."""
+    if asked.method == _TOOL_CALL:
+        return _read_tool_call(asked)
     if (tool := _APPROVALS.get(asked.method)) is None:
         return None
     told = {name: asked.params.get(name) for name in ("command", "cwd", "reason", "grantRoot", "itemId")}
     return Permission(str(asked.id), tool, {name: value for name, value in told.items() if value is not None})
+
+
+def _read_tool_call(asked: Asked) -> Permission | None:
+    about = asked.params.get("_meta")
+    if not isinstance(about, Mapping) or about.get("codex_approval_kind") != "mcp_tool_call":
+        return None  # the server itself wants to know something
+    named, given = _NAMED.search(str(asked.params.get("message"))), about.get("tool_params")
+    tool = f"{asked.params.get('serverName')}/{named[1] if named else ''}"
+    return Permission(str(asked.id), tool, given if isinstance(given, dict) else {})
+
+
+def render_answer(asked: Asked, *, allow: bool) -> Json:
+    if asked.method == _TOOL_CALL:
+        return {"action": "accept", "content": {}} if allow else {"action": "decline", "content": None}
+    return {"decision": "accept" if allow else "decline"}
+
+
+def collaboration(*, plan: bool, model: str, effort: str) -> Json:
+    """Whether it plans or works; the instructions to that are its own."""
+    settings = {"model": model, "reasoning_effort": effort or None, "developer_instructions": None}
+    return {"mode": "plan" if plan else "default", "settings": settings}
 
 
 def read_end(turn: Json, stopped: bool) -> Trouble | None:

@@ -23,7 +23,8 @@ LONGEST = 500  # characters of what it says about an error
 TOOL_PATIENCE = 3_600_000  # milliseconds; some of the group's tools wait for people
 ASKING = "ask"  # an agent of our own: the usual one, which asks before it acts
 AGENTS = {"allow": "build", "ask": ASKING, "plan": "plan"}  # mode → the agent that works in it
-_ASKED_FOR = ("bash", "edit", "webfetch", "external_directory")
+_ASKED_FOR = ("bash", "edit", "webfetch", "websearch", "task", "external_directory")
+_PLANNING = {"bash": "ask", "edit": "deny", "task": "ask"}  # sub-agents and commands could change something
 _MOMENT = (1 << 48) - 1
 
 
@@ -70,6 +71,7 @@ def render_config(
         "limit": {"context": context, "output": max_tokens},
     }
     name = f"{SERVER}/{model}"
+    foreign = {f"{each}_*": "ask" for each in own}  # no server has a name that begins with ours
     return {
         "autoupdate": False,
         "share": "disabled",
@@ -95,7 +97,11 @@ def render_config(
             SERVER: {"type": "local", "command": list(command), "timeout": TOOL_PATIENCE},
         },
         "permission": {"*": "allow", "question": "deny"},
-        "agent": {ASKING: {"mode": "primary", "permission": dict.fromkeys(_ASKED_FOR, "ask")}},
+        "agent": {
+            # What stands here comes after what holds for all: without it, a plan could be carried out while it is made.
+            "plan": {"permission": {**_PLANNING, **foreign}},
+            ASKING: {"mode": "primary", "permission": {**dict.fromkeys(_ASKED_FOR, "ask"), **foreign}},
+        },
     }
 
 

@@ -11,12 +11,15 @@ from gatepost.inside.providers.contract import Misconfigured
 
 
 class Ask(msgspec.Struct, forbid_unknown_fields=True):
-    """A question to a person, or a permission to use a tool. Waits for the answer."""
+    """A question to a person, a permission to use a tool, or a plan to be approved. Waits for the answer."""
 
     question: str = ""
     options: list[str] = []
     permission: str = ""
     input: dict[str, Any] = {}
+    plan: str = ""
+    follow_up: str = ""
+    next_mode: str = ""
 
 
 class Error(msgspec.Struct, forbid_unknown_fields=True):

@@ -19,7 +19,8 @@ def describe(event: Noted) -> tuple[str, dict[str, Any]]:
         case contract.ToolResult(key, text, error):
             return "tool_result", {"id": key, "text": text[:LARGEST_EVENT], "error": error}
         case contract.Permission(key, tool, given):
-            return "permission", {"id": key, "tool": tool, "input": _fitting(given)}
+            about = {"kind": event.kind, "follow_up": event.follow_up[:LARGEST_EVENT], "next_mode": event.next_mode}
+            return "permission", {"id": key, "tool": tool, "input": _fitting(given), **about}
         case contract.Question(key, text, options):
             return "question", {"id": key, "text": text[:LARGEST_EVENT], "options": list(options)}
         case contract.Usage(numbers):

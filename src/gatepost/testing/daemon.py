@@ -8,10 +8,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
+
+from gatepost.testing import forked
 
 READY = "gatepost is ready at "
 PATIENCE_S = 30.0
@@ -28,7 +29,8 @@ class Daemon:
             **{f"GATEPOST_{name.upper()}": value for name, value in env.items()},
         }
         self.address = ""
-        self._process: subprocess.Popen[str] | None = None
+        self._process: forked.Forked | subprocess.Popen[bytes] | None = None
+        self._stdout: TextIO | None = None
 
     @property
     def pid(self) -> int:
@@ -38,15 +40,11 @@ class Daemon:
     def start(self) -> "Daemon":
         """Start it and wait for its ready line."""
         self.home.parent.mkdir(parents=True, exist_ok=True)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "gatepost", "up"],
-            env=self.env,
-            stdout=subprocess.PIPE,
-            stderr=(self.home.parent / f"{self.home.name}.stderr").open("ab"),
-            text=True,
-        )
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        reads, writes = os.pipe()
+        with (self.home.parent / f"{self.home.name}.stderr").open("ab") as stderr, open(writes, "wb") as stdout:
+            self._process = forked.start(["up"], self.env, stdout, stderr)
+        self._stdout = open(reads, encoding="utf-8")  # noqa: SIM115  closed with the daemon
+        for line in self._stdout:
             if line.startswith(READY):
                 self.address = line.removeprefix(READY).strip()
                 return self
@@ -61,8 +59,8 @@ class Daemon:
         if self._process.poll() is None:
             self._process.send_signal(number)
         code = self._process.wait(PATIENCE_S)
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        if self._stdout is not None:
+            self._stdout.close()
         return code
 
     def kill(self) -> None:
@@ -77,14 +75,7 @@ class Daemon:
 
     def gatepost(self, *args: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command of the command line against this home."""
-        return subprocess.run(
-            [sys.executable, "-m", "gatepost", *args],
-            env={**self.env, **(env or {})},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S * 2,
-            check=False,
-        )
+        return forked.run(args, {**self.env, **(env or {})}, timeout=PATIENCE_S * 2)
 
     def json(self, *args: str) -> Any:
         """Run a command with --json and read what it prints."""

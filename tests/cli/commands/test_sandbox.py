@@ -1,5 +1,6 @@
 """`gatepost sandbox run`, as an operator uses it."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.sandboxes.bubblewrap import find_bwrap
+from gatepost.testing import forked
 from gatepost.testing.daemon import Daemon
 
 pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
@@ -27,8 +29,7 @@ def home() -> Iterator[Path]:
 
 
 def gatepost(home: Path, *words: str, said: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gatepost", "--home", str(home), *words]
-    return subprocess.run(command, input=said, capture_output=True, text=True, timeout=60, check=False)
+    return forked.run(["--home", str(home), *words], os.environ, said=said)
 
 
 def test_a_command_runs_in_the_groups_folder_with_our_input_and_output(home: Path) -> None:

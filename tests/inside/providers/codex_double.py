@@ -44,7 +44,7 @@ def serve() -> None:
         method, params = asked.get("method"), asked.get("params") or {}
         text = (params.get("input") or [{}])[0].get("text", "")
         if method in ("thread/start", "thread/resume"):
-            say(id=asked["id"], result={"thread": {"id": THREAD}})
+            say(id=asked["id"], result={"thread": {"id": THREAD}, "model": "m-1", "reasoningEffort": "low"})
         elif method == "turn/start":
             count += 1
             turn = f"turn-{count}"
@@ -54,6 +54,14 @@ def serve() -> None:
                 sys.exit("it was too much")
             if "ask" in text:
                 say(id=900, method="item/tool/requestUserInput", params={"threadId": THREAD})
+            elif "poke" in text:
+                about = {"codex_approval_kind": "mcp_tool_call", "tool_params": {"x": "1"}}
+                words = 'Allow the gatepost_evil MCP server to run tool "send"?'
+                told = {"serverName": "gatepost_evil", "_meta": about, "message": words}
+                say(id=901, method="mcpServer/elicitation/request", params=told)
+            elif (params.get("collaborationMode") or {}).get("mode") == "plan" and "propose" in text:
+                tell("item/completed", turn, item={"type": "plan", "id": "p", "text": "1. sweep\n2. mop\n"})
+                end(turn, "Here is my plan.")
             elif "wait" not in text:
                 end(turn, f"answer to {text}")
         elif method == "turn/steer" and "too late" in text:
@@ -64,6 +72,8 @@ def serve() -> None:
             end(turn, "first done")  # without having taken it up
         elif asked.get("id") == 900:
             end(turn, asked["error"]["message"])
+        elif asked.get("id") == 901:
+            end(turn, asked["result"]["action"])
         elif "id" in asked:
             say(id=asked["id"], result={})
 

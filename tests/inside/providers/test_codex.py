@@ -116,7 +116,7 @@ def test_models_get_their_tools_in_the_open() -> None:
 
 
 def test_a_mode_that_there_is_not_is_named() -> None:
-    with pytest.raises(Misconfigured, match="'yolo', only never, on-request, untrusted"):
+    with pytest.raises(Misconfigured, match="'yolo', only never, on-request, untrusted, plan"):
         read_options({"mode": "yolo"})
 
 
@@ -305,6 +305,103 @@ async def test_a_question_that_nobody_can_answer_does_not_hold_it_up(doubled: Co
     heard = await all_of(doubled.query(batch("ask"), ""))
 
     assert heard[-1] == Result("there is nobody to ask")
+
+
+@pytest.mark.parametrize(("verdict", "action"), [("allow", "accept"), ("deny", "decline")])
+async def test_a_tool_of_a_server_that_is_not_ours_is_asked_for_under_its_whole_name(
+    doubled: Codex, verdict: str, action: str
+) -> None:
+    heard: list[Event] = []
+    async for event in doubled.query(batch("poke"), ""):
+        heard.append(event)
+        if isinstance(event, Permission):
+            assert (event.tool, event.input, event.kind) == ("gatepost_evil/send", {"x": "1"}, "tool")
+            await doubled.answer(event.id, verdict, {})
+    assert heard[-1] == Result(action)
+
+
+def test_what_a_server_itself_wants_to_know_is_no_permission() -> None:
+    about = {"serverName": "other", "message": 'run tool "x"', "_meta": None}
+    assert read_permission(Asked(9, "mcpServer/elicitation/request", about)) is None
+
+
+PLAN = "1. sweep\n2. mop"
+
+
+async def planned(codex: Codex, given: Batch, resume: str = "") -> list[Event]:
+    """A turn whose plan is answered."""
+    heard: list[Event] = []
+    async with asyncio.timeout(60):
+        async for event in codex.query(given, resume):
+            heard.append(event)
+            if isinstance(event, Permission):
+                await codex.answer(event.id, "allow", {})
+    return heard
+
+
+async def test_a_plan_is_shown_and_its_turn_ends_when_it_is_answered(tmp_path: Path, doubled: Codex) -> None:
+    await doubled.set_mode("plan")
+    heard = await planned(doubled, batch("propose"))
+    *_, shown, asked, ended = heard
+    assert isinstance(asked, Permission)
+    assert (asked.kind, asked.input, asked.next_mode) == ("plan", {"plan": PLAN}, "on-request")
+    assert PLAN in asked.follow_up and (shown, ended) == (Text(PLAN), Result())
+
+    await doubled.set_mode("on-request")
+    assert (await all_of(doubled.query(batch(asked.follow_up, 2, "t-2"), "th-1")))[-1] != ended
+    plan, work = (each["params"] for each in asked_of(tmp_path) if each.get("method") == "turn/start")
+    assert (plan["approvalPolicy"], work["approvalPolicy"]) == ("untrusted", "on-request")
+    assert plan["collaborationMode"] == {
+        "mode": "plan",
+        "settings": {"model": "m-1", "reasoning_effort": "low", "developer_instructions": None},
+    }
+    assert work["collaborationMode"]["mode"] == "default"
+
+
+async def test_a_turn_that_plans_nothing_just_ends_and_one_that_works_is_told_nothing_about_plans(
+    tmp_path: Path, doubled: Codex
+) -> None:
+    await all_of(doubled.query(batch("plums"), ""))
+    await doubled.set_mode("plan")
+    heard = await all_of(doubled.query(batch("pears", 2, "t-2"), "th-1"))
+
+    assert heard[-1] == Result("answer to pears")
+    first, _ = (each["params"] for each in asked_of(tmp_path) if each.get("method") == "turn/start")
+    assert "collaborationMode" not in first
+
+
+async def test_a_turn_that_broke_off_with_its_plan_asks_the_same_again_and_does_not_plan_anew(
+    tmp_path: Path, doubled: Codex
+) -> None:
+    await doubled.set_mode("plan")
+    events = doubled.query(batch("propose"), "")
+    async with asyncio.timeout(60):
+        first = [event async for event in until_asked(events)][-1]
+    await doubled.close()
+
+    note = Item(row=0, seq=0, kind="system", sender="", text="it broke off", content={"event": "continued"})
+    again = Batch(turn="t-1", prompt="it broke off", items=(note,), continued=True)
+    heard = await planned(doubled, again, "th-1")
+    assert heard == [Started("th-1"), first, Result()]
+    assert words_of(tmp_path) == ["propose"]
+
+
+async def until_asked(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+    async for event in events:
+        yield event
+        if isinstance(event, Permission):
+            return
+
+
+async def test_an_interrupt_ends_the_wait_for_a_plans_approval(doubled: Codex) -> None:
+    await doubled.set_mode("plan")
+    heard: list[Event] = []
+    async with asyncio.timeout(60):
+        async for event in doubled.query(batch("propose"), ""):
+            heard.append(event)
+            if isinstance(event, Permission):
+                await doubled.interrupt()
+    assert heard[-1] == Failed("interrupted")
 
 
 # A real one.

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.inside.mcp_json import Server
 from gatepost.inside.opencode import (
     APIS,
     Ears,
@@ -155,6 +156,26 @@ def test_the_configuration_has_our_endpoint_and_tools_only_and_fetches_nothing()
     }
 
 
+def test_tools_of_other_servers_are_asked_for_in_the_modes_that_ask_and_ours_never() -> None:
+    config = render_config(
+        model="m",
+        api=APIS["chat"],
+        endpoint="http://127.0.0.1:1/openai/v1",
+        key="none",
+        command=["bridge"],
+        context=1000,
+        max_tokens=10,
+        own={"other": Server("run")},
+    )
+    agents = config["agent"]
+
+    assert isinstance(agents, dict)
+    for name, edit in (("ask", "ask"), ("plan", "deny")):
+        rules = agents[name]["permission"]
+        assert (rules["other_*"], rules["bash"], rules["edit"]) == ("ask", "ask", edit)
+        assert not [each for each in rules if each.startswith(("gatepost", "*"))]
+
+
 def api_error(status: int | None, body: str) -> dict[str, Any]:
     return {"name": "APIError", "data": {"message": "so it is", "statusCode": status, "responseBody": body}}
 
@@ -296,6 +317,39 @@ async def test_in_the_mode_that_asks_a_command_waits_for_the_answer(tmp_path: Pa
             assert (tmp_path / "agent" / "made").exists() == (verdict == "allow")
         with pytest.raises(LookupError):
             await opencode.answer("per_none", "allow", {})
+
+
+@pytest.mark.slow
+@needs_program
+@pytest.mark.usefixtures("on_path")
+async def test_while_it_plans_it_changes_nothing_and_what_it_says_is_its_plan(tmp_path: Path) -> None:
+    run = {"call": "bash", "with": {"command": "touch made", "description": "Makes a file"}}
+    script = {
+        "tools": True,
+        "turns": [
+            {"when": "is approved", "do": [run, {"say": "built"}]},
+            {"when": "zanzibar", "do": [run, {"say": "1. sweep"}]},
+        ],
+    }
+    async with ModelEndpoint(script) as endpoint, an_opencode(tmp_path, endpoint, mode="plan") as opencode:
+        asked: list[Permission] = []
+        seen: list[Event] = []
+        async with asyncio.timeout(PATIENCE):
+            async for event in opencode.query(batch("zanzibar"), ""):
+                seen.append(event)
+                if isinstance(event, Permission):
+                    asked.append(event)
+                    await opencode.answer(event.id, "allow" if event.kind == "plan" else "deny", {})
+        assert [each.tool for each in asked] == ["bash", "plan"] and not (tmp_path / "agent" / "made").exists()
+        assert not {"write", "edit", "apply_patch"} & set(endpoint.calls[0].tools)
+        plan = asked[-1]
+        assert (plan.kind, plan.input, plan.next_mode) == ("plan", {"plan": "1. sweep"}, "allow")
+        assert seen[-1] == Result()
+
+        await opencode.set_mode(plan.next_mode)
+        started = next(each for each in seen if isinstance(each, Started))
+        heard = await all_of(opencode.query(batch(plan.follow_up, 2, "t-2"), started.conversation))
+        assert heard[-1] == Result("built") and (tmp_path / "agent" / "made").exists()
 
 
 @pytest.mark.slow

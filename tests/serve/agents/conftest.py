@@ -1,6 +1,11 @@
-"""An endpoint of MCP over HTTP, with a few tools behind a real gate."""
+"""An endpoint of MCP over HTTP, with a few tools behind a real gate; and the management of agents over every transport.
 
-from collections.abc import AsyncIterator
+A test that takes `desk` (or `opening`, to set more, or to start anew on the same home) runs on each of them.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,8 +13,11 @@ import pytest
 from gatepost.store import groups
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import Agent
+from gatepost.testing.desk import TRANSPORTS, Desk, a_desk
 from gatepost.testing.few_tools import FEW, Gates
 from gatepost.testing.mcp_web import Web, serving
+
+LATER = ("bridge-2026",)  # in make test-all: what the bridge does differently for it, tests of the bridge see
 
 
 @pytest.fixture
@@ -24,3 +32,14 @@ async def agent(tmp_path: Path, store: SqliteStore) -> Agent:
 async def web(agent: Agent, tmp_path: Path) -> AsyncIterator[Web]:
     async with serving(agent, tmp_path / "c.sock") as web:
         yield web
+
+
+@pytest.fixture(params=[pytest.param(each, marks=pytest.mark.slow if each in LATER else ()) for each in TRANSPORTS])
+def transport(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def opening(transport: str) -> Callable[..., AbstractAsyncContextManager[Desk]]:
+    """`opening(home, script=…, agents__wait_s=…)`: a gateway, and somebody in front of it."""
+    return partial(a_desk, transport=transport)

@@ -28,8 +28,14 @@ FLAGS = [
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
+    """One for all; a test has a context of its own, which is a browser to the site."""
     async with async_playwright() as playwright:
         opened = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield opened

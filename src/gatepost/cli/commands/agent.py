@@ -6,10 +6,13 @@ from typing import Any
 import click
 
 from gatepost.cli import show
-from gatepost.cli.operate import home_of, operate
+from gatepost.cli.operate import control_of, home_of, operate
+from gatepost.cli.outcomes import CODES, code_of
 from gatepost.core.errors import Invalid
+from gatepost.core.home import Home
 
 BUSY = ("initializing", "running", "interrupted")
+WAIT_S = 50.0  # one request of a longer wait
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 _AGENT = click.argument("agent")
 
@@ -22,17 +25,18 @@ def command() -> None:
     gatepost agent run "sum up the report in inbox/" --title Report
     gatepost agent ls
     gatepost agent send Report "now in one sentence"
+    gatepost agent attach Report
 
     AGENT is an id, the beginning of one, or a title. Needs a running gateway.
     """
 
 
-@command.command()
+@command.command(epilog=CODES)
 @click.argument("prompt", required=False)
 @click.option("--title", default="", help="What it is called.")
 @click.option("--folder", default="", help="The group whose rights, files and budget it has (default: agents).")
 @click.option("--provider", default="", help="claude, codex … (default: as the group says).")
-@click.option("--model", default="", help="The provider's own if left out.")
+@click.option("--model", default="", help="The provider's own if left out; `gatepost agent models` lists them.")
 @click.option("--mode", default="", help="When it asks before it acts; `gatepost agent inspect` shows the modes.")
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="To find it by; may be given again.")
 @click.option("--background", "-d", is_flag=True, help="Return at once.")
@@ -41,13 +45,27 @@ def command() -> None:
 def run(
     home: str | None, /, prompt: str | None, labels: tuple[str, ...], background: bool, as_json: bool, **more: str
 ) -> int:
-    """Make an agent, give it PROMPT (or what stands on stdin), and wait for its answer."""
+    """Make an agent, give it PROMPT (or what stands on stdin), and wait for its answer. Without either it waits for
+    work."""
     place = home_of(home)
-    text = prompt if prompt is not None else ("" if sys.stdin.isatty() else sys.stdin.read())
+    if prompt is not None and not prompt.strip():
+        raise Invalid("PROMPT", "is empty; leave it out for an agent that waits for work")
+    nothing = prompt is None and (sys.stdin is None or sys.stdin.isatty())
+    text = "" if nothing else _text("-" if prompt is None else prompt)
     made = operate(place, "agent.create", {"prompt": text, "labels": dict(map(_label, labels)), **more})
     if background or not text:
         return _tell(made, as_json)
     return _wait(place, made["agentId"], as_json, None)
+
+
+def _text(given: str) -> str:
+    """As it stands, or all of stdin for `-`."""
+    if given != "-":
+        return given
+    try:
+        return sys.stdin.read().removesuffix("\n") if sys.stdin is not None else ""
+    except UnicodeDecodeError:
+        raise Invalid("stdin", "is no text in UTF-8") from None
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -74,7 +92,7 @@ def list_agents(home: str | None, archived: bool, as_json: bool) -> None:
     show.table(("agent", "title", "status", "provider", "group", "mode"), rows, empty="there are no agents")
 
 
-@command.command()
+@command.command(epilog=CODES)
 @_AGENT
 @click.argument("prompt")
 @click.option(
@@ -88,15 +106,15 @@ def list_agents(home: str | None, archived: bool, as_json: bool) -> None:
 @_JSON
 @click.pass_obj
 def send(home: str | None, agent: str, prompt: str, policy: str, background: bool, as_json: bool) -> int:
-    """Give AGENT more to do, and wait for its answer."""
+    """Give AGENT more to do (PROMPT, or with - what stands on stdin), and wait for its answer."""
     place = home_of(home)
-    told = operate(place, "agent.prompt", {"id": agent, "text": prompt, "policy": policy})
+    told = operate(place, "agent.prompt", {"id": agent, "text": _text(prompt), "policy": policy})
     return _tell(told, as_json) if background else _wait(place, told["agentId"], as_json, None)
 
 
-@command.command()
+@command.command(epilog=CODES)
 @_AGENT
-@click.option("--timeout", type=click.FloatRange(min=0), help="Give up after so many seconds (exit 1).")
+@click.option("--timeout", type=click.FloatRange(min=0), help="Give up after so many seconds (exit 5).")
 @_JSON
 @click.pass_obj
 def wait(home: str | None, agent: str, timeout: float | None, as_json: bool) -> int:
@@ -104,10 +122,10 @@ def wait(home: str | None, agent: str, timeout: float | None, as_json: bool) -> 
     return _wait(home_of(home), agent, as_json, timeout)
 
 
-def _wait(place: Any, agent: str, as_json: bool, timeout: float | None) -> int:
+def _wait(place: Home, agent: str, as_json: bool, timeout: float | None) -> int:
     left = timeout
     while True:
-        each = 50.0 if left is None else min(left, 50.0)
+        each = WAIT_S if left is None else min(left, WAIT_S)
         told = operate(place, "agent.wait", {"id": agent, "timeout_s": each})
         left = None if left is None else left - each
         if not told["waitedOut"] or (left is not None and left <= 0):
@@ -123,29 +141,52 @@ def _tell(told: dict[str, Any], as_json: bool) -> int:
     elif told.get("lastMessage"):
         show.say(told["lastMessage"])
     else:
-        show.say(f"{told['agentId']} is {told['status']}")
-    return 0 if told["status"] != "error" and not told.get("waitedOut") else 1
+        why = f": {told['lastError']}" if told.get("lastError") else ""
+        show.say(f"{told['agentId']} is {told['status']}{why}")
+    return code_of(told)
 
 
 @command.command()
 @_AGENT
 @click.option("-f", "--follow", is_flag=True, help="Go on as it works, until it has finished.")
-@_JSON
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line for each entry.")
 @click.pass_obj
 def logs(home: str | None, agent: str, follow: bool, as_json: bool) -> None:
     """What AGENT did and said."""
-    place, after = home_of(home), 0
+    from gatepost.cli.timelines import Rows, with_input
+
+    place, rows = home_of(home), Rows()
+    seen: dict[str, Any] = {"after": 0, "status": "", "asked": []}
     while True:
-        told = operate(place, "agent.logs", {"id": agent, "after": after})
-        after = told["next"]
-        for each in told["entries"] if as_json else ():
-            show.as_json(each)
-        if not as_json and told["text"]:
-            show.say(told["text"])
-        if told["entries"]:
-            continue
-        if not follow or operate(place, "agent.wait", {"id": agent, "timeout_s": 1.0})["status"] not in BUSY:
+        told = operate(place, "agent.follow", {"id": agent, "timeout_s": WAIT_S if seen["after"] else 0, **seen})
+        waiting = {each["id"]: each for each in told["permissions"]}
+        for entry in told["entries"]:
+            if as_json:
+                show.as_json_line(with_input(entry, waiting))
+            elif (line := rows.of_entry(entry, waiting)) is not None:
+                show.say(line, flush=follow)
+        sys.stdout.flush()
+        seen = {"after": told["next"], "status": told["status"], "asked": list(waiting)}
+        if not told["entries"] and not (follow and told["status"] in BUSY):
             break
+
+
+@command.command(epilog=CODES)
+@_AGENT
+@click.option("-n", "last", type=click.IntRange(1, 1000), default=20, show_default=True, help="Entries to begin with.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line for each entry.")
+@click.pass_obj
+def attach(home: str | None, agent: str, last: int, as_json: bool) -> int:
+    """See what AGENT does as it does it, give it work and answer what it asks. /help lists what can be typed besides
+    work; /detach or Ctrl-D leaves, and the agent works on.
+
+    From a pipe every line is work (or a command), and at the end of the input it is waited for.
+    """
+    from gatepost.cli.attaching import Attachment
+
+    if sys.stdin is not None and not sys.stdin.isatty():
+        sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
+    return Attachment(control_of(home_of(home)), agent, last=last, as_json=as_json).run()
 
 
 @command.command()
@@ -199,3 +240,27 @@ def mode(home: str | None, agent: str, mode: str, as_json: bool) -> None:
     """Change when AGENT asks before it acts, from its next turn on."""
     told = operate(home_of(home), "agent.mode", {"id": agent, "mode": mode})
     show.as_json(told) if as_json else show.say(f"{told['agentId']} is in mode {told['currentModeId']}")
+
+
+@command.command()
+@click.argument("provider", required=False)
+@_JSON
+@click.pass_obj
+def models(home: str | None, provider: str | None, as_json: bool) -> None:
+    """The models of PROVIDER, its default first, in USD for a million tokens. Without one: the providers, and what each
+    lacks."""
+    place = home_of(home)
+    name, args = ("agent.models", {"provider": provider}) if provider is not None else ("agent.providers", {})
+    found = operate(place, name, args)
+    if as_json:
+        show.as_json(found)
+    elif provider is not None:
+        rows = [(each["id"], "default" if each["isDefault"] else "-", *_prices(each)) for each in found]
+        show.table(("model", "", "input", "output", "cache read", "cache write"), rows)
+    else:
+        rows = [(each["id"], each["ready"], each["defaultModel"] or "its own", each["reason"] or "-") for each in found]
+        show.table(("provider", "ready", "default model", "what it lacks"), rows)
+
+
+def _prices(model: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(f"{model[name]:g}" for name in ("input", "output", "cacheRead", "cacheWrite"))

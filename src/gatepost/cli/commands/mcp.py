@@ -1,20 +1,19 @@
 """`gatepost mcp`: how other programs connect to the gateway's MCP servers."""
 
-import json
 import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import get_args
 from urllib.parse import quote
 
 import click
 
 from gatepost.cli.operate import home_of
 from gatepost.core import listen
+from gatepost.embed.clients import Client, configuration_text
 
-CLIENTS = ("claude", "codex", "opencode", "cursor")
-WHERE = {
+WHERE: dict[Client, str] = {
     "claude": ".mcp.json of a project, or a file for `claude --mcp-config`",
     "codex": "~/.codex/config.toml",
     "opencode": "opencode.json",
@@ -28,14 +27,14 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("client", type=click.Choice(CLIENTS), default="claude")
+@click.argument("client", type=click.Choice(get_args(Client)), default="claude")
 @click.option("--folder", metavar="FOLDER", help="The tools of this group, instead of the management of agents.")
 @click.option(
     "--url", metavar="URL", help="Where the gateway is reached, if not by its control socket: http://HOST:PORT."
 )
 @click.option("--token-file", metavar="FILE", help="A file (mode 600) with the token, for a gateway that wants one.")
 @click.pass_obj
-def config(given_home: str | None, client: str, folder: str | None, url: str | None, token_file: str | None) -> None:
+def config(given_home: str | None, client: Client, folder: str | None, url: str | None, token_file: str | None) -> None:
     """Print the configuration with which a client starts `gatepost bridge`; claude unless another is named."""
     path = f"/mcp/groups/{quote(folder.strip('/'))}" if folder else "/mcp/agents"
     at = url.rstrip("/") if url else f"unix:{listen.find_control(home_of(given_home))}:"
@@ -43,7 +42,7 @@ def config(given_home: str | None, client: str, folder: str | None, url: str | N
     if token_file:
         run += ["--token-file", str(Path(token_file).expanduser().absolute())]
     name = f"gatepost-{folder.strip('/').replace('/', '-')}" if folder else "gatepost"
-    click.echo(render(client, name, run), nl=False)
+    click.echo(configuration_text(client, name, run), nl=False)
     click.echo(f"It belongs in {WHERE[client]}.", err=True)
 
 
@@ -52,16 +51,3 @@ def this_program() -> list[str]:
     beside = Path(sys.executable).parent / "gatepost"
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("gatepost")
     return [found] if found else [sys.executable, "-m", "gatepost"]
-
-
-def render(client: str, name: str, run: list[str]) -> str:
-    """A stdio server as it stands in the client's own file: TOML for Codex, JSON for the others."""
-    entry: dict[str, Any] = {"command": run[0], "args": run[1:]}
-    if client == "codex":  # strings and lists of JSON are TOML's as well
-        lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()]
-        return "\n".join([f"[mcp_servers.{json.dumps(name)}]", *lines, ""])
-    if client == "opencode":
-        whole: dict[str, Any] = {"mcp": {name: {"type": "local", "command": run, "enabled": True}}}
-    else:
-        whole = {"mcpServers": {name: {"type": "stdio", **entry} if client == "claude" else entry}}
-    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"

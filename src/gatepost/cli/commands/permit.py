@@ -34,21 +34,28 @@ def list_requests(home: str | None, as_json: bool) -> None:
     show.table(("request", "agent", "wants to use", "with"), rows, empty="nobody asks for anything")
 
 
+_REQUEST = click.argument("request")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+
+
 @command.command()
-@click.argument("request")
+@_REQUEST
+@_JSON
 @click.pass_obj
-def allow(home: str | None, request: str) -> None:
-    """Allow it."""
-    operate(home_of(home), "permit.answer", {"id": request, "allow": True})
-    show.say(f"{request} is allowed")
+def allow(home: str | None, request: str, as_json: bool) -> None:
+    """Allow it. REQUEST is an id, the beginning of one, or the agent, if it asks one thing only."""
+    told = operate(home_of(home), "permit.answer", {"id": request, "allow": True})
+    show.as_json(told) if as_json else show.say(f"{told['id']} is allowed")
 
 
 @command.command()
-@click.argument("request")
+@_REQUEST
 @click.option("--message", default="", help="Why; the agent reads it.")
 @click.option("--stop", is_flag=True, help="And end its turn.")
+@_JSON
 @click.pass_obj
-def deny(home: str | None, request: str, message: str, stop: bool) -> None:
-    """Deny it; the agent goes on without."""
-    operate(home_of(home), "permit.answer", {"id": request, "allow": False, "message": message, "interrupt": stop})
-    show.say(f"{request} is denied")
+def deny(home: str | None, request: str, message: str, stop: bool, as_json: bool) -> None:
+    """Deny it; the agent goes on without. REQUEST is an id, the beginning of one, or the agent that asks."""
+    args = {"id": request, "allow": False, "message": message, "interrupt": stop}
+    told = operate(home_of(home), "permit.answer", args)
+    show.as_json(told) if as_json else show.say(f"{told['id']} is denied")

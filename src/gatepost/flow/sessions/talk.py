@@ -121,7 +121,9 @@ class Talk:
         if turn is None or event.turn != turn.id or self._events >= MOST_EVENTS:
             return
         self._events += 1
-        await self.parts.store.write(permissions.hold, self.session, turn, event, self.parts.clock.now())
+        known = await self.parts.store.write(permissions.hold, self.session, turn, event, self.parts.clock.now())
+        if known is not None:
+            self._say(known)
         self.parts.bells.change(turn.instance, turn.address)
 
     def answer(self, request: str, verdict: str, given: dict[str, Any]) -> None:

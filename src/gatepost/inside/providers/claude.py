@@ -45,6 +45,8 @@ MISSING = (
     " gateway runs, then start it again"
 )
 MODES = ("default", "acceptEdits", "plan", "bypassPermissions")
+PLAN, AFTER_PLAN = "plan", "acceptEdits"
+EXIT_PLAN = "ExitPlanMode"  # so it asks whether its plan is approved; it then goes on in the same turn
 SERVER = "gatepost"
 # What the gateway does itself, and what asks somebody who is not there.
 NOT_OURS = ["CronCreate", "CronDelete", "CronList", "ScheduleWakeup", "SendMessage", "AskUserQuestion"]
@@ -276,10 +278,15 @@ class Claude:
     async def _ask(self, tool: str, input: dict[str, Any], context: Any) -> Any:
         key = str(context.tool_use_id)
         self._asked[key] = asyncio.get_running_loop().create_future()
-        self._heard.put_nowait(Permission(key, tool, input))
+        after = AFTER_PLAN if tool == EXIT_PLAN and self._mode == PLAN else ""
+        kind = "plan" if tool == EXIT_PLAN else "tool"
+        self._heard.put_nowait(Permission(key, tool, input, kind, next_mode=after))
         verdict, changed = await self._asked[key]
         if verdict == "allow":
-            return self._sdk.PermissionResultAllow(updated_input=changed or input)
+            self._mode = after or self._mode
+            change = self._sdk.PermissionUpdate(type="setMode", mode=after, destination="session") if after else None
+            allow = self._sdk.PermissionResultAllow
+            return allow(updated_input=changed or input, updated_permissions=[change] if change else None)
         return self._sdk.PermissionResultDeny(message=str(changed.get("reason") or "This was not permitted."))
 
     # What it says.

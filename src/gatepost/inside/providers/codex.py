@@ -18,14 +18,17 @@ from gatepost.inside import bridge, forwarder, media, programs
 from gatepost.inside.appserver import AppServer, Asked, Ended, Refused, Told
 from gatepost.inside.codex import (
     SERVER,
+    collaboration,
     plain_models,
     read_end,
     read_item,
     read_permission,
     read_usage,
+    render_answer,
     render_config,
 )
 from gatepost.inside.mcp_json import own_servers
+from gatepost.inside.plans import Plans
 from gatepost.inside.providers.contract import (
     Batch,
     Event,
@@ -42,7 +45,10 @@ from gatepost.inside.system import system_prompt
 from gatepost.inside.transcript import Handed, Transcript
 from gatepost.inside.troubles import Trouble
 
-MODES = ("never", "on-request", "untrusted")  # when Codex asks before it acts, in its own words
+PLAN, AFTER_PLAN = "plan", "on-request"
+# When Codex asks before it acts, in its own words; while it plans, before everything that is not known to be harmless.
+POLICIES = {"never": "never", "on-request": "on-request", "untrusted": "untrusted", PLAN: "untrusted"}
+MODES = tuple(POLICIES)
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -65,8 +71,10 @@ class Codex:
         self._program = programs.find("codex")
         self._home = place.state / "home"
         self._handed = Transcript(place.state / "handed.json", self._home / "sessions", "*/*/*/rollout-*-{}.jsonl")
+        self._plans = Plans(place.state / "plan.json", AFTER_PLAN)
+        self._plan = ""  # what it proposes in the turn that runs
         self._server: AppServer | None = None
-        self._thread = ""
+        self._thread = self._model = self._effort = ""
         self._turn = ""  # the one that runs, as Codex names it
         self._last = ""  # the one before
         self._port = 0
@@ -77,17 +85,21 @@ class Codex:
         self._stopped = False
 
     async def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
-        self._stopped = False
+        self._stopped, self._plan = False, ""
         self._spent.clear()
         self._waiting.clear()
         try:
             server = await self._ready(resume)
             if self._stopped:
                 raise Trouble("interrupted")
-            handed = self._handed.begin(batch, self._thread, self._place)
+            self._plan = self._plans.left(self._thread, batch)
             yield Started(self._thread)
-            await self._begin(server, handed)
-            async for event in self._events(server):
+            if not self._plan:
+                handed = self._handed.begin(batch, self._thread, self._place)
+                await self._begin(server, handed)
+                async for event in self._events(server):
+                    yield event
+            async for event in self._end(batch.turn):
                 yield event
         except Refused as refused:
             yield Failed(f"Codex could not go on: {refused}"[:500], "retryable")
@@ -115,14 +127,17 @@ class Codex:
 
     async def interrupt(self) -> None:
         self._stopped = True
+        self._plans.give_up()
         if self._server is not None and self._turn:
             await self._interrupt(self._server)
 
     async def answer(self, request: str, verdict: str, input: dict[str, Any]) -> None:
+        if self._plans.answer(request):
+            return
         asked = self._asked.pop(request, None)
         if asked is None or self._server is None:
             raise LookupError(f"codex waits for no answer to {request}")
-        self._server.answer(asked.id, {"decision": "accept" if verdict == "allow" else "decline"})
+        self._server.answer(asked.id, render_answer(asked, allow=verdict == "allow"))
 
     async def set_mode(self, mode: str) -> None:
         if mode not in MODES:
@@ -155,7 +170,7 @@ class Codex:
                 server.decline(said.id, "nobody is here")
         if not resume or resume != self._thread:
             known = self._handed.path(resume) is not None
-            about: dict[str, object] = {"cwd": str(place.start), "approvalPolicy": self._mode}
+            about: dict[str, object] = {"cwd": str(place.start), "approvalPolicy": POLICIES[self._mode]}
             if model := place.model or (await self._usual(server) if known else ""):
                 about["model"] = model
             if known:
@@ -163,6 +178,7 @@ class Codex:
             else:
                 answer = await server.ask("thread/start", **about)
             self._thread = str(answer["thread"]["id"])
+            self._model, self._effort = str(answer.get("model") or ""), str(answer.get("reasoningEffort") or "")
         return server
 
     async def _usual(self, server: AppServer) -> str:
@@ -178,7 +194,9 @@ class Codex:
         (self._home / "config.toml").write_text(await self._config(environment), encoding="utf-8")
         log = self._place.state / "stderr.txt"
         self._server = await AppServer.start([self._program, "app-server"], environment, self._place.start, log)
-        await self._server.ask("initialize", clientInfo={"name": SERVER, "version": "1"})
+        await self._server.ask(
+            "initialize", clientInfo={"name": SERVER, "version": "1"}, capabilities={"experimentalApi": True}
+        )
         self._server.tell("initialized")
         return self._server
 
@@ -229,7 +247,13 @@ class Codex:
 
     async def _begin(self, server: AppServer, handed: Handed) -> None:
         self._waiting[handed.id] = handed
-        answer = await server.ask("turn/start", approvalPolicy=self._mode, **self._input(handed))
+        about: dict[str, object] = {"approvalPolicy": POLICIES[self._mode], **self._input(handed)}
+        plan = self._mode == PLAN
+        if plan or self._plans.was_last(self._thread):  # what it was in, it stays in unless it is told
+            about["collaborationMode"] = collaboration(plan=plan, model=self._model, effort=self._effort)
+        if plan:
+            self._plans.begin(self._thread, handed.turn)
+        answer = await server.ask("turn/start", **about)
         self._turn = str(answer["turn"]["id"])
         if self._stopped:
             await self._interrupt(server)
@@ -272,7 +296,19 @@ class Codex:
                 for handed in list(self._waiting.values()):  # it ended before it took them up
                     await self._begin(server, handed)
         yield Usage(dict(self._spent))
-        yield Result(said)
+        if self._plan:
+            yield Text(self._plan)
+        else:
+            yield Result(said)
+
+    async def _end(self, turn: str) -> AsyncIterator[Event]:
+        """Its turn is over, and so is ours, unless a plan is to be approved."""
+        if self._plan:
+            yield self._plans.ask(self._thread, turn, self._plan)
+            await self._plans.answered()
+            if self._stopped:
+                raise Trouble("interrupted")
+            yield Result()
 
     def _is_ours(self, told: Told) -> bool:
         """Rather than a sub-agent's, or of a turn that was ended."""
@@ -291,6 +327,8 @@ class Codex:
             self._count(told)
         elif told.method in ("item/started", "item/completed") and self._is_ours(told):
             item = told.params["item"]
+            if item.get("type") == "plan" and told.method == "item/completed":
+                self._plan = str(item.get("text") or "").strip()
             if item.get("type") == "userMessage":
                 self._waiting.pop(item.get("clientId") or "", None)
             return read_item(item, ended=told.method == "item/completed")

@@ -31,6 +31,7 @@ from gatepost.inside.opencode import (
     render_prompt,
 )
 from gatepost.inside.opencode_server import Ended, OpencodeServer, Refused
+from gatepost.inside.plans import Plans
 from gatepost.inside.providers.contract import (
     Batch,
     Event,
@@ -52,6 +53,7 @@ NUDGES = 3  # how often opencode is reminded of what it has not taken up
 WAIT = 60.0  # seconds; who must wait longer for the model is told so instead
 TITLE = "gatepost"  # a session that has one does not ask the model for one
 DENIED = "This was not permitted."
+PLAN, AFTER_PLAN = "plan", "allow"
 _ENVIRONMENT = {
     "OPENCODE_DISABLE_AUTOUPDATE": "1",
     "OPENCODE_DISABLE_CLAUDE_CODE": "1",
@@ -100,6 +102,8 @@ class Opencode:
         self._program = programs.find("opencode")
         self._home = place.state / "home"
         self._handed = Kept(place.state / "handed.json")
+        self._plans = Plans(place.state / "plan.json", AFTER_PLAN)
+        self._plan = ""  # what it proposes in the turn that runs
         self._server: OpencodeServer | None = None
         self._session = ""
         self._system = ""
@@ -109,18 +113,22 @@ class Opencode:
         self._running = self._stopped = False
 
     async def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
-        self._stopped = False
+        self._stopped, self._plan = False, ""
         self._waiting.clear()
         try:
             server = await self._ready(resume)
             if self._stopped:
                 raise Trouble("interrupted")
-            self._handed.known = await self._messages(server) if batch.continued else frozenset()
-            handed = self._handed.begin(batch, self._session, self._place)
-            self._running = True
+            self._plan = self._plans.left(self._session, batch)
             yield Started(self._session)
-            await self._hand(server, handed)
-            async for event in self._events(server):
+            if not self._plan:
+                self._handed.known = await self._messages(server) if batch.continued else frozenset()
+                handed = self._handed.begin(batch, self._session, self._place)
+                self._running = True
+                await self._hand(server, handed)
+                async for event in self._events(server):
+                    yield event
+            async for event in self._end(batch.turn):
                 yield event
         except Refused as refused:
             yield Failed(f"opencode could not go on: {refused}"[:500], "retryable")
@@ -145,10 +153,13 @@ class Opencode:
 
     async def interrupt(self) -> None:
         self._stopped = True
+        self._plans.give_up()
         if self._server is not None and self._running:
             await self._abort(self._server)
 
     async def answer(self, request: str, verdict: str, input: dict[str, Any]) -> None:
+        if self._plans.answer(request):
+            return
         if self._server is None or request not in self._asked:
             raise LookupError(f"opencode waits for no answer to {request}")
         self._asked.discard(request)
@@ -311,7 +322,19 @@ class Opencode:
             raise Trouble("interrupted")
         if trouble is not None:
             raise trouble
-        yield Result(said)
+        if self._mode == PLAN and said.strip():
+            self._plan = said
+        else:
+            yield Result(said)
+
+    async def _end(self, turn: str) -> AsyncIterator[Event]:
+        """opencode's part is over, and so is the turn, unless a plan is to be approved: its plans are what it says."""
+        if self._plan:
+            yield self._plans.ask(self._session, turn, self._plan)
+            await self._plans.answered()
+            if self._stopped:
+                raise Trouble("interrupted")
+            yield Result()
 
     async def _trouble(self, server: OpencodeServer, told: Told) -> Trouble | None:
         """Why the turn ends badly, when opencode is idle again."""

@@ -270,6 +270,9 @@ class Scripted:
         self._answers[key] = future
         if step.ask.question:
             yield Question(key, _fill(step.ask.question, words), tuple(step.ask.options))
+        elif step.ask.plan:
+            about, follow_up = {"plan": _fill(step.ask.plan, words)}, _fill(step.ask.follow_up, words)
+            yield Permission(key, step.ask.permission or "plan", about, "plan", follow_up, step.ask.next_mode)
         else:
             yield Permission(key, step.ask.permission, step.ask.input)
         stopping = asyncio.create_task(self._stop.wait())

@@ -11,7 +11,8 @@ from msgspec import Meta, Struct
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid
 from gatepost.core.registry import Registry
-from gatepost.serve.agents.modes import Mode, modes_of
+from gatepost.serve.agents.modes import Mode
+from gatepost.serve.agents.providers import Model, Provider
 from gatepost.serve.agents.service import Agents, Outcome, Request, Snapshot, Wanted
 from gatepost.serve.agents.worktrees import worktree_tools
 from gatepost.tools.contract import Body, Call, Tool, tool
@@ -79,13 +80,15 @@ class Pending(Struct, frozen=True):
     permissions: list[Waiting]
 
 
-class Provider(Struct, frozen=True):
-    id: str
-    modes: list[Mode]
-
-
 class Providers(Struct, frozen=True):
     providers: list[Provider]
+
+
+class Models(Struct, frozen=True):
+    """Prices in USD for a million tokens."""
+
+    provider: str
+    models: list[Model]
 
 
 class Response(Struct, frozen=True, rename="camel", kw_only=True):
@@ -237,8 +240,18 @@ def _looking(service: Agents, made: Registry[Tool]) -> None:
 
     @_declare(made, read_only=True, idempotent=True)
     async def list_providers(call: Call) -> Providers:
-        """See which providers agents can be made with, and their modes."""
-        return Providers([Provider(name, list(modes_of(name))) for name in service.providers()])
+        """See which providers agents can be made with, whether each is ready (and what it lacks), and their modes.
+
+        For the models of one use list_models.
+        """
+        return Providers(await service.providers())
+
+    @_declare(made, read_only=True, idempotent=True)
+    async def list_models(
+        call: Call, provider: Annotated[str, Meta(description="As list_providers names it.")]
+    ) -> Models:
+        """See which models a provider can be made with, the default first, and what they cost."""
+        return Models(provider, service.models(provider))
 
 
 def _steering(service: Agents, made: Registry[Tool]) -> None:

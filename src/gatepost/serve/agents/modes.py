@@ -22,17 +22,18 @@ MODES: Mapping[str, tuple[Mode, ...]] = {
         Mode("bypassPermissions", "Bypass", "Never asks; the sandbox is the wall."),
         Mode("default", "Always ask", "Asks before it acts."),
         Mode("acceptEdits", "Accept edits", "Edits files by itself, asks for the rest."),
-        Mode("plan", "Plan", "Plans first, and asks before it begins."),
+        Mode("plan", "Plan", "Plans first; once the plan is approved, carries it out in `acceptEdits`."),
     ),
     "codex": (
         Mode("never", "Never ask", "Never asks; the sandbox is the wall."),
         Mode("on-request", "On request", "Asks when it thinks that it should."),
         Mode("untrusted", "Untrusted", "Asks before every command that is not known to be harmless."),
+        Mode("plan", "Plan", "Plans first; once the plan is approved, carries it out `on-request`."),
     ),
     "opencode": (
         Mode("allow", "Allow", "Never asks; the sandbox is the wall."),
         Mode("ask", "Ask", "Asks before it acts."),
-        Mode("plan", "Plan", "Reads and plans, and changes nothing."),
+        Mode("plan", "Plan", "Reads and plans; once the plan is approved, carries it out in `allow`."),
     ),
     "acp": (Mode("allow", "Allow", "Never asks; the sandbox is the wall."), Mode("ask", "Ask", "Asks before it acts.")),
 }

@@ -17,19 +17,23 @@ from msgspec import Struct
 from gatepost.access.tiers import check_folder
 from gatepost.channels.hub import Hub
 from gatepost.core.clock import iso
-from gatepost.core.errors import Invalid, NotFound, Unavailable
+from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.settings import setting
 from gatepost.flow.groups import make_folder
 from gatepost.flow.sessions.parts import PROVIDER
+from gatepost.flow.sessions.permissions import NOT_PERMITTED
 from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.flow.sessions.start import find_start
 from gatepost.flow.sessions.wake import Sessions
 from gatepost.flow.worktrees.worktrees import Archived, Worktrees
 from gatepost.flow.worktrees.worktrees import Wanted as NewWorktree
 from gatepost.messages.text import clean
+from gatepost.serve.agents import providers
 from gatepost.serve.agents.modes import Mode, check_mode, modes_of
+from gatepost.serve.agents.plans import carry_out
+from gatepost.serve.agents.providers import Model, Provider
 from gatepost.serve.agents.timeline import curated, projected
-from gatepost.serve.control.operations.groups import check_provider, provider_names
+from gatepost.serve.control.operations.groups import check_provider
 from gatepost.store import agents, audit, groups, inbox, permissions, session_tokens, sessions, timeline, turns
 from gatepost.store.agents import NewAgent
 from gatepost.store.permissions import Permission
@@ -42,7 +46,7 @@ WAIT_S = setting(
     "agents.wait_s", 45.0, help="How long a call waits for an agent at most; clients give up on calls after a minute."
 )
 LONGEST_TITLE, LONGEST_PROMPT, MOST_LABELS = 60, 1_000_000, 50
-LOOK_S = 2.0  # behind the bell
+LOOK_S, SOON_S = 2.0, 0.05  # behind the bell
 BUSY = ("initializing", "running")
 POLICIES = {"queue": inbox.NEXT, "steer": inbox.TRIGGER, "interrupt": inbox.NEXT}
 STILL = "The agent is still running; this is no failure. Wait again to go on waiting. What it did last:\n\n{}"
@@ -74,6 +78,8 @@ class Request(Struct, frozen=True, rename="camel", kw_only=True):
     name: str
     input: dict[str, Any]
     asked_at: str
+    next_mode_id: str | None = None  # of a plan: the agent's mode once it is allowed
+    follow_up: str | None = None  # and the prompt of the turn that carries it out, if the same turn cannot
 
 
 class Snapshot(Struct, frozen=True, rename="camel", kw_only=True):
@@ -106,6 +112,17 @@ class Outcome(Struct, frozen=True, rename="camel", kw_only=True):
     last_message: str | None
     permission: Request | None = None
     waited_out: bool = False  # it still runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What somebody who looks on has not seen yet, and how the agent stands."""
+
+    agent: Session
+    status: str
+    mode: str
+    entries: list[timeline.Entry]
+    permissions: list[Request]
 
 
 class Agents:
@@ -344,7 +361,7 @@ class Agents:
             cwd=session.cwd,
             status=status,
             model=session.model,
-            current_mode_id=session.permission_mode or modes_of(session.provider)[0].id,
+            current_mode_id=_mode(session),
             available_modes=list(modes_of(session.provider)),
             labels=json.loads(session.labels),
             parent_agent_id=session.parent or None,
@@ -393,12 +410,44 @@ class Agents:
                 left = (until - clock.now()) / 1_000_000
                 if now.permission is not None or now.status not in (*BUSY, "interrupted"):
                     return now
-                if left <= 0:
+                if left <= 0 or self._stopping.is_set():
                     _, _, text = await self.activity(session.id, 5)
                     return Outcome(
                         agent_id=now.agent_id, status=now.status, last_message=STILL.format(text), waited_out=True
                     )
                 await watch.wait(min(left, LOOK_S), self._stopping)
+
+    async def follow(
+        self, agent_id: str, after: int | None, seen: tuple[str, frozenset[str]], timeout: float, limit: int
+    ) -> News:
+        """What came after a cursor (None: the newest `limit`); waits until there is something, or the state or the
+        requests that wait are others than those `seen`."""
+        session, clock = await self.find(agent_id), self._parts.clock
+        until = clock.now() + int(timeout * 1_000_000)
+        with self._hub.watch(session.address) as watch:
+            rung = False
+            while True:
+                news = await self._parts.store.read(lambda db: self._news(db, session.id, after, limit))
+                new = (news.status, frozenset(each.id for each in news.permissions)) != seen
+                left = (until - clock.now()) / 1_000_000
+                if new or news.entries or left <= 0 or self._stopping.is_set():
+                    return news
+                # An entry is written behind its bell: who was rung for nothing looks again soon.
+                rung = await watch.wait(min(left, SOON_S if rung else LOOK_S), self._stopping)
+
+    def _news(self, db: Db, session_id: str, after: int | None, limit: int) -> News:
+        session = sessions.get(db, session_id)
+        if session is None:
+            raise NotFound("agent", session_id, "it is gone")
+        return News(
+            agent=session,
+            status=self._state(db, session),
+            mode=_mode(session),
+            entries=timeline.last(db, session_id, limit)
+            if after is None
+            else timeline.after(db, session_id, after, limit),
+            permissions=[_request(each) for each in permissions.pending(db, session_id)],
+        )
 
     def _look(self, db: Db, session_id: str) -> Outcome:
         session = sessions.get(db, session_id)
@@ -442,29 +491,48 @@ class Agents:
         now = self._parts.clock.now()
         verdict, state = ("allow", "allowed") if allow else ("deny", "denied")
 
-        def answer(db: Db) -> Permission:
-            answered = permissions.answer(db, request_id, state, message, by, now)
+        def answer(db: Db) -> tuple[Permission, bool]:
+            answered = permissions.answer(db, request_id, state, message, dict(updated or {}), by, now)
             if answered is None:
                 raise Invalid("requestId", f"{request_id} does not wait any more: it is {asked.state}")
             told = {"requestId": answered.id, "name": answered.tool, "status": state}
             timeline.add(db, answered.session_id, answered.turn_id, "permission", told, now)
             _record(db, now, by, f"permission.{verdict}", answered.session_id, tool=answered.tool)
-            return answered
+            changed = allow and carry_out(db, answered, by, _name(by), now)
+            return answered, changed
 
-        answered = await self._parts.store.write(answer)
-        given = dict(updated or {}) if allow else {"reason": message or "Whoever manages this agent did not permit it."}
-        if not self._flow.answer(answered.session_id, answered.request, verdict, given):
-            raise Unavailable("the agent", "it is not awake; it asks again when its turn goes on")
+        answered, changed = await self._parts.store.write(answer)
+        given = dict(updated or {}) if allow else {"reason": message or NOT_PERMITTED}
+        self._flow.answer(answered.session_id, answered.request, verdict, given)  # not awake: it is told when it asks
+        if changed:
+            self._flow.renew(answered.session_id)
+        self._parts.bells.session(answered.session_id)
         self._hub.ring(agents.address_of(answered.session_id))
         if interrupt and not allow:
             await self._flow.stop(answered.session_id, by)
 
-    def providers(self) -> tuple[str, ...]:
-        return provider_names(self._parts.home)
+    async def providers(self) -> list[Provider]:
+        return await providers.providers(self._parts)
+
+    def models(self, provider: str) -> list[Model]:
+        """What an agent of this provider can be made with, and what it costs."""
+        return providers.models(self._parts.home, provider)
 
 
 def _request(asked: Permission) -> Request:
-    return Request(id=asked.id, kind=asked.kind, name=asked.tool, input=asked.input, asked_at=iso(asked.asked_at) or "")
+    return Request(
+        id=asked.id,
+        kind=asked.kind,
+        name=asked.tool,
+        input=asked.input,
+        asked_at=iso(asked.asked_at) or "",
+        next_mode_id=asked.next_mode or None,
+        follow_up=asked.follow_up or None,
+    )
+
+
+def _mode(session: Session) -> str:
+    return session.permission_mode or modes_of(session.provider)[0].id
 
 
 def _record(db: Db, now: int, by: str, action: str, session_id: str, **more: str) -> None:

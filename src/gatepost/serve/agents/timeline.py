@@ -33,10 +33,11 @@ def projected(entries: Sequence[Entry]) -> list[Entry]:
 
 def curated(entries: Sequence[Entry]) -> str:
     """As somebody would want to read it."""
-    return "\n".join(line for entry in entries if (line := _line(entry))) or NOTHING
+    return "\n".join(told for entry in entries if (told := line(entry))) or NOTHING
 
 
-def _line(entry: Entry) -> str:
+def line(entry: Entry) -> str:
+    """One entry; '' if nobody would want to read it."""
     data = entry.data
     match entry.kind:
         case "user_message":

@@ -5,13 +5,16 @@ from typing import Any
 import msgspec
 
 from gatepost.core.clock import iso
-from gatepost.core.errors import Unavailable
-from gatepost.serve.agents.modes import modes_of
+from gatepost.core.errors import Invalid, Unavailable
+from gatepost.serve.agents.providers import models as models_of
 from gatepost.serve.agents.service import Agents, Wanted
 from gatepost.serve.agents.timeline import curated, projected
 from gatepost.serve.control.contract import OPERATOR, Args, Nothing, Office, operation
+from gatepost.store.timeline import Entry
 
 LONGEST_WAIT_S = 50.0  # of one request; who wants to wait longer asks again
+MOST_ENTRIES = 1000
+SHORTEST = 4  # beginning of an id
 
 
 class Create(Args, frozen=True):
@@ -28,6 +31,10 @@ class Create(Args, frozen=True):
 
 class Named(Args, frozen=True):
     id: str
+
+
+class Provider(Args, frozen=True):
+    provider: str
 
 
 class Listing(Args, frozen=True):
@@ -50,6 +57,17 @@ class Logs(Args, frozen=True):
     id: str
     after: int = 0
     limit: int = 200
+
+
+class Follow(Args, frozen=True):
+    """`status` and `asked`: what whoever asks knows already; news is what differs."""
+
+    id: str
+    after: int | None = None
+    limit: int = 200
+    status: str = ""
+    asked: list[str] = msgspec.field(default_factory=list)
+    timeout_s: float = 0.0
 
 
 class SetMode(Args, frozen=True):
@@ -144,21 +162,46 @@ async def set_mode(office: Office, args: SetMode) -> Any:
 @operation("agent.logs", Logs)
 async def logs(office: Office, args: Logs) -> dict[str, Any]:
     """Entries after a cursor, as they are and as lines."""
-    epoch, entries = await service_of(office).entries(args.id, args.after, min(max(args.limit, 1), 1000))
+    epoch, entries = await service_of(office).entries(args.id, args.after, min(max(args.limit, 1), MOST_ENTRIES))
     return {
         "epoch": epoch,
         "next": entries[-1].seq if entries else args.after,
-        "entries": [
-            {"seq": each.seq, "at": iso(each.at), "turn": each.turn_id, "kind": each.kind, "data": each.data}
-            for each in entries
-        ],
+        "entries": list(map(_entry, entries)),
         "text": curated(projected(entries)) if entries else "",
     }
 
 
+@operation("agent.follow", Follow)
+async def follow(office: Office, args: Follow) -> dict[str, Any]:
+    """What came after a cursor, as soon as there is something; how it stands, and what it asks."""
+    seen = args.status, frozenset(args.asked)
+    timeout, limit = min(max(args.timeout_s, 0), LONGEST_WAIT_S), min(max(args.limit, 1), MOST_ENTRIES)
+    news = await service_of(office).follow(args.id, args.after, seen, timeout, limit)
+    return {
+        "agentId": news.agent.id,
+        "title": news.agent.title,
+        "provider": news.agent.provider,
+        "status": news.status,
+        "currentModeId": news.mode,
+        "epoch": news.agent.id,
+        "next": news.entries[-1].seq if news.entries else args.after or 0,
+        "entries": list(map(_entry, news.entries)),
+        "permissions": _told(news.permissions),
+    }
+
+
+def _entry(each: Entry) -> dict[str, Any]:
+    return {"seq": each.seq, "at": iso(each.at), "turn": each.turn_id, "kind": each.kind, "data": each.data}
+
+
 @operation("agent.providers", Nothing)
-async def providers(office: Office, args: Nothing) -> list[dict[str, Any]]:
-    return [{"id": name, "modes": _told(list(modes_of(name)))} for name in service_of(office).providers()]
+async def providers(office: Office, args: Nothing) -> Any:
+    return _told(await service_of(office).providers())
+
+
+@operation("agent.models", Provider)
+async def models(office: Office, args: Provider) -> Any:
+    return _told(models_of(office.home, args.provider))
 
 
 @operation("permit.list", Nothing)
@@ -168,5 +211,24 @@ async def pending(office: Office, args: Nothing) -> list[dict[str, Any]]:
 
 @operation("permit.answer", Answer)
 async def answer(office: Office, args: Answer) -> dict[str, Any]:
-    await service_of(office).respond(args.id, OPERATOR, allow=args.allow, message=args.message, interrupt=args.interrupt)
-    return {"id": args.id, "allowed": args.allow}
+    service = service_of(office)
+    request = await _asked(service, args.id)
+    await service.respond(request, OPERATOR, allow=args.allow, message=args.message, interrupt=args.interrupt)
+    return {"id": request, "allowed": args.allow}
+
+
+async def _asked(service: Agents, named: str) -> str:
+    """A request by its id, the beginning of it, or the agent that asks nothing else. What does not wait stays as it is
+    named: the answer to that is the service's."""
+    waiting = await service.pending()
+    near = [
+        each.id for _, each in waiting if each.id == named or (len(named) >= SHORTEST and each.id.startswith(named))
+    ]
+    if not near and named:
+        of = {each.agent_id: each.title for each, _ in waiting}
+        known = [one for one, title in of.items() if named in (one, title)]
+        known = known or [one for one in of if len(named) >= SHORTEST and one.startswith(named)]
+        near = [request.id for agent, request in waiting if agent.agent_id in known]
+    if len(near) > 1:
+        raise Invalid("request", f"{named!r} means several requests: {', '.join(near[:5])}")
+    return near[0] if near else named

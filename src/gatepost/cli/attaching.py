@@ -1,0 +1,300 @@
+"""An agent at a terminal: its timeline as it grows, what is typed as its work, and answers to what it asks.
+
+Leaving never ends the agent. From a pipe every line is work or an order as well, and at the end of the input it is
+waited for. The cursor is the timeline's own, so nothing is shown twice, whatever is restarted in between.
+"""
+
+import os
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from gatepost.cli import show
+from gatepost.cli.conversation import Screen
+from gatepost.cli.outcomes import CLOSED, code_of
+from gatepost.cli.program import INTERRUPTED
+from gatepost.cli.timelines import Rows, as_entry, with_input
+from gatepost.core.errors import GatepostError, Invalid, Unavailable
+from gatepost.messages.text import clean
+from gatepost.serve.control.client import Control, NotDone
+
+FOLLOW_S = 25.0  # one request of a longer wait
+RETRY_S = 0.5  # before a gateway that went away is asked again
+AWAY_S = 60.0  # how long a pipe waits for one
+BUSY = ("initializing", "running", "interrupted")
+HELP = """\
+text              work for it, after what it does now
+/steer text       into what it does now, if its provider can take that
+/interrupt text   instead of what it does now
+/allow [n]        allow what it asks; y will do if it asks one thing only
+/deny [n] [why]   deny it; or n
+/stop             end what it does now
+/mode m           change when it asks, from its next turn on
+/detach           leave; it works on (so does Ctrl-D)
+//text            work that begins with a slash"""
+HOW_TO_LEAVE = "It works on. /stop ends what it does now; /detach, Ctrl-D or Ctrl-C again leaves it at work."
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A line that somebody typed. `verb` is '' for work."""
+
+    verb: str
+    text: str
+
+
+def read_order(line: str) -> Order:
+    if line.startswith("//") or not line.startswith("/"):
+        return Order("", line.removeprefix("/") if line.startswith("//") else line)
+    verb, _, text = line[1:].partition(" ")
+    return Order(verb or "help", text.strip())
+
+
+def read_number(text: str) -> tuple[int | None, str]:
+    """`2 because` → 2 and the reason; without a number: None and all of it."""
+    first, _, rest = text.partition(" ")
+    return (int(first), rest.strip()) if first.isascii() and first.isdigit() and len(first) < 9 else (None, text)
+
+
+class Attachment:
+    def __init__(self, control: Control, agent: str, *, last: int, as_json: bool) -> None:
+        self._control, self._agent, self._last, self._json = control, agent, last, as_json
+        self._here = sys.stdin is not None and sys.stdin.isatty()  # a person, who can answer and leave
+        self._screen = Screen(plain=as_json)
+        self._rows = Rows(typed=True)
+        self._lock = threading.Lock()
+        self._cursor: int | None = None
+        self._status = ""
+        self._asked: dict[str, dict[str, Any]] = {}
+        self._typed: list[str] = []  # work that stands on the screen already
+        self._well = True
+        self._away = False
+
+    def run(self) -> int:
+        """Until the person leaves, or the input ends and the agent has; an exit code."""
+        first = self._fetch(0)
+        self._agent = first["agentId"]  # whatever it is called from now on
+        self._status = first["status"]
+        self._take(first)
+        if self._status == "closed":
+            self._note(f"{self._agent} was ended for good, and takes no further work")
+            return CLOSED
+        if self._here and not self._json:
+            name = f"{first['title']} ({self._agent})" if first["title"] else self._agent
+            self._note(f"{name}, {first['provider']} in mode {first['currentModeId']}, is {self._status}. /help")
+        threading.Thread(target=self._listen, daemon=True).start()
+        try:
+            return self._converse()
+        except KeyboardInterrupt:
+            self._note(f"{self._agent} works on")
+            return INTERRUPTED
+
+    # What is typed.
+
+    def _converse(self) -> int:
+        warned = False
+        while True:
+            try:
+                line = self._screen.ask()
+                warned = False
+                if not self._obey(line):
+                    return 0
+            except EOFError:
+                if self._screen.typed:
+                    show.say()
+                return 0 if self._here else self._finish()
+            except KeyboardInterrupt:
+                if warned or not self._here:
+                    raise
+                warned = True
+                self._note(f"\n{HOW_TO_LEAVE}")
+            except GatepostError as error:
+                self._well = False
+                self._screen.tell(str(error), error=True)
+
+    def _obey(self, line: str) -> bool:
+        """False: leave."""
+        if not line.strip():
+            return True
+        if self._here and line.strip().lower() in ("y", "n") and len(self._asked) == 1:
+            line = "/allow" if line.strip().lower() == "y" else "/deny"
+        order = read_order(line)
+        match order.verb:
+            case "":
+                self._prompt(order.text, "queue", line)
+            case "steer" | "interrupt":
+                self._prompt(order.text, order.verb, line)
+            case "allow" | "deny":
+                self._answer(order.verb == "allow", order.text)
+            case "stop":
+                told = self._do("agent.stop", {"id": self._agent})
+                self._note("it is stopped" if told["stopped"] else "nothing was running")
+            case "mode":
+                told = self._do("agent.mode", {"id": self._agent, "mode": order.text})
+                self._note(f"it is in mode {told['currentModeId']} from its next turn on")
+            case "help":
+                self._note(HELP)
+            case "detach" | "quit":
+                return False
+            case _:
+                raise Invalid(f"/{order.verb}", f"is no command (/help lists them); //{line[1:]} sends it as it is")
+        return True
+
+    def _prompt(self, text: str, policy: str, line: str) -> None:
+        if not text.strip():
+            raise Invalid(f"/{policy}", "wants a text")
+        with self._lock:
+            if self._screen.typed:
+                self._typed.append(clean(text))
+        try:
+            self._do("agent.prompt", {"id": self._agent, "text": text, "policy": policy})
+        except GatepostError:
+            with self._lock:
+                self._typed.clear()  # better shown twice than not at all
+            raise
+
+    def _answer(self, allow: bool, text: str) -> None:
+        number, reason = read_number(text)
+        if not self._here:
+            self._settle()  # a pipe is quicker than any agent: what it answers may not have been asked yet
+            self._take(self._fetch(0))
+        with self._lock:
+            waiting = {self._rows.numbers[each]: each for each in self._asked}
+        if number is None and len(waiting) != 1:
+            many = f"say which: {', '.join(f'/allow {each}' for each in sorted(waiting))}"
+            raise Invalid("/allow" if allow else "/deny", many if waiting else "it asks for nothing")
+        request = next(iter(waiting.values())) if number is None else waiting.get(number)
+        if request is None:
+            raise Invalid(str(number), "does not wait for an answer")
+        if allow and reason:
+            raise Invalid("/allow", "takes a number and no reason")
+        self._do("permit.answer", {"id": request, "allow": allow, "message": reason})
+
+    # What comes.
+
+    def _listen(self) -> None:
+        """Go on after a break where it broke off."""
+        while True:
+            begun = time.monotonic()
+            try:
+                news = self._fetch(0 if self._away else FOLLOW_S)
+                self._took(news)
+                if not news["entries"] and time.monotonic() - begun < RETRY_S:
+                    time.sleep(RETRY_S / 10)  # a gateway that stops keeps nobody
+            except Unavailable:
+                self._lost()
+                time.sleep(RETRY_S)
+            except NotDone as error:
+                self._note(str(error))
+                return
+            except BrokenPipeError:
+                os._exit(1)  # whoever read us has enough, and the other thread waits for a line
+
+    def _lost(self) -> None:
+        with self._lock:
+            told, self._away = self._away, True
+        if not told:
+            self._note("the gateway went away; waiting for it")
+
+    def _took(self, news: dict[str, Any]) -> None:
+        with self._lock:
+            back, self._away = self._away, False
+        if back:
+            self._note("the gateway is back")
+        self._take(news)
+
+    def _take(self, news: dict[str, Any]) -> None:
+        """Both threads may have asked: what one has shown the other leaves out, and what is older says nothing."""
+        with self._lock:
+            if news["next"] < (self._cursor or 0):
+                return
+            self._asked = {each["id"]: each for each in news["permissions"]}
+            for entry in news["entries"]:
+                if self._cursor is None or entry["seq"] > self._cursor:
+                    self._show(entry)
+            self._cursor = news["next"]
+            for asked in self._asked.values():
+                self._show_request(asked)
+            before, self._status = self._status, news["status"]
+            if self._here and not self._json and before != self._status and self._status not in BUSY:
+                self._note(f"[{self._status}]")
+
+    def _show(self, entry: dict[str, Any]) -> None:
+        text = entry["data"].get("text")
+        if entry["kind"] == "user_message" and text in self._typed:
+            self._typed.remove(text)
+        elif self._json:
+            show.as_json_line(with_input(entry, self._asked))
+            sys.stdout.flush()
+            self._rows.of_entry(entry, self._asked)  # numbers its requests
+        elif (told := self._rows.of_entry(entry, self._asked)) is not None:
+            self._screen.tell(told)
+
+    def _show_request(self, asked: dict[str, Any]) -> None:
+        told = self._rows.of_request(asked)
+        if told is not None and self._json:
+            show.as_json_line(as_entry(asked))
+            sys.stdout.flush()
+        elif told is not None:
+            self._screen.tell(told)
+
+    # The end of a pipe.
+
+    def _finish(self) -> int:
+        told = self._settle()
+        while (news := self._patiently(lambda: self._fetch(0)))["entries"]:
+            self._take(news)
+        self._take(news)
+        if told.get("permission"):
+            asked = told["permission"]
+            self._note(f"{self._agent} asks to use {asked['name']}: gatepost permit allow {asked['id']}")
+        return code_of(told) if self._well else code_of(told) or 1
+
+    def _settle(self) -> dict[str, Any]:
+        """Until it has nothing to do, or asks."""
+        while True:
+            told = self._do("agent.wait", {"id": self._agent, "timeout_s": FOLLOW_S})
+            if not told["waitedOut"]:
+                return told
+
+    # The gateway.
+
+    def _fetch(self, timeout: float) -> dict[str, Any]:
+        with self._lock:
+            seen = {"after": self._cursor, "status": self._status, "asked": list(self._asked)}
+        limit = {"limit": self._last} if seen["after"] is None else {}
+        return self._ask("agent.follow", {"id": self._agent, "timeout_s": timeout, **seen, **limit})
+
+    def _do(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
+        return self._ask(name, args) if self._here else self._patiently(lambda: self._ask(name, args), name)
+
+    def _patiently(self, ask: Any, name: str = "") -> dict[str, Any]:
+        """Nobody is there who could say it again: wait for a gateway that went away, unless it may have heard."""
+        until = time.monotonic() + AWAY_S
+        while True:
+            try:
+                done: dict[str, Any] = ask()
+                return done
+            except Unavailable as error:
+                if (error.uncertain and name not in ("", "agent.wait")) or time.monotonic() > until:
+                    raise
+                self._lost()
+                time.sleep(RETRY_S)
+
+    def _ask(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
+        try:
+            told: dict[str, Any] = self._control.post(f"/v1/ops/{name}", args)["result"]
+        except NotDone as error:
+            if error.kind == "unavailable" and name in ("agent.follow", "agent.wait"):
+                raise Unavailable("the gateway", str(error)) from None
+            raise
+        return told
+
+    def _note(self, text: str) -> None:
+        """Ours; beside the entries where a program reads them."""
+        if self._here and not self._json:
+            self._screen.tell(show.colored(text, "dim"))
+        else:
+            show.say(text, error=True, flush=True)

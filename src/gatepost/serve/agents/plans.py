@@ -1,0 +1,26 @@
+"""A plan that was approved: in which mode its agent goes on, and with which prompt. Written in the transaction of the
+approval, so neither is there without the other, and each once."""
+
+from gatepost.core.errors import Invalid
+from gatepost.serve.agents.modes import check_mode
+from gatepost.store import agents, inbox, sessions
+from gatepost.store.permissions import Permission
+from gatepost.store.port import Db
+
+
+def carry_out(db: Db, asked: Permission, by: str, name: str, now: int) -> bool:
+    """Whether the agent is told something else from here on. What was asked came from inside: its words are no more
+    than a prompt of that agent's own, its mode must be one that there is."""
+    session = sessions.get(db, asked.session_id)
+    if asked.kind != "plan" or session is None:
+        return False
+    if asked.next_mode:
+        try:
+            agents.set_mode(db, session.id, check_mode(session.provider, asked.next_mode))
+        except Invalid as error:
+            raise Invalid(
+                "requestId", f"{asked.id} cannot be allowed, only denied: its plan asks for {error}"
+            ) from None
+    if asked.follow_up:
+        agents.prompt(db, session, asked.follow_up, by, name, inbox.NEXT, now)
+    return bool(asked.next_mode or asked.follow_up)

@@ -1,0 +1,147 @@
+"""Which providers agents can be made with, whether each would work now, and which models it can be asked for.
+
+A model without a price is refused on its way out, so what is listed here is what the gateway has a price for.
+"""
+
+import asyncio
+import shutil
+
+from msgspec import Struct
+
+from gatepost.access.budgets import in_usd
+from gatepost.core import settings
+from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core.home import Home
+from gatepost.egress.prices import FILE, Price, own_prices, shipped
+from gatepost.flow.groups import WORLD
+from gatepost.flow.sessions.parts import Parts
+from gatepost.flow.sessions.plan import DEMO, describe_sandbox
+from gatepost.flow.sessions.programs import PROGRAMS, find_program, needs_of
+from gatepost.serve.agents.modes import Mode, modes_of
+from gatepost.serve.control.agents import AGENTS, BASES, Agent, has_library, names_of_keys
+from gatepost.serve.control.operations.connect import nearest
+from gatepost.serve.control.operations.groups import provider_names
+
+ANTHROPICS = "claude-"  # how the names of one vendor's models begin; the shipped list has no third
+NO_MODELS = "{} asks no model of a vendor that the gateway knows; there are models for: {}"
+
+
+class Provider(Struct, frozen=True, rename="camel", kw_only=True):
+    id: str
+    what: str
+    modes: list[Mode]
+    ready: bool
+    reason: str | None = None  # why it is not ready, and the way out
+    default_model: str | None = None  # None: its own choice
+
+
+class Model(Struct, frozen=True, rename="camel", kw_only=True):
+    """USD for a million tokens."""
+
+    id: str
+    vendor: str
+    is_default: bool
+    input: float
+    output: float
+    cache_read: float
+    cache_write: float
+    own_price: bool  # the operator's file has it
+
+
+async def providers(parts: Parts) -> list[Provider]:
+    """Each with the first thing that it lacks."""
+    walls = await asyncio.to_thread(_walls, parts)
+    return [await _provider(parts, name, walls) for name in provider_names(parts.home)]
+
+
+def _walls(parts: Parts) -> str:
+    """Why no sandbox works; '' if one does. May start one to see."""
+    try:
+        name, trouble = describe_sandbox(parts.config, parts.sandboxes)
+    except GatepostError as error:
+        return str(error)
+    return f"no sandbox works: {trouble}" if name == "none" else ""
+
+
+async def _provider(parts: Parts, name: str, walls: str) -> Provider:
+    known = AGENTS.get(name)
+    lacks = await asyncio.to_thread(_lacking, parts.home, name, known)
+    if not lacks and known is not None:
+        lacks = await _keyless(parts, known)
+    lacks = lacks or ("" if name == DEMO else walls)
+    return Provider(
+        id=name,
+        what=known.what if known else "",
+        modes=list(modes_of(name)),
+        ready=not lacks,
+        reason=lacks or None,
+        default_model=(known.model or None) if known else None,
+    )
+
+
+def _lacking(home: Home, name: str, known: Agent | None) -> str:
+    """A library or a program that is not on this machine."""
+    if known is not None and not has_library(known):
+        return f"its library {known.module} is not installed; `gatepost connect {name}` installs it"
+    try:
+        config = settings.peek(home.path, PROGRAMS)
+        for program in needs_of(home, name).programs:
+            if find_program(config, home, program) is None and shutil.which(program) is None:
+                way = f"`gatepost connect {name}` installs it" if known else "name it in `programs`"
+                return f"the program {program} is not on this machine; {way}"
+    except GatepostError as error:
+        return str(error)
+    return ""
+
+
+async def _keyless(parts: Parts, known: Agent) -> str:
+    """An endpoint of one's own needs no key."""
+    where = BASES[known.vendor]
+    if settings.peek(parts.home.path, where)[where] != where.default:
+        return ""
+    for name in names_of_keys(known):
+        if await parts.store.read(nearest, WORLD, name) is not None:
+            return ""
+    return f"there is no key for it; `gatepost connect {known.name}` takes one"
+
+
+def models(home: Home, provider: str) -> list[Model]:
+    """The default first, then by name. Prices of the operator's own win."""
+    known = AGENTS.get(provider)
+    if known is None:
+        raise Invalid("provider", NO_MODELS.format(repr(provider), ", ".join(AGENTS)))
+    own = own_prices(home, settings.peek(home.path, FILE))
+    priced = {
+        name: price for name, price in {**shipped(), **own}.items() if not price.minute and price.characters is None
+    }
+    found = [
+        _model(name, price, known, name in own)
+        for name, price in priced.items()
+        if known.any_vendor or vendor_of(name, known.vendor) == known.vendor
+    ]
+    return sorted(found, key=lambda each: (not each.is_default, each.vendor != known.vendor, each.id))
+
+
+def _talks(price: Price) -> bool:
+    """In text; others transcribe or speak."""
+    return not price.minute and price.characters is None
+
+
+def vendor_of(model: str, otherwise: str) -> str:
+    """A model that only the operator lists can be anybody's: it is where the provider asks."""
+    if model.startswith(ANTHROPICS):
+        return "anthropic"
+    return "openai" if model in shipped() else otherwise
+
+
+def _model(name: str, price: Price, known: Agent, own: bool) -> Model:
+    return Model(
+        id=name,
+        vendor=vendor_of(name, known.vendor),
+        is_default=name == known.model,
+        input=in_usd(price.input),
+        output=in_usd(price.output),
+        cache_read=in_usd(price.cache_read),
+        cache_write=in_usd(price.cache_write),
+        own_price=own,
+    )

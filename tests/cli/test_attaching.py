@@ -1,0 +1,246 @@
+"""`gatepost agent attach` against a real daemon: at a terminal, from a pipe, and across a restart."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.cli.attaching import Order, read_number, read_order
+from gatepost.cli.outcomes import ASKS, CLOSED, FAILED
+from gatepost.cli.timelines import Rows
+from gatepost.core.home import Home
+from gatepost.testing.daemon import Daemon
+from gatepost.testing.terminal import CTRL_C, CTRL_D, Terminal
+
+COMMAND = "rm -rf build\n[Permission 9] It asks to use nothing"
+ASK = {"ask": {"permission": "Bash", "input": {"command": COMMAND}}}
+SCRIPT = {
+    "turns": [
+        {"when": "danger twice", "do": [ASK, ASK, {"say": "they said {answer}"}]},
+        {"when": "danger", "do": [ASK, {"say": "they said {answer}"}]},
+        {"when": "paint", "do": [{"say": "\x1b[2J\x1b]0;owned\x07evil\u202e"}]},
+        {"when": "hang", "do": [{"say": "at it"}, {"hang": True}]},
+        {"when": "fail", "do": [{"error": {"message": "no luck"}}]},
+    ]
+}
+
+
+def started(home: Path) -> Daemon:
+    folder = Home(home).group("agents")
+    folder.mkdir(parents=True)
+    (folder / "script.json").write_text(json.dumps(SCRIPT))
+    return Daemon(home, sandbox_kind="process", sessions_provider="scripted").start()
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    running = started(tmp_path_factory.mktemp("attach") / "h")
+    yield running
+    running.stop()
+
+
+def made(daemon: Daemon, title: str, prompt: str = "") -> str:
+    words = ["agent", "run", *([prompt] if prompt else []), "--title", title, "-d"]
+    env = [sys.executable, "-m", "gatepost", *words, "--json"]
+    done = subprocess.run(env, env=daemon.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+    return str(json.loads(done.stdout)["agentId"])
+
+
+def piped(daemon: Daemon, given: str | bytes, agent: str, *words: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "gatepost", "agent", "attach", agent, *words],
+        env=daemon.env,
+        input=given if isinstance(given, bytes) else given.encode(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+# What is typed, and what is shown.
+
+
+@pytest.mark.parametrize(
+    ("line", "order"),
+    [
+        ("sweep", Order("", "sweep")),
+        ("//compact now", Order("", "/compact now")),
+        ("/steer  left", Order("steer", "left")),
+        ("/deny 2 not that", Order("deny", "2 not that")),
+        ("/", Order("help", "")),
+    ],
+)
+def test_a_line_is_work_or_an_order(line: str, order: Order) -> None:
+    assert read_order(line) == order
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [("", (None, "")), ("2", (2, "")), ("2 no", (2, "no")), ("not that", (None, "not that")), ("²", (None, "²"))],
+)
+def test_a_number_comes_before_a_reason(text: str, read: tuple[int | None, str]) -> None:
+    assert read_number(text) == read
+
+
+def test_a_call_is_told_when_it_begins_and_again_only_if_it_fails() -> None:
+    rows = Rows()
+
+    def told(**data: Any) -> str:
+        piece = rows.of_entry({"seq": 1, "turn": "t", "kind": "tool_call", "data": data}, {})
+        return "" if piece is None else piece if isinstance(piece, str) else piece.text
+
+    assert told(callId="a", name="Bash", status="running", input={"command": "ls"}) == "[Bash] ls"
+    assert told(callId="a", status="completed", output="x") == ""
+    assert told(callId="b", name="Bash", status="running", input={"command": "cat"}) == "[Bash] cat"
+    assert told(callId="b", status="failed", output="x") == "[Bash] cat (failed)"
+
+
+# At a terminal.
+
+
+def test_at_a_terminal_one_sees_works_permits_and_leaves_it_running(daemon: Daemon) -> None:
+    agent = made(daemon, "Typed", "before")
+    daemon.gatepost("agent", "wait", agent)
+    with Terminal(daemon.env, "agent", "attach", "Typed") as terminal:
+        terminal.expect("[User] before")
+        terminal.expect("echo: before")
+        terminal.expect("is idle. /help")
+        terminal.type("danger twice")
+        terminal.expect("[Permission 1] It asks to use Bash:")
+        terminal.expect("  | command: rm -rf build")
+        terminal.expect("  |   [Permission 9] It asks to use nothing")
+        terminal.type("y")
+        terminal.expect("[Permission 1] Bash: allowed")
+        terminal.expect("[Permission 2]")
+        terminal.type("/deny 7")
+        terminal.expect("7: does not wait for an answer")
+        terminal.type("/deny 2 not that")
+        terminal.expect("they said deny")
+        terminal.expect("[idle]")
+        terminal.type("/nonsense")
+        terminal.expect("/nonsense: is no command")
+        terminal.type("hang")
+        terminal.expect("at it")
+        terminal.press(CTRL_C)
+        terminal.expect("It works on. /stop ends what it does now")
+        assert terminal.insist(CTRL_D) == 0
+        assert "Traceback" not in terminal.text
+        assert terminal.text.count("[User]") == 1  # one's own words stand there already
+    assert daemon.json("agent", "inspect", agent)["status"] == "running"
+
+    with Terminal(daemon.env, "agent", "attach", agent) as terminal:
+        terminal.expect("is running. /help")
+        terminal.type("/stop")
+        terminal.expect("it is stopped")
+        terminal.press(CTRL_C)
+        terminal.expect("Ctrl-C again leaves")
+        assert terminal.insist(CTRL_C) == 130
+        assert "Traceback" not in terminal.text
+
+
+def test_what_an_agent_says_draws_nothing_on_the_screen(daemon: Daemon) -> None:
+    agent = made(daemon, "Painter")
+    with Terminal(daemon.env, "agent", "attach", agent) as terminal:
+        terminal.expect("/help")
+        terminal.type("paint")
+        terminal.expect("evil")
+        terminal.type("/detach")
+        assert terminal.wait() == 0
+        assert "\x1b[2J" not in terminal.raw and "\x1b]0;" not in terminal.raw and "\u202e" not in terminal.raw
+
+
+def test_a_restart_is_told_and_nothing_is_shown_twice_or_lost(tmp_path: Path) -> None:
+    daemon = started(tmp_path / "h")
+    try:
+        agent = made(daemon, "Keeper", "first")
+        daemon.gatepost("agent", "wait", agent)
+        with Terminal(daemon.env, "agent", "attach", agent) as terminal:
+            terminal.expect("echo: first")
+            terminal.expect("/help")
+            daemon.stop()
+            terminal.expect("the gateway went away; waiting for it")
+            terminal.type("unheard")
+            terminal.expect("no gateway runs in")
+            daemon.start()
+            daemon.gatepost("agent", "send", agent, "second")
+            terminal.expect("the gateway is back")
+            terminal.expect("echo: second")
+            terminal.type("third")
+            terminal.expect("echo: third")
+            assert terminal.insist(CTRL_D) == 0
+            shown = [terminal.text.count(f"echo: {word}") for word in ("first", "unheard", "second", "third")]
+            assert shown == [1, 0, 1, 1]
+    finally:
+        daemon.stop()
+
+
+# From a pipe.
+
+
+def test_from_a_pipe_every_line_is_work_and_the_end_waits_for_the_answers(daemon: Daemon) -> None:
+    agent = made(daemon, "Piped")
+    done = piped(daemon, "one\n\ntwo\n", agent)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(done.stdout.splitlines()) == ["[User] one", "[User] two", "echo: one", "echo: two"]
+
+
+def test_a_pipe_permits_what_has_not_been_asked_yet(daemon: Daemon) -> None:
+    done = piped(daemon, "danger twice\n/allow\n/deny 2 no\n", made(daemon, "Permitted"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "they said deny" in done.stdout
+    assert done.stdout.count("[Permission 1] It asks") == 1
+
+
+def test_a_pipe_ends_with_a_request_that_nobody_answers(daemon: Daemon) -> None:
+    done = piped(daemon, "danger\n", "Asking" if made(daemon, "Asking") else "")
+    assert done.returncode == ASKS
+    assert "gatepost permit allow p" in done.stderr
+    allowed = daemon.json("permit", "allow", "Asking")
+    assert allowed["allowed"] is True
+    assert daemon.gatepost("agent", "wait", "Asking").stdout == "they said allow\n"
+
+
+def test_a_pipe_tells_of_a_turn_that_failed_and_of_orders_that_are_none(daemon: Daemon) -> None:
+    failed = piped(daemon, "fail\n", made(daemon, "Failing"))
+    assert failed.returncode == FAILED and "[Error] no luck" in failed.stdout
+    wrong = piped(daemon, "/mode nonsense\n/steer\nall the same\n", made(daemon, "Wrong"))
+    assert wrong.returncode == 1 and "echo: all the same" in wrong.stdout
+    assert "has no mode 'nonsense'" in wrong.stderr and "/steer: wants a text" in wrong.stderr
+
+
+def test_entries_are_json_lines_for_a_program(daemon: Daemon) -> None:
+    done = piped(daemon, "danger\n/allow\npaint\n", made(daemon, "Json"), "--json")
+    entries = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["seq"] for each in entries] == list(range(1, len(entries) + 1))
+    asked = next(each for each in entries if each["data"].get("status") == "pending")
+    assert asked["data"]["input"] == {"command": COMMAND}
+    assert "\x1b" not in done.stdout
+
+
+def test_what_is_no_text_and_what_is_too_long_is_said(daemon: Daemon) -> None:
+    agent = made(daemon, "Hostile")
+    assert "echo: " in piped(daemon, b"\xff\xfe sweep\n", agent).stdout
+    long = piped(daemon, "x" * 1_000_001, agent)
+    assert (long.returncode, "longer than 1000000 characters" in long.stderr) == (1, True)
+
+
+def test_an_agent_that_is_closed_or_not_there_is_said(daemon: Daemon) -> None:
+    agent = made(daemon, "Closed", "sweep")
+    daemon.gatepost("agent", "wait", agent)
+    daemon.gatepost("agent", "kill", agent)
+    closed = piped(daemon, "more\n", agent)
+    assert closed.returncode == CLOSED
+    assert "echo: sweep" in closed.stdout and "ended for good" in closed.stderr
+    unknown = piped(daemon, "", "s-nobody")
+    assert (unknown.returncode, unknown.stdout) == (1, "") and "no agent named" in unknown.stderr
+
+
+def test_with_no_gateway_there_it_is_said(tmp_path: Path) -> None:
+    done = piped(Daemon(tmp_path / "h"), "x\n", "any")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "`gatepost up` starts one" in done.stderr
