@@ -44,8 +44,8 @@ from gatepost.flow.sessions.plan import KIND, TIMEZONE, describe_sandbox, name_p
 from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.trial import try_out
 from gatepost.flow.sessions.wake import Sessions
-from gatepost.flow.worktrees.worktrees import Worktrees
 from gatepost.flow.spending import Keys, Purse
+from gatepost.flow.worktrees.worktrees import Worktrees
 from gatepost.gate.connectors import CONNECTORS, Connectors
 from gatepost.gate.dispatch import Around, Dispatch
 from gatepost.sandboxes.contract import SANDBOXES

@@ -89,7 +89,10 @@ def _find(job: Job, project: Path, source: Path, origin: str) -> tuple[str, str,
         far = (f"refs/pull/{number}/head", f"refs/merge-requests/{number}/head")
         commit = _first(project, near) or _from_origin(project, origin, far)
         if not commit:
-            raise Failed("NOT_FOUND", f"neither the repository nor its origin ({origin or 'it has none'}) has the pull request {number}")
+            raise Failed(
+                "NOT_FOUND",
+                f"neither the repository nor its origin has the pull request {number}",
+            )
         return str(job["name"]), f"pull request {number}", commit
     if job.get("branch"):
         branch = str(job["branch"])
@@ -104,8 +107,8 @@ def _find(job: Job, project: Path, source: Path, origin: str) -> tuple[str, str,
     name = str(job["name"])
     if _first(project, (f"refs/remotes/source/{name}", f"refs/remotes/origin/{name}")):
         raise Failed("TAKEN", f"there is a branch {name!r} already")
-    near = (f"refs/remotes/origin/{base}", f"refs/remotes/source/{base}", f"refs/tags/{base}")
-    commit = _first(project, near) or (_first(project, (base,)) if re.fullmatch("[0-9a-f]{7,64}", base) else "")
+    named = (f"refs/remotes/origin/{base}", f"refs/remotes/source/{base}", f"refs/tags/{base}")
+    commit = _first(project, named) or (_first(project, (base,)) if re.fullmatch("[0-9a-f]{7,64}", base) else "")
     if not commit:
         raise Failed("NOT_FOUND", f"the repository has no branch {base!r} to begin from")
     return name, base, commit

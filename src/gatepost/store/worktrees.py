@@ -36,10 +36,9 @@ class Worktree:
 
 
 def _worktree(row: tuple[Any, ...]) -> Worktree:
-    *first, setup, teardown, setup_state, output, created_at, archived_at = row
-    return Worktree(
-        *first, tuple(json.loads(setup)), tuple(json.loads(teardown)), setup_state, output, created_at, archived_at
-    )
+    read = list(row)
+    read[8:10] = (tuple(json.loads(each)) for each in row[8:10])
+    return Worktree(*read)
 
 
 def begin(db: Db, project: str, slug: str, folder: str, source: str, base: str, now: int) -> bool:

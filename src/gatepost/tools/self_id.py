@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid, NotFound, Unavailable
-from gatepost.messages.text import clean
+from gatepost.messages.text import one_line
 from gatepost.store import sessions
 from gatepost.store.port import Db
 from gatepost.tools.contract import Call, tool
@@ -33,7 +33,7 @@ async def set_title(
 
     It names this session alone. To rename the branch you work on use set_branch.
     """
-    session_id, text = _session(call), " ".join(clean(title).split())
+    session_id, text = _session(call), one_line(title)
     if not text:
         raise Invalid("NOT_ALLOWED", "a title must not be blank")
     if len(text) > LONGEST_TITLE:

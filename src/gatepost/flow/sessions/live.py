@@ -21,8 +21,8 @@ from gatepost.flow.sessions import plan, projection, settle
 from gatepost.flow.sessions.limits import limits_of
 from gatepost.flow.sessions.line import Line
 from gatepost.flow.sessions.parts import WINDOW, WINDOW_CHARS, Parts
-from gatepost.flow.sessions.talk import Talk
 from gatepost.flow.sessions.start import Start, find_start
+from gatepost.flow.sessions.talk import Talk
 from gatepost.flow.sessions.watch import Facts, Patience
 from gatepost.gate.caller import Caller
 from gatepost.gate.socket import ToolSocket

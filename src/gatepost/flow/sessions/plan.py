@@ -25,8 +25,8 @@ from gatepost.core.settings import Config, setting
 from gatepost.core.untrusted import open_root
 from gatepost.flow.sessions.extra_mounts import EXTRA, WORKSPACE, Granted, grant_all, make_points, read_wish
 from gatepost.flow.sessions.limits import limits_of
-from gatepost.flow.sessions.start import Start
 from gatepost.flow.sessions.programs import BIN, declared_mounts, program_mounts, variables
+from gatepost.flow.sessions.start import Start
 from gatepost.sandboxes.contract import SANDBOXES, Limits, Mount, Plan, SandboxKind
 from gatepost.store.groups import Group
 
@@ -205,9 +205,7 @@ def _kind(name: str, config: Config, registry: Registry[Make]) -> SandboxKind:
     return known[name]
 
 
-def _extra_mounts(
-    home: Home, config: Config, group: Group, provider: str, also: Sequence[Granted]
-) -> list[Granted]:
+def _extra_mounts(home: Home, config: Config, group: Group, provider: str, also: Sequence[Granted]) -> list[Granted]:
     """Judged again at each start: settings and folders change."""
     found = [*grant_all(config, home, map(read_wish, group.mounts)), *declared_mounts(config, home, provider), *also]
     names = [each.name for each in found]

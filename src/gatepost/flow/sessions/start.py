@@ -1,4 +1,4 @@
-"""Where an agent starts: in its group's folder, or in a folder that it was given to work in, seen at /workspace/project.
+"""Where an agent starts: in its group's folder, or in one that it was given to work in, seen at /workspace/project.
 
 That one is a managed worktree, or lies where the operator's allow-list lets agents write. It is judged again at each
 start, like every other mount: settings and folders change.
@@ -36,12 +36,20 @@ def find_start(home: Home, config: Config, cwd: str) -> Start | None:
     place = worktree_of(home, cwd)
     if place is not None:
         return _in_worktree(home, *place)
-    granted = grant(config, home, Wish(cwd, "project", writable=True))
+    granted = granted_as("cwd", config, home, Wish(cwd, "project", writable=True))
     if granted.is_file:
         raise Invalid("cwd", f"{cwd} is a file, not a folder")
     if not granted.mount.writable:
         raise Invalid("cwd", f"agents may not write in {cwd}: the setting {ALLOWED.name} must name it with `:rw`")
     return Start(replace(granted, mount=replace(granted.mount, target=PROJECT)))
+
+
+def granted_as(field: str, config: Config, home: Home, wish: Wish) -> Granted:
+    """`grant`, with a refusal that names what was asked for here."""
+    try:
+        return grant(config, home, wish)
+    except Invalid as refused:
+        raise Invalid(field, refused.why) from None
 
 
 def worktree_of(home: Home, cwd: str) -> tuple[str, str, str] | None:

@@ -19,9 +19,8 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.core.untrusted import open_root
 from gatepost.egress.socket import EgressAround, EgressSocket
-from gatepost.flow.sessions.extra_mounts import EXTRA, Granted
+from gatepost.flow.sessions.extra_mounts import EXTRA, WORKSPACE, Granted
 from gatepost.flow.sessions.plan import (
-    WORKSPACE,
     beside_forwarder,
     choose_sandbox,
     inside_program,

@@ -20,9 +20,9 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.untrusted import open_root
 from gatepost.egress.socket import EgressAround
-from gatepost.flow.sessions.extra_mounts import Wish, grant
+from gatepost.flow.sessions.extra_mounts import Wish
 from gatepost.flow.sessions.plan import sandbox_uid
-from gatepost.flow.sessions.start import find_start, is_repository, worktree_mount, worktree_of
+from gatepost.flow.sessions.start import find_start, granted_as, is_repository, worktree_mount, worktree_of
 from gatepost.flow.worktrees import errands
 from gatepost.flow.worktrees.errands import Answer, Errands
 from gatepost.flow.worktrees.names import check_branch, check_ref, project_of, slug_of
@@ -54,7 +54,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """`saved`: the bundle with what was done in it, None if nothing was; `trouble`: what went wrong and did not matter."""
+    """`saved`: the bundle of what was done in it, None if nothing was; `trouble`: what failed, and held nothing up."""
 
     worktree: Worktree
     saved: Path | None
@@ -90,7 +90,7 @@ class Worktrees:
     async def create(self, wanted: Wanted, by: str) -> Worktree:
         """On the disk, and set up if its setup is trusted, when it returns. Nothing is left if it cannot be made."""
         name = _name(wanted)
-        source = grant(self._config, self._home, Wish(wanted.source, "source"))
+        source = granted_as("source", self._config, self._home, Wish(wanted.source, "source"))
         if source.is_file:
             raise Invalid("source", f"{wanted.source} is a file, not a repository")
         project = project_of(source.mount.source)
@@ -115,7 +115,7 @@ class Worktrees:
         job = {"task": "clone", "name": name, "base": wanted.base, "branch": wanted.branch, "pr": wanted.pr}
         try:
             await asyncio.to_thread(self._make_folder, project, slug)
-            source = grant(self._config, self._home, Wish(wanted.source, "source"))
+            source = granted_as("source", self._config, self._home, Wish(wanted.source, "source"))
             granted = worktree_mount(self._home, project, slug)
             answer = await self.errands.run(wanted.folder, job, granted, source, way_out=True)
             if not answer.code:
@@ -209,7 +209,7 @@ class Worktrees:
     # What was done in it.
 
     async def rename(self, session_id: str, name: str) -> str:
-        """Name the branch of the worktree that a session works in, once. The code of a refusal comes first in its text."""
+        """Name the branch of the worktree that a session works in, once. A refusal's text begins with its code."""
         session = await self._store.read(sessions.get, session_id)
         if session is None:
             raise NotFound("agent", session_id)
@@ -220,7 +220,7 @@ class Worktrees:
             raise Invalid("NOT_GIT_REPO", "you do not work in a git repository")
         found = await self._store.read(worktrees.get, place[0], place[1]) if place else None
         if found is None or found.state != "ready":
-            raise Invalid("NOT_ALLOWED", "only the branch of a managed worktree is named by this; use git for any other")
+            raise Invalid("NOT_ALLOWED", "this names the branch of a managed worktree alone; use git for any other")
         with self._working(found):
             granted = worktree_mount(home, found.project, found.slug)
             job = {"task": "rename", "slug": found.slug, "name": name}

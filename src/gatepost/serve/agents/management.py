@@ -127,7 +127,7 @@ def _making(service: Agents, made: Registry[Tool]) -> None:
         folder: Annotated[str | None, Meta(description="The group whose rights and budget it has.")] = None,
         cwd: Annotated[
             str | None,
-            Meta(description="Where it starts: a folder of the gateway's machine that agents may write to, or a worktree."),
+            Meta(description="Where it starts: a worktree, or a folder of this machine that agents may write to."),
         ] = None,
         worktreeName: Annotated[
             str | None, Meta(description="Make a worktree of the repository `cwd`, on a new branch of this name.")

@@ -1,4 +1,4 @@
-"""`/mcp/self`, server `gatepost-agent-self-id`: an agent's title and branch, for one that has no socket of its own here.
+"""`/mcp/self`, server `gatepost-agent-self-id`: an agent's title and branch, for one without a socket of its own.
 
 Who calls is told by its session's token and by nothing else; a request that names another agent is refused.
 """

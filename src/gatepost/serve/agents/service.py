@@ -27,7 +27,7 @@ from gatepost.flow.sessions.start import find_start
 from gatepost.flow.sessions.wake import Sessions
 from gatepost.flow.worktrees.worktrees import Archived, Worktrees
 from gatepost.flow.worktrees.worktrees import Wanted as NewWorktree
-from gatepost.messages.text import clean
+from gatepost.messages.text import clean, one_line
 from gatepost.serve.agents import providers
 from gatepost.serve.agents.modes import Mode, check_mode, modes_of
 from gatepost.serve.agents.plans import carry_out
@@ -126,9 +126,7 @@ class News:
 
 
 class Agents:
-    def __init__(
-        self, flow: Sessions, worktrees: Worktrees, hub: Hub, stopping: asyncio.Event | None = None
-    ) -> None:
+    def __init__(self, flow: Sessions, worktrees: Worktrees, hub: Hub, stopping: asyncio.Event | None = None) -> None:
         self._parts, self._flow, self._hub = flow.parts, flow, hub
         self.worktrees = worktrees
         self._stopping = stopping or asyncio.Event()
@@ -352,7 +350,6 @@ class Agents:
 
     def _snapshot(self, db: Db, session: Session) -> Snapshot:
         status = self._state(db, session)
-        last = turns.of_session(db, session.id, 2**62, 1)
         return Snapshot(
             agent_id=session.id,
             type=session.provider,
@@ -368,7 +365,7 @@ class Agents:
             created_at=iso(session.created_at) or "",
             updated_at=iso(session.active_at) or "",
             archived_at=iso(session.archived_at),
-            last_error=last[0].error if last and status == "error" else None,
+            last_error=agents.last_error(db, session.id) or None if status == "error" else None,
             last_message=agents.last_said(db, session.id) or None,
             pending_permissions=[_request(each) for each in permissions.pending(db, session.id)],
         )
@@ -544,7 +541,7 @@ def _name(by: str) -> str:
 
 
 def _title(text: str, *, empty_ok: bool = False) -> str:
-    title = clean(text).strip()
+    title = one_line(text)
     if (not title and not empty_ok) or len(title) > LONGEST_TITLE:
         raise Invalid("title", f"must have 1 to {LONGEST_TITLE} characters")
     return title

@@ -73,8 +73,9 @@ def worktree_tools(service: Agents, made: Registry[Tool]) -> None:
         call: Call,
         cwd: Annotated[str, Meta(description="The repository, a folder of the gateway's machine.")],
         name: Annotated[str | None, Meta(description="Of the new branch, if it is to be one.")] = None,
-        baseBranch: Annotated[str | None, Meta(description="Where the new branch begins; the current one if left out.")]
-        = None,
+        baseBranch: Annotated[
+            str | None, Meta(description="Where the new branch begins; the current one if left out.")
+        ] = None,
         branch: Annotated[str | None, Meta(description="A branch that there is, instead of a new one.")] = None,
         prNumber: Annotated[int | None, Meta(description="A pull request, instead of either.")] = None,
         folder: Annotated[str | None, Meta(description="The group in whose sandboxes git and the setup run.")] = None,

@@ -27,6 +27,9 @@ class Create(Args, frozen=True):
     labels: dict[str, str] | None = None
     parent: str = ""
     notify: bool = False
+    cwd: str = ""
+    worktree: str = ""
+    base: str = ""
 
 
 class Named(Args, frozen=True):
@@ -107,6 +110,9 @@ async def create(office: Office, args: Create) -> Any:
         labels=args.labels,
         parent=parent,
         notify=args.notify,
+        cwd=args.cwd,
+        worktree=args.worktree,
+        base=args.base,
     )
     return _told(await service.create(wanted, OPERATOR))
 
@@ -131,6 +137,14 @@ async def prompt(office: Office, args: Prompt) -> Any:
 @operation("agent.wait", Wait)
 async def wait(office: Office, args: Wait) -> Any:
     return _told(await service_of(office).wait(args.id, min(max(args.timeout_s, 0), LONGEST_WAIT_S)))
+
+
+@operation("agent.token", Named)
+async def token(office: Office, args: Named) -> dict[str, str]:
+    """A new one, told this once."""
+    service = service_of(office)
+    found = await service.find(args.id)
+    return {"agentId": found.id, "token": await service.token(found.id, OPERATOR)}
 
 
 @operation("agent.stop", Named)

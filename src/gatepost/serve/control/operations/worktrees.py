@@ -50,9 +50,7 @@ async def create(office: Office, args: Create) -> Any:
 @operation("worktree.list", Listing)
 async def every(office: Office, args: Listing) -> Any:
     service = service_of(office)
-    return [
-        msgspec.to_builtins(shown(service, each)) for each in await service.worktrees.every(archived=args.archived)
-    ]
+    return [msgspec.to_builtins(shown(service, each)) for each in await service.worktrees.every(archived=args.archived)]
 
 
 @operation("worktree.show", Named)
