@@ -11,7 +11,7 @@ import uvloop
 
 import limits
 from gatepost.embed import ToolHost
-from measure import Figure, at_most, client
+from measure import Figure, all_of, at_most, client, table
 
 INITIALIZE = json.dumps(
     {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}}}
@@ -59,7 +59,7 @@ async def figures(echo_us: float, python_ms: float, calls: int = 4000) -> list[F
         at_most("embed_bridge_us", statistics.median(each["median_us"] for each in runs), "µs", echo_us, 200),
         at_most("embed_p99_us", statistics.median(each["p99_us"] for each in runs), "µs", echo_us, 1000),
         at_most("embed_ready_ms", statistics.median(each["ready_ms"] for each in runs), "ms", python_ms, 40),
-        Figure("embed_right_of_50", right, "", 50, right / 50, "= 50", right == 50),
+        all_of("embed_right_of_50", right, 50),
     ]
 
 
@@ -68,6 +68,4 @@ async def alone() -> list[Figure]:
 
 
 if __name__ == "__main__":
-    for each in uvloop.run(alone()):
-        numbers = f"{each.value:>10,.1f} {each.unit:<3}{each.limit:>9,.1f}{each.ratio:>7.2f}"
-        print(f"{each.name:<18}{numbers}   {each.goal} {'✓' if each.reached else '✗ not reached'}")
+    print(table(uvloop.run(alone())))

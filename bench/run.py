@@ -32,7 +32,7 @@ from gatepost.store.turns import Turn
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.daemon import Daemon
 from gatepost.testing.gateway import running_gateway
-from measure import HERE, Figure, at_least, at_most, client, within
+from measure import HERE, Figure, at_least, at_most, client, table, within
 
 INITIALIZE = json.dumps(
     {
@@ -114,7 +114,7 @@ async def replies(sandbox: str) -> dict[str, float]:
             )
             found["burst50"] = await _burst(gateway, channel)
             found["wake20"] = await _wake_twenty(gateway, channel)
-            pids = [live._sandbox.pid for live in gateway.sessions.awake if live._sandbox is not None]
+            pids = [live.sandbox.pid for live in gateway.sessions.awake if live.sandbox is not None]
             found["session_rss"] = statistics.mean(limits.tree_rss_mb(pid) for pid in pids)
     return found
 
@@ -201,7 +201,8 @@ async def tools(calls: int) -> dict[str, float]:
     found: dict[str, float] = {}
     channel = Instant()
     with tempfile.TemporaryDirectory() as folder:
-        async with running_gateway(Path(folder) / "h", {"fake": (channel.kind, channel)}) as gateway:
+        given = {"sessions__most_results": 2 * calls}  # in one turn
+        async with running_gateway(Path(folder) / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
             turn = await gateway.store.write(_begin_turn, gateway.clock.now())
             caller = Caller(folder="home", session_id=turn.session_id, provider="scripted", running=lambda: turn)
             path = Path(folder) / "t.sock"
@@ -302,18 +303,8 @@ async def figures() -> list[Figure]:
         at_most("session_rss_mb", reply["session_rss"], "MB", bare_rss, 60),
         at_most("version_ms", version, "ms", python, 150),
         *await embed.figures(echo, python),
-        *await streamable.figures(echo),
+        *await streamable.figures(echo, python),
     ]
-
-
-def table(found: list[Figure]) -> str:
-    head = f"{'figure':<18}{'value':>12} {'unit':<4}{'bare limit':>12}{'ratio':>9}   goal"
-    lines = [head, "-" * len(head)]
-    for each in found:
-        mark = "✓" if each.reached else "✗ not reached"
-        numbers = f"{each.value:>12,.2f} {each.unit:<4}{each.limit:>12,.2f}{each.ratio:>9.2f}"
-        lines.append(f"{each.name:<18}{numbers}   {each.goal} {mark}")
-    return "\n".join(lines)
 
 
 def main() -> None:
@@ -324,4 +315,5 @@ def main() -> None:
     )
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""MCP over Streamable HTTP on a Unix socket: a call in each era of the protocol.
+"""MCP over Streamable HTTP on a Unix socket: a call in each era of the protocol, and through `gatepost bridge`.
 
 .venv/bin/python bench/streamable.py        alone, beside the raw socket of the same run
 """
@@ -6,6 +6,7 @@
 import asyncio
 import json
 import statistics
+import sys
 import tempfile
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from gatepost.store.migrate import migrate
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import Agent
 from gatepost.testing.few_tools import FEW
-from measure import Figure, at_most, client
+from measure import Figure, all_of, at_most, client, table
 
 META = "io.modelcontextprotocol/"
 ENVELOPE = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}}
@@ -48,10 +49,34 @@ async def measured(path: Path, calls: int) -> dict[str, float]:
         "2025": lambda: client(target, [OPENING], old, calls),
         "2026": lambda: client([*target, *MODERN], [], new, calls),
     }
-    return {name: statistics.median([(await run())["median_us"] for _ in range(5)]) for name, run in runs.items()}
+    found = {name: statistics.median([(await run())["median_us"] for _ in range(5)]) for name, run in runs.items()}
+    bridged = [await client(["pipe", *bridge(path)], [OPENING], old, calls // 2) for _ in range(5)]
+    found |= {name: statistics.median(each[name] for each in bridged) for name in ("median_us", "p99_us", "ready_ms")}
+    return found | {"right": await concurrent(path)}
 
 
-async def figures(echo_us: float, calls: int = 2000) -> list[Figure]:
+def bridge(path: Path) -> list[str]:
+    """As `gatepost mcp config` has it."""
+    return [str(Path(sys.executable).parent / "gatepost"), "bridge", "--url", f"unix:{path}:{PATH}/acme/eng"]
+
+
+async def concurrent(path: Path, count: int = 50) -> int:
+    """How many of so many calls at once, through one bridge, got their own answer."""
+    pipe = asyncio.subprocess.PIPE
+    child = await asyncio.create_subprocess_exec(*bridge(path), stdin=pipe, stdout=pipe)
+    assert child.stdin is not None and child.stdout is not None
+    child.stdin.write(OPENING.encode() + b"\n")
+    await child.stdout.readline()
+    for number in range(count):
+        asked = line("tools/call", {"name": "echo", "arguments": {"text": f"n{number}"}})
+        child.stdin.write(asked.replace("@ID@", str(number)).encode() + b"\n")
+    answers = [json.loads(await child.stdout.readline()) for _ in range(count)]
+    child.stdin.close()
+    await child.wait()
+    return sum(f"n{each['id']}" == each["result"]["content"][0]["text"].strip('"') for each in answers)
+
+
+async def figures(echo_us: float, python_ms: float, calls: int = 2000) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         migrate(Path(folder) / "store.db", SystemClock())
         store = SqliteStore(Path(folder) / "store.db")
@@ -71,14 +96,16 @@ async def figures(echo_us: float, calls: int = 2000) -> list[Figure]:
     return [
         at_most("http_call_us", found["2025"], "µs", echo_us, 500),
         at_most("http_2026_us", found["2026"], "µs", echo_us, 500),
+        at_most("http_bridge_us", found["median_us"], "µs", echo_us, 700),
+        at_most("http_bridge_p99_us", found["p99_us"], "µs", echo_us, 2000),
+        at_most("http_ready_ms", found["ready_ms"], "ms", python_ms, 60),
+        all_of("http_right_of_50", int(found["right"]), 50),
     ]
 
 
 async def alone() -> list[Figure]:
-    return await figures(await limits.raw_echo_us(4000))
+    return await figures(await limits.raw_echo_us(4000), limits.python_ms())
 
 
 if __name__ == "__main__":
-    for each in uvloop.run(alone()):
-        numbers = f"{each.value:>10,.1f} {each.unit:<3}{each.limit:>9,.1f}{each.ratio:>7.2f}"
-        print(f"{each.name:<18}{numbers}   {each.goal} {'✓' if each.reached else '✗ not reached'}")
+    print(table(uvloop.run(alone())))

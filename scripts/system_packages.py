@@ -1,5 +1,5 @@
 """Installs the programs that some tests need, where it may: as root or with sudo that asks for no password, by apt.
-With --all also container engines, and by npm the coding agents, into `programs/` of the environment.
+With --all also container engines, and by npm the coding agents and other clients, into `programs/` of the environment.
 
 Elsewhere it says what is missing. The tests that need it are then skipped, and pytest lists each of them by name.
 """
@@ -9,10 +9,11 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
+import npm
 from gatepost.core.programs import PACKAGES as NPM_PACKAGES
 from gatepost.core.programs import native
+from npm import PROGRAMS
 
 PACKAGES = {  # Debian package → the programs it brings, any of which will do
     "bubblewrap": ("bwrap",),
@@ -28,7 +29,7 @@ MORE = {  # with --all only: they take long to install and to run
     "npm": ("npm",),
 }
 AGENTS = {"codex": "0.166.0", "opencode": "1.18.18"}  # with --all only: the versions that the tests were written for
-PROGRAMS = Path(sys.prefix, "programs")  # where gatepost.testing.programs looks
+INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"  # with --all only
 WHAT_FOR = {
     "bubblewrap": "agents in a real sandbox",
     "socat": "socat in the bridge's place",
@@ -82,13 +83,22 @@ def install_agents(names: list[str]) -> None:
     print(f"setup: installing {' '.join(names)} into {PROGRAMS}", flush=True)
     PROGRAMS.mkdir(exist_ok=True)
     wanted = [f"{NPM_PACKAGES[name]}@{version}" for name, version in AGENTS.items()]
-    quiet = ("--silent", "--no-fund", "--no-audit", "--no-save", "--no-package-lock", "--ignore-scripts")
-    subprocess.run(["npm", "install", *quiet, "--prefix", str(PROGRAMS), *wanted], stdout=subprocess.DEVNULL)
+    subprocess.run(["npm", "install", *npm.QUIET, "--prefix", str(PROGRAMS), *wanted], stdout=subprocess.DEVNULL)
     for name in AGENTS:
         program = native(PROGRAMS / "node_modules", name)
         (PROGRAMS / name).unlink(missing_ok=True)
         if program is not None:
             (PROGRAMS / name).symlink_to(program.relative_to(PROGRAMS))
+
+
+def install_inspector() -> bool:
+    """The official client of MCP that runs from a command line."""
+    try:
+        found = npm.package("inspector", INSPECTOR)
+        npm.program("mcp-inspector", found / "clients" / "launcher" / "build" / "index.js")
+    except (subprocess.CalledProcessError, OSError):
+        return False
+    return True
 
 
 def main() -> int:
@@ -104,6 +114,8 @@ def main() -> int:
         install_agents(missing_agents())
     for name in missing_agents() if everything else ():
         print(f"setup: {name} {AGENTS[name]} is not here, the tests of that agent will be skipped", flush=True)
+    if everything and not install_inspector():
+        print("setup: MCP Inspector is not here, the tests with it will be skipped", flush=True)
     return 0
 
 

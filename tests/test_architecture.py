@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -50,7 +50,7 @@ class Module:
     def package(self) -> str:
         return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
 
-    @property
+    @cached_property
     def is_plugin(self) -> bool:
         """It registers a class or function of its own."""
         named = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -58,8 +58,12 @@ class Module:
         calls = [each.func for each in decorators if isinstance(each, ast.Call)]
         return any(isinstance(func, ast.Name) and func.id in REGISTERS for func in calls)
 
-    def imports(self) -> Iterator[tuple[str, int]]:
+    @cached_property
+    def imports(self) -> tuple[tuple[str, int], ...]:
         """(module, line), wherever in the file it stands; `from package import module` names the module."""
+        return tuple(self._imports())
+
+    def _imports(self) -> Iterator[tuple[str, int]]:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
@@ -91,7 +95,7 @@ def rank(name: str) -> int:
 
 
 def ours(module: Module) -> Iterator[tuple[str, int]]:
-    return ((name, line) for name, line in module.imports() if name.split(".")[0] == "gatepost")
+    return ((name, line) for name, line in module.imports if name.split(".")[0] == "gatepost")
 
 
 def test_imports_point_one_way() -> None:
@@ -132,7 +136,7 @@ def test_what_runs_inside_imports_little() -> None:
         f"{module.path.relative_to(ROOT)}:{line} imports {name}"
         for module in modules().values()
         if module.name.startswith(("gatepost.inside", "gatepost.mailbox"))
-        for name, line in module.imports()
+        for name, line in module.imports
         if name.split(".")[0] not in sys.stdlib_module_names | {"msgspec", "apsw"}
         and name != "gatepost"
         and not name.startswith(tuple(f"{each}." for each in allowed[1:]))
@@ -142,13 +146,15 @@ def test_what_runs_inside_imports_little() -> None:
 
 
 def test_the_embedding_library_stands_alone() -> None:
-    """It imports nothing else of ours, and nothing else of ours imports it."""
+    """It imports nothing else of ours, and nothing else of ours imports it but for how clients' files are written."""
+    borrowed = {("gatepost.cli.commands.mcp", "gatepost.embed.clients")}
     wrong = [
         f"{module.path.relative_to(ROOT)}:{line} imports {name}"
         for module in modules().values()
         for name, line in ours(module)
         if module.name.startswith("gatepost.embed") != name.startswith("gatepost.embed")
         and "gatepost.embed" in (name[:14], module.name[:14])
+        and (module.name, name) not in borrowed
     ]
     assert wrong == []
 
@@ -165,7 +171,7 @@ def test_the_embedding_library_stands_alone() -> None:
 )
 def test_what_must_start_fast_imports_the_standard_library_alone(name: str) -> None:
     module = modules()[name.removesuffix(".__init__")]
-    assert [each for each, _ in module.imports() if each.split(".")[0] not in sys.stdlib_module_names] == []
+    assert [each for each, _ in module.imports if each.split(".")[0] not in sys.stdlib_module_names] == []
 
 
 def test_sqlite3_is_imported_nowhere() -> None:
@@ -173,7 +179,8 @@ def test_sqlite3_is_imported_nowhere() -> None:
     wrong = []
     for folder in ("src", "tests", "bench", "scripts", "docs"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = path.read_text(encoding="utf-8")
+            for node in ast.walk(ast.parse(text)) if "sqlite3" in text else ():
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 if isinstance(node, ast.ImportFrom):
                     names = [node.module or ""]

@@ -25,9 +25,9 @@ class Ran:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    monkeypatch.setenv("GATEPOST_HOME", str(tmp_path / "home"))
-    return Home(tmp_path / "home")
+def home(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("GATEPOST_HOME", str(quick_path / "home"))
+    return Home(quick_path / "home")
 
 
 @pytest.fixture

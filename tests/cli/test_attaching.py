@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from gatepost.cli.attaching import Order, read_number, read_order
 from gatepost.cli.outcomes import ASKS, CLOSED, FAILED
 from gatepost.cli.timelines import Rows
 from gatepost.core.home import Home
+from gatepost.testing import forked
 from gatepost.testing.daemon import Daemon
 from gatepost.testing.terminal import CTRL_C, CTRL_D, Terminal
 
@@ -44,22 +44,11 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def made(daemon: Daemon, title: str, prompt: str = "") -> str:
-    words = ["agent", "run", *([prompt] if prompt else []), "--title", title, "-d"]
-    env = [sys.executable, "-m", "gatepost", *words, "--json"]
-    done = subprocess.run(env, env=daemon.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
-    return str(json.loads(done.stdout)["agentId"])
+    return str(daemon.json("agent", "run", *([prompt] if prompt else []), "--title", title, "-d")["agentId"])
 
 
 def piped(daemon: Daemon, given: str | bytes, agent: str, *words: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "gatepost", "agent", "attach", agent, *words],
-        env=daemon.env,
-        input=given if isinstance(given, bytes) else given.encode(),
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+    return forked.run(["agent", "attach", agent, *words], daemon.env, said=given)
 
 
 # What is typed, and what is shown.

@@ -5,7 +5,6 @@ import asyncio
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from gatepost.testing import forked
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "extend" / "examples"
@@ -56,8 +57,7 @@ class Home:
         self.env = {**os.environ, "GATEPOST_HOME": str(self.path), "GATEPOST_LISTEN": "127.0.0.1:0"}
 
     def run(self, *args: str) -> str:
-        command = [sys.executable, "-m", "gatepost", *args]
-        done = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=60)
+        done = forked.run(args, self.env)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -128,7 +128,6 @@ async def test_a_sandbox_laid_around_bubblewrap_is_as_isolated_and_nicer(tmp_pat
 )
 def test_a_broken_or_second_plugin_stops_the_start_by_name(home: Home, kind: str, text: str, complaint: str) -> None:
     (home.path / "plugins" / kind / "dice2.py").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "gatepost", "up"]
-    done = subprocess.run(command, env=home.env, capture_output=True, text=True, timeout=60)
+    done = forked.run(["up"], home.env)
     assert done.returncode == 1 and complaint in done.stderr and "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -239,12 +240,15 @@ def test_what_root_writes_into_an_agents_folder_is_the_agents(root: Root, tree: 
 EXEMPT = ("core/untrusted.py", "core/home.py", "flow/sessions/plan.py", "mailbox/", "sandboxes/")
 OPENERS = {"open", "Path", "copy", "copytree", "copyfile", "move", "rmtree", "FileIO"}
 HARMLESS = {"lstat", "fspath"}  # of os
+NAMED = re.compile(r"\.\s*(groups?|sessions?)\b")  # where none stands, no tree needs to be read
 HOSTS_OWN = "in"  # sessions/<id>/in is mounted read-only: nothing in it is a sandbox's
 
 
 def misuses(source: str) -> list[int]:
     """Lines where a path into groups/ or sessions/ is opened, asked or joined. It may be handed on, whole, to whoever
     opens it as a root."""
+    if not NAMED.search(source):
+        return []
     tree = ast.parse(source)
     touched = {each for node in ast.walk(tree) for each in _touched_by(node)}
     found = {node.lineno for node in touched if _is_tree(node)}

@@ -14,10 +14,12 @@ from gatepost.core.home import Home
 from gatepost.serve.agents import bridge
 from gatepost.testing.daemon import Daemon
 from gatepost.testing.mcp_web import BOTH, INITIALIZE, answer_of, asked, called
+from gatepost.testing.provider import Script
 
 pytestmark = pytest.mark.slow  # real clients and processes, again and again
 
 PATH = "/mcp/groups/home"
+PATIENCE_S = 30.0
 HEADERS = {"accept": BOTH, "content-type": "application/json"}
 
 
@@ -29,13 +31,13 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 def by_socket(daemon: Daemon) -> httpx2.Client:
     transport = httpx2.HTTPTransport(uds=str(Home(daemon.home).control))
-    return httpx2.Client(transport=transport, base_url="http://localhost", headers=HEADERS)
+    return httpx2.Client(transport=transport, base_url="http://localhost", headers=HEADERS, timeout=PATIENCE_S)
 
 
 def by_tcp(daemon: Daemon) -> httpx2.Client:
     with by_socket(daemon) as client:
         listens = client.get("/v1/status").json()["result"]["control_listen"]
-    return httpx2.Client(base_url=f"http://{listens}", headers=HEADERS)
+    return httpx2.Client(base_url=f"http://{listens}", headers=HEADERS, timeout=PATIENCE_S)
 
 
 def token(daemon: Daemon) -> dict[str, str]:
@@ -53,15 +55,13 @@ def call(client: httpx2.Client, session: dict[str, str], name: str, **arguments:
     return answer_of(client.post(PATH, content=body, headers=session))
 
 
-def test_on_the_socket_no_name_and_no_token_is_asked_for(daemon: Daemon) -> None:
-    """Check 14."""
+def test_paseo_check_14_on_the_socket_no_name_and_no_token_is_asked_for(daemon: Daemon) -> None:
     with by_socket(daemon) as client:
         session = initialized(client, host="evil.example")
         assert call(client, session, "list_routes")["result"]["isError"] is False
 
 
-def test_on_tcp_both_are(daemon: Daemon) -> None:
-    """Checks 14 and 15."""
+def test_paseo_check_14_and_15_on_tcp_both_are(daemon: Daemon) -> None:
     body = json.dumps(asked("initialize", INITIALIZE))
     with by_tcp(daemon) as client:
         assert client.post(PATH, content=body).status_code == 401
@@ -72,17 +72,29 @@ def test_on_tcp_both_are(daemon: Daemon) -> None:
         assert client.post(PATH, content=json.dumps(asked("tools/list")), headers=without).status_code == 401
 
 
+def test_paseo_check_15_agents_reach_their_own_server_although_a_token_is_set(tmp_path: Path) -> None:
+    home = Home(tmp_path / "h")
+    home.prepare()
+    Script().otherwise().call("list_routes").say("I found: {result}").write(home.group("home"))
+    settings = {"sandbox_kind": "process", "sessions_provider": "scripted", "control_listen": "127.0.0.1:0"}
+    with Daemon(home.path, **settings) as daemon:
+        assert (home.path / "control.token").exists()
+        answer = daemon.gatepost("chat", "-m", "hello", "--wait").stdout
+    assert 'I found: {"routes":[{"id":1,' in answer
+
+
 def test_what_an_operator_does_is_audited_as_the_groups(daemon: Daemon) -> None:
     with by_socket(daemon) as client:
         call(client, initialized(client), "add_route", route={"pattern": "terminal:x/*", "target": "home"})
     assert "agent:home" in daemon.gatepost("audit", "list").stdout
 
 
-def test_through_the_bridge_with_the_token(daemon: Daemon) -> None:
+@pytest.mark.parametrize(("path", "tool"), [(PATH, "list_routes"), ("/mcp/agents", "list_agents")])
+def test_through_the_bridge_with_the_token(daemon: Daemon, path: str, tool: str) -> None:
     with by_tcp(daemon) as client:
-        url = f"{client.base_url}".rstrip("/") + PATH
+        url = f"{client.base_url}".rstrip("/") + path
     command = bridge.command(url, str(daemon.home / "control.token"))
-    lines = [asked("initialize", INITIALIZE, 0), asked("tools/call", called("list_routes"), 1)]
+    lines = [asked("initialize", INITIALIZE, 0), asked("tools/call", called(tool), 1)]
     given = "".join(json.dumps(line) + "\n" for line in lines)
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=30, check=True)
     answers = {each["id"]: each for each in map(json.loads, done.stdout.splitlines())}

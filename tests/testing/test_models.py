@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.testing.model_script import Line, Offered, Script, answer, find_tool, read_script
+from gatepost.testing.model_script import Line, Offered, Reply, Script, Turn, answer, find_tool, read_script
 from gatepost.testing.models import ModelEndpoint
 
 SCRIPT = {
@@ -47,6 +47,22 @@ def a_body(shape: str, *, stream: bool, text: str = "remember plum") -> dict[str
     tools = [{"type": "namespace", "name": "mcp__gatepost", "tools": [{"type": "function", "name": "set_work"}]}]
     content = [{"type": "input_text", "text": text}]
     return {"input": [{"type": "message", "role": "user", "content": content}], "tools": tools, "stream": stream}
+
+
+@pytest.mark.parametrize(
+    ("said", "filled"),
+    [
+        ("{result.permission.id}", "p-1"),
+        ("{result.agents.1}", '{"n": 2}'),
+        ("{result.nothing} {other.x} {result.agents.7}", "{result.nothing} {other.x} {result.agents.7}"),
+        ("{1}|{2}", "plum|"),
+    ],
+)
+def test_a_model_takes_what_it_needs_from_a_result(said: str, filled: str) -> None:
+    script = Script([Turn([Reply(call="a"), Reply(say=said)], r"remember (\w+)( please)?")])
+    result = '{"permission": {"id": "p-1"}, "agents": [1, {"n": 2}]}'
+    lines = [Line("user", "remember plum"), Line("assistant", ""), Line("tool", result)]
+    assert answer(script, lines, [Offered("a")]).text == filled
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -26,6 +26,7 @@ RequestId = int | str
 Run = Callable[[str, bytes, Progress], Awaitable[object]]
 
 _ID_FIRST = re.compile(rb'\s*\{\s*"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*[,}]')
+_TEXT = b'{"content":[{"type":"text","text":%b}],"isError":false}'  # what most functions come to
 _encode = msgspec.json.Encoder().encode
 _log = logging.getLogger("gatepost.embed")
 
@@ -125,12 +126,13 @@ class Connection(asyncio.BufferedProtocol):
         return self._kept
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._heard(bytes(memoryview(self._kept)[:nbytes]))
+        kept = self._kept
+        if not self._buffer and not self._skip and int.from_bytes(kept[:4], "big") == nbytes - 4:
+            return self._receive(kept[4:nbytes])  # just one message, whole, as nearly always
+        return self._heard(kept[:nbytes])
 
-    def _heard(self, data: bytes) -> None:
+    def _heard(self, data: bytearray) -> None:
         buffer = self._buffer
-        if not buffer and not self._skip and 4 <= len(data) - 4 == int.from_bytes(data[:4], "big") <= LIMIT:
-            return self._receive(data[4:])  # just one message, whole
         buffer += data
         start, end = 0, len(buffer)
         while end - start >= 4 or self._skip:
@@ -155,18 +157,18 @@ class Connection(asyncio.BufferedProtocol):
             start += 4 + size
             self._receive(payload)
         del buffer[:start]
-        return None
+        return
 
     # Requests.
 
-    def _receive(self, payload: bytes) -> None:
+    def _receive(self, payload: bytes | bytearray) -> None:
         try:
             usual = _read_usual(payload)
         except (ValueError, RecursionError):
             return self._receive_any(payload)
         return self._call(usual.id, usual.params)
 
-    def _receive_any(self, payload: bytes) -> None:
+    def _receive_any(self, payload: bytes | bytearray) -> None:
         """What is something else, or wrong somewhere."""
         try:
             request = _read_request(payload)
@@ -211,10 +213,11 @@ class Connection(asyncio.BufferedProtocol):
             call = params if isinstance(params, _Call) else _read_call(params)
             progress = self._progress(request) if call.progress and request is not None else _unheard
             try:
-                result = render(await self._run(call.name, bytes(call.arguments), progress))
+                answer = await self._run(call.name, bytes(call.arguments), progress)
+                result = _TEXT % _encode(answer) if type(answer) is str else _encode(render(answer))
             except ToolError as error:
-                result = failed(str(error))
-            payload = _envelope(request, b'"result":' + _encode(result))
+                result = _encode(failed(str(error)))
+            payload = _envelope(request, b'"result":' + result)
             if len(payload) > LIMIT:
                 raise MessageSizeError(f"the answer of {call.name}", len(payload))
         except Exception as error:  # noqa: BLE001  the dispatching loop: a tool's fault goes to its caller
@@ -275,7 +278,7 @@ def _error(request: RequestId | None, error: Exception) -> bytes:
     return _envelope(request, b'"error":' + _encode(told))
 
 
-def _id_of(payload: bytes) -> RequestId | None:
+def _id_of(payload: bytes | bytearray) -> RequestId | None:
     """The id of a request that cannot be read, if it stands at its head."""
     found = _ID_FIRST.match(payload)
     return msgspec.json.decode(found[1], type=int | str) if found else None

@@ -10,7 +10,7 @@ import inspect
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -101,17 +101,21 @@ class ToolHost:
             if pool is not None:
                 pool.shutdown(wait=False, cancel_futures=True)
 
-    async def run(self, name: str, arguments: bytes, progress: Progress) -> object:
-        """Call a tool with its arguments as JSON. Raises what the function raises, and ValueError for arguments that
-        do not fit."""
+    def run(self, name: str, arguments: bytes, progress: Progress) -> Awaitable[object]:
+        """Call a tool with its arguments as JSON; to be awaited at once. Raises what the function raises, and
+        ValueError for arguments that do not fit."""
         tool = self._tools.get(name)
         if tool is None:
             raise ToolNotFoundError(f"there is no tool {name[:80]!r}; there are {', '.join(self._tools) or 'none'}")
         given = tool.read(b"{}" if arguments == b"null" else arguments)
         if tool.progress:
             given[tool.progress] = progress
-        if not tool.blocking:
-            return await tool.function(**given)
+        if tool.blocking:
+            return self._in_thread(tool, given)
+        found: Awaitable[object] = tool.function(**given)
+        return found
+
+    async def _in_thread(self, tool: Tool, given: dict[str, Any]) -> object:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix=f"tool-{self.name}")
         call = partial(contextvars.copy_context().run, partial(tool.function, **given))

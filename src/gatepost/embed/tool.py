@@ -74,11 +74,9 @@ def read_function(function: Callable[..., Any]) -> Tool:
             defaults[parameter.name] = parameter.default
     arguments = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
     decode = msgspec.json.Decoder(arguments, dec_hook=_read_foreign).decode
-    names = [field[0] for field in fields]
 
     def read(raw: bytes) -> dict[str, Any]:
-        found = decode(raw)
-        return {each: getattr(found, each) for each in names}
+        return msgspec.structs.asdict(decode(raw))
 
     blocking = not inspect.iscoroutinefunction(_called(function))
     return Tool(name, words.text, _schema(name, arguments, defaults), function, read, progress, blocking)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gatepost.store.turns import Turn
 
 INSTANCE = PLATFORM = "agents"
+_HELD = 2  # in `notify`: wanted, but not of what ends now
 _LONGEST_NEWS = 2000  # characters of what an agent said last, in the news of its end
 
 
@@ -103,8 +104,8 @@ def prompt(db: Db, session: Session, text: str, sender: str, name: str, mode: st
     inbox.enqueue(db, message_id, session.id, session.folder, "owner", now, mode)
     timeline.add(db, session.id, "", "user_message", {"text": text}, now)
     db.run(
-        "UPDATE sessions SET archived_at = NULL, active_at = ?, state = CASE state WHEN 'error' THEN 'idle' ELSE state"
-        " END WHERE id = ?",
+        "UPDATE sessions SET archived_at = NULL, active_at = ?, notify = MIN(notify, 1),"
+        " state = CASE state WHEN 'error' THEN 'idle' ELSE state END WHERE id = ?",
         (now, session.id),
     )
     return message_id
@@ -129,6 +130,11 @@ def set_mode(db: Db, session_id: str, mode: str) -> None:
 
 def want_news(db: Db, session_id: str, wanted: bool) -> None:
     db.run("UPDATE sessions SET notify = ? WHERE id = ?", (int(wanted), session_id))
+
+
+def hold_news(db: Db, session_id: str) -> None:
+    """Until its next prompt: what it does now gives way to that, so its end is none."""
+    db.run("UPDATE sessions SET notify = ? WHERE id = ? AND notify = 1", (_HELD, session_id))
 
 
 def waiting(db: Db, session_id: str) -> int:
@@ -167,7 +173,7 @@ def turn_ended(db: Db, turn: "Turn", state: str, error: str, now: int) -> None:
     permissions.end_turn(db, turn.id, "the turn has ended", now)
     if state != "done" and error:
         timeline.add(db, session.id, turn.id, "error", {"message": error}, now)
-    if session.notify and session.parent and not waiting(db, session.id):
+    if session.notify == 1 and session.parent and not waiting(db, session.id):
         _tell_parent(db, session, turn.id, state, error, now)
 
 

@@ -118,7 +118,7 @@ class Desk:
 
     def another(self) -> AbstractAsyncContextManager["Desk"]:
         """Somebody else, at the same gateway: with a session, or a bridge, of their own."""
-        return _sit(self.gateway, self.transport)
+        return sit(self.gateway, self.transport)
 
     def let_go(self, folder: str = "agents") -> None:
         """What patient agents of a group wait for."""
@@ -138,13 +138,13 @@ async def a_desk(
         folder.mkdir(parents=True, exist_ok=True)
         if script is not None:
             (folder / "script.json").write_text(json.dumps(script))
-        async with _door(gateway) if transport != "memory" else contextlib.nullcontext():
-            async with _sit(gateway, transport) as desk:
+        async with door(gateway) if transport != "memory" else contextlib.nullcontext():
+            async with sit(gateway, transport) as desk:
                 yield desk
 
 
 @asynccontextmanager
-async def _door(gateway: Gateway) -> AsyncIterator[None]:
+async def door(gateway: Gateway) -> AsyncIterator[None]:
     """The management server on the control socket of a gateway that has no daemon around it."""
     endpoint = management_app(gateway.management, gateway.around, LARGEST)
     with binding(Listen("unix", path=gateway.home.control)) as sock:
@@ -159,7 +159,7 @@ async def _door(gateway: Gateway) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _sit(gateway: Gateway, transport: str) -> AsyncIterator[Desk]:
+async def sit(gateway: Gateway, transport: str) -> AsyncIterator[Desk]:
     way, _, era = transport.partition("-")
     if way == "memory":
         yield Desk(gateway, transport, _Memory(gateway))

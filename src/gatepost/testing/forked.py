@@ -80,14 +80,16 @@ def start(
 
 
 def run(
-    argv: Sequence[str], env: Mapping[str, str], *, said: str = "", timeout: float = 60.0
+    argv: Sequence[str], env: Mapping[str, str], *, said: str | bytes = "", timeout: float = 60.0
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end: its code and what it printed. `said` is its standard input."""
+    said = said.encode() if isinstance(said, str) else said
     if not FORKS:
         command = [sys.executable, "-m", "gatepost", *argv]
-        return subprocess.run(command, env=env, input=said, capture_output=True, text=True, timeout=timeout)
+        done = subprocess.run(command, env=env, input=said, capture_output=True, timeout=timeout, check=False)
+        return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        given.write(said.encode())
+        given.write(said)
         given.seek(0)
         process = Forked(argv, env, [each.fileno() for each in (given, out, err)])
         try:

@@ -160,7 +160,21 @@ def _groups(found: re.Match[str]) -> dict[str, str]:
 
 
 def _fill(text: str, words: dict[str, str]) -> str:
-    return re.sub(r"\{(\w+)\}", lambda found: words.get(found.group(1), found.group(0)), text)
+    return re.sub(r"\{(\w+)((?:\.\w+)*)\}", lambda found: _word(words, found), text)
+
+
+def _word(words: dict[str, str], found: re.Match[str]) -> str:
+    """A word, or what lies in it where it is JSON (`{result.permission.id}`). What there is not stays as it is."""
+    name, path = found.groups()
+    if not path:
+        return words.get(name, found[0])
+    try:
+        value = json.loads(words[name])
+        for part in path[1:].split("."):
+            value = value[int(part) if isinstance(value, list) else part]
+    except (ValueError, LookupError, TypeError):
+        return found[0]
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _fill_all(value: Any, words: dict[str, str]) -> Any:

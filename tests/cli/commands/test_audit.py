@@ -1,5 +1,7 @@
 """`gatepost audit verify` on a home that was used: what was changed since shows, and names the row."""
 
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,17 +12,25 @@ import pytest
 from gatepost.core.home import Home
 from gatepost.store import audit
 from gatepost.store.look import look
+from gatepost.testing import forked
 
 Run = Callable[..., Any]
 ROWS = 7
 
 
-@pytest.fixture(autouse=True)
-def used(run: Run, home: Home) -> None:
+@pytest.fixture(scope="module")
+def once_used(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """A home that people worked with, with the daemon down."""
+    made = Home(tmp_path_factory.mktemp("used") / "home")
     for number in range(ROWS):
-        assert run("group", "add", f"g{number}").code == 0
-    with_sql(home, "PRAGMA wal_checkpoint(TRUNCATE)")
+        assert forked.run(["--home", str(made.path), "group", "add", f"g{number}"], os.environ).returncode == 0
+    with_sql(made, "PRAGMA wal_checkpoint(TRUNCATE)")
+    return made
+
+
+@pytest.fixture(autouse=True)
+def used(once_used: Home, home: Home) -> None:
+    shutil.copytree(once_used.path, home.path, symlinks=True)
 
 
 def with_sql(home: Home, sql: str) -> list[Any]:

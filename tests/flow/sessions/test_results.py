@@ -5,7 +5,7 @@ import pytest
 from gatepost.flow.delivery.outgoing import Reach
 from gatepost.flow.sessions.results import show_status, take_results
 from gatepost.mailbox import wire
-from gatepost.store import destinations, groups, inbox, messages, outbox, sessions, turns
+from gatepost.store import agents, destinations, groups, inbox, messages, outbox, sessions, timeline, turns
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.turns import Claim
@@ -44,6 +44,20 @@ def test_a_result_handed_over_twice_is_said_once(db: Db, claim: Claim) -> None:
     first, again = take(db, claim, result(claim))[0], take(db, claim, result(claim))[0]
     assert first.ok and again.ok and first.seq == again.seq
     assert [effect.payload["text"] for effect in outbox.of_turn(db, claim.turn.id)] == ["hello"]
+
+
+def test_what_a_continued_turn_of_an_agent_says_again_is_told_once_on_its_timeline(db: Db) -> None:
+    groups.add(db, "acme", "Acme", "scripted", NOON)
+    made = agents.create(db, agents.NewAgent(folder="acme", provider="scripted"), NOON)
+    agents.prompt(db, made, "sweep", "operator", "operator", inbox.NEXT, NOON)
+    claim = turns.claim(db, made.id, "scripted", "run-1", NOON, 60_000_000, 10)
+    assert claim is not None
+    take(db, claim, result(claim))
+    take(db, claim, result(claim))  # the same, handed over again
+    take(db, claim, result(claim, part=1))  # and said again
+    take(db, claim, result(claim, part=2, text="more"))
+    told = [entry.data["text"] for entry in timeline.after(db, made.id, 0, 100) if entry.kind == "assistant_message"]
+    assert told == ["hello", "more"]
 
 
 def test_a_result_goes_to_the_room_and_thread_of_its_turn(db: Db, claim: Claim) -> None:

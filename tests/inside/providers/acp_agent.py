@@ -39,8 +39,12 @@ def ask(method, params):
 
 
 def tool(session, text):
-    call = {"toolCallId": "c1", "title": "gatepost_set_work", "rawInput": {"content": "plum"}, "kind": "other"}
-    update(session, "tool_call", status="pending", **{**call, "rawInput": {}})
+    title, kind = (text.split("as ")[1].split()[:2]) if "as " in text else ("gatepost_set_work", "other")
+    call = {"toolCallId": "c1", "title": title, "rawInput": {"content": "plum"}, "kind": kind}
+    first = "bash" if kind == "renamed" else title
+    if kind == "renamed":
+        del call["kind"]
+    update(session, "tool_call", status="pending", **{**call, "title": first, "rawInput": {}})
     options = [{"optionId": f"o-{kind}", "name": kind, "kind": kind} for kind in ("reject_once", "allow_once")]
     outcome = "o-allow_once"
     if "permission" in text:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.gate.socket import ToolSocket
 from gatepost.inside.acp.options import read_command, read_env, read_options
 from gatepost.inside.providers.acp import Acp
 from gatepost.inside.providers.contract import (
@@ -29,6 +30,9 @@ from gatepost.inside.providers.contract import (
     ToolUse,
     Usage,
 )
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.agent import Agent
+from gatepost.testing.few_tools import FEW
 
 AGENT = Path(__file__).parent / "acp_agent.py"
 PNG = b"\x89PNG\r\n\x1a\n...."
@@ -167,13 +171,65 @@ async def test_somebody_is_asked_if_the_group_wants_that(tmp_path: Path, verdict
             async for event in agent.query(batch("tool with permission"), ""):
                 heard.append(event)
                 if isinstance(event, Permission):
-                    assert (event.tool, event.input) == ("set_work", {"content": "plum"})
+                    assert (event.tool, event.input) == ("gatepost_set_work", {"content": "plum"})
                     await agent.answer(event.id, verdict, {})
 
         assert len([event for event in heard if isinstance(event, Permission)]) == 1
         assert heard[-1] == Result(f"used: {chosen}")
         with pytest.raises(LookupError, match="waits for no answer"):
             await agent.answer("c1", "allow", {})
+
+
+async def asked_for(path: Path, store: SqliteStore, title: str, kind: str) -> list[str]:
+    """What somebody is asked for when an agent wants to use that; the gateway has `echo` among its tools."""
+    gate = await Agent.arrive(path / "home", store, tools=FEW)
+    tools = ToolSocket(gate.dispatch, gate.caller, lambda pid: True)
+    async with an_agent(path, permissions="ask") as agent:
+        await tools.open(path / "run" / "router.sock")
+        asked: list[str] = []
+        async with asyncio.timeout(60):
+            async for event in agent.query(batch(f"tool with permission as {title} {kind}"), ""):
+                if isinstance(event, Permission):
+                    asked.append(event.tool)
+                    await agent.answer(event.id, "allow", {})
+        await tools.close()
+    assert event == Result("used: o-allow_once")
+    return asked
+
+
+@pytest.mark.parametrize("title", ["gatepost_echo", "mcp__gatepost__echo", "mcp_gatepost_echo", "gatepost/echo"])
+async def test_for_its_own_tools_nobody_is_asked(tmp_path: Path, store: SqliteStore, title: str) -> None:
+    assert await asked_for(tmp_path, store, title, "other") == []
+
+
+@pytest.mark.parametrize(
+    ("title", "kind"),
+    [
+        ("mcp__gatepost_evil__echo", "other"),  # a server of another name
+        ("gatepost_evil_echo", "other"),
+        ("mcp__my_gatepost__echo", "other"),
+        ("gatepost_no_such_tool", "other"),
+        ("echo", "other"),
+        ("gatepost_echo", "execute"),  # a command that is called so
+        ("gatepost_echo", "renamed"),  # a call that was another before
+    ],
+)
+async def test_what_only_looks_like_one_of_its_own_tools_is_asked_for_by_its_whole_name(
+    tmp_path: Path, store: SqliteStore, title: str, kind: str
+) -> None:
+    assert await asked_for(tmp_path, store, title, kind) == [title]
+
+
+async def test_the_groups_own_servers_are_given_to_it_if_the_group_wants_that(tmp_path: Path) -> None:
+    async with an_agent(tmp_path, own_mcp=True) as agent:
+        entry = {"command": "run-it", "args": ["-x"], "env": {"A": "b"}}
+        servers = {"other": entry, "gatepost": entry, "gatepost_evil": entry}
+        (tmp_path / "agent" / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+        await all_of(agent.query(batch("hello"), ""))
+    told, _ = json.loads((tmp_path / "state" / "home" / "servers.json").read_text())
+    other, ours = told["mcpServers"]
+    assert other == {"name": "other", "command": "run-it", "args": ["-x"], "env": [{"name": "A", "value": "b"}]}
+    assert ours["name"] == "gatepost" and ours["command"] != "run-it"
 
 
 async def test_pictures_are_shown_to_an_agent_that_takes_them(tmp_path: Path) -> None:

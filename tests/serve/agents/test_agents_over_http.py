@@ -1,6 +1,8 @@
 """The management server of a real daemon, over its control socket: with the official client, and through the bridge."""
 
+import asyncio
 import json
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +73,24 @@ async def test_and_through_the_bridge(daemon: Daemon, mode: Any) -> None:
     bridge = StdioServerParameters(command=sys.executable, args=["-m", "gatepost", "bridge", "--url", url])
     async with Client(stdio_client(bridge), mode=mode) as client:
         await managed(client)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_paseo_check_33_a_client_goes_on_where_it_was_when_the_daemon_was_restarted(
+    tmp_path: Path, mode: Any
+) -> None:
+    with Daemon(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted") as daemon:
+        url = f"unix:{daemon.home}/run/control.sock:/mcp/agents"
+        bridge = StdioServerParameters(command=sys.executable, args=["-m", "gatepost", "bridge", "--url", url])
+        async with Client(stdio_client(bridge), mode=mode) as client:
+            made = await client.call_tool("create_agent", {"initialPrompt": "sweep", "title": "Sweeper"})
+            assert not made.is_error
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                await asyncio.to_thread(daemon.stop, number)
+                await asyncio.to_thread(daemon.start)
+                again = await client.call_tool("send_agent_prompt", {"agentId": "Sweeper", "prompt": "mop"})
+                assert again.structured_content is not None and again.structured_content["lastMessage"] == "echo: mop"
 
 
 def test_the_command_line_manages_the_same_agents(daemon: Daemon, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.store import agents, inbox, sessions
+from gatepost.store import agents, inbox, sessions, turns
 from gatepost.testing.desk import TRANSPORTS, Desk
 from gatepost.testing.gateway import settled
 
@@ -64,10 +64,29 @@ async def ended(desk: Desk, agent: str) -> dict[str, Any]:
     return found
 
 
+async def at_work(desk: Desk, agent: str) -> None:
+    """Until its turn has begun: what is cancelled or interrupted is more than a row in a queue."""
+    async with asyncio.timeout(30):
+        while True:
+            turn = await desk.gateway.store.read(turns.open_of, agent)
+            if turn is not None and turn.begun_at is not None:
+                return
+            await asyncio.sleep(0.02)
+
+
 async def test_the_tools_are_the_same_on_every_transport(desk: Desk) -> None:
     listed = {tool["name"]: tool for tool in await desk.tools()}
     assert set(listed) >= ELEVEN
     assert all(tool["description"] and tool["inputSchema"]["type"] == "object" for tool in listed.values())
+
+
+@costly
+async def test_paseo_check_13_a_prompt_of_a_megabyte_is_accepted(desk: Desk) -> None:
+    made = await desk("create_agent")
+    sent = await desk("send_agent_prompt", agentId=made["agentId"], prompt="ü" * 500_000, background=True)
+    assert sent["success"] is True
+    found = await desk("wait_for_agent", agentId=made["agentId"])
+    assert (found["status"], found["lastMessage"][:8]) == ("idle", "done: üü")
 
 
 async def test_paseo_check_16_an_agent_made_in_the_foreground_is_idle_with_its_answer(desk: Desk) -> None:
@@ -164,6 +183,7 @@ async def test_paseo_check_21_two_sessions_that_wait_return_when_a_third_cancels
     made = await desk("create_agent", initialPrompt="hold on", background=True, **child)
     async with AsyncExitStack() as stack:
         others = [await stack.enter_async_context(desk.another()) for _ in range(2)]
+        await at_work(desk, made["agentId"])
         waits = [asyncio.create_task(other("wait_for_agent", agentId=made["agentId"])) for other in others]
         await asyncio.sleep(0)
         assert (await desk("cancel_agent", agentId=made["agentId"]))["success"] is True
@@ -189,6 +209,7 @@ async def test_paseo_check_22_prompts_are_queued_and_answered_each_in_a_turn_of_
 async def test_paseo_check_22_an_interrupt_takes_the_place_of_what_ran_and_nobody_sees_it_idle(desk: Desk) -> None:
     made = await desk("create_agent", initialPrompt="hold on", background=True)
     async with desk.another() as other:
+        await at_work(desk, made["agentId"])
         waiting = asyncio.create_task(other("wait_for_agent", agentId=made["agentId"]))
         await asyncio.sleep(0)
         found = await desk("send_agent_prompt", agentId=made["agentId"], prompt="instead", policy="interrupt")
@@ -200,9 +221,7 @@ async def test_paseo_check_22_an_interrupt_takes_the_place_of_what_ran_and_nobod
 @costly
 async def test_paseo_check_23_an_agent_that_ignores_interrupts_is_cancelled_and_takes_a_new_prompt(desk: Desk) -> None:
     made = await desk("create_agent", initialPrompt="be deaf", background=True)
-    async with asyncio.timeout(30):
-        while (await desk("get_agent_status", agentId=made["agentId"]))["status"] != "running":  # noqa: ASYNC110  nothing rings for it
-            await asyncio.sleep(0.02)
+    await at_work(desk, made["agentId"])
     assert (await desk("cancel_agent", agentId=made["agentId"]))["success"] is True
     found = await desk("send_agent_prompt", agentId=made["agentId"], prompt="sweep")
     assert (found["status"], found["lastMessage"]) == ("idle", "done: sweep")
@@ -245,9 +264,10 @@ async def test_paseo_check_25_after_a_restart_everything_is_as_it_was_and_the_co
 @costly
 async def test_paseo_check_27_a_busy_parent_hears_once_of_its_childs_end_and_is_not_interrupted(desk: Desk) -> None:
     lead = await desk("create_agent", initialPrompt="hold the fort", title="Lead", agentType="patient", background=True)
+    await at_work(desk, lead["agentId"])
     child = {"parentAgentId": "Lead", "notifyOnFinish": True, "title": "Child"}
     assert (await desk("create_agent", initialPrompt="sweep", **child))["status"] == "idle"
-    assert (await desk("get_agent_status", agentId="Lead"))["status"] in ("initializing", "running")
+    assert (await desk("get_agent_status", agentId="Lead"))["status"] == "running"
 
     desk.let_go()
     await settled(desk.gateway)
@@ -266,6 +286,7 @@ async def test_paseo_check_27_the_news_of_an_end_survives_a_restart_in_between(
         lead = await desk(
             "create_agent", initialPrompt="hold the fort", title="Lead", agentType="patient", background=True
         )
+        await at_work(desk, lead["agentId"])
         await desk("create_agent", initialPrompt="sweep", parentAgentId="Lead", notifyOnFinish=True, title="Child")
         assert await desk.gateway.store.read(agents.waiting, lead["agentId"]) >= 1
     async with opening(tmp_path / "h", script=SCRIPT) as desk:

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from gatepost.flow.sessions.permissions import read_wish
-from gatepost.mailbox import wire
 from gatepost.serve.agents import modes
 from gatepost.serve.agents.modes import Mode
 from gatepost.store import audit
@@ -168,19 +166,3 @@ def test_paseo_check_26_a_daemon_killed_between_the_approval_and_its_follow_up_l
         assert daemon.json("permit", "ls") == []
     finally:
         daemon.stop()
-
-
-def test_a_forged_request_is_cut_cleaned_and_of_a_kind_that_there_is() -> None:
-    forged = {
-        "id": "x" * 500,
-        "tool": "a\x00b\ud800",
-        "kind": ["plan"],
-        "input": ["no object"],
-        "follow_up": {"not": "text"},
-        "next_mode": ["default"],
-    }
-    wish = read_wish(wire.Event(turn="t-1", kind="permission", data=forged))
-    assert (len(wish.request), wish.kind, wish.input) == (100, "tool", {})
-    assert not {"\x00", "\ud800"} & set(wish.tool) and (wish.follow_up, wish.next_mode) == ("", "")
-    plan = wire.Event(turn="t-1", kind="permission", data={**forged, "kind": "plan", "follow_up": "y" * 1_000_000})
-    assert read_wish(plan).kind == "plan" and len(read_wish(plan).follow_up) == 20_000

@@ -1,12 +1,14 @@
 """Agents as a service, in memory: what is not among the checks that every transport passes."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from gatepost.store import audit, groups, ledger
+from gatepost.store import audit, groups, ledger, turns
 from gatepost.testing.desk import Desk, a_desk
+from gatepost.testing.gateway import settled
 
 SCRIPT = {
     "turns": [
@@ -30,6 +32,20 @@ async def test_an_archived_agent_leaves_the_list_and_a_prompt_brings_it_back(des
     assert len((await desk("list_agents", includeArchived=True))["agents"]) == 1
     await desk("send_agent_prompt", agentId=made["agentId"], prompt="again")
     assert len((await desk("list_agents"))["agents"]) == 1
+
+
+async def test_a_parent_hears_of_what_took_the_place_of_an_interrupted_turn_and_of_nothing_before(desk: Desk) -> None:
+    lead = await desk("create_agent", initialPrompt="lead", agentType="patient")
+    child = {"parentAgentId": lead["agentId"], "notifyOnFinish": True, "title": "Child"}
+    await desk("create_agent", initialPrompt="hold it", agentType="patient", background=True, **child)
+    async with asyncio.timeout(20):
+        while not await desk.gateway.store.read(turns.open_turns):  # noqa: ASYNC110  nothing rings for it
+            await asyncio.sleep(0.01)
+    ended = await desk("send_agent_prompt", agentId="Child", prompt="instead", policy="interrupt")
+    assert ended["lastMessage"] == "done: instead"
+    await settled(desk.gateway)
+    told = (await desk("get_agent_activity", agentId=lead["agentId"]))["content"]
+    assert told.count("heard of Child") == told.count("heard of Child: idle") == 1
 
 
 async def test_an_agent_that_fails_says_why_and_takes_a_new_prompt(desk: Desk) -> None:

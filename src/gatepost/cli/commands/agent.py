@@ -74,7 +74,7 @@ def _text(given: str) -> str:
     if given != "-":
         return given
     try:
-        return sys.stdin.read().removesuffix("\n") if sys.stdin is not None else ""
+        return sys.stdin.buffer.read().decode().removesuffix("\n") if sys.stdin is not None else ""
     except UnicodeDecodeError:
         raise Invalid("stdin", "is no text in UTF-8") from None
 
@@ -169,7 +169,8 @@ def logs(home: str | None, agent: str, follow: bool, as_json: bool) -> None:
     place, rows = home_of(home), Rows()
     seen: dict[str, Any] = {"after": 0, "status": "", "asked": []}
     while True:
-        told = operate(place, "agent.follow", {"id": agent, "timeout_s": WAIT_S if seen["after"] else 0, **seen})
+        patience = WAIT_S if follow and seen["after"] else 0
+        told = operate(place, "agent.follow", {"id": agent, "timeout_s": patience, **seen})
         waiting = {each["id"]: each for each in told["permissions"]}
         for entry in told["entries"]:
             if as_json:

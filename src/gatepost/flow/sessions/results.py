@@ -66,6 +66,7 @@ def _take(
             hint = f"no destination is named {frame.to!r}; there are: {known or 'none'}"
             return wire.Done(id=frame.id, error=hint), []
         where = (found.instance, found.address, found.thread)
+    before = outbox.by_key(db, _key(frame))
     effects = say(
         db,
         reach,
@@ -86,8 +87,8 @@ def _take(
         ),
         now,
     )
-    if not frame.to:
-        agents.said(db, turn, frame.text, now)
+    if not frame.to and before is None and effects and effects[0].key == _key(frame):
+        agents.said(db, turn, frame.text, now)  # what a continued turn says again was said
     return wire.Done(id=frame.id, seq=effects[0].seq if effects else 0), effects
 
 

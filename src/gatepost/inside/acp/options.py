@@ -25,6 +25,7 @@ class Options(msgspec.Struct, frozen=True):
     permissions: str = "allow"  # or ask: the walls are the sandbox's
     instructions: str = ""  # told, or own: it reads AGENTS.md itself; "": as is known of that program
     auth: str = ""  # one of the agent's ways to log in
+    own_mcp: bool = False  # the servers of the group's .mcp.json, too, inside
     patience: float = 60.0  # seconds for an answer of the agent's own, not the model's
 
 

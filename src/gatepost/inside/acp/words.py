@@ -5,11 +5,12 @@ Fields that are not needed are not read, so that agents may say more than this k
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from gatepost.inside.mcp_json import Server
 from gatepost.inside.media import MIMES, Kind
 from gatepost.inside.stdio import Answered, Json
 from gatepost.inside.troubles import BUDGET, LONGEST, Trouble
@@ -174,6 +175,18 @@ def initialize(version: str) -> Json:
     }
 
 
+def mcp_servers(servers: Mapping[str, Server]) -> list[Json]:
+    return [
+        {
+            "name": name,
+            "command": each.command,
+            "args": each.args,
+            "env": [{"name": variable, "value": value} for variable, value in each.env.items()],
+        }
+        for name, each in servers.items()
+    ]
+
+
 def text_block(text: str) -> Json:
     return {"type": "text", "text": text}
 
@@ -260,10 +273,16 @@ def _piece(piece: Json) -> str:
     return text_of(piece.get("content"))
 
 
+OURS = re.compile(rf"(?:mcp__{SERVER}__|mcp_{SERVER}_|{SERVER}_|{SERVER}[:/.]\s?)(?=\w)")
+
+
+def whole_name(title: str) -> str:
+    return " ".join(title.split())[:200] or "tool"
+
+
 def tool_name(title: str) -> str:
     """The gateway's own by their names; agents put the server's before them, each in its way."""
-    name = " ".join(title.split())
-    return re.sub(rf"^(?:mcp__{SERVER}__|mcp_{SERVER}_|{SERVER}_|{SERVER}[:/.]\s?)(?=\w)", "", name)[:200] or "tool"
+    return OURS.sub("", " ".join(title.split()), count=1)[:200] if OURS.match(title.strip()) else whole_name(title)
 
 
 def plan_line(entries: Sequence[Entry]) -> str:

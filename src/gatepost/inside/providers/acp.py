@@ -14,11 +14,12 @@ import msgspec
 
 from gatepost import __version__
 from gatepost.inside import bridge, forwarder, media, prompt
-from gatepost.inside.acp import files, words
+from gatepost.inside.acp import files, own, words
 from gatepost.inside.acp.options import read_command, read_env, read_options, reads_itself
 from gatepost.inside.acp.replay import Replay
 from gatepost.inside.acp.saying import Saying
 from gatepost.inside.acp.usual import model_to_choose
+from gatepost.inside.mcp_json import Server, own_servers
 from gatepost.inside.providers.contract import (
     Batch,
     Event,
@@ -73,6 +74,7 @@ class Acp:
         self._port = 0
         self._heard: asyncio.Queue[words.Update | Permission | Done | Exception] = asyncio.Queue(MOST_WAITING)
         self._asked: dict[str, asyncio.Future[bool | None]] = {}
+        self._titles: dict[str, str] = {}  # of the turn's tool calls, as they were first named
         self._prompting: asyncio.Task[None] | None = None
         self._loading = False
         self._stop = asyncio.Event()
@@ -213,8 +215,9 @@ class Acp:
 
     async def _open_session(self, method: str, session: str) -> words.Opened:
         program, *arguments = bridge.command(str(self._place.router))
-        server = {"name": words.SERVER, "command": program, "args": arguments, "env": []}
-        params: Json = {"cwd": str(self._place.start), "mcpServers": [server]}
+        servers = own_servers(self._place.agent, self._options.own_mcp)
+        servers[words.SERVER] = Server(program, arguments)
+        params: Json = {"cwd": str(self._place.start), "mcpServers": words.mcp_servers(servers)}
         if session:
             params["sessionId"] = session
         return await self._ask(method, params, words.Opened, raw=True) or words.Opened()
@@ -264,11 +267,12 @@ class Acp:
 
     async def _turn(self, batch: Batch, handed: Handed) -> AsyncIterator[Event]:
         place = self._place
-        own = reads_itself(self._options, self._name)
-        system: str | None = system_prompt(place, reader="your own tools", without=own)
+        read = reads_itself(self._options, self._name)
+        system: str | None = system_prompt(place, reader="your own tools", without=read)
         # A command is one only if it is all that an agent hears.
         if batch.prompt.startswith("/") or self._replay.knows(self._conversation, system or ""):
             system = None
+        self._titles.clear()
         self._prompting = asyncio.create_task(self._prompt(self._blocks(batch, handed, system)))
         taken, saying = False, Saying()
         while True:
@@ -352,6 +356,8 @@ class Acp:
         if self._loading and kind == "user_message_chunk":
             self._replay.hear(words.text_of(told.update.content))
         elif kind in words.AT_WORK and self._prompting is not None and not self._prompting.done():
+            if told.update.tool_call_id and told.update.title:
+                self._titles.setdefault(told.update.tool_call_id, told.update.title)
             await self._heard.put(told.update)
 
     async def _answer_agent(self, method: str, params: bytes) -> Json:
@@ -366,13 +372,13 @@ class Acp:
     async def _judge(self, asked: words.PermissionAsked) -> Json:
         if self._stop.is_set() or self._prompting is None:
             return words.outcome(None)
-        if self._options.permissions == "allow":
+        if self._options.permissions == "allow" or await own.is_own(self._place.router, asked.tool_call, self._titles):
             return words.outcome(words.pick_option(asked.options, allow=True))
         key = str(asked.tool_call.get("toolCallId") or "")
         while not key or key in self._asked:
             key += "+"
         given = asked.tool_call.get("rawInput")
-        title = words.tool_name(str(asked.tool_call.get("title") or ""))
+        title = words.whole_name(str(asked.tool_call.get("title") or ""))
         answer = self._asked[key] = asyncio.get_running_loop().create_future()
         await self._heard.put(Permission(key, title, given if isinstance(given, dict) else {}))
         try:

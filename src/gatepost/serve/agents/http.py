@@ -20,7 +20,7 @@ from gatepost.core.bells import Bells
 from gatepost.core.errors import GatepostError, NotFound, Unavailable
 from gatepost.gate import frames
 from gatepost.gate.caller import Caller
-from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
+from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.gate.frames import CallParams, Message, RequestId
 from gatepost.gate.mcp import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 from gatepost.serve.agents.plain import CANCELLED, IDLE_S, Head, Plain, Running, Session, failure
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 SWEPT = 256  # new sessions between two looks for those that have ended by themselves
 LARGEST = 10 * 1024 * 1024  # bytes of one message, as on the sockets
+FAREWELL_S = 1.0  # for the last answers
+STOPPING = ToolAnswer(
+    "The gateway is stopping. Agents go on where they were when it is up; ask again then.", failed=True
+)
 
 CallerOf = Callable[[Scope], Caller]
 
@@ -80,10 +84,15 @@ class Endpoint:
         self._official: asyncio.Future[Official] | None = None
         self._living: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
+        self._late: dict[asyncio.Task[object], Running] = {}  # calls that were not answered at once
         bells.on_tools(self._tools_changed)
 
     async def close(self) -> None:
-        """Every stream and session ends."""
+        """Calls under way are told so; then every stream and session ends."""
+        for running in self._late.values():
+            running.give_up(STOPPING)
+        if self._late:
+            await asyncio.wait(self._late, timeout=FAREWELL_S)
         self._ending.set()
         if self._living is not None:
             await asyncio.wait({self._living})
@@ -177,9 +186,14 @@ class Endpoint:
             await exchange.send(message)
 
         served.serving += 1
+        task = asyncio.current_task()
+        if task is not None and begun is not None:
+            self._late[task] = begun
         try:
             await official.serve(scope, exchange.receive, watch, served, session is not None, begun)
         finally:
+            if task is not None:
+                self._late.pop(task, None)
             served.serving -= 1
             served.seen = self._now()
             if begun is not None and not begun.adopted:

@@ -93,6 +93,13 @@ class Running:
         if self._task is not None:
             self._task.cancel()
 
+    def give_up(self, answer: ToolAnswer) -> None:
+        """Whoever waits for it is told this instead."""
+        if self.answer is None:
+            self.cancel()
+            self.answer = answer
+            self.news.set()
+
     async def settle(self, told_of: bool) -> bool:
         """Wait a moment. True: it has ended, and of its progress nothing is to be said (to whom it is `told_of`)."""
         timer = None

@@ -249,6 +249,7 @@ class Agents:
         self._replacing.add(session.id)
         try:
             if policy == "interrupt":
+                await self._parts.store.write(agents.hold_news, session.id)
                 await self._flow.stop(session.id, by)
             now = self._parts.clock.now()
 

@@ -1,0 +1,200 @@
+"""`gatepost agent` and `gatepost permit`, hurried and hostile users included, against a real daemon."""
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.cli import program
+from gatepost.cli.outcomes import ASKS, CLOSED, FAILED, IDLE, STILL
+from gatepost.core.home import Home
+from gatepost.testing.daemon import Daemon
+
+ASK = {"ask": {"permission": "Bash", "input": {"command": "ls"}}}
+SCRIPT = {
+    "turns": [
+        {"when": "danger", "do": [ASK, {"say": "they said {answer}"}]},
+        {"when": "hang", "do": [{"hang": True}]},
+        {"when": "fail", "do": [{"error": {"message": "no luck"}}]},
+        {"when": "^count", "do": [{"say": "counted"}]},
+    ]
+}
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    home = tmp_path_factory.mktemp("agent") / "h"
+    folder = Home(home).group("agents")
+    folder.mkdir(parents=True)
+    (folder / "script.json").write_text(json.dumps(SCRIPT))
+    with Daemon(home, sandbox_kind="process", sessions_provider="scripted") as made:
+        yield made
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+def ran(daemon: Daemon, *words: str, given: bytes = b"") -> Ran:
+    """In this process, as the console script runs it, with a pipe as its stdin."""
+    out, err, stdin, hook = io.StringIO(), io.StringIO(), sys.stdin, sys.excepthook
+    sys.stdin = io.TextIOWrapper(io.BytesIO(given))
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            code = program.run(["--home", str(daemon.home), *words])
+    finally:
+        sys.stdin, sys.excepthook = stdin, hook
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
+def agent(daemon: Daemon, *words: str, given: bytes = b"") -> Ran:
+    return ran(daemon, "agent", *words, given=given)
+
+
+def told(daemon: Daemon, *words: str) -> Any:
+    return json.loads(ran(daemon, *words, "--json").out)
+
+
+def made(daemon: Daemon, title: str, *words: str) -> str:
+    return str(json.loads(agent(daemon, "run", *words, "--title", title, "-d", "--json").out)["agentId"])
+
+
+def test_what_became_of_it_is_the_exit_code(daemon: Daemon) -> None:
+    assert agent(daemon, "run", "sweep").code == IDLE
+    assert agent(daemon, "run", "fail").code == FAILED
+    asking = made(daemon, "Asks", "danger")
+    waited = agent(daemon, "wait", asking)
+    assert waited.code == ASKS and "gatepost permit allow p" in waited.out
+    hanging = made(daemon, "Hangs", "hang")
+    assert agent(daemon, "wait", hanging, "--timeout", "0.05").code == STILL
+    agent(daemon, "kill", hanging)
+    assert agent(daemon, "wait", hanging).code == CLOSED
+    for name in ("run", "send", "wait", "attach"):
+        assert "Exit status: 0 " in agent(daemon, name, "--help").out
+
+
+def test_an_agent_is_meant_by_its_id_the_beginning_of_it_or_its_title(daemon: Daemon) -> None:
+    one, two = made(daemon, "Twin"), made(daemon, "Other")
+    for named in (one, one[:-1], "Twin"):
+        assert json.loads(agent(daemon, "inspect", named, "--json").out)["agentId"] == one
+    both = next(size for size in range(4, len(one)) if one[:size] != two[:size]) - 1
+    several = agent(daemon, "stop", one[:both])
+    assert several.code == 1
+    assert "means several agents" in several.err if both >= 4 else "no agent named" in several.err
+    made(daemon, "Twin")
+    assert "'Twin' means several agents" in agent(daemon, "mode", "Twin", "default").err
+
+
+@pytest.mark.parametrize("named", ["", "s", "nobody", "s-0", "%", "'; drop table sessions", "\x1b[2J"])
+def test_an_agent_that_is_not_there_is_said_in_a_line(daemon: Daemon, named: str) -> None:
+    for words in (("inspect",), ("wait",), ("stop",), ("logs",), ("archive",), ("send", "x")):
+        done = agent(daemon, words[0], named, *words[1:])
+        assert (done.code, done.out) == (1, "")
+        assert "no agent named" in done.err and done.err.count("\n") == 1 and "\x1b" not in done.err
+
+
+def test_a_closed_agent_takes_nothing_more(daemon: Daemon) -> None:
+    closed = made(daemon, "Over")
+    assert agent(daemon, "kill", closed).code == 0
+    done = agent(daemon, "send", closed, "more")
+    assert done.code == 1 and "ended for good" in done.err
+    assert agent(daemon, "kill", closed).code == 0
+
+
+def test_prompts_come_from_the_line_or_from_stdin(daemon: Daemon) -> None:
+    assert agent(daemon, "run", "-", given=b"from a pipe\n").out == "echo: from a pipe\n"
+    assert agent(daemon, "run", given=b"from a pipe").out == "echo: from a pipe\n"
+    idle = agent(daemon, "run", "--title", "Idle")
+    assert idle.code == 0 and "is idle" in idle.out
+    long = b"count " + b"x" * 900_000
+    assert agent(daemon, "send", "Idle", "-", given=long).out == "counted\n"
+    for given, said in ((b"x" * 1_000_001, "longer than 1000000 characters"), (b"\xff\xfe", "no text in UTF-8")):
+        refused = agent(daemon, "send", "Idle", "-", given=given)
+        assert refused.code == 1 and said in refused.err
+    huge = agent(daemon, "send", "Idle", "-", given=b"x" * 12_000_000)
+    assert huge.code == 1 and huge.err.startswith("gatepost: ") and "Traceback" not in huge.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", ""), "PROMPT: is empty"),
+        (("run", " \n"), "PROMPT: is empty"),
+        (("run", "x", "--title", "t" * 61), "1 to 60 characters"),
+        (("run", "x", "--label", "=x"), "is not NAME=VALUE"),
+        (("run", "x", "--provider", "nobody"), "there is no provider 'nobody'"),
+        (("run", "x", "--folder", "nowhere"), "no group named 'nowhere'"),
+        (("run", "x", "--folder", "../etc"), "gatepost: "),
+        (("run", "x", "--mode", "wild"), "has no mode 'wild'"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_makes_no_agent(daemon: Daemon, words: tuple[str, ...], said: str) -> None:
+    before = len(told(daemon, "agent", "ls", "--all"))
+    done = agent(daemon, *words)
+    assert done.code == 1 and said in done.err and done.out == ""
+    assert len(told(daemon, "agent", "ls", "--all")) == before
+
+
+def test_a_log_has_its_entries_as_lines_and_ends_when_the_agent_has(daemon: Daemon) -> None:
+    logged = made(daemon, "Logged", "danger")
+    agent(daemon, "wait", logged)
+    shown = agent(daemon, "logs", logged).out
+    assert shown.startswith("[User] danger\n[Permission 1] It asks to use Bash:\n  | command: ls\n")
+    following = subprocess.Popen(
+        [sys.executable, "-m", "gatepost", "agent", "logs", "-f", logged, "--json"],
+        env=daemon.env,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert following.stdout is not None
+    assert json.loads(following.stdout.readline())["kind"] == "user_message"
+    ran(daemon, "permit", "deny", logged, "--message", "not now")
+    entries: list[Any] = [json.loads(line) for line in following.stdout]
+    assert following.wait(30) == 0
+    following.stdout.close()
+    assert [each["kind"] for each in entries] == ["permission", "permission", "assistant_message"]
+
+
+def test_a_request_is_meant_by_its_id_the_beginning_of_it_or_its_agent(daemon: Daemon) -> None:
+    for form in (lambda each: each, lambda each: each[:-1], lambda each: "Guarded"):
+        guarded = made(daemon, "Guarded", "danger")
+        agent(daemon, "wait", guarded)
+        (request,) = [
+            each["request"]["id"] for each in told(daemon, "permit", "ls") if each["agent"]["agentId"] == guarded
+        ]
+        assert told(daemon, "permit", "allow", form(request)) == {"id": request, "allowed": True}
+        assert agent(daemon, "wait", guarded).out == "they said allow\n"
+        again = ran(daemon, "permit", "deny", request)
+        assert again.code == 1 and "does not wait any more" in again.err
+        agent(daemon, "kill", guarded)
+    for named in ("", "p", "p-nothing"):
+        unknown = ran(daemon, "permit", "allow", named)
+        assert unknown.code == 1 and "no permission request named" in unknown.err
+
+
+def test_the_providers_are_listed_with_what_they_lack_and_their_models_with_prices(daemon: Daemon) -> None:
+    found = {each["id"]: each for each in told(daemon, "agent", "models")}
+    assert found["scripted"]["ready"] and found["demo"]["ready"]
+    assert not found["anthropic"]["ready"] and "gatepost connect anthropic" in found["anthropic"]["reason"]
+    models = told(daemon, "agent", "models", "anthropic")
+    assert [(each["id"], each["isDefault"]) for each in models[:1]] == [("claude-sonnet-4-5", True)]
+    assert all(each["input"] > 0 and each["vendor"] == "anthropic" for each in models)
+    assert "default model" in ran(daemon, "agent", "models").out
+    assert "cache read" in ran(daemon, "agent", "models", "codex").out
+    unknown = ran(daemon, "agent", "models", "scripted")
+    assert unknown.code == 1 and "there are models for: claude" in unknown.err
+
+
+def test_without_a_gateway_it_is_said(tmp_path: Path) -> None:
+    done = agent(Daemon(tmp_path / "h"), "ls")
+    assert done.code == 1 and "`gatepost up` starts it" in done.err

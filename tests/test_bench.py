@@ -1,0 +1,26 @@
+"""The bench measures what is there: every part of it runs, with a few calls. What the figures are is its own affair."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).parent.parent / "bench"
+PARTS = {
+    "replies": "print(uvloop.run(run.replies('process')))",
+    "rates": "print(uvloop.run(run.ingest_per_s(64)), uvloop.run(run.deliver_per_s(100)))",
+    "tools": "print(uvloop.run(run.tools(40)))",
+    "gate": "print(uvloop.run(run.permission()))",
+    "embed": "print(run.table(uvloop.run(run.embed.figures(1, 1, 20))))",
+    "streamable": "print(run.table(uvloop.run(run.streamable.figures(1, 1, 20))))",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_of_the_bench_runs(part: str) -> None:
+    code = f"import sys; sys.path.insert(0, {str(BENCH)!r}); import run, uvloop; {PARTS[part]}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "_right_of_50" not in done.stdout or "= 50          ✓" in done.stdout
