@@ -279,6 +279,11 @@ CREATE TABLE secrets (
         used_at INTEGER,
         PRIMARY KEY (scope, name)
     ) STRICT;
+CREATE TABLE session_tokens (
+            session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
+            digest TEXT NOT NULL UNIQUE,
+            made_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE sessions (
         id TEXT PRIMARY KEY,
         key TEXT NOT NULL,                      -- computed from the session mode
@@ -334,6 +339,13 @@ CREATE TABLE timeline (
             data TEXT NOT NULL,
             PRIMARY KEY (session_id, seq)
         ) STRICT;
+CREATE TABLE trusted_setups (
+            project TEXT NOT NULL,
+            digest TEXT NOT NULL,
+            trusted_by TEXT NOT NULL,
+            trusted_at INTEGER NOT NULL,
+            PRIMARY KEY (project, digest)
+        ) STRICT;
 CREATE TABLE turns (
         id TEXT PRIMARY KEY,
         session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
@@ -378,6 +390,23 @@ CREATE TABLE watchers (
             added_at INTEGER NOT NULL,
             PRIMARY KEY (source, observer),
             CHECK (observer <> source)
+        ) STRICT;
+CREATE TABLE worktrees (
+            project TEXT NOT NULL,
+            slug TEXT NOT NULL,
+            folder TEXT NOT NULL,
+            source TEXT NOT NULL,
+            branch TEXT NOT NULL,
+            base TEXT NOT NULL,
+            base_commit TEXT NOT NULL DEFAULT '',
+            state TEXT NOT NULL,
+            setup TEXT NOT NULL DEFAULT '[]',
+            teardown TEXT NOT NULL DEFAULT '[]',
+            setup_state TEXT NOT NULL DEFAULT 'none',
+            setup_output TEXT NOT NULL DEFAULT '',
+            created_at INTEGER NOT NULL,
+            archived_at INTEGER,
+            PRIMARY KEY (project, slug)
         ) STRICT;
 CREATE INDEX costs_at ON costs (at);
 CREATE INDEX egress_log_folder ON egress_log (folder, id);

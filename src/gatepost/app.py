@@ -45,10 +45,12 @@ from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.trial import try_out
 from gatepost.flow.sessions.wake import Sessions
 from gatepost.flow.spending import Keys, Purse
+from gatepost.flow.worktrees.worktrees import Worktrees
 from gatepost.gate.connectors import CONNECTORS, Connectors
 from gatepost.gate.dispatch import Around, Dispatch
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.agents import groups as group_tools
+from gatepost.serve.agents import self_id
 from gatepost.serve.agents import servers as agent_tools
 from gatepost.serve.agents.service import Agents
 from gatepost.serve.control import door
@@ -108,6 +110,12 @@ class Gateway:
         secrets = Secrets(self.store, Keyring(home), clock)
         tools = TOOLS.copy()
         self.connectors = Connectors(config[CONNECTORS], tools, home, self.bells, secrets)
+        purse = Purse(self.store, clock, self.reach, self.bells)
+        keys = Keys(self.store, secrets)
+        self.prices = PriceList(home, config)
+        self.models = Models(config, purse, keys, self.prices)
+        egress = EgressAround(store=self.store, clock=clock, models=self.models, keys=keys)
+        self.worktrees = Worktrees(home, config, self.store, clock, egress)
         self.around = Around(
             store=self.store,
             clock=clock,
@@ -117,12 +125,9 @@ class Gateway:
             reach=self.reach,
             writes_to=self.pump.write,
             channels=self.channels,
+            worktrees=self.worktrees,
         )
         self.dispatch = Dispatch(tools, self.around)
-        purse = Purse(self.store, clock, self.reach, self.bells)
-        keys = Keys(self.store, secrets)
-        self.prices = PriceList(home, config)
-        self.models = Models(config, purse, keys, self.prices)
         self.files = ThreadPoolExecutor(4, thread_name_prefix="mailbox")
         self.sessions = Sessions(
             Parts(
@@ -132,7 +137,7 @@ class Gateway:
                 clock=clock,
                 bells=self.bells,
                 dispatch=self.dispatch,
-                egress=EgressAround(store=self.store, clock=clock, models=self.models, keys=keys),
+                egress=egress,
                 reach=self.reach,
                 typing=self.typing,
                 pump=self.pump,
@@ -145,8 +150,10 @@ class Gateway:
         self.bells.on_change(self._changed)
         self.intake = Intake(self.store, clock, config, self.bells, self.reach, home, self.sessions.stop)
         self.stopping = asyncio.Event()
-        self.agents = Agents(self.sessions.parts, self.sessions, _hub(self, "agents"), self.stopping)
+        self.sessions.ends_with(self.worktrees.errands.end_all)
+        self.agents = Agents(self.sessions, self.worktrees, _hub(self, "agents"), self.stopping)
         self.management = agent_tools.management_dispatch(self.agents, self.around)
+        self.self_id = self_id.self_dispatch(self.around)
 
     def _changed(self, instance: str, address: str) -> None:
         """A platform that is ourselves shows what becomes of a message."""
@@ -173,6 +180,7 @@ class Gateway:
         await ensure_defaults(self.store, self.home, self.clock, sandbox_uid(self.config))
         sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))
         await self.store.write(reservations.book_leftovers, self.clock.now())
+        await self.worktrees.recover()
         await continue_turns(self.sessions.parts)
         await self.sessions.obey()
         self.flows = asyncio.create_task(self._flows())
@@ -183,7 +191,7 @@ class Gateway:
 
     async def _flows(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            for flow in (self.dispatch, self.management, self.pump, self.typing, self.sessions):
+            for flow in (self.dispatch, self.management, self.self_id, self.pump, self.typing, self.sessions):
                 tasks.create_task(flow.run())
             tasks.create_task(self._prepare())
             tasks.create_task(self.connectors.run())
@@ -291,6 +299,7 @@ class Daemon:
         largest = self.config[door.LARGEST_BODY]
         self.mcp = {
             agent_tools.PATH: agent_tools.management_app(gateway.management, gateway.around, largest),
+            self_id.PATH: self_id.self_app(gateway.self_id, gateway.around, largest),
             group_tools.PATH: group_tools.groups_app(gateway.dispatch, gateway.around, largest),
         }
         office = Office(

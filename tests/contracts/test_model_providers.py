@@ -81,6 +81,7 @@ def place(tmp_path: Path, name: str, endpoint: ModelEndpoint, router: Router) ->
     return Place(
         workspace=tmp_path,
         agent=tmp_path / "agent",
+        start=tmp_path / "agent",
         state=tmp_path / "state",
         router=tmp_path / "router.sock",
         folder="home",

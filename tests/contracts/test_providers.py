@@ -25,6 +25,7 @@ def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Provider:
     place = Place(
         workspace=tmp_path,
         agent=tmp_path / "agent",
+        start=tmp_path / "agent",
         state=tmp_path / "state",
         router=tmp_path / "router.sock",
         folder="home",

@@ -63,6 +63,7 @@ async def a_claude(
     place = Place(
         workspace=path,
         agent=path / "agent",
+        start=path / "agent",
         state=path / "state",
         router=path / "run" / "router.sock",
         folder="home",

@@ -23,6 +23,7 @@ def demo(tmp_path: Path) -> Demo:
         Place(
             workspace=tmp_path,
             agent=tmp_path / "agent",
+            start=tmp_path / "agent",
             state=tmp_path / "state",
             router=tmp_path / "run" / "router.sock",
             folder="home",

@@ -17,6 +17,7 @@ def place(tmp_path: Path) -> Place:
     return Place(
         workspace=tmp_path / "ws",
         agent=tmp_path / "agent",
+        start=tmp_path / "agent",
         state=tmp_path / "ws" / "state",
         router=tmp_path / "router.sock",
         folder="home",

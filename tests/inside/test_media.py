@@ -110,6 +110,7 @@ def test_files_are_found_where_they_lie_whatever_a_stranger_calls_them(tmp_path:
     place = Place(
         workspace=tmp_path,
         agent=tmp_path,
+        start=tmp_path,
         state=tmp_path,
         router=tmp_path,
         folder="home",

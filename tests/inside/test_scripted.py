@@ -53,6 +53,7 @@ def place(tmp_path: Path) -> Place:
     return Place(
         workspace=tmp_path,
         agent=tmp_path / "agent",
+        start=tmp_path / "agent",
         state=tmp_path / "state",
         router=tmp_path / "run" / "router.sock",
         folder="home",

@@ -21,6 +21,7 @@ def place(tmp_path: Path) -> Place:
     return Place(
         workspace=tmp_path,
         agent=tmp_path,
+        start=tmp_path,
         state=tmp_path,
         router=tmp_path / "router.sock",
         folder="home",

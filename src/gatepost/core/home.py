@@ -46,6 +46,11 @@ class Home:
         return self.path / "sessions"
 
     @property
+    def worktrees(self) -> Path:
+        """`<project>/<slug>`: what agents work on that is not their group's own."""
+        return self.path / "worktrees"
+
+    @property
     def plugins(self) -> Path:
         return self.path / "plugins"
 
@@ -77,6 +82,7 @@ class Home:
             (self.run / "s", passable),
             (self.groups, passable),
             (self.sessions, passable),
+            (self.worktrees, passable),
             (self.plugins, passable),
             (self.media, 0o700),
             (self.logs, 0o700),

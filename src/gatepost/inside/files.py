@@ -17,7 +17,7 @@ READ_FILE = Tool(
     input_schema={
         "type": "object",
         "properties": {
-            "path": {"type": "string", "description": "relative to your folder, or absolute"},
+            "path": {"type": "string", "description": "relative to where you start, or absolute"},
             "offset": {"type": "integer", "minimum": 0, "description": "the first character to read; 0 if left out"},
         },
         "required": ["path"],
@@ -35,8 +35,8 @@ def read_file(place: Place, arguments: dict[str, Any]) -> Answer:
     if not isinstance(offset, int) or offset < 0:
         return Answer("offset: is a whole number from 0", is_error=True)
     try:
-        path = (place.agent / given).resolve()
-        if not any(path.is_relative_to(root.resolve()) for root in (place.agent, place.workspace)):
+        path = (place.start / given).resolve()
+        if not any(path.is_relative_to(root.resolve()) for root in (place.agent, place.start, place.workspace)):
             return Answer(f"{given} is not in your workspace", is_error=True)
         if not path.is_file():
             return Answer(f"there is no file {given}", is_error=True)

@@ -302,7 +302,7 @@ class Loop:
         return Asked(
             model=self._model,
             max_tokens=self._options.max_tokens,
-            system=system_prompt(self._place.agent, self._place.name, self._place.folder),
+            system=system_prompt(self._place),
             messages=messages,
             tools=tools,
             bytes_of={block.file: self._conversation.bytes_of(block) for block in blocks},

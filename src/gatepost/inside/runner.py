@@ -2,7 +2,7 @@
 
 It opens `runner.sock` once, before the provider starts; when that ends, so does the runner. Authority is the host's:
 which rows, which turn, whether a result counts. Everything it needs to know is in the environment (GATEPOST_RUN,
-GATEPOST_WORKSPACE, GATEPOST_AGENT, GATEPOST_PROVIDER, GATEPOST_PLUGINS) and in the host's Welcome.
+GATEPOST_WORKSPACE, GATEPOST_AGENT, GATEPOST_START, GATEPOST_PROVIDER, GATEPOST_PLUGINS) and in the host's Welcome.
 """
 
 import asyncio
@@ -36,16 +36,19 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     run: Path
     workspace: Path
     agent: Path
+    start: Path
     plugins: Path | None
     provider: str
 
 
 def read_setup(env: dict[str, str]) -> Setup:
     workspace = Path(env.get("GATEPOST_WORKSPACE", "/workspace"))
+    agent = env.get("GATEPOST_AGENT", str(workspace / "agent"))
     return Setup(
         run=Path(env.get("GATEPOST_RUN", "/run/gatepost")),
         workspace=workspace,
-        agent=Path(env.get("GATEPOST_AGENT", str(workspace / "agent"))),
+        agent=Path(agent),
+        start=Path(env.get("GATEPOST_START", agent)),
         plugins=Path(env["GATEPOST_PLUGINS"]) if env.get("GATEPOST_PLUGINS") else None,
         provider=env.get("GATEPOST_PROVIDER", ""),
     )
@@ -249,6 +252,7 @@ class Runner:
         return Place(
             workspace=self._setup.workspace,
             agent=self._setup.agent,
+            start=self._setup.start,
             state=state,
             router=self._setup.run / "router.sock",
             folder=self._welcome.folder,

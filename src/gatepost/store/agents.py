@@ -174,10 +174,26 @@ def turn_ended(db: Db, turn: "Turn", state: str, error: str, now: int) -> None:
     if state != "done" and error:
         timeline.add(db, session.id, turn.id, "error", {"message": error}, now)
     if session.notify == 1 and session.parent and not waiting(db, session.id):
-        _tell_parent(db, session, turn, state, error, now)
+        _tell_parent(db, session, turn.id, state, error, now)
 
 
-def _tell_parent(db: Db, session: Session, turn: "Turn", state: str, error: str, now: int) -> None:
+def not_started(db: Db, session_id: str, reason: str, row: int, now: int) -> None:
+    """No turn came to be of what it was given, and none will."""
+    session = get(db, session_id)
+    if session is None:
+        return
+    sessions.set_state(db, session_id, "error", now)
+    timeline.add(db, session_id, "", "error", {"message": reason}, now)
+    if session.notify and session.parent:
+        _tell_parent(db, session, f"row-{row}", "failed", reason, now)
+
+
+def last_error(db: Db, session_id: str) -> str:
+    found = (entry for entry in reversed(timeline.last(db, session_id, 50)) if entry.kind == "error")
+    return next((str(entry.data.get("message", "")) for entry in found), "")
+
+
+def _tell_parent(db: Db, session: Session, ended: str, state: str, error: str, now: int) -> None:
     """A row for the parent's next turn: it interrupts nothing, and it is there once, whatever is killed when."""
     want_news(db, session.id, False)
     parent = sessions.get(db, session.parent)
@@ -197,7 +213,7 @@ def _tell_parent(db: Db, session: Session, turn: "Turn", state: str, error: str,
             address=parent.address,
             thread=parent.thread,
             direction="in",
-            platform_id=f"finished:{turn.id}",
+            platform_id=f"finished:{ended}",
             event="system",
             kind="system",
             sender="gatepost:system",

@@ -101,7 +101,7 @@ class Desk:
         self.gateway, self.transport = gateway, transport
         self._line = line
 
-    async def __call__(self, name: str, **arguments: Any) -> dict[str, Any]:
+    async def __call__(self, name: str, /, **arguments: Any) -> dict[str, Any]:
         """A call that must succeed; its structured answer, which its text must say as well."""
         answer = await self.ask(name, **arguments)
         assert not answer.failed, answer.text
@@ -109,7 +109,7 @@ class Desk:
         assert found == answer.structured
         return found
 
-    async def ask(self, name: str, **arguments: Any) -> Answer:
+    async def ask(self, name: str, /, **arguments: Any) -> Answer:
         async with asyncio.timeout(PATIENCE_S):
             return await self._line.call(name, arguments)
 

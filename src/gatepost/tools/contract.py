@@ -74,6 +74,12 @@ class Reaches(Protocol):
     def platform(self, instance: str) -> str: ...
 
 
+class NamesBranches(Protocol):
+    """Names the branch of the worktree that a session works in."""
+
+    async def rename(self, session_id: str, name: str) -> str: ...
+
+
 class WritesTo(Protocol):
     """Writes down what goes to a room, and has it delivered."""
 
@@ -92,6 +98,7 @@ class Around:
     reach: Reaches
     writes_to: WritesTo | None = None  # None: nothing is delivered in this process; a room is only rung
     channels: Mapping[str, Channel] = field(default_factory=dict)  # by instance: those that run in this process
+    worktrees: NamesBranches | None = None  # None: no sandbox runs in this process
 
 
 def _anything(folder: str) -> bool:

@@ -45,6 +45,7 @@ def a_place(path: Path, can: str = "load", model: str = "", **options: Any) -> P
     return Place(
         workspace=path,
         agent=path / "agent",
+        start=path / "agent",
         state=path / "state",
         router=path / "run" / "router.sock",
         folder="home",

@@ -250,6 +250,7 @@ def place_in(path: Path, **options: Any) -> Place:
     return Place(
         workspace=path,
         agent=path / "agent",
+        start=path / "agent",
         state=path / "state",
         router=path / "run" / "router.sock",
         folder="home",

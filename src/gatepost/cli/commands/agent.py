@@ -1,6 +1,8 @@
 """`gatepost agent`: agents that work for you, without a chat."""
 
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -8,11 +10,14 @@ import click
 from gatepost.cli import show
 from gatepost.cli.operate import control_of, home_of, operate
 from gatepost.cli.outcomes import CODES, code_of
+from gatepost.core import listen
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
+from gatepost.serve.control.client import TIMEOUT_S
 
 BUSY = ("initializing", "running", "interrupted")
 WAIT_S = 50.0  # one request of a longer wait
+LONG_S = 700.0  # git, or a setup, may take as long as worktrees.limit_s says
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 _AGENT = click.argument("agent")
 
@@ -38,6 +43,9 @@ def command() -> None:
 @click.option("--provider", default="", help="claude, codex … (default: as the group says).")
 @click.option("--model", default="", help="The provider's own if left out; `gatepost agent models` lists them.")
 @click.option("--mode", default="", help="When it asks before it acts; `gatepost agent inspect` shows the modes.")
+@click.option("--cwd", default="", help="Where it starts: a worktree, or a folder of sandbox.mounts_allowed (:rw).")
+@click.option("--worktree", default="", metavar="NAME", help="Make a worktree of the repository --cwd, on this branch.")
+@click.option("--base", default="", help="The branch that the worktree begins from.")
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="To find it by; may be given again.")
 @click.option("--background", "-d", is_flag=True, help="Return at once.")
 @_JSON
@@ -50,9 +58,12 @@ def run(
     place = home_of(home)
     if prompt is not None and not prompt.strip():
         raise Invalid("PROMPT", "is empty; leave it out for an agent that waits for work")
+    if more["cwd"]:
+        more["cwd"] = str(Path(more["cwd"]).expanduser().absolute())
     nothing = prompt is None and (sys.stdin is None or sys.stdin.isatty())
     text = "" if nothing else _text("-" if prompt is None else prompt)
-    made = operate(place, "agent.create", {"prompt": text, "labels": dict(map(_label, labels)), **more})
+    given = {"prompt": text, "labels": dict(map(_label, labels)), **more}
+    made = operate(place, "agent.create", given, timeout=LONG_S if more["worktree"] else TIMEOUT_S)
     if background or not text:
         return _tell(made, as_json)
     return _wait(place, made["agentId"], as_json, None)
@@ -241,6 +252,28 @@ def mode(home: str | None, agent: str, mode: str, as_json: bool) -> None:
     """Change when AGENT asks before it acts, from its next turn on."""
     told = operate(home_of(home), "agent.mode", {"id": agent, "mode": mode})
     show.as_json(told) if as_json else show.say(f"{told['agentId']} is in mode {told['currentModeId']}")
+
+
+@command.command()
+@_AGENT
+@click.option("--file", type=click.Path(path_type=Path, dir_okay=False), help="Write it there (mode 600).")
+@_JSON
+@click.pass_obj
+def token(home: str | None, agent: str, file: Path | None, as_json: bool) -> None:
+    """Make a token by which AGENT is known at /mcp/self, where it sets its title and branch. The one before counts no
+    more. An agent in a sandbox of ours needs none: it is known by its socket."""
+    if file is not None and file.exists():
+        raise Invalid("--file", f"{file} is there already; name another, or remove it")
+    told = operate(home_of(home), "agent.token", {"id": agent})
+    if file is None:
+        show.as_json(told) if as_json else show.say(told["token"])
+        return
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "w") as out:
+        out.write(told["token"] + "\n")
+    url = f"unix:{listen.find_control(home_of(home))}:/mcp/self"
+    shown = {"agentId": told["agentId"], "file": str(file.absolute()), "url": url}
+    show.as_json(shown) if as_json else show.say(f"gatepost bridge --url {url} --token-file {shown['file']}")
 
 
 @command.command()

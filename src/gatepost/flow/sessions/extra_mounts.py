@@ -26,7 +26,8 @@ ALLOWED = setting(
     help="Host folders of which groups, providers and channels may ask to see something: `path`, or `path:rw` if they "
     "may also write there. Empty: none.",
 )
-EXTRA = "/workspace/extra"
+WORKSPACE = "/workspace"
+EXTRA = f"{WORKSPACE}/extra"
 MOST = 32  # a group's wishes
 MOST_LINKS = 40  # on the way to an allowed folder
 
@@ -184,13 +185,15 @@ def make_points(home: Home, session_id: str, granted: Iterable[Granted], group: 
     """Where they are mounted over, in the session's folder, which is read-only inside. What was there before goes."""
     mode, owner = (0o700, None) if group is None else (0o750, 0)
     with open_root(home.sessions) as sessions:
-        sessions.remove_tree(f"{session_id}/extra")
+        for name in ("extra", "project"):
+            sessions.remove_tree(f"{session_id}/{name}")
         for each in granted:
-            sessions.make_dir(f"{session_id}/extra", mode, owner, group)
+            point = f"{session_id}{each.mount.target.removeprefix(WORKSPACE)}"
             if each.is_file:
-                sessions.write_bytes(f"{session_id}/extra/{each.name}", b"", mode=0o600)
+                sessions.make_dir(point.rpartition("/")[0], mode, owner, group)
+                sessions.write_bytes(point, b"", mode=0o600)
             else:
-                sessions.make_dir(f"{session_id}/extra/{each.name}", mode, owner, group)
+                sessions.make_dir(point, mode, owner, group)
 
 
 def read_allowed(config: Config, home: Home) -> list[_Allowed]:

@@ -21,6 +21,7 @@ from gatepost.flow.sessions import plan, projection, settle
 from gatepost.flow.sessions.limits import limits_of
 from gatepost.flow.sessions.line import Line
 from gatepost.flow.sessions.parts import WINDOW, WINDOW_CHARS, Parts
+from gatepost.flow.sessions.start import Start, find_start
 from gatepost.flow.sessions.talk import Talk
 from gatepost.flow.sessions.watch import Facts, Patience
 from gatepost.gate.caller import Caller
@@ -58,6 +59,7 @@ class Live:
         self._opened = asyncio.Event()
         self._mailbox = projection.Projection(parts.home, session)
         self._projecting = asyncio.Lock()
+        self._start: Start | None = None  # where it works, if that is not its group's folder
         self._with_files: set[int] = set()  # open rows whose files lie in the mailbox
         self.ending = ""  # why we asked it to end; '' means: it was not asked
         self._retiring = ""  # why it ends after its turn
@@ -139,7 +141,8 @@ class Live:
         """What it writes is bounded: a session or group that takes more of the disk than it may is ended."""
         limit = self.limits.disk_mb * 1024 * 1024
         home = self.parts.home
-        for what in (home.group(self.session.folder), home.session(self.session.id)):
+        worktree = [self._start.granted.mount.source] if self._start and self._start.managed else []
+        for what in (home.group(self.session.folder), home.session(self.session.id), *worktree):
             if await self._off_loop(_is_larger, what, limit):
                 self.kill(f"the agent's files take more than {self.limits.disk_mb} MB of the disk")
 
@@ -163,8 +166,15 @@ class Live:
         await self._off_loop(self._mailbox.begin, pairs, known)
         parents = await parts.store.read(groups.above, session.folder)
         self.limits = limits_of(parts.config, self.group, parents)
+        self._start = await self._off_loop(find_start, parts.home, parts.config, session.cwd)
         layout = plan.plan_for(
-            parts.home, parts.config, self.group, session.id, provider=self.provider, parents=parents
+            parts.home,
+            parts.config,
+            self.group,
+            session.id,
+            provider=self.provider,
+            parents=parents,
+            start=self._start,
         )
         folder = parts.home.sockets_of(session.id)
         caller = Caller(

@@ -23,9 +23,10 @@ from gatepost.core.home import Home
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
 from gatepost.core.untrusted import open_root
-from gatepost.flow.sessions.extra_mounts import EXTRA, Granted, grant_all, make_points, read_wish
+from gatepost.flow.sessions.extra_mounts import EXTRA, WORKSPACE, Granted, grant_all, make_points, read_wish
 from gatepost.flow.sessions.limits import limits_of
 from gatepost.flow.sessions.programs import BIN, declared_mounts, program_mounts, variables
+from gatepost.flow.sessions.start import Start
 from gatepost.sandboxes.contract import SANDBOXES, Limits, Mount, Plan, SandboxKind
 from gatepost.store.groups import Group
 
@@ -37,7 +38,7 @@ KIND = setting(
 UID = setting("sandbox.uid", 64123, help="When the gateway is root, sandboxes run as this unprivileged host uid.")
 TIMEZONE = setting("timezone", "UTC", help="The zone in which agents see times, such as Europe/Berlin.")
 
-WORKSPACE, AGENT, RUN = "/workspace", "/workspace/agent", "/run/gatepost"
+AGENT, RUN = f"{WORKSPACE}/agent", "/run/gatepost"
 PYTHON, LIBRARIES, PLUGINS = "/opt/gatepost/python", "/opt/gatepost/lib", "/opt/gatepost/plugins/providers"
 NEEDED_INSIDE = ("gatepost", "apsw", "msgspec")
 DEMO = "demo"  # the one provider that runs nobody's code, and may do so without walls
@@ -90,16 +91,19 @@ def plan_for(
     *,
     provider: str,
     parents: Sequence[Group] = (),
+    start: Start | None = None,
+    also: Sequence[Granted] = (),
     command: tuple[str, ...] | None = None,
     stdio: bool = False,
 ) -> Plan:
     """The sandbox of a session, whose folders must have been prepared. `parents` are the groups above its own, the
-    nearest first; `command` runs in the place of the runner."""
+    nearest first; `also` is seen besides; `command` runs in the place of the runner."""
     libraries, limits = _libraries(), limits_of(config, group, parents)
     with open_root(home.group(group.folder)) as root:
         device, inode = root.identity
-    extra = _extra_mounts(home, config, group, provider)
+    extra = [*_extra_mounts(home, config, group, provider, also), *([start.granted] if start else [])]
     make_points(home, session_id, extra, sandbox_uid(config))
+    where = start.inside if start else AGENT
     meant = {AGENT: f"{device}:{inode}", **{each.mount.target: f"{each.device}:{each.inode}" for each in extra}}
     return Plan(
         name=name_prefix(home) + session_id,
@@ -117,8 +121,8 @@ def plan_for(
             *(word for pair in meant.items() for word in pair),
             *(command or ()),
         ),
-        env={**variables(config, home, provider), **_variables(config, provider)},
-        cwd=AGENT,
+        env={**variables(config, home, provider), **_variables(config, provider), "GATEPOST_START": where},
+        cwd=where,
         limits=Limits(memory_mb=limits.memory_mb, processes=limits.processes, cpu_percent=limits.cpu_percent),
         uid=sandbox_uid(config),
         stdio=stdio,
@@ -126,10 +130,14 @@ def plan_for(
     )
 
 
+def inside_program(name: str, *words: str) -> tuple[str, ...]:
+    """One of our own programs of the standard library, as it is called inside."""
+    return (f"{PYTHON}/{_executable()}", "-I", "-S", "-B", f"{LIBRARIES}/gatepost/inside/{name}", *words)
+
+
 def beside_forwarder(command: tuple[str, ...]) -> tuple[str, ...]:
     """A command that finds the way out by its variables, as agents do."""
-    program = f"{LIBRARIES}/gatepost/inside/forwarder.py"
-    return (f"{PYTHON}/{_executable()}", "-I", "-S", "-B", program, RUN, "--", *command)
+    return inside_program("forwarder.py", RUN, "--", *command)
 
 
 def prepare_folders(home: Home, config: Config, group: Group, session_id: str) -> None:
@@ -197,9 +205,9 @@ def _kind(name: str, config: Config, registry: Registry[Make]) -> SandboxKind:
     return known[name]
 
 
-def _extra_mounts(home: Home, config: Config, group: Group, provider: str) -> list[Granted]:
+def _extra_mounts(home: Home, config: Config, group: Group, provider: str, also: Sequence[Granted]) -> list[Granted]:
     """Judged again at each start: settings and folders change."""
-    found = [*grant_all(config, home, map(read_wish, group.mounts)), *declared_mounts(config, home, provider)]
+    found = [*grant_all(config, home, map(read_wish, group.mounts)), *declared_mounts(config, home, provider), *also]
     names = [each.name for each in found]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

@@ -9,7 +9,7 @@ from gatepost.flow import panic
 from gatepost.flow.delivery.outgoing import Say, say
 from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.parts import Parts
-from gatepost.store import breaks, inbox, outbox, sessions, turns
+from gatepost.store import agents, breaks, inbox, outbox, sessions, turns
 from gatepost.store.breaks import OVERTIME, Broken
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -117,6 +117,8 @@ def _tell_failed(
         text = notices.out_of_time(spoke=bool(outbox.done_in_turn(db, broken.turn.id)))
     else:
         text = notices.failed(broken.reason, error_class, len(broken.failed))
+    if broken.turn is None:
+        agents.not_started(db, session.id, broken.reason, broken.failed[0], parts.clock.now())
     where = broken.turn or session
     _notice(db, parts, session.id, f"failed/{broken.failed[0]}", where, text)
     return where.instance, where.address

@@ -36,6 +36,7 @@ class Sessions:
         self._live: dict[str, Live] = {}
         self._folders: dict[str, str] = {}
         self._wanted: set[str] = set()
+        self._others: list[Callable[[], None]] = []
         self._bell = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
         self._stopping = False
@@ -101,6 +102,8 @@ class Sessions:
         self._stopping = True  # what ends here is not woken again, which would use up its one continuation
         for live in self.awake:
             live.kill(reason, blameless=True)
+        for end in self._others:
+            end()
         for _ in range(100):
             if not self._live:
                 return
@@ -130,6 +133,16 @@ class Sessions:
             return False
         live.talk.answer(request, verdict, given)
         return True
+
+    async def end(self, session_id: str, reason: str) -> None:
+        """Nothing of a session runs any more when this returns; what it was given waits."""
+        if (live := self._live.get(session_id)) is not None:
+            live.kill(reason, blameless=True)
+            await _until_gone([live])
+
+    def ends_with(self, end: Callable[[], None]) -> None:
+        """Something else that runs in sandboxes: called when all of them are to end."""
+        self._others.append(end)
 
     def renew(self, session_id: str) -> None:
         """What a session is told when it wakes has changed: it starts anew, after its turn if one runs."""
@@ -174,6 +187,8 @@ class Sessions:
     def _kill_all(self) -> list[Live]:
         for live in self.awake:
             live.kill(settle.HALTED, stopped=True)
+        for end in self._others:
+            end()
         return self.awake
 
     # Waking.

@@ -169,7 +169,7 @@ class Acp:
         self._peer = await Peer.start(
             self._command,
             env=self._environment(),
-            cwd=self._place.agent,
+            cwd=self._place.start,
             notified=self._take_update,
             asked=self._answer_agent,
         )
@@ -217,7 +217,7 @@ class Acp:
         program, *arguments = bridge.command(str(self._place.router))
         servers = own_servers(self._place.agent, self._options.own_mcp)
         servers[words.SERVER] = Server(program, arguments)
-        params: Json = {"cwd": str(self._place.agent), "mcpServers": words.mcp_servers(servers)}
+        params: Json = {"cwd": str(self._place.start), "mcpServers": words.mcp_servers(servers)}
         if session:
             params["sessionId"] = session
         return await self._ask(method, params, words.Opened, raw=True) or words.Opened()
@@ -268,7 +268,7 @@ class Acp:
     async def _turn(self, batch: Batch, handed: Handed) -> AsyncIterator[Event]:
         place = self._place
         read = reads_itself(self._options, self._name)
-        system: str | None = system_prompt(place.agent, place.name, place.folder, reader="your own tools", without=read)
+        system: str | None = system_prompt(place, reader="your own tools", without=read)
         # A command is one only if it is all that an agent hears.
         if batch.prompt.startswith("/") or self._replay.knows(self._conversation, system or ""):
             system = None

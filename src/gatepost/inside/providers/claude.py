@@ -170,7 +170,7 @@ class Claude:
     async def _ready(self, resume: str) -> None:
         """A client in that conversation, which knows what the group's files and its tools are today."""
         place = self._place
-        system, tools = system_prompt(place.agent, place.name, place.folder, reader="Read"), await self._tools()
+        system, tools = system_prompt(place, reader="Read"), await self._tools()
         knows = (resume, system, tools) == (self._conversation, self._system, self._listed)
         if self._client is not None and knows:
             while not self._heard.empty():  # a background task's word between two turns
@@ -205,7 +205,7 @@ class Claude:
         conversation = {"resume": self._conversation} if known else {"session_id": self._conversation}
         return self._sdk.ClaudeAgentOptions(
             **conversation,
-            cwd=self._place.agent,
+            cwd=self._place.start,
             env=self._environment(),
             model=self._place.model or USUAL,
             # Not the one that the conversation began with: the group's files change.

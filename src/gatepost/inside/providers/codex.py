@@ -163,14 +163,14 @@ class Codex:
     async def _ready(self, resume: str) -> AppServer:
         """Codex in that conversation. It looks at its AGENTS.md before every turn, and tells the model what changed."""
         place, server = self._place, await self._serve()
-        system = system_prompt(place.agent, place.name, place.folder, reader="your shell")
+        system = system_prompt(place, reader="your shell")
         (self._home / "AGENTS.md").write_text(system, encoding="utf-8")
         while not server.heard.empty():  # between two turns
             if isinstance(said := server.heard.get_nowait(), Asked):
                 server.decline(said.id, "nobody is here")
         if not resume or resume != self._thread:
             known = self._handed.path(resume) is not None
-            about: dict[str, object] = {"cwd": str(place.agent), "approvalPolicy": POLICIES[self._mode]}
+            about: dict[str, object] = {"cwd": str(place.start), "approvalPolicy": POLICIES[self._mode]}
             if model := place.model or (await self._usual(server) if known else ""):
                 about["model"] = model
             if known:
@@ -193,7 +193,7 @@ class Codex:
         environment = self._environment()
         (self._home / "config.toml").write_text(await self._config(environment), encoding="utf-8")
         log = self._place.state / "stderr.txt"
-        self._server = await AppServer.start([self._program, "app-server"], environment, self._place.agent, log)
+        self._server = await AppServer.start([self._program, "app-server"], environment, self._place.start, log)
         await self._server.ask(
             "initialize", clientInfo={"name": SERVER, "version": "1"}, capabilities={"experimentalApi": True}
         )
@@ -226,7 +226,7 @@ class Codex:
             endpoint=environment["OPENAI_BASE_URL"],
             command=bridge.command(str(self._place.router)),
             own=own_servers(self._place.agent, self._options.own_mcp),
-            folder=str(self._place.agent),
+            folder=str(self._place.start),
             retries=self._options.retries,
             effort=self._options.effort,
             catalog=str(catalog) if plain else "",

@@ -132,7 +132,8 @@ class Place:
     """Where a provider finds itself."""
 
     workspace: Path  # /workspace
-    agent: Path  # /workspace/agent: the group's folder, where the agent starts
+    agent: Path  # /workspace/agent: the group's folder, with its instructions, skills and memory
+    start: Path  # where the agent starts: there, or in what it was given to work in (/workspace/project/…)
     state: Path  # /workspace/state/<provider>: its own files, kept between sandboxes
     router: Path  # router.sock
     folder: str

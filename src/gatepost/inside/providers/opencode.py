@@ -194,7 +194,7 @@ class Opencode:
     async def _ready(self, resume: str) -> OpencodeServer:
         """A server, and in it that conversation."""
         place, server = self._place, await self._serve()
-        self._system = system_prompt(place.agent, place.name, place.folder, reader="read")
+        self._system = system_prompt(place, reader="read")
         while not server.heard.empty():  # between two turns
             server.heard.get_nowait()
         if not resume or resume != self._session:
@@ -226,7 +226,7 @@ class Opencode:
         await self.close()
         environment = self._environment()
         log = self._place.state / "stderr.txt"
-        self._server = await OpencodeServer.start([self._program], environment, self._place.agent, log)
+        self._server = await OpencodeServer.start([self._program], environment, self._place.start, log)
         return self._server
 
     def _environment(self) -> dict[str, str]:

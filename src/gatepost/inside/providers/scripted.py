@@ -290,7 +290,7 @@ class Scripted:
             pass
 
     def _write(self, path: str, text: str) -> None:
-        target = self._place.agent / path
+        target = self._place.start / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
 

@@ -14,6 +14,7 @@ from gatepost.core.registry import Registry
 from gatepost.serve.agents.modes import Mode
 from gatepost.serve.agents.providers import Model, Provider
 from gatepost.serve.agents.service import Agents, Outcome, Request, Snapshot, Wanted
+from gatepost.serve.agents.worktrees import worktree_tools
 from gatepost.tools.contract import Body, Call, Tool, tool
 
 NAME = "gatepost-agent-management"
@@ -30,6 +31,7 @@ class Created(Struct, frozen=True, rename="camel", kw_only=True):
     type: str
     status: str
     folder: str
+    cwd: str
     current_mode_id: str
     available_modes: list[Mode]
     last_message: str | None = None
@@ -101,7 +103,7 @@ class Response(Struct, frozen=True, rename="camel", kw_only=True):
 def management_tools(service: Agents) -> Registry[Tool]:
     """The registry of this server, bound to a gateway's agents."""
     made: Registry[Tool] = Registry("agent tool")
-    for declare in (_making, _keeping, _looking, _steering, _answering):
+    for declare in (_making, _keeping, _looking, _steering, _answering, worktree_tools):
         declare(service, made)
     return made
 
@@ -123,6 +125,14 @@ def _making(service: Agents, made: Registry[Tool]) -> None:
         agentType: Annotated[str | None, Meta(description="The provider; list_providers shows them.")] = None,
         initialMode: Annotated[str | None, Meta(description="When it asks before it acts.")] = None,
         folder: Annotated[str | None, Meta(description="The group whose rights and budget it has.")] = None,
+        cwd: Annotated[
+            str | None,
+            Meta(description="Where it starts: a worktree, or a folder of this machine that agents may write to."),
+        ] = None,
+        worktreeName: Annotated[
+            str | None, Meta(description="Make a worktree of the repository `cwd`, on a new branch of this name.")
+        ] = None,
+        baseBranch: Annotated[str | None, Meta(description="The branch that the worktree begins from.")] = None,
         model: Annotated[str | None, Meta(description="The provider's own if left out.")] = None,
         labels: Labels = None,
         parentAgentId: Annotated[str | None, Meta(description="Who makes it, if that is an agent.")] = None,
@@ -143,6 +153,9 @@ def _making(service: Agents, made: Registry[Tool]) -> None:
             labels=labels,
             parent=(await service.find(parentAgentId)).id if parentAgentId else "",
             notify=notifyOnFinish,
+            cwd=cwd or "",
+            worktree=worktreeName or "",
+            base=baseBranch or "",
         )
         made_one = await service.create(wanted, OPERATOR)
         ended = await _ended(service, made_one.agent_id, background or not initialPrompt)
@@ -151,6 +164,7 @@ def _making(service: Agents, made: Registry[Tool]) -> None:
             type=made_one.type,
             status=ended.status if ended else made_one.status,
             folder=made_one.folder,
+            cwd=made_one.cwd,
             current_mode_id=made_one.current_mode_id,
             available_modes=made_one.available_modes,
             last_message=ended.last_message if ended else None,

@@ -8,7 +8,8 @@ these functions and nothing else.
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -19,22 +20,26 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.settings import setting
 from gatepost.flow.groups import make_folder
-from gatepost.flow.sessions.parts import PROVIDER, Parts
+from gatepost.flow.sessions.parts import PROVIDER
 from gatepost.flow.sessions.permissions import NOT_PERMITTED
 from gatepost.flow.sessions.plan import sandbox_uid
+from gatepost.flow.sessions.start import find_start
 from gatepost.flow.sessions.wake import Sessions
-from gatepost.messages.text import clean
+from gatepost.flow.worktrees.worktrees import Archived, Worktrees
+from gatepost.flow.worktrees.worktrees import Wanted as NewWorktree
+from gatepost.messages.text import clean, one_line
 from gatepost.serve.agents import providers
 from gatepost.serve.agents.modes import Mode, check_mode, modes_of
 from gatepost.serve.agents.plans import carry_out
 from gatepost.serve.agents.providers import Model, Provider
 from gatepost.serve.agents.timeline import curated, projected
 from gatepost.serve.control.operations.groups import check_provider
-from gatepost.store import agents, audit, groups, inbox, permissions, sessions, timeline, turns
+from gatepost.store import agents, audit, groups, inbox, permissions, session_tokens, sessions, timeline, turns
 from gatepost.store.agents import NewAgent
 from gatepost.store.permissions import Permission
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
+from gatepost.store.worktrees import Worktree
 
 FOLDER = setting("agents.folder", "agents", help="The group of agents that are made without naming one.")
 WAIT_S = setting(
@@ -60,6 +65,9 @@ class Wanted:
     labels: Mapping[str, str] | None = None
     parent: str = ""
     notify: bool = False
+    cwd: str = ""  # on the host; '': it starts in its group's folder
+    worktree: str = ""  # a new one of the repository `cwd`, on a branch of this name
+    base: str = ""
 
 
 class Request(Struct, frozen=True, rename="camel", kw_only=True):
@@ -81,6 +89,7 @@ class Snapshot(Struct, frozen=True, rename="camel", kw_only=True):
     type: str
     folder: str
     title: str
+    cwd: str  # on the host; '': its group's folder
     status: str  # initializing | idle | running | error | interrupted | closed
     model: str
     current_mode_id: str
@@ -117,57 +126,114 @@ class News:
 
 
 class Agents:
-    def __init__(self, parts: Parts, flow: Sessions, hub: Hub, stopping: asyncio.Event | None = None) -> None:
-        self._parts, self._flow, self._hub = parts, flow, hub
+    def __init__(self, flow: Sessions, worktrees: Worktrees, hub: Hub, stopping: asyncio.Event | None = None) -> None:
+        self._parts, self._flow, self._hub = flow.parts, flow, hub
+        self.worktrees = worktrees
         self._stopping = stopping or asyncio.Event()
         self._replacing: set[str] = set()  # whose turn gives way to another: nobody sees them idle meanwhile
 
     # Making and ending.
 
     async def create(self, wanted: Wanted, by: str) -> Snapshot:
-        """Durable when it returns; the prompt is queued with it."""
-        home, now = self._parts.home, self._parts.clock.now()
-        folder = check_folder(wanted.folder or self._parts.config[FOLDER])
-        title = _title(wanted.title, empty_ok=True)
-        labels = _labels(wanted.labels or {})
+        """Durable when it returns; the prompt is queued with it. A worktree that it wants is made first."""
+        config, now = self._parts.config, self._parts.clock.now()
+        wish = NewAgent(
+            folder=check_folder(wanted.folder or config[FOLDER]),
+            provider=wanted.provider,
+            title=_title(wanted.title, empty_ok=True),
+            model=clean(wanted.model).strip(),
+            permission_mode=wanted.mode,
+            labels=_labels(wanted.labels or {}),
+            parent=wanted.parent,
+        )
         text = _prompt(wanted.prompt) if wanted.prompt else ""
-        own = not wanted.folder
+        start = "" if wanted.worktree else self._start(wanted.cwd)
+        wish = await self._parts.store.write(self._checked, wish, not wanted.folder, now)
+        make_folder(self._parts.home, wish.folder, sandbox_uid(config), name=wish.folder)
+        worktree = await self._make_worktree(wanted, wish.folder, by) if wanted.worktree else None
+        cwd = str(self.worktrees.path(worktree)) if worktree else start
 
         def make(db: Db) -> Session:
-            group = groups.get(db, folder)
-            if group is None and own:
-                groups.add(db, folder, folder, "", now)
-                group = groups.get(db, folder)
-            if group is None:
-                raise NotFound("group", folder, "`gatepost group list` shows them")
-            provider = check_provider(home, wanted.provider) or group.provider or self._parts.config[PROVIDER]
-            if wanted.parent and sessions.get(db, wanted.parent) is None:
-                raise NotFound("agent", wanted.parent, "the parent must be there")
-            made = agents.create(
-                db,
-                NewAgent(
-                    folder=folder,
-                    provider=provider,
-                    title=title,
-                    model=clean(wanted.model).strip(),
-                    permission_mode=check_mode(provider, wanted.mode),
-                    labels=labels,
-                    parent=wanted.parent,
-                ),
-                now,
-            )
+            made = agents.create(db, replace(wish, cwd=cwd), now)
             if wanted.notify:
                 agents.want_news(db, made.id, True)
+            if worktree is not None and worktree.setup_state != "none":
+                timeline.add(db, made.id, "", "worktree_setup", _setup(worktree), now)
             if text:
                 agents.prompt(db, made, text, by, _name(by), inbox.NEXT, now)
-            _record(db, now, by, "agent.create", made.id, folder=folder, provider=provider)
+            _record(db, now, by, "agent.create", made.id, folder=wish.folder, provider=wish.provider, cwd=cwd)
             return made
 
         made = await self._parts.store.write(make)
-        make_folder(home, folder, sandbox_uid(self._parts.config), name=folder)
         if text:
             self._parts.bells.session(made.id)
         return await self.status(made.id)
+
+    def _checked(self, db: Db, wish: NewAgent, own: bool, now: int) -> NewAgent:
+        """Everything about it that can be wrong. `own`: nobody named its group, so that is made if it is not there."""
+        if own:
+            groups.add(db, wish.folder, wish.folder, "", now)
+        group = groups.get(db, wish.folder)
+        if group is None:
+            raise NotFound("group", wish.folder, "`gatepost group list` shows them")
+        provider = check_provider(self._parts.home, wish.provider) or group.provider or self._parts.config[PROVIDER]
+        if wish.parent and sessions.get(db, wish.parent) is None:
+            raise NotFound("agent", wish.parent, "the parent must be there")
+        return replace(wish, provider=provider, permission_mode=check_mode(provider, wish.permission_mode))
+
+    async def _make_worktree(self, wanted: Wanted, folder: str, by: str) -> Worktree:
+        if not wanted.cwd or not wanted.base:
+            missing = "cwd" if not wanted.cwd else "baseBranch"
+            raise Invalid(missing, "a worktree needs a repository (cwd) and a branch to begin from (baseBranch)")
+        source = self.absolute(wanted.cwd)
+        new = NewWorktree(source=source, folder=folder, name=wanted.worktree, base=wanted.base)
+        return await self.worktrees.create(new, by)
+
+    async def create_worktree(self, wanted: NewWorktree, by: str) -> Worktree:
+        """For whoever will work in it. The agents' own group is made if it is not there."""
+        folder, now = check_folder(wanted.folder), self._parts.clock.now()
+        if folder == self._parts.config[FOLDER]:
+            await self._parts.store.write(groups.add, folder, folder, "", now)
+            make_folder(self._parts.home, folder, sandbox_uid(self._parts.config), name=folder)
+        return await self.worktrees.create(wanted, by)
+
+    def _start(self, cwd: str) -> str:
+        """Checked now, so that whoever asks is told; and again whenever it wakes."""
+        if not cwd:
+            return ""
+        path = self.absolute(cwd)
+        find_start(self._parts.home, self._parts.config, path)
+        return path
+
+    @staticmethod
+    def absolute(cwd: str) -> str:
+        path = Path(clean(cwd).strip()).expanduser()
+        if not path.is_absolute() or ".." in path.parts:
+            raise Invalid("cwd", f"{cwd[:200]!r} is not an absolute path of the gateway's machine")
+        return str(path)
+
+    async def archive_worktree(self, named: str, by: str, *, discard: bool = False) -> Archived:
+        """Put a worktree away, and first every agent that works in it."""
+        found = await self.worktrees.find(named)
+        place = self.worktrees.path(found)
+        every = await self._parts.store.read(lambda db: agents.every(db, archived=True))
+        for each in every:
+            if each.closed_at is None and each.cwd and Path(each.cwd).is_relative_to(place):
+                await self.archive(each.id, by)
+                await self._flow.end(each.id, "its worktree is put away")
+        return await self.worktrees.archive(found.name, by, discard=discard)
+
+    async def token(self, agent_id: str, by: str) -> str:
+        """A new token by which this agent is known at /mcp/self; the one before counts no more."""
+        session, now = await self.find(agent_id), self._parts.clock.now()
+        if session.closed_at is not None:
+            raise Invalid("agentId", f"{agent_id} was ended for good")
+
+        def make(db: Db) -> str:
+            _record(db, now, by, "agent.token", session.id)
+            return session_tokens.make(db, session.id, now)
+
+        return await self._parts.store.write(make)
 
     async def prompt(
         self, agent_id: str, text: str, by: str, *, policy: str = "queue", mode: str = "", notify: bool = False
@@ -285,12 +351,12 @@ class Agents:
 
     def _snapshot(self, db: Db, session: Session) -> Snapshot:
         status = self._state(db, session)
-        last = turns.of_session(db, session.id, 2**62, 1)
         return Snapshot(
             agent_id=session.id,
             type=session.provider,
             folder=session.folder,
             title=session.title,
+            cwd=session.cwd,
             status=status,
             model=session.model,
             current_mode_id=_mode(session),
@@ -300,7 +366,7 @@ class Agents:
             created_at=iso(session.created_at) or "",
             updated_at=iso(session.active_at) or "",
             archived_at=iso(session.archived_at),
-            last_error=last[0].error if last and status == "error" else None,
+            last_error=agents.last_error(db, session.id) or None if status == "error" else None,
             last_message=agents.last_said(db, session.id) or None,
             pending_permissions=[_request(each) for each in permissions.pending(db, session.id)],
         )
@@ -476,10 +542,17 @@ def _name(by: str) -> str:
 
 
 def _title(text: str, *, empty_ok: bool = False) -> str:
-    title = clean(text).strip()
+    title = one_line(text)
     if (not title and not empty_ok) or len(title) > LONGEST_TITLE:
         raise Invalid("title", f"must have 1 to {LONGEST_TITLE} characters")
     return title
+
+
+def _setup(worktree: Worktree) -> dict[str, str]:
+    """What became of its setup, for the timeline."""
+    untrusted = f"not run: nobody has trusted it; `gatepost worktree trust {worktree.name}`"
+    told = {"untrusted": untrusted, "trusted": "not run yet"}.get(worktree.setup_state, worktree.setup_output)
+    return {"status": worktree.setup_state, "text": told}
 
 
 def _prompt(text: str) -> str:

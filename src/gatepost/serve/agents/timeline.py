@@ -50,6 +50,8 @@ def line(entry: Entry) -> str:
             return f"[{data.get('name', 'Tool')}] {_summary(data.get('input'))}{failed}".rstrip()
         case "permission":
             return f"[Permission] {data.get('name', '')}: {data.get('status', '')}"
+        case "worktree_setup":
+            return f"[Setup] {data.get('status', '')}: {data.get('text', '')}"
         case "error":
             return f"[Error] {data.get('message', '')}"
         case _:

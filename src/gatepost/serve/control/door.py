@@ -35,7 +35,7 @@ LARGEST_BODY = setting(
 HOSTS = setting("control.hosts", (), help="Further host names under which control.listen may be asked for.")
 
 SHORTEST = 16  # signs of a token
-OPEN = "/v1/health"  # says nothing that a stranger could use
+OPEN = ("/v1/health", "/mcp/self")  # says nothing that a stranger could use; asks for a token of its own
 
 
 def read_token(home: Home, config: Config) -> str:
@@ -76,12 +76,15 @@ class Door:
             await _no(403, "this name is not known here; add it to the setting control.hosts if it is yours")(
                 scope, receive, send
             )
-        elif scope["path"] != OPEN and not hmac.compare_digest(_bytes(headers.get("authorization", "")), self._token):
+        elif scope["path"] not in OPEN and not self._opens(headers.get("authorization", "")):
             answer = _no(401, "the token is missing or wrong; it is in the file of control.token_file")
             answer.headers["www-authenticate"] = "Bearer"
             await answer(scope, receive, send)
         else:
             await self._app(scope, receive, send)
+
+    def _opens(self, shown: str) -> bool:
+        return hmac.compare_digest(_bytes(shown), self._token)
 
     def _is_ours(self, host: str) -> bool:
         return host_allowed(host, self._listens, self._further) or host_of(host).endswith(".localhost")

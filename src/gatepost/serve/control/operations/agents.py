@@ -27,6 +27,9 @@ class Create(Args, frozen=True):
     labels: dict[str, str] | None = None
     parent: str = ""
     notify: bool = False
+    cwd: str = ""
+    worktree: str = ""
+    base: str = ""
 
 
 class Named(Args, frozen=True):
@@ -82,7 +85,7 @@ class Answer(Args, frozen=True):
     interrupt: bool = False
 
 
-def _service(office: Office) -> Agents:
+def service_of(office: Office) -> Agents:
     service = office.extra.get("agents")
     if not isinstance(service, Agents):
         raise Unavailable("agents", "the gateway is not running; `gatepost up` starts it")
@@ -95,7 +98,7 @@ def _told(what: Any) -> Any:
 
 @operation("agent.create", Create)
 async def create(office: Office, args: Create) -> Any:
-    service = _service(office)
+    service = service_of(office)
     parent = (await service.find(args.parent)).id if args.parent else ""
     wanted = Wanted(
         prompt=args.prompt,
@@ -107,54 +110,65 @@ async def create(office: Office, args: Create) -> Any:
         labels=args.labels,
         parent=parent,
         notify=args.notify,
+        cwd=args.cwd,
+        worktree=args.worktree,
+        base=args.base,
     )
     return _told(await service.create(wanted, OPERATOR))
 
 
 @operation("agent.list", Listing)
 async def every(office: Office, args: Listing) -> Any:
-    return _told(await _service(office).every(archived=args.archived))
+    return _told(await service_of(office).every(archived=args.archived))
 
 
 @operation("agent.show", Named)
 async def show(office: Office, args: Named) -> Any:
-    return _told(await _service(office).status(args.id))
+    return _told(await service_of(office).status(args.id))
 
 
 @operation("agent.prompt", Prompt)
 async def prompt(office: Office, args: Prompt) -> Any:
-    service = _service(office)
+    service = service_of(office)
     await service.prompt(args.id, args.text, OPERATOR, policy=args.policy, mode=args.mode)
     return _told(await service.status(args.id))
 
 
 @operation("agent.wait", Wait)
 async def wait(office: Office, args: Wait) -> Any:
-    return _told(await _service(office).wait(args.id, min(max(args.timeout_s, 0), LONGEST_WAIT_S)))
+    return _told(await service_of(office).wait(args.id, min(max(args.timeout_s, 0), LONGEST_WAIT_S)))
+
+
+@operation("agent.token", Named)
+async def token(office: Office, args: Named) -> dict[str, str]:
+    """A new one, told this once."""
+    service = service_of(office)
+    found = await service.find(args.id)
+    return {"agentId": found.id, "token": await service.token(found.id, OPERATOR)}
 
 
 @operation("agent.stop", Named)
 async def stop(office: Office, args: Named) -> dict[str, Any]:
-    return {"id": args.id, "stopped": await _service(office).cancel(args.id, OPERATOR)}
+    return {"id": args.id, "stopped": await service_of(office).cancel(args.id, OPERATOR)}
 
 
 @operation("agent.kill", Named)
 async def kill(office: Office, args: Named) -> Any:
-    service = _service(office)
+    service = service_of(office)
     await service.kill(args.id, OPERATOR)
     return _told(await service.status(args.id))
 
 
 @operation("agent.archive", Named)
 async def archive(office: Office, args: Named) -> Any:
-    service = _service(office)
+    service = service_of(office)
     await service.archive(args.id, OPERATOR)
     return _told(await service.status(args.id))
 
 
 @operation("agent.mode", SetMode)
 async def set_mode(office: Office, args: SetMode) -> Any:
-    service = _service(office)
+    service = service_of(office)
     await service.set_mode(args.id, args.mode, OPERATOR)
     return _told(await service.status(args.id))
 
@@ -162,7 +176,7 @@ async def set_mode(office: Office, args: SetMode) -> Any:
 @operation("agent.logs", Logs)
 async def logs(office: Office, args: Logs) -> dict[str, Any]:
     """Entries after a cursor, as they are and as lines."""
-    epoch, entries = await _service(office).entries(args.id, args.after, min(max(args.limit, 1), MOST_ENTRIES))
+    epoch, entries = await service_of(office).entries(args.id, args.after, min(max(args.limit, 1), MOST_ENTRIES))
     return {
         "epoch": epoch,
         "next": entries[-1].seq if entries else args.after,
@@ -176,7 +190,7 @@ async def follow(office: Office, args: Follow) -> dict[str, Any]:
     """What came after a cursor, as soon as there is something; how it stands, and what it asks."""
     seen = args.status, frozenset(args.asked)
     timeout, limit = min(max(args.timeout_s, 0), LONGEST_WAIT_S), min(max(args.limit, 1), MOST_ENTRIES)
-    news = await _service(office).follow(args.id, args.after, seen, timeout, limit)
+    news = await service_of(office).follow(args.id, args.after, seen, timeout, limit)
     return {
         "agentId": news.agent.id,
         "title": news.agent.title,
@@ -196,7 +210,7 @@ def _entry(each: Entry) -> dict[str, Any]:
 
 @operation("agent.providers", Nothing)
 async def providers(office: Office, args: Nothing) -> Any:
-    return _told(await _service(office).providers())
+    return _told(await service_of(office).providers())
 
 
 @operation("agent.models", Provider)
@@ -206,12 +220,12 @@ async def models(office: Office, args: Provider) -> Any:
 
 @operation("permit.list", Nothing)
 async def pending(office: Office, args: Nothing) -> list[dict[str, Any]]:
-    return [{"agent": _told(each), "request": _told(request)} for each, request in await _service(office).pending()]
+    return [{"agent": _told(each), "request": _told(request)} for each, request in await service_of(office).pending()]
 
 
 @operation("permit.answer", Answer)
 async def answer(office: Office, args: Answer) -> dict[str, Any]:
-    service = _service(office)
+    service = service_of(office)
     request = await _asked(service, args.id)
     await service.respond(request, OPERATOR, allow=args.allow, message=args.message, interrupt=args.interrupt)
     return {"id": request, "allowed": args.allow}

@@ -1,0 +1,36 @@
+"""What branches, worktrees and their projects may be called. Pure."""
+
+import hashlib
+import re
+from pathlib import Path
+
+from gatepost.core.errors import Invalid
+
+LONGEST = 100
+_BRANCH = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:/[a-z0-9]+(?:-[a-z0-9]+)*)*")
+_FOUND = re.compile(r"(?!-)[^\x00-\x20\x7f~^:?*\[\\]+")  # a branch that is there was named by others
+RULE = "1 to 100 of a-z, 0-9, - and /; no hyphen at an end, none doubled"
+
+
+def check_branch(name: str) -> str:
+    """A branch of an agent's own naming."""
+    if len(name) > LONGEST or not _BRANCH.fullmatch(name):
+        raise Invalid("INVALID_BRANCH", f"{name[:LONGEST]!r} is no name for a branch: {RULE}")
+    return name
+
+
+def check_ref(name: str, what: str) -> str:
+    """A branch that somebody else made. Git has the last word; nothing that it could take for an option gets there."""
+    if len(name) > 250 or not _FOUND.fullmatch(name) or ".." in name or name.endswith((".lock", "/", ".")):
+        raise Invalid(what, f"{name[:LONGEST]!r} is no name of a branch")
+    return name
+
+
+def slug_of(branch: str) -> str:
+    """The folder for a branch."""
+    return re.sub(r"[^a-z0-9]+", "-", branch.lower()).strip("-")[:60] or "worktree"
+
+
+def project_of(source: Path) -> str:
+    """The folder for the worktrees of a repository: named like it, and no other's."""
+    return f"{slug_of(source.name)[:40]}-{hashlib.sha256(str(source).encode()).hexdigest()[:8]}"

@@ -1,0 +1,338 @@
+"""Managed worktrees: made from an operator's repository, worked in by agents, put away without losing what they did.
+
+Each is a clone of its own in the home, which its sandboxes may write. The host looks at the folder's outside and never
+runs git over it; git and the repository's setup run in errands. A worktree is in the store before it is on the disk,
+and a daemon that was killed half-way finds it there.
+"""
+
+import asyncio
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatepost.core import log
+from gatepost.core.clock import Clock
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
+from gatepost.core.home import Home
+from gatepost.core.settings import Config
+from gatepost.core.untrusted import open_root
+from gatepost.egress.socket import EgressAround
+from gatepost.flow.sessions.extra_mounts import Wish
+from gatepost.flow.sessions.plan import sandbox_uid
+from gatepost.flow.sessions.start import find_start, granted_as, is_repository, worktree_mount, worktree_of
+from gatepost.flow.worktrees import errands
+from gatepost.flow.worktrees.errands import Answer, Errands
+from gatepost.flow.worktrees.names import check_branch, check_ref, project_of, slug_of
+from gatepost.flow.worktrees.recipe import FILE, LARGEST, Recipe, read_recipe
+from gatepost.messages.text import clean
+from gatepost.store import audit, sessions, worktrees
+from gatepost.store.port import Db, Store
+from gatepost.store.worktrees import Worktree
+
+REMOVE_S = (0.0, 0.1, 0.3, 0.7, 1.5)  # before each try: what still ends inside may hold on to it for a moment
+MOST_SUFFIXES = 20
+LONGEST_OUTPUT = 20_000  # characters of a setup's words that are kept
+HINT = "`gatepost worktree ls` shows them"
+
+_log = log.get("worktrees")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A worktree to be made: on a new branch `name` off `base`, on a branch that there is, or on a pull request."""
+
+    source: str
+    folder: str
+    name: str = ""
+    base: str = ""
+    branch: str = ""
+    pr: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """`saved`: the bundle of what was done in it, None if nothing was; `trouble`: what failed, and held nothing up."""
+
+    worktree: Worktree
+    saved: Path | None
+    trouble: str
+
+
+class Worktrees:
+    def __init__(self, home: Home, config: Config, store: Store, clock: Clock, egress: EgressAround) -> None:
+        self._home, self._config, self._store, self._clock = home, config, store, clock
+        self.errands = Errands(home, config, store, egress)
+        self._busy: set[str] = set()
+
+    def path(self, worktree: Worktree) -> Path:
+        return self._home.worktrees / worktree.project / worktree.slug
+
+    async def find(self, named: str) -> Worktree:
+        """By project and slug, by the slug if only one has it, or by its folder."""
+        every = await self._store.read(lambda db: worktrees.every(db))
+        place = worktree_of(self._home, named)
+        wanted = f"{place[0]}/{place[1]}" if place else named
+        near = [each for each in every if wanted in (each.name, each.slug)]
+        if len(near) > 1:
+            raise Invalid("worktree", f"{named!r} means several: {', '.join(each.name for each in near)}")
+        if not near:
+            raise NotFound("worktree", named[:200], HINT)
+        return near[0]
+
+    async def every(self, *, archived: bool = False) -> list[Worktree]:
+        return await self._store.read(lambda db: worktrees.every(db, archived=archived))
+
+    # Making one.
+
+    async def create(self, wanted: Wanted, by: str) -> Worktree:
+        """On the disk, and set up if its setup is trusted, when it returns. Nothing is left if it cannot be made."""
+        name = _name(wanted)
+        source = granted_as("source", self._config, self._home, Wish(wanted.source, "source"))
+        if source.is_file:
+            raise Invalid("source", f"{wanted.source} is a file, not a repository")
+        project = project_of(source.mount.source)
+        await self._not_twice(project, wanted.branch)
+        for number in range(MOST_SUFFIXES):
+            wish = name if number == 0 else f"{name}-{number}"
+            made = await self._try(wanted, project, wish, str(source.mount.source), by)
+            if made is not None:
+                return await self.set_up(made, by) if made.setup_state == "trusted" else made
+        raise Invalid("name", f"{name!r} and its next {MOST_SUFFIXES} numbers are taken in {wanted.source}")
+
+    async def _not_twice(self, project: str, branch: str) -> None:
+        for each in await self.every():
+            if branch and (each.project, each.branch) == (project, branch):
+                raise Invalid("branch", f"the worktree {each.name} is on {branch} already")
+
+    async def _try(self, wanted: Wanted, project: str, name: str, real: str, by: str) -> Worktree | None:
+        """None: there is a worktree, or a branch of the repository, of that name."""
+        slug, now = slug_of(name), self._clock.now()
+        if not await self._store.write(worktrees.begin, project, slug, wanted.folder, real, wanted.base, now):
+            return None
+        job = {"task": "clone", "name": name, "base": wanted.base, "branch": wanted.branch, "pr": wanted.pr}
+        try:
+            await asyncio.to_thread(self._make_folder, project, slug)
+            source = granted_as("source", self._config, self._home, Wish(wanted.source, "source"))
+            granted = worktree_mount(self._home, project, slug)
+            answer = await self.errands.run(wanted.folder, job, granted, source, way_out=True)
+            if not answer.code:
+                return await self._keep(wanted, project, slug, answer, by)
+            if answer.code != "TAKEN":
+                raise Invalid("source", f"no worktree of {wanted.source}: {clean(answer.error)}")
+        except BaseException:
+            await self._undo(project, slug)
+            raise
+        await self._undo(project, slug)
+        return None
+
+    def _make_folder(self, project: str, slug: str) -> None:
+        passable = 0o711 if os.geteuid() == 0 else 0o700
+        with open_root(self._home.worktrees) as root:
+            root.make_dir(project, passable)
+            root.make_dir(f"{project}/{slug}", 0o700, sandbox_uid(self._config))
+
+    async def _keep(self, wanted: Wanted, project: str, slug: str, answer: Answer, by: str) -> Worktree:
+        recipe, trouble = await asyncio.to_thread(self._recipe, project, slug)
+        if trouble:
+            _log.warning("a worktree's recipe cannot be read", worktree=f"{project}/{slug}", why=trouble)
+        now = self._clock.now()
+
+        def keep(db: Db) -> Worktree:
+            trusted = worktrees.is_trusted(db, project, recipe.digest)
+            state = ("trusted" if trusted else "untrusted") if recipe.setup else "none"
+            branch, commit = clean(answer.branch)[:250], answer.commit[:64]
+            worktrees.made(db, project, slug, branch, commit, recipe.setup, recipe.teardown, state)
+            _record(db, now, by, "worktree.create", f"{project}/{slug}", source=wanted.source, branch=branch)
+            made = worktrees.get(db, project, slug)
+            assert made is not None
+            return made
+
+        return await self._store.write(keep)
+
+    def _recipe(self, project: str, slug: str) -> tuple[Recipe, str]:
+        with open_root(self._home.worktrees) as root:
+            path = f"{project}/{slug}/{FILE}"
+            try:
+                return read_recipe(root.read_bytes(path, LARGEST)) if root.exists(path) else (Recipe(), "")
+            except GatepostError as error:
+                return Recipe(), str(error)
+
+    async def _undo(self, project: str, slug: str) -> None:
+        await self._remove(project, slug)
+        await self._store.write(worktrees.forget, project, slug)
+
+    # Its setup.
+
+    async def trust(self, named: str, by: str) -> Worktree:
+        """A person has read the commands: from now on they run in every worktree of this project, as they are."""
+        found, now = await self.find(named), self._clock.now()
+        if not found.setup and not found.teardown:
+            raise Invalid("worktree", f"{found.name} has no setup: there is none in its {FILE}")
+        recipe = Recipe(found.setup, found.teardown)
+
+        def trust(db: Db) -> None:
+            worktrees.trust(db, found.project, recipe.digest, by, now)
+            _record(db, now, by, "worktree.trust", found.name, digest=recipe.digest)
+
+        await self._store.write(trust)
+        return await self.set_up(found, by)
+
+    async def set_up(self, found: Worktree, by: str) -> Worktree:
+        """Run its setup, which must be trusted. It may fail; the worktree stays, and says so."""
+        if not found.setup:
+            return found
+        await self._must_be_trusted(found)
+        with self._working(found):
+            job = {"task": "run", "commands": list(found.setup)}
+            granted = worktree_mount(self._home, found.project, found.slug)
+            answer = await self.errands.run(found.folder, job, granted, way_out=True)
+        state, said = ("done", answer.output) if answer.ok else ("failed", answer.output or answer.error)
+        output, now = clean(said)[-LONGEST_OUTPUT:], self._clock.now()
+
+        def tell(db: Db) -> Worktree:
+            worktrees.set_setup(db, found.project, found.slug, state, output)
+            _record(db, now, by, "worktree.setup", found.name, state=state)
+            told = worktrees.get(db, found.project, found.slug)
+            assert told is not None
+            return told
+
+        return await self._store.write(tell)
+
+    async def _must_be_trusted(self, found: Worktree) -> None:
+        digest = Recipe(found.setup, found.teardown).digest
+        if not await self._store.read(worktrees.is_trusted, found.project, digest):
+            raise Invalid("worktree", f"nobody has trusted the setup of {found.name}: `gatepost worktree trust`")
+
+    # What was done in it.
+
+    async def rename(self, session_id: str, name: str) -> str:
+        """Name the branch of the worktree that a session works in, once. A refusal's text begins with its code."""
+        session = await self._store.read(sessions.get, session_id)
+        if session is None:
+            raise NotFound("agent", session_id)
+        check_branch(name)
+        home, place = self._home, worktree_of(self._home, session.cwd)
+        start = find_start(home, self._config, session.cwd)
+        if not await asyncio.to_thread(is_repository, home, session.folder, start):
+            raise Invalid("NOT_GIT_REPO", "you do not work in a git repository")
+        found = await self._store.read(worktrees.get, place[0], place[1]) if place else None
+        if found is None or found.state != "ready":
+            raise Invalid("NOT_ALLOWED", "this names the branch of a managed worktree alone; use git for any other")
+        with self._working(found):
+            granted = worktree_mount(home, found.project, found.slug)
+            job = {"task": "rename", "slug": found.slug, "name": name}
+            answer = await self.errands.run(session.folder, job, granted)
+            if answer.code in ("NOT_ALLOWED", "NOT_GIT_REPO"):
+                raise Invalid(answer.code, clean(answer.error)[:500])
+            if answer.code or answer.branch != name:
+                raise Unavailable("git", clean(answer.error)[:500] or "it did not say what it did")
+            await self._store.write(worktrees.set_branch, found.project, found.slug, name)
+        return name
+
+    async def save(self, named: str, by: str) -> tuple[Worktree, Path | None]:
+        """Its commits since it was made, and what is not committed, as a bundle: None if there is nothing."""
+        found = await self.find(named)
+        with self._working(found):
+            return found, await self._save(found)
+
+    async def _save(self, found: Worktree) -> Path | None:
+        granted = worktree_mount(self._home, found.project, found.slug)
+        keep = self._home.worktrees / found.project / f"{found.slug}.bundle"
+        job = {"task": "save", "since": found.base_commit}
+        answer = await self.errands.run(found.folder, job, granted, keep=keep)
+        if answer.code:
+            raise Invalid("worktree", f"what was done in {found.name} could not be saved: {clean(answer.error)[:1000]}")
+        return keep if answer.commits else None
+
+    # Its end.
+
+    async def archive(self, named: str, by: str, *, discard: bool = False) -> Archived:
+        """Put it away: what was done in it is saved first, unless it is to be thrown away. A teardown that fails holds
+        nothing up. Nobody may work in it any more: who calls this has seen to that."""
+        found = await self.find(named)
+        with self._working(found):
+            trouble = await self._tear_down(found)
+            saved = None if discard else await self._save(found)
+            now = self._clock.now()
+            await self._store.write(worktrees.set_state, found.project, found.slug, "ending", now)
+            await self._remove(found.project, found.slug)
+            return Archived(await self._store.write(self._put_away, found, by), saved, trouble)
+
+    def _put_away(self, db: Db, found: Worktree, by: str) -> Worktree:
+        now = self._clock.now()
+        worktrees.set_state(db, found.project, found.slug, "archived", now)
+        _record(db, now, by, "worktree.archive", found.name)
+        told = worktrees.get(db, found.project, found.slug)
+        assert told is not None
+        return told
+
+    async def _tear_down(self, found: Worktree) -> str:
+        if not found.teardown:
+            return ""
+        try:
+            await self._must_be_trusted(found)
+            granted = worktree_mount(self._home, found.project, found.slug)
+            job = {"task": "run", "commands": list(found.teardown)}
+            answer = await self.errands.run(found.folder, job, granted, way_out=True)
+        except GatepostError as error:
+            return f"the teardown was not run: {error}"
+        return "" if answer.ok else f"the teardown failed: {clean(answer.output or answer.error)[-1000:]}"
+
+    async def _remove(self, project: str, slug: str) -> None:
+        for pause in REMOVE_S:
+            await asyncio.sleep(pause)
+            try:
+                with suppress(NotFound), open_root(self._home.worktrees) as root:
+                    await asyncio.to_thread(root.remove_tree, f"{project}/{slug}")
+                return
+            except (GatepostError, OSError) as error:
+                if isinstance(error, OSError) and error.errno not in (errno.ENOTEMPTY, errno.EBUSY):
+                    raise Unavailable("the worktree", f"it cannot be removed: {error.strerror}") from None
+                _log.warning("a worktree is not gone yet", worktree=f"{project}/{slug}", why=str(error))
+        raise Unavailable("the worktree", f"{project}/{slug} cannot be removed; something still writes there")
+
+    async def recover(self) -> None:
+        """What a daemon that was killed has begun with a worktree: what was being made never was, what was being put
+        away is."""
+        await asyncio.to_thread(errands.sweep, self._home)
+        for each in await self.every():
+            if each.state == "making":
+                await self._undo(each.project, each.slug)
+            elif each.state == "ending":
+                await self._remove(each.project, each.slug)
+                await self._store.write(self._put_away, each, "gatepost")
+
+    @contextmanager
+    def _working(self, found: Worktree) -> Iterator[None]:
+        """One thing at a time is done to a worktree."""
+        if found.state != "ready" or found.name in self._busy:
+            raise Invalid("worktree", f"something else is being done to {found.name} right now; try again")
+        self._busy.add(found.name)
+        try:
+            yield
+        finally:
+            self._busy.discard(found.name)
+
+
+def _name(wanted: Wanted) -> str:
+    """What it is called, checked, with everything else that is said about it."""
+    if sum((bool(wanted.base), bool(wanted.branch), bool(wanted.pr))) > 1:
+        raise Invalid("target", "say one of them: a base to begin from, a branch that there is, or a pull request")
+    if wanted.base:
+        check_ref(wanted.base, "baseBranch")
+    if wanted.base == "HEAD":
+        raise Invalid("baseBranch", "name a branch, not HEAD")
+    if wanted.pr < 0 or wanted.pr > 10**9:
+        raise Invalid("prNumber", f"{wanted.pr} is no number of a pull request")
+    if wanted.branch:
+        return slug_of(check_ref(wanted.branch, "branch"))
+    if wanted.pr:
+        return f"pr-{wanted.pr}"
+    return check_branch(wanted.name)
+
+
+def _record(db: Db, now: int, by: str, action: str, name: str, **more: str) -> None:
+    audit.append(db, audit.Record(now, by, action, "done", {"worktree": name, **more}))

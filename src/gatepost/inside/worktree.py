@@ -1,0 +1,236 @@
+"""What is done to a worktree with git, in a sandbox: over files that an agent could have written, nothing of it may run
+anywhere else. A program of its own, of the standard library alone:
+
+    python -I -S worktree.py /workspace /workspace/project [/workspace/extra/source]
+
+The host says in `in/errand.json` what to do, and finds the answer in `out/answer.json`, which it does not believe.
+A worktree here is a whole clone: it shares no object, hook or setting with the repository that it came from, so
+nothing that is done to it is done to that one.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+LONGEST = 64 * 1024  # characters of what commands say
+NAME, EMAIL = "Gatepost agent", "agent@gatepost.invalid"
+UNSAVED = "refs/gatepost/uncommitted"
+# Whatever a repository's own settings say: here it starts nothing and asks nobody.
+PLAIN = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "protocol.ext.allow=never")
+ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_ADVICE": "0", "LC_ALL": "C.UTF-8"}
+
+Job = Mapping[str, Any]
+
+
+class Failed(Exception):
+    """It cannot be done: `code` says to programs what the text says to people."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def git(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> str:
+    """What it says, without the last newline. Raises Failed with its complaint."""
+    done = subprocess.run(
+        ["git", *PLAIN, *words],
+        cwd=folder,
+        env={**os.environ, **ENVIRONMENT, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode != 0:
+        raise Failed("GIT", f"git {words[0]}: {done.stderr.strip()[:2000] or 'it failed without a word'}")
+    return done.stdout.rstrip("\n")
+
+
+def ask(folder: Path, *words: str) -> str:
+    """The same, and '' if git says no."""
+    try:
+        return git(folder, *words)
+    except Failed:
+        return ""
+
+
+# Making one.
+
+
+def clone(job: Job, project: Path, source: Path) -> dict[str, Any]:
+    """A clone in the empty folder `project`, on the branch that was asked for."""
+    if not ask(source, "rev-parse", "--git-dir"):
+        raise Failed("NOT_GIT_REPO", "it is no git repository, or one whose .git lies elsewhere (name the main one)")
+    git(project, "init", "-q", "--template=", "-b", "gatepost")
+    git(
+        project,
+        *("fetch", "-q", "--no-tags", str(source)),
+        *("+refs/heads/*:refs/remotes/source/*", "+refs/remotes/origin/*:refs/remotes/origin/*"),
+        *("+refs/tags/*:refs/tags/*", "+refs/pull/*:refs/gatepost/pull/*"),
+    )
+    origin = without_credentials(ask(source, "config", "--get", "remote.origin.url"))
+    branch, base, commit = _find(job, project, source, origin)
+    git(project, "checkout", "-q", "--no-track", "-b", branch, commit)
+    _settle(project, source, origin)
+    return {"branch": branch, "base": base, "commit": commit}
+
+
+def _find(job: Job, project: Path, source: Path, origin: str) -> tuple[str, str, str]:
+    """(the branch to make, what it comes from, its commit)."""
+    if job.get("pr"):
+        number = int(job["pr"])
+        near = (f"refs/gatepost/pull/{number}/head", f"refs/remotes/origin/pr/{number}")
+        far = (f"refs/pull/{number}/head", f"refs/merge-requests/{number}/head")
+        commit = _first(project, near) or _from_origin(project, origin, far)
+        if not commit:
+            raise Failed(
+                "NOT_FOUND",
+                f"neither the repository nor its origin has the pull request {number}",
+            )
+        return str(job["name"]), f"pull request {number}", commit
+    if job.get("branch"):
+        branch = str(job["branch"])
+        near = (f"refs/remotes/source/{branch}", f"refs/remotes/origin/{branch}")
+        commit = _first(project, near) or _from_origin(project, origin, (f"refs/heads/{branch}",))
+        if not commit:
+            raise Failed("NOT_FOUND", f"neither the repository nor its origin has a branch {branch!r}")
+        return branch, branch, commit
+    base = str(job.get("base") or "") or ask(source, "symbolic-ref", "--short", "-q", "HEAD")
+    if not base:
+        raise Failed("NOT_FOUND", "the repository is on no branch; say from which one to begin")
+    name = str(job["name"])
+    if _first(project, (f"refs/remotes/source/{name}", f"refs/remotes/origin/{name}")):
+        raise Failed("TAKEN", f"there is a branch {name!r} already")
+    named = (f"refs/remotes/origin/{base}", f"refs/remotes/source/{base}", f"refs/tags/{base}")
+    commit = _first(project, named) or (_first(project, (base,)) if re.fullmatch("[0-9a-f]{7,64}", base) else "")
+    if not commit:
+        raise Failed("NOT_FOUND", f"the repository has no branch {base!r} to begin from")
+    return name, base, commit
+
+
+def _first(project: Path, names: tuple[str, ...]) -> str:
+    found = (ask(project, "rev-parse", "-q", "--verify", f"{name}^{{commit}}") for name in names)
+    return next((each for each in found if each), "")
+
+
+def _from_origin(project: Path, origin: str, refs: tuple[str, ...]) -> str:
+    """Over the network, as far as the group's rules let it."""
+    if not origin.startswith(("http://", "https://")):
+        return ""
+    told = ""
+    for ref in refs:
+        try:
+            git(project, "fetch", "-q", "--no-tags", origin, f"+{ref}:refs/gatepost/fetched")
+            return _first(project, ("refs/gatepost/fetched",))
+        except Failed as failed:
+            told = str(failed)
+    if "couldn't find remote ref" in told:
+        return ""
+    raise Failed("ORIGIN", f"the origin {origin} could not be asked: {told}")
+
+
+def without_credentials(url: str) -> str:
+    """A remote's address as agents may see it: no name, no password."""
+    return re.sub(r"^([a-z+]+://)[^/@]*@", r"\1", url)
+
+
+def _settle(project: Path, source: Path, origin: str) -> None:
+    """Its own settings: who commits, and where it would push to."""
+    for ref in git(project, "for-each-ref", "--format=%(refname)", "refs/gatepost").split():
+        git(project, "update-ref", "-d", ref)
+    for name, usual in (("user.name", NAME), ("user.email", EMAIL)):
+        git(project, "config", name, ask(source, "config", "--get", name) or usual)
+    if origin:
+        git(project, "remote", "add", "origin", origin)
+
+
+# Working with one.
+
+
+def rename(job: Job, project: Path, source: Path) -> dict[str, Any]:
+    """Its branch, once: as long as it is called like the worktree itself."""
+    current = ask(project, "symbolic-ref", "--short", "-q", "HEAD")
+    if not current:
+        raise Failed("NOT_GIT_REPO", "the worktree is on no branch")
+    if current != job["slug"]:
+        raise Failed("NOT_ALLOWED", f"the branch was named already: it is {current}. Use git for any further renaming")
+    git(project, "branch", "-m", current, str(job["name"]))
+    now = ask(project, "symbolic-ref", "--short", "-q", "HEAD")
+    if now != job["name"]:
+        raise Failed("GIT", f"git says that the branch is {now!r} now")
+    return {"branch": now}
+
+
+def save(job: Job, project: Path, source: Path) -> dict[str, Any]:
+    """Everything that was committed since it was made, and what is not committed yet, as a bundle in `out/`."""
+    out, index = Path(job["out"]), Path(job["out"]) / "index"
+    head = git(project, "rev-parse", "HEAD")
+    with_index = {"GIT_INDEX_FILE": str(index)}
+    git(project, "read-tree", "HEAD", env=with_index)
+    git(project, "add", "-A", env=with_index)
+    tree = git(project, "write-tree", env=with_index)
+    if tree != git(project, "rev-parse", "HEAD^{tree}"):
+        commit = git(project, "commit-tree", tree, "-p", head, "-m", "What was not committed")
+        git(project, "update-ref", UNSAVED, commit)
+    else:
+        ask(project, "update-ref", "-d", UNSAVED)
+    what = ["--branches", *([UNSAVED] if ask(project, "rev-parse", "-q", "--verify", UNSAVED) else [])]
+    since = ["--not", str(job["since"])]
+    commits = int(git(project, "rev-list", "--count", *what, *since))
+    if commits:
+        git(project, "bundle", "create", "-q", str(out / "work.bundle"), *what, *since)
+    return {"commits": commits, "branch": ask(project, "symbolic-ref", "--short", "-q", "HEAD")}
+
+
+def run(job: Job, project: Path, source: Path) -> dict[str, Any]:
+    """The commands of a setup or teardown, in order, until one fails."""
+    said: list[str] = []
+    for command in job["commands"]:
+        said.append(f"$ {command}")
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            cwd=project,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        said.append(done.stdout.rstrip("\n")[-LONGEST:])
+        if done.returncode != 0:
+            said.append(f"(it failed: {done.returncode})")
+            return {"ok": False, "output": "\n".join(said)[-LONGEST:]}
+    return {"ok": True, "output": "\n".join(said)[-LONGEST:]}
+
+
+TASKS: dict[str, Callable[[Job, Path, Path], dict[str, Any]]] = {
+    "clone": clone,
+    "rename": rename,
+    "save": save,
+    "run": run,
+}
+
+
+def main(workspace: str, project: str, source: str = "") -> None:
+    job = json.loads((Path(workspace) / "in" / "errand.json").read_bytes())
+    # Whoever owns what is looked at: here are nobody's settings or rights to be had by it.
+    (Path(os.environ["HOME"]) / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")
+    out = Path(workspace) / "out"
+    try:
+        answer = TASKS[job["task"]]({**job, "out": str(out)}, Path(project), Path(source))
+    except Failed as failed:
+        answer = {"code": failed.code, "error": str(failed)}
+    except OSError as error:
+        answer = {"code": "FAILED", "error": f"{error.filename or ''}: {error.strerror}".lstrip(": ")}
+    (out / "answer.json").write_text(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

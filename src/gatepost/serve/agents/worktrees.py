@@ -1,0 +1,107 @@
+"""Managed worktrees as tools of the management server. To trust a setup is a person's: `gatepost worktree trust`."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from gatepost.access.tiers import Tier
+from gatepost.core.clock import iso
+from gatepost.core.errors import Invalid
+from gatepost.core.registry import Registry
+from gatepost.flow.worktrees.worktrees import Wanted
+from gatepost.serve.agents.service import FOLDER, Agents
+from gatepost.store.worktrees import Worktree
+from gatepost.tools.contract import Call, Tool, tool
+
+OPERATOR = "operator"
+
+
+class Shown(Struct, frozen=True, rename="camel", kw_only=True):
+    """A worktree as it stands."""
+
+    name: str
+    worktree_path: str
+    source: str
+    folder: str
+    branch_name: str
+    base: str
+    state: str
+    setup: list[str]
+    setup_state: str  # none | untrusted | trusted | done | failed
+    setup_output: str
+    created_at: str
+    archived_at: str | None
+
+
+class Listed(Struct, frozen=True):
+    worktrees: list[Shown]
+
+
+class PutAway(Struct, frozen=True, rename="camel", kw_only=True):
+    success: bool
+    saved: str | None  # a bundle, for `git fetch`
+    trouble: str
+
+
+def shown(service: Agents, each: Worktree) -> Shown:
+    return Shown(
+        name=each.name,
+        worktree_path=str(service.worktrees.path(each)),
+        source=each.source,
+        folder=each.folder,
+        branch_name=each.branch,
+        base=each.base,
+        state=each.state,
+        setup=list(each.setup),
+        setup_state=each.setup_state,
+        setup_output=each.setup_output,
+        created_at=iso(each.created_at) or "",
+        archived_at=iso(each.archived_at),
+    )
+
+
+def worktree_tools(service: Agents, made: Registry[Tool]) -> None:
+    @tool(tier=Tier.ROOT, group="agents", registry=made, read_only=True, idempotent=True)
+    async def list_worktrees(
+        call: Call, includeArchived: Annotated[bool, Meta(description="Those that were put away, too.")] = False
+    ) -> Listed:
+        """List managed worktrees, the newest first."""
+        return Listed([shown(service, each) for each in await service.worktrees.every(archived=includeArchived)])
+
+    @tool(tier=Tier.ROOT, group="agents", registry=made)
+    async def create_worktree(
+        call: Call,
+        cwd: Annotated[str, Meta(description="The repository, a folder of the gateway's machine.")],
+        name: Annotated[str | None, Meta(description="Of the new branch, if it is to be one.")] = None,
+        baseBranch: Annotated[
+            str | None, Meta(description="Where the new branch begins; the current one if left out.")
+        ] = None,
+        branch: Annotated[str | None, Meta(description="A branch that there is, instead of a new one.")] = None,
+        prNumber: Annotated[int | None, Meta(description="A pull request, instead of either.")] = None,
+        folder: Annotated[str | None, Meta(description="The group in whose sandboxes git and the setup run.")] = None,
+    ) -> Shown:
+        """Make a worktree of a repository for agents to work in: give its path to create_agent as `cwd`.
+
+        To make both at once use create_agent with worktreeName.
+        """
+        if not any((name, branch, prNumber)):
+            raise Invalid("name", "say the name of a new branch, a branch that there is, or a pull request")
+        wanted = Wanted(
+            source=service.absolute(cwd),
+            folder=folder or call.around.config[FOLDER],
+            name=name or "",
+            base=baseBranch or "",
+            branch=branch or "",
+            pr=prNumber or 0,
+        )
+        return shown(service, await service.create_worktree(wanted, OPERATOR))
+
+    @tool(tier=Tier.ROOT, group="agents", registry=made, destructive=True)
+    async def archive_worktree(
+        call: Call,
+        worktree: Annotated[str, Meta(description="Its name or path.")],
+        discard: Annotated[bool, Meta(description="Throw away what was done in it, instead of saving it.")] = False,
+    ) -> PutAway:
+        """Put a worktree away, with the agents that work in it. What was done there is saved as a bundle first."""
+        done = await service.archive_worktree(worktree, OPERATOR, discard=discard)
+        return PutAway(success=True, saved=str(done.saved) if done.saved else None, trouble=done.trouble)

@@ -1,0 +1,115 @@
+"""Managed worktrees: which there are, on which branch, and whether their setup was run. `making` and `ending` rows are
+under way; a daemon that was killed meanwhile leaves them to the next one."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from gatepost.store.port import Db
+
+COLUMNS = (
+    "project, slug, folder, source, branch, base, base_commit, state, setup, teardown, setup_state, setup_output,"
+    " created_at, archived_at"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Worktree:
+    project: str
+    slug: str
+    folder: str  # the group in whose sandboxes git and the setup run
+    source: str  # the repository on the host
+    branch: str
+    base: str
+    base_commit: str
+    state: str  # making | ready | ending | archived
+    setup: tuple[str, ...]
+    teardown: tuple[str, ...]
+    setup_state: str  # none | untrusted | trusted (and to be run) | done | failed
+    setup_output: str
+    created_at: int
+    archived_at: int | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.project}/{self.slug}"
+
+
+def _worktree(row: tuple[Any, ...]) -> Worktree:
+    read = list(row)
+    read[8:10] = (tuple(json.loads(each)) for each in row[8:10])
+    return Worktree(*read)
+
+
+def begin(db: Db, project: str, slug: str, folder: str, source: str, base: str, now: int) -> bool:
+    """Take a name. False if it is taken, or was: what was saved of an archived one bears it."""
+    return bool(
+        db.run(
+            "INSERT INTO worktrees (project, slug, folder, source, branch, base, state, created_at)"
+            " VALUES (?, ?, ?, ?, '', ?, 'making', ?) ON CONFLICT (project, slug) DO NOTHING",
+            (project, slug, folder, source, base, now),
+        )
+    )
+
+
+def made(
+    db: Db,
+    project: str,
+    slug: str,
+    branch: str,
+    base_commit: str,
+    setup: tuple[str, ...],
+    teardown: tuple[str, ...],
+    setup_state: str,
+) -> None:
+    db.run(
+        "UPDATE worktrees SET state = 'ready', branch = ?, base_commit = ?, setup = ?, teardown = ?, setup_state = ?"
+        " WHERE project = ? AND slug = ?",
+        (branch, base_commit, json.dumps(setup), json.dumps(teardown), setup_state, project, slug),
+    )
+
+
+def forget(db: Db, project: str, slug: str) -> None:
+    """It did not come to be."""
+    db.run("DELETE FROM worktrees WHERE project = ? AND slug = ?", (project, slug))
+
+
+def get(db: Db, project: str, slug: str) -> Worktree | None:
+    row = db.row(f"SELECT {COLUMNS} FROM worktrees WHERE project = ? AND slug = ?", (project, slug))
+    return _worktree(row) if row else None
+
+
+def every(db: Db, *, archived: bool = False) -> list[Worktree]:
+    rows = db.rows(f"SELECT {COLUMNS} FROM worktrees ORDER BY created_at DESC, project, slug")
+    return [each for each in map(_worktree, rows) if archived or each.state != "archived"]
+
+
+def set_state(db: Db, project: str, slug: str, state: str, now: int) -> None:
+    archived_at = now if state == "archived" else None
+    db.run(
+        "UPDATE worktrees SET state = ?, archived_at = ? WHERE project = ? AND slug = ?",
+        (state, archived_at, project, slug),
+    )
+
+
+def set_branch(db: Db, project: str, slug: str, branch: str) -> None:
+    db.run("UPDATE worktrees SET branch = ? WHERE project = ? AND slug = ?", (branch, project, slug))
+
+
+def set_setup(db: Db, project: str, slug: str, state: str, output: str) -> None:
+    db.run(
+        "UPDATE worktrees SET setup_state = ?, setup_output = ? WHERE project = ? AND slug = ?",
+        (state, output, project, slug),
+    )
+
+
+def trust(db: Db, project: str, digest: str, by: str, now: int) -> None:
+    db.run(
+        "INSERT INTO trusted_setups (project, digest, trusted_by, trusted_at) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (project, digest) DO NOTHING",
+        (project, digest, by, now),
+    )
+
+
+def is_trusted(db: Db, project: str, digest: str) -> bool:
+    return db.row("SELECT 1 FROM trusted_setups WHERE project = ? AND digest = ?", (project, digest)) is not None

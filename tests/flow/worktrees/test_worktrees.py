@@ -1,0 +1,274 @@
+"""Managed worktrees: real git, in the sandbox kind that has no walls (the walls are seen in tests/flows)."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from gatepost.app import Gateway
+from gatepost.core.errors import GatepostError, Invalid, NotFound
+from gatepost.flow.worktrees.worktrees import Wanted
+from gatepost.store import audit, switches, worktrees
+from gatepost.store.worktrees import Worktree
+from gatepost.testing.gateway import running_gateway
+from gatepost.testing.repositories import commit, git, repository
+
+BY = "operator"
+
+
+async def make(gateway: Gateway, source: Path, name: str = "fix", **more: object) -> Worktree:
+    wanted = {"source": str(source), "folder": "agents", "name": name, **more}
+    return await gateway.worktrees.create(Wanted(**wanted), BY)  # type: ignore[arg-type]
+
+
+async def until_under_way(gateway: Gateway) -> None:
+    async with asyncio.timeout(20):
+        while not gateway.worktrees.errands.running:  # noqa: ASYNC110  it is a set of the product's own
+            await asyncio.sleep(0.01)
+
+
+async def test_a_new_branch_begins_at_the_base_that_was_named(gateway: Gateway, shop: Path) -> None:
+    base = git(shop, "rev-parse", "HEAD")
+    git(shop, "checkout", "-q", "-b", "next")
+    commit(shop, "later", "not yet")
+    made = await make(gateway, shop, base="main")
+    place = gateway.worktrees.path(made)
+
+    assert (made.branch, made.base_commit, made.state) == ("fix", base, "ready")
+    assert git(place, "rev-parse", "--abbrev-ref", "HEAD") == "fix"
+    assert not (place / "later").exists()
+    assert place == gateway.home.worktrees / made.project / "fix"
+
+
+async def test_without_a_base_it_begins_where_the_repository_is(gateway: Gateway, shop: Path) -> None:
+    git(shop, "checkout", "-q", "-b", "next")
+    head = commit(shop, "later", "now")
+    assert (await make(gateway, shop)).base_commit == head
+
+
+async def test_what_origin_has_counts_before_what_is_local(gateway: Gateway, shop: Path, tmp_path: Path) -> None:
+    origin = repository(tmp_path / "origin")
+    head = commit(origin, "published", "yes")
+    git(shop, "remote", "add", "origin", f"file://{origin}")
+    git(shop, "fetch", "-q", "origin")
+    assert (await make(gateway, shop, base="main")).base_commit == head
+
+
+async def test_a_name_that_is_taken_gets_a_number(gateway: Gateway, shop: Path) -> None:
+    git(shop, "branch", "fix-1")
+    names = [(await make(gateway, shop)).slug for _ in range(3)]
+    assert names == ["fix", "fix-2", "fix-3"], "one by the first worktree, one by a branch of the repository"
+    branches = [each.branch for each in await gateway.worktrees.every()]
+    assert sorted(branches) == sorted(names)
+
+
+async def test_a_branch_that_there_is_can_be_worked_on_once_at_a_time(gateway: Gateway, shop: Path) -> None:
+    git(shop, "checkout", "-q", "-b", "Feature_X/2")
+    head = commit(shop, "half", "done")
+    git(shop, "checkout", "-q", "main")
+    made = await make(gateway, shop, name="", branch="Feature_X/2")
+    assert (made.slug, made.branch, made.base_commit) == ("feature-x-2", "Feature_X/2", head)
+    with pytest.raises(Invalid, match="is on Feature_X/2 already"):
+        await make(gateway, shop, name="", branch="Feature_X/2")
+
+
+async def test_a_pull_request_that_the_repository_knows_is_checked_out(gateway: Gateway, shop: Path) -> None:
+    git(shop, "checkout", "-q", "--detach")
+    head = commit(shop, "proposed", "please")
+    git(shop, "update-ref", "refs/pull/7/head", head)
+    git(shop, "checkout", "-q", "main")
+    made = await make(gateway, shop, name="", pr=7)
+    assert (made.slug, made.branch, made.base_commit) == ("pr-7", "pr-7", head)
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ({"name": "Bad_Name"}, "INVALID_BRANCH"),
+        ({"base": "nowhere"}, "no branch 'nowhere'"),
+        ({"base": "HEAD"}, "not HEAD"),
+        ({"base": "--upload-pack=x"}, "baseBranch"),
+        ({"name": "", "branch": "nowhere"}, "has a branch 'nowhere'"),
+        ({"name": "", "branch": "../../x"}, "branch"),
+        ({"name": "", "pr": 9}, "pull request 9"),
+        ({"branch": "main", "base": "main"}, "one of them"),
+        ({"folder": "ghosts"}, "ghosts"),
+    ],
+)
+async def test_what_cannot_be_made_is_told_and_leaves_nothing(
+    gateway: Gateway, shop: Path, wish: dict[str, object], said: str
+) -> None:
+    with pytest.raises(GatepostError, match=said):
+        await make(gateway, shop, **wish)
+    assert await gateway.worktrees.every(archived=True) == []
+    assert [path for path in gateway.home.worktrees.rglob("*") if path.name != path.parent.name][1:] == []
+    assert not [path for path in gateway.home.sessions.iterdir() if path.name.startswith("errand")]
+
+
+async def test_only_a_repository_in_an_allowed_folder_is_taken(gateway: Gateway, code: Path, tmp_path: Path) -> None:
+    (code / "plain").mkdir()
+    with pytest.raises(Invalid, match="no git repository"):
+        await make(gateway, code / "plain")
+    with pytest.raises(Invalid, match="is not allowed"):
+        await make(gateway, repository(tmp_path / "elsewhere"))
+    with pytest.raises(Invalid):
+        await make(gateway, code / "missing")
+
+
+async def test_nothing_of_the_repository_but_its_history_comes_along(gateway: Gateway, shop: Path) -> None:
+    """No hook, no setting, no password of a remote, nothing that was thrown away."""
+    git(shop, "remote", "add", "origin", "https://ann:hunter2@example.com/shop.git")
+    git(shop, "config", "core.sshCommand", "echo gotcha")
+    hook = shop / ".git" / "hooks" / "post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\ntouch hooked\n")
+    hook.chmod(0o755)
+    dropped = commit(shop, "secret", "hunter3")
+    git(shop, "reset", "-q", "--hard", "HEAD~1")
+    made = await make(gateway, shop)
+    place = gateway.worktrees.path(made)
+    kept = (place / ".git" / "config").read_text()
+
+    assert "https://example.com/shop.git" in kept
+    assert "hunter2" not in kept and "gotcha" not in kept
+    assert not (place / "hooked").exists() and not (place / ".git" / "hooks" / "post-checkout").exists()
+    with pytest.raises(AssertionError):
+        git(place, "cat-file", "-e", dropped)
+    assert not (place / ".git" / "objects" / "info" / "alternates").exists(), "it shares nothing"
+
+
+RECIPE = """
+[worktree]
+setup = ["printf one > made", "test -f made && printf two >> made"]
+teardown = "exit 3"
+"""
+
+
+async def test_a_setup_runs_only_once_a_person_has_trusted_it(gateway: Gateway, shop: Path) -> None:
+    commit(shop, ".gatepost.toml", RECIPE)
+    first = await make(gateway, shop)
+    place = gateway.worktrees.path(first)
+    assert (first.setup_state, (place / "made").exists()) == ("untrusted", False)
+    with pytest.raises(Invalid, match="trust"):
+        await gateway.worktrees.set_up(first, BY)
+
+    trusted = await gateway.worktrees.trust("fix", BY)
+    assert (trusted.setup_state, (place / "made").read_text()) == ("done", "onetwo")
+    second = await make(gateway, shop)
+    assert second.setup_state == "done", "the same commands of the same project need no second word"
+    commit(shop, ".gatepost.toml", RECIPE.replace("one", "other"))
+    assert (await make(gateway, shop)).setup_state == "untrusted", "others do"
+    record = await gateway.store.read(audit.latest, 50)
+    assert any("worktree.trust" in row for row in record)
+
+
+async def test_what_is_trusted_is_what_was_read_not_what_an_agent_wrote_since(gateway: Gateway, shop: Path) -> None:
+    commit(shop, ".gatepost.toml", RECIPE)
+    place = gateway.worktrees.path(await make(gateway, shop))
+    (place / ".gatepost.toml").write_text("[worktree]\nsetup = 'touch evil'")
+    await gateway.worktrees.trust("fix", BY)
+    assert not (place / "evil").exists()
+
+
+async def test_a_setup_that_fails_is_told_and_the_worktree_stays(gateway: Gateway, shop: Path) -> None:
+    commit(shop, ".gatepost.toml", "[worktree]\nsetup = ['echo trying', 'false', 'touch never']")
+    await make(gateway, shop)
+    failed = await gateway.worktrees.trust("fix", BY)
+    assert failed.setup_state == "failed"
+    assert "trying" in failed.setup_output and "(it failed: 1)" in failed.setup_output
+    assert not (gateway.worktrees.path(failed) / "never").exists()
+
+
+@pytest.mark.parametrize("recipe", ["not toml [", "[worktree]\nsetup = 3", "x = 1\nworktree = 'no'", "[" * 30_000])
+async def test_a_recipe_that_makes_no_sense_is_none(gateway: Gateway, shop: Path, recipe: str) -> None:
+    commit(shop, ".gatepost.toml", recipe)
+    assert (await make(gateway, shop)).setup_state == "none"
+
+
+async def test_what_was_done_is_saved_as_a_bundle_that_git_takes(gateway: Gateway, shop: Path) -> None:
+    made = await make(gateway, shop)
+    place = gateway.worktrees.path(made)
+    assert await gateway.worktrees.save("fix", BY) == (made, None), "nothing was done"
+    done = commit(place, "answer", "42")
+    (place / "draft").write_text("not yet committed")
+    _, bundle = await gateway.worktrees.save("fix", BY)
+    assert bundle is not None and bundle.stat().st_mode & 0o777 == 0o600
+    git(shop, "fetch", "-q", str(bundle), "+refs/*:refs/agents/*")
+    assert git(shop, "rev-parse", "refs/agents/heads/fix") == done
+    assert git(shop, "show", "refs/agents/gatepost/uncommitted:draft") == "not yet committed"
+    assert git(place, "status", "--porcelain") == "?? draft", "and nothing of it is changed"
+
+
+async def test_an_archive_saves_first_and_no_failing_teardown_holds_it_up(gateway: Gateway, shop: Path) -> None:
+    commit(shop, ".gatepost.toml", RECIPE)
+    made = await make(gateway, shop)
+    await gateway.worktrees.trust("fix", BY)
+    done = await gateway.worktrees.archive("fix", BY)
+    assert "the teardown failed" in done.trouble and "(it failed: 3)" in done.trouble
+    assert done.saved is not None, "what the setup made was not committed"
+    assert not gateway.worktrees.path(made).exists()
+    assert await gateway.worktrees.every() == []
+    assert [each.state for each in await gateway.worktrees.every(archived=True)] == ["archived"]
+    with pytest.raises(NotFound):
+        await gateway.worktrees.archive("fix", BY)
+
+
+async def test_what_cannot_be_saved_is_only_thrown_away_by_word(gateway: Gateway, shop: Path) -> None:
+    place = gateway.worktrees.path(await make(gateway, shop))
+    (place / ".git" / "HEAD").write_text("garbage")
+    with pytest.raises(Invalid, match="could not be saved"):
+        await gateway.worktrees.archive("fix", BY)
+    assert place.exists()
+    await gateway.worktrees.archive("fix", BY, discard=True)
+    assert not place.exists()
+
+
+async def test_what_was_begun_when_the_daemon_was_killed_is_ended_by_the_next(tmp_path: Path, shop: Path) -> None:
+    given = {"sandbox__mounts_allowed": (f"{shop.parent}:rw",)}
+    async with running_gateway(tmp_path / "h", **given) as gateway:
+        await gateway.store.write(worktrees.begin, "shop-1", "half", "agents", str(shop), "", 1)
+        await gateway.store.write(worktrees.begin, "shop-1", "going", "agents", str(shop), "", 1)
+        await gateway.store.write(worktrees.set_state, "shop-1", "going", "ending", 1)
+        for name in ("half", "going"):
+            (gateway.home.worktrees / "shop-1" / name / "deep").mkdir(parents=True)
+        (gateway.home.sessions / "errand-x").mkdir()
+    async with running_gateway(tmp_path / "h", **given) as gateway:
+        left = [(each.slug, each.state) for each in await gateway.worktrees.every(archived=True)]
+        assert left == [("going", "archived")]
+        assert list((gateway.home.worktrees / "shop-1").iterdir()) == []
+        assert not (gateway.home.sessions / "errand-x").exists()
+
+
+async def test_one_thing_at_a_time_is_done_to_a_worktree(gateway: Gateway, shop: Path) -> None:
+    commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'while test ! -f go; do :; done'")
+    made = await make(gateway, shop)
+    setting_up = asyncio.create_task(gateway.worktrees.trust("fix", BY))
+    await until_under_way(gateway)
+    with pytest.raises(Invalid, match="something else"):
+        await gateway.worktrees.archive("fix", BY)
+    (gateway.worktrees.path(made) / "go").touch()
+    assert (await setting_up).setup_state == "done"
+
+
+async def test_a_panic_ends_what_runs_in_worktrees_and_starts_nothing(gateway: Gateway, shop: Path) -> None:
+    commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'while :; do :; done'")
+    await make(gateway, shop)
+    setting_up = asyncio.create_task(gateway.worktrees.trust("fix", BY))
+    await until_under_way(gateway)
+    await gateway.store.write(switches.turn_on, switches.PANIC, "test", BY, gateway.clock.now())
+    await gateway.obey()
+    assert (await setting_up).setup_state == "failed"
+    with pytest.raises(GatepostError, match="stopped"):
+        await make(gateway, shop)
+
+
+def test_git_is_run_by_nobody_but_the_program_inside() -> None:
+    """On the host nothing runs over files that an agent could have written."""
+    source = Path(sys.modules["gatepost"].__path__[0])
+    runs = [
+        str(path.relative_to(source))
+        for path in source.rglob("*.py")
+        if '["git"' in path.read_text() and "testing" not in path.parts
+    ]
+    assert runs == ["inside/worktree.py"]
