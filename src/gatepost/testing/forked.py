@@ -137,12 +137,10 @@ def _template() -> _Template:
 
 
 def _import_everything() -> None:
+    from gatepost import declared
     from gatepost.cli import commands
-    from gatepost.core import registry
 
-    importlib.import_module("gatepost.app")
-    for package in ("channels", "tools", "sandboxes", "serve.control.operations"):
-        registry.load_package(f"gatepost.{package}")
+    declared.load_package()
     for info in pkgutil.iter_modules(commands.__path__):
         importlib.import_module(f"{commands.__name__}.{info.name}")
 
