@@ -12,6 +12,7 @@ import uvicorn
 from gatepost.core.errors import SetupError
 from gatepost.core.listen import Listen
 from gatepost.core.sockets import BACKLOG, bind_unix, own_file
+from gatepost.serve.corked import Protocol
 
 GRACE_S = 1  # how long open requests may hold up the end
 IDLE_S = 75  # how long a connection is kept open between requests
@@ -88,7 +89,7 @@ class Server:
         self._inner = _Uvicorn(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=Protocol,
                 ws="none",
                 lifespan="off",
                 log_config=None,
