@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.serve.agents.service import Outcome, Request, Wanted
+from gatepost.serve.agents.views import Outcome, Request
+from gatepost.serve.agents.wishes import Wanted
 from gatepost.testing.agents import AGENTS, OPENCODE, PATIENCE, a_gateway
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import settled

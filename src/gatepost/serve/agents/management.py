@@ -13,7 +13,9 @@ from gatepost.core.errors import Invalid
 from gatepost.core.registry import Registry
 from gatepost.serve.agents.modes import Mode
 from gatepost.serve.agents.providers import Model, Provider
-from gatepost.serve.agents.service import Agents, Outcome, Request, Snapshot, Wanted
+from gatepost.serve.agents.service import Agents
+from gatepost.serve.agents.views import Outcome, Request, Snapshot
+from gatepost.serve.agents.wishes import Wanted
 from gatepost.serve.agents.worktrees import worktree_tools
 from gatepost.tools.contract import Body, Call, Tool, tool
 

@@ -6,17 +6,13 @@ these functions and nothing else.
 """
 
 import asyncio
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from gatepost.access.tiers import check_folder
 from gatepost.channels.hub import Hub
-from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.settings import setting
 from gatepost.flow.groups import make_folder
@@ -27,14 +23,16 @@ from gatepost.flow.sessions.start import find_start
 from gatepost.flow.sessions.wake import Sessions
 from gatepost.flow.worktrees.worktrees import Archived, Worktrees
 from gatepost.flow.worktrees.worktrees import Wanted as NewWorktree
-from gatepost.messages.text import clean, one_line
-from gatepost.serve.agents import providers
-from gatepost.serve.agents.modes import Mode, check_mode, modes_of
+from gatepost.messages.text import clean
+from gatepost.serve.agents import providers, views
+from gatepost.serve.agents.modes import check_mode
 from gatepost.serve.agents.plans import carry_out
 from gatepost.serve.agents.providers import Model, Provider
 from gatepost.serve.agents.timeline import curated, projected
+from gatepost.serve.agents.views import News, Outcome, Request, Snapshot, request_of
+from gatepost.serve.agents.wishes import Wanted, check_labels, check_path, check_prompt, check_title
 from gatepost.serve.control.operations.groups import check_provider
-from gatepost.store import agents, audit, groups, inbox, permissions, session_tokens, sessions, timeline, turns
+from gatepost.store import agents, audit, groups, inbox, permissions, session_tokens, sessions, timeline
 from gatepost.store.agents import NewAgent
 from gatepost.store.permissions import Permission
 from gatepost.store.port import Db
@@ -45,84 +43,10 @@ FOLDER = setting("agents.folder", "agents", help="The group of agents that are m
 WAIT_S = setting(
     "agents.wait_s", 45.0, help="How long a call waits for an agent at most; clients give up on calls after a minute."
 )
-LONGEST_TITLE, LONGEST_PROMPT, MOST_LABELS = 60, 1_000_000, 50
 LOOK_S, SOON_S = 2.0, 0.05  # behind the bell
 BUSY = ("initializing", "running")
 POLICIES = {"queue": inbox.NEXT, "steer": inbox.TRIGGER, "interrupt": inbox.NEXT}
 STILL = "The agent is still running; this is no failure. Wait again to go on waiting. What it did last:\n\n{}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """An agent to be made."""
-
-    prompt: str = ""
-    folder: str = ""
-    provider: str = ""
-    model: str = ""
-    mode: str = ""
-    title: str = ""
-    labels: Mapping[str, str] | None = None
-    parent: str = ""
-    notify: bool = False
-    cwd: str = ""  # on the host; '': it starts in its group's folder
-    worktree: str = ""  # a new one of the repository `cwd`, on a branch of this name
-    base: str = ""
-
-
-class Request(Struct, frozen=True, rename="camel", kw_only=True):
-    """What an agent's provider asks before it acts."""
-
-    id: str
-    kind: str
-    name: str
-    input: dict[str, Any]
-    asked_at: str
-    next_mode_id: str | None = None  # of a plan: the agent's mode once it is allowed
-    follow_up: str | None = None  # and the prompt of the turn that carries it out, if the same turn cannot
-
-
-class Snapshot(Struct, frozen=True, rename="camel", kw_only=True):
-    """An agent as it stands."""
-
-    agent_id: str
-    type: str
-    folder: str
-    title: str
-    cwd: str  # on the host; '': its group's folder
-    status: str  # initializing | idle | running | error | interrupted | closed
-    model: str
-    current_mode_id: str
-    available_modes: list[Mode]
-    labels: dict[str, str]
-    parent_agent_id: str | None
-    created_at: str
-    updated_at: str
-    archived_at: str | None
-    last_error: str | None
-    last_message: str | None
-    pending_permissions: list[Request]
-
-
-class Outcome(Struct, frozen=True, rename="camel", kw_only=True):
-    """What waiting came to."""
-
-    agent_id: str
-    status: str
-    last_message: str | None
-    permission: Request | None = None
-    waited_out: bool = False  # it still runs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class News:
-    """What somebody who looks on has not seen yet, and how the agent stands."""
-
-    agent: Session
-    status: str
-    mode: str
-    entries: list[timeline.Entry]
-    permissions: list[Request]
 
 
 class Agents:
@@ -140,13 +64,13 @@ class Agents:
         wish = NewAgent(
             folder=check_folder(wanted.folder or config[FOLDER]),
             provider=wanted.provider,
-            title=_title(wanted.title, empty_ok=True),
+            title=check_title(wanted.title, empty_ok=True),
             model=clean(wanted.model).strip(),
             permission_mode=wanted.mode,
-            labels=_labels(wanted.labels or {}),
+            labels=check_labels(wanted.labels or {}),
             parent=wanted.parent,
         )
-        text = _prompt(wanted.prompt) if wanted.prompt else ""
+        text = check_prompt(wanted.prompt) if wanted.prompt else ""
         start = "" if wanted.worktree else self._start(wanted.cwd)
         wish = await self._parts.store.write(self._checked, wish, not wanted.folder, now)
         make_folder(self._parts.home, wish.folder, sandbox_uid(config), name=wish.folder)
@@ -185,7 +109,7 @@ class Agents:
         if not wanted.cwd or not wanted.base:
             missing = "cwd" if not wanted.cwd else "baseBranch"
             raise Invalid(missing, "a worktree needs a repository (cwd) and a branch to begin from (baseBranch)")
-        source = self.absolute(wanted.cwd)
+        source = check_path(wanted.cwd)
         new = NewWorktree(source=source, folder=folder, name=wanted.worktree, base=wanted.base)
         return await self.worktrees.create(new, by)
 
@@ -201,16 +125,9 @@ class Agents:
         """Checked now, so that whoever asks is told; and again whenever it wakes."""
         if not cwd:
             return ""
-        path = self.absolute(cwd)
+        path = check_path(cwd)
         find_start(self._parts.home, self._parts.config, path)
         return path
-
-    @staticmethod
-    def absolute(cwd: str) -> str:
-        path = Path(clean(cwd).strip()).expanduser()
-        if not path.is_absolute() or ".." in path.parts:
-            raise Invalid("cwd", f"{cwd[:200]!r} is not an absolute path of the gateway's machine")
-        return str(path)
 
     async def archive_worktree(self, named: str, by: str, *, discard: bool = False) -> Archived:
         """Put a worktree away, and first every agent that works in it."""
@@ -241,7 +158,7 @@ class Agents:
         """More work. queue: after what runs; steer: into what runs, if the provider can take it; interrupt: instead."""
         if policy not in POLICIES:
             raise Invalid("policy", f"{policy!r}; there are: {', '.join(POLICIES)}")
-        said, session = _prompt(text), await self.find(agent_id)
+        said, session = check_prompt(text), await self.find(agent_id)
         if session.closed_at is not None:
             raise Invalid("agentId", f"{agent_id} was ended for good; create another agent")
         if mode:
@@ -299,8 +216,8 @@ class Agents:
         self, agent_id: str, by: str, *, title: str | None = None, labels: Mapping[str, str] | None = None
     ) -> Snapshot:
         session, now = await self.find(agent_id), self._parts.clock.now()
-        named = None if title is None else _title(title)
-        labelled = None if labels is None else _labels(labels)
+        named = None if title is None else check_title(title)
+        labelled = None if labels is None else check_labels(labels)
 
         def change(db: Db) -> None:
             agents.update(db, session.id, named, labelled)
@@ -341,47 +258,13 @@ class Agents:
 
     async def status(self, agent_id: str) -> Snapshot:
         session = await self.find(agent_id)
-        return await self._parts.store.read(lambda db: self._snapshot(db, session))
+        return await self._parts.store.read(lambda db: views.snapshot(db, session, self._replacing))
 
     async def every(self, *, archived: bool = False, statuses: frozenset[str] = frozenset()) -> list[Snapshot]:
         def look(db: Db) -> list[Snapshot]:
-            return [self._snapshot(db, each) for each in agents.every(db, archived=archived)]
+            return [views.snapshot(db, each, self._replacing) for each in agents.every(db, archived=archived)]
 
         return [each for each in await self._parts.store.read(look) if not statuses or each.status in statuses]
-
-    def _snapshot(self, db: Db, session: Session) -> Snapshot:
-        status = self._state(db, session)
-        return Snapshot(
-            agent_id=session.id,
-            type=session.provider,
-            folder=session.folder,
-            title=session.title,
-            cwd=session.cwd,
-            status=status,
-            model=session.model,
-            current_mode_id=_mode(session),
-            available_modes=list(modes_of(session.provider)),
-            labels=json.loads(session.labels),
-            parent_agent_id=session.parent or None,
-            created_at=iso(session.created_at) or "",
-            updated_at=iso(session.active_at) or "",
-            archived_at=iso(session.archived_at),
-            last_error=agents.last_error(db, session.id) or None if status == "error" else None,
-            last_message=agents.last_said(db, session.id) or None,
-            pending_permissions=[_request(each) for each in permissions.pending(db, session.id)],
-        )
-
-    def _state(self, db: Db, session: Session) -> str:
-        if session.closed_at is not None:
-            return "closed"
-        turn, waiting = turns.open_of(db, session.id), agents.waiting(db, session.id)
-        if turn is not None:
-            return "interrupted" if turn.state == "interrupted" else "running"
-        if session.id in self._replacing:
-            return "running"
-        if waiting:
-            return "running" if turns.of_session(db, session.id, 2**62, 1) else "initializing"
-        return "error" if session.state == "error" else "idle"
 
     async def activity(self, agent_id: str, limit: int = 0) -> tuple[int, int, str]:
         """(how many entries are shown, how many there are, as lines for a person). 0: all."""
@@ -404,7 +287,7 @@ class Agents:
         until = clock.now() + int(most * 1_000_000)
         with self._hub.watch(session.address) as watch:
             while True:
-                now = await self._parts.store.read(lambda db: self._look(db, session.id))
+                now = await self._parts.store.read(lambda db: views.outcome(db, session.id, self._replacing))
                 left = (until - clock.now()) / 1_000_000
                 if now.permission is not None or now.status not in (*BUSY, "interrupted"):
                     return now
@@ -425,7 +308,9 @@ class Agents:
         with self._hub.watch(session.address) as watch:
             rung = False
             while True:
-                news = await self._parts.store.read(lambda db: self._news(db, session.id, after, limit))
+                news = await self._parts.store.read(
+                    lambda db: views.news(db, session.id, after, limit, self._replacing)
+                )
                 new = (news.status, frozenset(each.id for each in news.permissions)) != seen
                 left = (until - clock.now()) / 1_000_000
                 if new or news.entries or left <= 0 or self._stopping.is_set():
@@ -433,39 +318,13 @@ class Agents:
                 # An entry is written behind its bell: who was rung for nothing looks again soon.
                 rung = await watch.wait(min(left, SOON_S if rung else LOOK_S), self._stopping)
 
-    def _news(self, db: Db, session_id: str, after: int | None, limit: int) -> News:
-        session = sessions.get(db, session_id)
-        if session is None:
-            raise NotFound("agent", session_id, "it is gone")
-        return News(
-            agent=session,
-            status=self._state(db, session),
-            mode=_mode(session),
-            entries=timeline.last(db, session_id, limit)
-            if after is None
-            else timeline.after(db, session_id, after, limit),
-            permissions=[_request(each) for each in permissions.pending(db, session_id)],
-        )
-
-    def _look(self, db: Db, session_id: str) -> Outcome:
-        session = sessions.get(db, session_id)
-        if session is None:
-            raise NotFound("agent", session_id, "it is gone")
-        asked = permissions.pending(db, session_id)
-        return Outcome(
-            agent_id=session_id,
-            status=self._state(db, session),
-            last_message=agents.last_said(db, session_id) or None,
-            permission=_request(asked[0]) if asked else None,
-        )
-
     async def pending(self) -> list[tuple[Snapshot, Request]]:
         def look(db: Db) -> list[tuple[Snapshot, Request]]:
             found = []
             for each in permissions.pending(db):
                 session = sessions.get(db, each.session_id)
                 if session is not None:
-                    found.append((self._snapshot(db, session), _request(each)))
+                    found.append((views.snapshot(db, session, self._replacing), request_of(each)))
             return found
 
         return await self._parts.store.read(look)
@@ -517,22 +376,6 @@ class Agents:
         return providers.models(self._parts.home, provider)
 
 
-def _request(asked: Permission) -> Request:
-    return Request(
-        id=asked.id,
-        kind=asked.kind,
-        name=asked.tool,
-        input=asked.input,
-        asked_at=iso(asked.asked_at) or "",
-        next_mode_id=asked.next_mode or None,
-        follow_up=asked.follow_up or None,
-    )
-
-
-def _mode(session: Session) -> str:
-    return session.permission_mode or modes_of(session.provider)[0].id
-
-
 def _record(db: Db, now: int, by: str, action: str, session_id: str, **more: str) -> None:
     audit.append(db, audit.Record(now, by, action, "done", {"agent": session_id, **more}))
 
@@ -541,29 +384,8 @@ def _name(by: str) -> str:
     return by.rpartition(":")[2] or by
 
 
-def _title(text: str, *, empty_ok: bool = False) -> str:
-    title = one_line(text)
-    if (not title and not empty_ok) or len(title) > LONGEST_TITLE:
-        raise Invalid("title", f"must have 1 to {LONGEST_TITLE} characters")
-    return title
-
-
 def _setup(worktree: Worktree) -> dict[str, str]:
     """What became of its setup, for the timeline."""
     untrusted = f"not run: nobody has trusted it; `gatepost worktree trust {worktree.name}`"
     told = {"untrusted": untrusted, "trusted": "not run yet"}.get(worktree.setup_state, worktree.setup_output)
     return {"status": worktree.setup_state, "text": told}
-
-
-def _prompt(text: str) -> str:
-    said = clean(text)
-    if not said.strip() or len(said) > LONGEST_PROMPT:
-        raise Invalid("prompt", f"is empty or longer than {LONGEST_PROMPT} characters")
-    return said
-
-
-def _labels(labels: Mapping[str, str]) -> dict[str, str]:
-    kept = {clean(name).strip()[:100]: clean(value)[:1000] for name, value in labels.items()}
-    if len(kept) > MOST_LABELS or "" in kept:
-        raise Invalid("labels", f"are at most {MOST_LABELS}, each with a name")
-    return kept

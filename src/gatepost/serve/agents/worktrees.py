@@ -10,6 +10,7 @@ from gatepost.core.errors import Invalid
 from gatepost.core.registry import Registry
 from gatepost.flow.worktrees.worktrees import Wanted
 from gatepost.serve.agents.service import FOLDER, Agents
+from gatepost.serve.agents.wishes import check_path
 from gatepost.store.worktrees import Worktree
 from gatepost.tools.contract import Call, Tool, tool
 
@@ -87,7 +88,7 @@ def worktree_tools(service: Agents, made: Registry[Tool]) -> None:
         if not any((name, branch, prNumber)):
             raise Invalid("name", "say the name of a new branch, a branch that there is, or a pull request")
         wanted = Wanted(
-            source=service.absolute(cwd),
+            source=check_path(cwd),
             folder=folder or call.around.config[FOLDER],
             name=name or "",
             base=baseBranch or "",

@@ -7,8 +7,9 @@ import msgspec
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.serve.agents.providers import models as models_of
-from gatepost.serve.agents.service import Agents, Wanted
+from gatepost.serve.agents.service import Agents
 from gatepost.serve.agents.timeline import curated, projected
+from gatepost.serve.agents.wishes import Wanted
 from gatepost.serve.control.contract import OPERATOR, Args, Nothing, Office, operation
 from gatepost.store.timeline import Entry
 

@@ -6,6 +6,7 @@ import msgspec
 
 from gatepost.flow.worktrees.worktrees import Wanted
 from gatepost.serve.agents.service import FOLDER
+from gatepost.serve.agents.wishes import check_path
 from gatepost.serve.agents.worktrees import shown
 from gatepost.serve.control.contract import OPERATOR, Args, Office, operation
 from gatepost.serve.control.operations.agents import service_of
@@ -37,7 +38,7 @@ class Archive(Args, frozen=True):
 async def create(office: Office, args: Create) -> Any:
     service = service_of(office)
     wanted = Wanted(
-        source=service.absolute(args.source),
+        source=check_path(args.source),
         folder=args.folder or office.config[FOLDER],
         name=args.name,
         base=args.base,
