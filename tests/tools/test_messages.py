@@ -354,3 +354,35 @@ async def test_what_tools_send_is_bounded_like_what_a_turn_says(tmp_path: Path, 
     if not turn:
         await agent.hear("and now?")
         seq_of(await agent.call("send", text="this"))
+
+
+async def in_worktree(agent: Agent) -> Path:
+    """The session works in one."""
+    place = agent.around.home.worktrees / "shop-1" / "fix"
+    (place / "src").mkdir(parents=True)
+    (place / "src" / "report.md").write_text("content")
+    await agent.store.write(
+        lambda db: db.run("UPDATE sessions SET cwd = ? WHERE id = ?", (f"{place}/src", agent.session.id))
+    )
+    return place
+
+
+@pytest.mark.parametrize("path", ["report.md", "/workspace/project/src/report.md"])
+async def test_a_file_of_what_it_works_in_is_named_from_where_it_starts(path: str, agent: Agent) -> None:
+    await in_worktree(agent)
+    await agent.call("send_file", filepath=path)
+    (effect,) = await written(agent)
+    assert Path(effect.payload["files"][0]["path"]).read_text() == "content"
+    give(agent, "own.md", "its group's")
+    await agent.call("send_file", filepath="/workspace/agent/own.md")
+    assert len(await written(agent)) == 2
+
+
+@pytest.mark.parametrize("path", ["/workspace/project", "/workspace/project/link", "link", "../report.md", ".env"])
+async def test_what_it_works_in_is_no_way_out_either(path: str, agent: Agent) -> None:
+    place = await in_worktree(agent)
+    for folder in (place, place / "src"):
+        (folder / "link").symlink_to("/etc/passwd")
+        (folder / ".env").write_text("x")
+    assert (await agent.call("send_file", filepath=path)).failed
+    assert await written(agent) == []

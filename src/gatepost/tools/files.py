@@ -5,12 +5,15 @@ import mimetypes
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.untrusted import open_root
+from gatepost.flow.sessions.start import Start, find_start
 from gatepost.messages.outbound import File
 from gatepost.messages.text import clean
+from gatepost.store import sessions
 from gatepost.tools.contract import Call
 
 LARGEST_FILE = 100 * 1024 * 1024
@@ -42,37 +45,59 @@ def own_folder(call: Call) -> Path:
     return call.around.home.media / "out" / call.key.replace("/", "-")
 
 
-def locate(call: Call, path: str, field: str) -> tuple[Path, str]:
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A file inside, as the host finds it."""
+
+    root: Path
+    relative: str
+    identity: tuple[int, int] | None = None  # of the root, where others could put another in its place
+
+
+def locate(call: Call, path: str, field: str) -> Located:
     """The folder on the host that a path inside belongs to, and the rest of it."""
     home, caller = call.around.home, call.caller
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts or "\0" in path:
         raise Invalid(field, f"{path[:200]!r} leads out of the workspace")
-    inside = True
+    start = _start(call)
     if path.startswith("/"):
         if parts[:1] != ["workspace"]:
             raise Invalid(field, f"{path[:200]!r} is not under /workspace/agent or /workspace")
-        inside = parts[1:2] == ["agent"]
-        parts = parts[2:] if inside else parts[1:]
+        parts = parts[1:]
+    else:
+        parts = [*(start.inside.split("/")[2:] if start else ["agent"]), *parts]
+    top, rest = parts[:1], parts[1:]
     secret = next((part for part in parts if part.lower() in SECRET_NAMES), None)
     if secret is not None:
         raise Invalid(field, f"{secret!r} is a name for secrets and is not given away; rename the file if it is none")
-    if not parts or (not inside and parts[0] == "in"):
+    if not parts or top == ["in"] or (top in (["agent"], ["project"]) and not rest):
         raise Invalid(field, f"{path[:200]!r} is no file that you may send")
-    if inside:
-        return home.group(caller.folder), "/".join(parts)
+    if top == ["agent"]:
+        return Located(home.group(caller.folder), "/".join(rest))
+    if top == ["project"] and start is not None:
+        granted = start.granted
+        return Located(granted.mount.source, "/".join(rest), (granted.device, granted.inode))
     if caller.session_id is None:
         raise Invalid(field, "there is no session; name a file under /workspace/agent")
-    return home.session(caller.session_id), "/".join(parts)
+    return Located(home.session(caller.session_id), "/".join(parts))
 
 
-def _copy_all(found: Sequence[tuple[Path, str]], keep: Path, name: str) -> tuple[File, ...]:
+def _start(call: Call) -> Start | None:
+    """Where the session works, if that is not its group's folder."""
+    session = call.around.store.look(sessions.get, call.caller.session_id) if call.caller.session_id else None
+    return find_start(call.around.home, call.around.config, session.cwd) if session and session.cwd else None
+
+
+def _copy_all(found: Sequence[Located], keep: Path, name: str) -> tuple[File, ...]:
     made = []
-    for place, (folder, relative) in enumerate(found):
+    for place, each in enumerate(found):
         keep.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open_root(folder) as root:
-            size = root.copy_out(relative, keep / str(place), LARGEST_FILE)
-        shown = file_name(name or relative)
+        with open_root(each.root) as root:
+            if each.identity not in (None, root.identity):
+                raise Invalid("path", "what you work in was exchanged for something else")
+            size = root.copy_out(each.relative, keep / str(place), LARGEST_FILE)
+        shown = file_name(name or each.relative)
         mime = mimetypes.guess_type(shown)[0] or "application/octet-stream"
         made.append(File(name=shown, mime=mime, path=str(keep / str(place)), size=size))
     return tuple(made)
