@@ -195,3 +195,13 @@ def test_the_fact_of_a_message_is_kept_once_and_its_event_apart(desk: Desk) -> N
     assert messages.accept(desk.db, new, desk.now) is None
     assert messages.accept(desk.db, edited, desk.now) is not None
     assert messages.accept(desk.db, elsewhere, desk.now) is not None
+
+
+@pytest.mark.parametrize(("state", "due"), [("queued", 0), ("retry", 5 * SECOND)])
+def test_what_the_last_daemon_was_looking_at_is_due_at_once_and_a_retry_at_its_time(
+    desk: Desk, state: str, due: int
+) -> None:
+    row = desk.hear()
+    inbox.move(desk.db, row, state, "", desk.now + 5 * SECOND, desk.now)
+    ledger.bring_near(desk.db, desk.now)
+    assert inbox.next_due(desk.db) == desk.now + due
