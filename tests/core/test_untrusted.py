@@ -291,8 +291,8 @@ def _last_name(node: ast.AST) -> str:
 
 
 def _is_tree(node: ast.AST) -> bool:
-    """`home.groups`, `home.sessions`, `home.group(…)`, `home.session(…)`, whatever leads to that home."""
-    names = {"groups", "sessions"}
+    """`home.groups`, `home.sessions`, `home.group(…)`, `home.session(…)`, `home.worktrees`, whatever leads to it."""
+    names = {"groups", "sessions", "worktrees"}
     if isinstance(node, ast.Call):
         node, names = node.func, {"group", "session"}
     return isinstance(node, ast.Attribute) and node.attr in names and _last_name(node.value).strip("_") == "home"

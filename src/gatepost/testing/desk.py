@@ -24,6 +24,8 @@ from starlette.routing import Route
 
 from gatepost.app import Gateway
 from gatepost.core.listen import Listen
+from gatepost.core.untrusted import open_root
+from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.gate.dispatch import ToolAnswer
 from gatepost.serve.agents import bridge
 from gatepost.serve.agents.servers import MANAGER, PATH, management_app
@@ -122,7 +124,8 @@ class Desk:
 
     def let_go(self, folder: str = "agents") -> None:
         """What patient agents of a group wait for."""
-        (self.gateway.home.group(folder) / "go").touch()
+        with open_root(self.gateway.home.group(folder)) as root:
+            root.write_bytes("go", b"")
 
 
 @asynccontextmanager
@@ -134,10 +137,10 @@ async def a_desk(
     plugins.mkdir(parents=True, exist_ok=True)
     (plugins / "patient.py").write_text(PATIENT)
     async with running_gateway(path, **given) as gateway:
-        folder = gateway.home.group("agents")
-        folder.mkdir(parents=True, exist_ok=True)
-        if script is not None:
-            (folder / "script.json").write_text(json.dumps(script))
+        with open_root(gateway.home.groups) as root:
+            root.make_dir("agents", 0o700, sandbox_uid(gateway.config))
+            if script is not None:
+                root.write_bytes("agents/script.json", json.dumps(script).encode())
         async with door(gateway) if transport != "memory" else contextlib.nullcontext():
             async with sit(gateway, transport) as desk:
                 yield desk
