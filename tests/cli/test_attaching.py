@@ -10,6 +10,7 @@ import pytest
 
 from gatepost.cli.attaching import Order, read_number, read_order
 from gatepost.cli.outcomes import ASKS, CLOSED, FAILED
+from gatepost.cli.show import Colored
 from gatepost.cli.timelines import Rows
 from gatepost.core.home import Home
 from gatepost.testing import forked
@@ -87,6 +88,20 @@ def test_a_call_is_told_when_it_begins_and_again_only_if_it_fails() -> None:
     assert told(callId="a", status="completed", output="x") == ""
     assert told(callId="b", name="Bash", status="running", input={"command": "cat"}) == "[Bash] cat"
     assert told(callId="b", status="failed", output="x") == "[Bash] cat (failed)"
+
+
+def test_a_plan_is_shown_whole_with_the_mode_that_it_leads_to_and_once() -> None:
+    rows = Rows(typed=True)
+    asked = {"id": "p-1", "name": "ExitPlanMode", "input": {"plan": "one\ntwo"}, "nextModeId": "acceptEdits"}
+    piece = rows.of_request(asked)
+    assert isinstance(piece, Colored) and piece.text.splitlines() == [
+        "[Permission 1] It asks to use ExitPlanMode:",
+        "  | plan: one",
+        "  |   two",
+        "  Allowed, it goes on in mode acceptEdits.",
+        "  /allow 1 or /deny 1 [reason]",
+    ]
+    assert rows.of_request(asked) is None
 
 
 # At a terminal.

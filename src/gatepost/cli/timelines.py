@@ -52,6 +52,8 @@ class Rows:
         for name, value in asked["input"].items():
             first, *more = str(value).splitlines() or [""]
             rows += [f"  | {name}: {first}", *(f"  |   {each}" for each in more)]
+        if asked.get("nextModeId"):
+            rows.append(f"  Allowed, it goes on in mode {asked['nextModeId']}.")
         way = f"/allow {number} or /deny {number} [reason]" if self._typed else f"gatepost permit allow {asked['id']}"
         return Colored("\n".join([*rows, f"  {way}"]), "warn")
 
