@@ -291,10 +291,10 @@ def _last_name(node: ast.AST) -> str:
 
 
 def _is_tree(node: ast.AST) -> bool:
-    """`home.groups`, `home.sessions`, `home.group(…)`, `home.session(…)`, `home.worktrees`, whatever leads to it."""
-    names = {"groups", "sessions", "worktrees"}
+    """`home.groups`, `home.sessions`, `home.group(…)`, `home.session(…)`, `home.worktree(…)`, whatever leads to it."""
+    names = {"groups", "sessions"}
     if isinstance(node, ast.Call):
-        node, names = node.func, {"group", "session"}
+        node, names = node.func, {"group", "session", "worktree"}
     return isinstance(node, ast.Attribute) and node.attr in names and _last_name(node.value).strip("_") == "home"
 
 

@@ -70,6 +70,9 @@ class Home:
     def session(self, session_id: str) -> Path:
         return self.sessions / session_id
 
+    def worktree(self, project: str, slug: str) -> Path:
+        return self.worktrees / project / slug
+
     def group(self, folder: str) -> Path:
         return self.groups / folder
 

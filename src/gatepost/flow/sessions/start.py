@@ -67,7 +67,7 @@ def worktree_mount(home: Home, project: str, slug: str) -> Granted:
         found = root.look(f"{project}/{slug}")
     if not stat.S_ISDIR(found.st_mode):
         raise NotFound("worktree", slug, "`gatepost worktree ls` shows them")
-    mount = Mount(source=home.worktrees / project / slug, target=PROJECT, writable=True)
+    mount = Mount(source=home.worktree(project, slug), target=PROJECT, writable=True)
     return Granted(mount, found.st_dev, found.st_ino, is_file=False)
 
 

@@ -53,6 +53,14 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Saved:
+    """`bundle`: None if nothing was done; `left`: what could not be taken into it."""
+
+    bundle: Path | None = None
+    left: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Archived:
     """`saved`: the bundle of what was done in it, None if nothing was; `trouble`: what failed, and held nothing up."""
 
@@ -68,7 +76,7 @@ class Worktrees:
         self._busy: set[str] = set()
 
     def path(self, worktree: Worktree) -> Path:
-        return self._home.worktrees / worktree.project / worktree.slug
+        return self._home.worktree(worktree.project, worktree.slug)
 
     async def find(self, named: str) -> Worktree:
         """By project and slug, by the slug if only one has it, or by its folder."""
@@ -232,20 +240,22 @@ class Worktrees:
             await self._store.write(worktrees.set_branch, found.project, found.slug, name)
         return name
 
-    async def save(self, named: str, by: str) -> tuple[Worktree, Path | None]:
-        """Its commits since it was made, and what is not committed, as a bundle: None if there is nothing."""
+    async def save(self, named: str, by: str) -> tuple[Worktree, Saved]:
+        """Its commits since it was made, and what is not committed, as a bundle."""
         found = await self.find(named)
         with self._working(found):
-            return found, await self._save(found)
+            saved, now = await self._save(found), self._clock.now()
+            await self._store.write(lambda db: _record(db, now, by, "worktree.save", found.name))
+            return found, saved
 
-    async def _save(self, found: Worktree) -> Path | None:
+    async def _save(self, found: Worktree) -> Saved:
         granted = worktree_mount(self._home, found.project, found.slug)
         keep = self._home.worktrees / found.project / f"{found.slug}.bundle"
         job = {"task": "save", "since": found.base_commit}
         answer = await self.errands.run(found.folder, job, granted, keep=keep)
         if answer.code:
             raise Invalid("worktree", f"what was done in {found.name} could not be saved: {clean(answer.error)[:1000]}")
-        return keep if answer.commits else None
+        return Saved(keep if answer.commits else None, clean(answer.left)[:1000])
 
     # Its end.
 
@@ -255,11 +265,18 @@ class Worktrees:
         found = await self.find(named)
         with self._working(found):
             trouble = await self._tear_down(found)
-            saved = None if discard else await self._save(found)
+            saved = Saved() if discard else await self._save(found)
+            if saved.left:
+                place = f" (the rest is in {saved.bundle})" if saved.bundle else ""
+                raise Invalid(
+                    "worktree",
+                    f"{found.name} stays: not everything in it can be saved: {saved.left}{place}. Take it out of there,"
+                    " or throw it away with --discard",
+                )
             now = self._clock.now()
             await self._store.write(worktrees.set_state, found.project, found.slug, "ending", now)
             await self._remove(found.project, found.slug)
-            return Archived(await self._store.write(self._put_away, found, by), saved, trouble)
+            return Archived(await self._store.write(self._put_away, found, by), saved.bundle, trouble)
 
     def _put_away(self, db: Db, found: Worktree, by: str) -> Worktree:
         now = self._clock.now()
@@ -299,11 +316,14 @@ class Worktrees:
         away is."""
         await asyncio.to_thread(errands.sweep, self._home)
         for each in await self.every():
-            if each.state == "making":
-                await self._undo(each.project, each.slug)
-            elif each.state == "ending":
-                await self._remove(each.project, each.slug)
-                await self._store.write(self._put_away, each, "gatepost")
+            try:
+                if each.state == "making":
+                    await self._undo(each.project, each.slug)
+                elif each.state == "ending":
+                    await self._remove(each.project, each.slug)
+                    await self._store.write(self._put_away, each, "gatepost")
+            except Unavailable as error:  # the next start tries again; this one goes on
+                _log.error("a worktree cannot be cleared away", worktree=each.name, why=str(error))
 
     @contextmanager
     def _working(self, found: Worktree) -> Iterator[None]:
