@@ -205,6 +205,13 @@ def open_root(path: Path) -> Root:
             os.close(top)
 
 
+def is_larger(folder: Path, limit: int) -> bool:
+    """Whether a tree takes more of the disk than `limit` bytes. One that is not there takes nothing."""
+    with suppress(GatepostError), open_root(folder) as root:
+        return root.size(limit) > limit
+    return False
+
+
 def _parts(relative: str) -> list[str]:
     parts = relative.split("/")
     if any(part in ("", ".", "..") or "\0" in part for part in parts):

@@ -13,13 +13,15 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 LONGEST = 64 * 1024  # characters of what commands say
 NAME, EMAIL = "Gatepost agent", "agent@gatepost.invalid"
-UNSAVED = "refs/gatepost/uncommitted"
+LINGER_S = 1.0  # for the last words of a command that has ended, if what it left running still holds its output
+SAVED = "refs/gatepost"  # what is in no branch, when it is saved
 # Whatever a repository's own settings say: here it starts nothing and asks nobody.
 PLAIN = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "protocol.ext.allow=never")
 ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_ADVICE": "0", "LC_ALL": "C.UTF-8"}
@@ -132,22 +134,29 @@ def _from_origin(project: Path, origin: str, refs: tuple[str, ...]) -> str:
             told = str(failed)
     if "couldn't find remote ref" in told:
         return ""
-    raise Failed("ORIGIN", f"the origin {origin} could not be asked: {told}")
+    raise Failed(
+        "ORIGIN",
+        f"the origin {origin} could not be asked: {told}; may this group reach it? `gatepost egress log` tells",
+    )
 
 
 def without_credentials(url: str) -> str:
     """A remote's address as agents may see it: no name, no password."""
-    return re.sub(r"^([a-z+]+://)[^/@]*@", r"\1", url)
+    return re.sub(r"^([a-z+]+://)[^/?#]*@", r"\1", url.partition("?")[0], flags=re.IGNORECASE)
 
 
 def _settle(project: Path, source: Path, origin: str) -> None:
     """Its own settings: who commits, and where it would push to."""
-    for ref in git(project, "for-each-ref", "--format=%(refname)", "refs/gatepost").split():
-        git(project, "update-ref", "-d", ref)
+    _forget_saved(project)
     for name, usual in (("user.name", NAME), ("user.email", EMAIL)):
         git(project, "config", name, ask(source, "config", "--get", name) or usual)
     if origin:
         git(project, "remote", "add", "origin", origin)
+
+
+def _forget_saved(project: Path) -> None:
+    for ref in git(project, "for-each-ref", "--format=%(refname)", SAVED).split():
+        git(project, "update-ref", "-d", ref)
 
 
 # Working with one.
@@ -168,24 +177,61 @@ def rename(job: Job, project: Path, source: Path) -> dict[str, Any]:
 
 
 def save(job: Job, project: Path, source: Path) -> dict[str, Any]:
-    """Everything that was committed since it was made, and what is not committed yet, as a bundle in `out/`."""
-    out, index = Path(job["out"]), Path(job["out"]) / "index"
-    head = git(project, "rev-parse", "HEAD")
-    with_index = {"GIT_INDEX_FILE": str(index)}
-    git(project, "read-tree", "HEAD", env=with_index)
-    git(project, "add", "-A", env=with_index)
-    tree = git(project, "write-tree", env=with_index)
-    if tree != git(project, "rev-parse", "HEAD^{tree}"):
-        commit = git(project, "commit-tree", tree, "-p", head, "-m", "What was not committed")
-        git(project, "update-ref", UNSAVED, commit)
-    else:
-        ask(project, "update-ref", "-d", UNSAVED)
-    what = ["--branches", *([UNSAVED] if ask(project, "rev-parse", "-q", "--verify", UNSAVED) else [])]
-    since = ["--not", str(job["since"])]
-    commits = int(git(project, "rev-list", "--count", *what, *since))
+    """Everything that was done since it was made, committed or not, as a bundle; `left`: what is not in it."""
+    out, since = Path(job["out"]), str(job["since"])
+    _forget_saved(project)
+    head = ask(project, "rev-parse", "-q", "--verify", "HEAD^{commit}")
+    tree, left = _tree_of_files(project, out / "index", head)
+    if not head or tree != git(project, "rev-parse", f"{head}^{{tree}}"):
+        parent = ["-p", head] if head else []
+        commit = git(project, "commit-tree", tree, *parent, "-m", "What was not committed", env=_who(project))
+        git(project, "update-ref", f"{SAVED}/uncommitted", commit)
+    branch = ask(project, "symbolic-ref", "--short", "-q", "HEAD")
+    if head and not branch:
+        git(project, "update-ref", f"{SAVED}/head", head)
+    for number, stashed in enumerate(ask(project, "stash", "list", "--format=%H").split()):
+        git(project, "update-ref", f"{SAVED}/stash/{number}", stashed)
+    what = ["--branches", f"--glob={SAVED}/*"]
+    commits = int(git(project, "rev-list", "--count", *what, "--not", since))
     if commits:
-        git(project, "bundle", "create", "-q", str(out / "work.bundle"), *what, *since)
-    return {"commits": commits, "branch": ask(project, "symbolic-ref", "--short", "-q", "HEAD")}
+        git(project, "bundle", "create", "-q", str(out / "work.bundle"), *what, "--not", *_known(project, since))
+    return {"commits": commits, "branch": branch, "left": left}
+
+
+def _tree_of_files(project: Path, index: Path, head: str) -> tuple[str, str]:
+    """(the files as they lie there, what could not be taken). The worktree's own index is not touched."""
+    with_index, left = {"GIT_INDEX_FILE": str(index)}, ""
+    git(project, "read-tree", head or "--empty", env=with_index)
+    try:
+        git(project, "add", "-A", "--ignore-errors", env=with_index)
+    except Failed as failed:
+        left = str(failed)
+    tree = git(project, "write-tree", env=with_index)
+    nested = sorted(_repositories(project, tree) - (_repositories(project, head) if head else set()))
+    return tree, left or (f"repositories of their own: {', '.join(nested)[:500]}" if nested else "")
+
+
+def _repositories(project: Path, tree: str) -> set[str]:
+    """Those inside it, of which git keeps a commit's name and nothing else."""
+    listed = git(project, "ls-tree", "-r", "-z", tree).split("\0")
+    return {line.partition("\t")[2] for line in listed if line.startswith("160000 ")}
+
+
+def _who(project: Path) -> dict[str, str]:
+    """Whatever became of its settings: a commit has an author."""
+    name, email = (ask(project, "config", "--get", f"user.{each}") for each in ("name", "email"))
+    return {
+        f"GIT_{role}_{what}": value
+        for role in ("AUTHOR", "COMMITTER")
+        for what, value in (("NAME", name or NAME), ("EMAIL", email or EMAIL))
+    }
+
+
+def _known(project: Path, since: str) -> list[str]:
+    """What the operator's repository has already. A pull request that came over the network it may not have."""
+    places = ("refs/remotes/source", "refs/remotes/origin", "refs/tags")
+    found = ask(project, "for-each-ref", "--count=1", "--contains", since, *places)
+    return [since] if found else ["--remotes=source", "--remotes=origin"]
 
 
 def run(job: Job, project: Path, source: Path) -> dict[str, Any]:
@@ -193,21 +239,38 @@ def run(job: Job, project: Path, source: Path) -> dict[str, Any]:
     said: list[str] = []
     for command in job["commands"]:
         said.append(f"$ {command}")
-        done = subprocess.run(
-            ["/bin/sh", "-c", command],
-            cwd=project,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        said.append(done.stdout.rstrip("\n")[-LONGEST:])
-        if done.returncode != 0:
-            said.append(f"(it failed: {done.returncode})")
+        code, words = _run(command, project)
+        said.append(words)
+        if code != 0:
+            said.append(f"(it failed: {code})")
             return {"ok": False, "output": "\n".join(said)[-LONGEST:]}
     return {"ok": True, "output": "\n".join(said)[-LONGEST:]}
+
+
+def _run(command: str, project: Path) -> tuple[int, str]:
+    """Its code and the end of what it said. What it leaves running is not waited for."""
+    said = bytearray()
+
+    def listen() -> None:
+        with open(reads, "rb", buffering=0) as words:
+            while part := words.read(LONGEST):
+                said.extend(part)
+                del said[: -2 * LONGEST]
+
+    reads, writes = os.pipe()
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", command],
+        cwd=project,
+        stdin=subprocess.DEVNULL,
+        stdout=writes,
+        stderr=writes,
+    )
+    os.close(writes)
+    listening = threading.Thread(target=listen, daemon=True)
+    listening.start()
+    code = process.wait()
+    listening.join(LINGER_S)
+    return code, bytes(said).decode(errors="replace").rstrip("\n")[-LONGEST:]
 
 
 TASKS: dict[str, Callable[[Job, Path, Path], dict[str, Any]]] = {

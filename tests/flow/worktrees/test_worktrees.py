@@ -8,7 +8,7 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.core.errors import GatepostError, Invalid, NotFound
-from gatepost.flow.worktrees.worktrees import Wanted
+from gatepost.flow.worktrees.worktrees import Saved, Wanted
 from gatepost.store import audit, switches, worktrees
 from gatepost.store.worktrees import Worktree
 from gatepost.testing.gateway import running_gateway
@@ -189,10 +189,11 @@ async def test_a_recipe_that_makes_no_sense_is_none(gateway: Gateway, shop: Path
 async def test_what_was_done_is_saved_as_a_bundle_that_git_takes(gateway: Gateway, shop: Path) -> None:
     made = await make(gateway, shop)
     place = gateway.worktrees.path(made)
-    assert await gateway.worktrees.save("fix", BY) == (made, None), "nothing was done"
+    assert await gateway.worktrees.save("fix", BY) == (made, Saved()), "nothing was done"
     done = commit(place, "answer", "42")
     (place / "draft").write_text("not yet committed")
-    _, bundle = await gateway.worktrees.save("fix", BY)
+    _, saved = await gateway.worktrees.save("fix", BY)
+    bundle = saved.bundle
     assert bundle is not None and bundle.stat().st_mode & 0o777 == 0o600
     git(shop, "fetch", "-q", str(bundle), "+refs/*:refs/agents/*")
     assert git(shop, "rev-parse", "refs/agents/heads/fix") == done

@@ -1,5 +1,6 @@
 """`gatepost worktree`: copies of your repositories that agents work in."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -93,12 +94,8 @@ def trust(home: str | None, worktree: str, yes: bool, as_json: bool) -> int:
     worktree of that repository."""
     place = home_of(home)
     found = operate(place, "worktree.show", {"name": worktree})
-    if not found["setup"] and not as_json:
-        show.say(f"{found['name']} has no setup")
-    for line in found["setup"] if not as_json else ():
-        show.say(f"  $ {line}")
     if not yes:
-        click.confirm("Run this in its sandbox, now and in every new worktree of this repository?", abort=True)
+        _ask(found)
     return _tell(operate(place, "worktree.trust", {"name": found["name"]}, timeout=LONG_S), as_json)
 
 
@@ -124,6 +121,8 @@ def save(home: str | None, worktree: str, as_json: bool) -> None:
         show.say(f"nothing was done in {told['name']} yet")
     else:
         show.say(_how_to_fetch(told["bundle"]))
+    if told["left"] and not as_json:
+        show.say(f"not saved: {told['left']}", error=True)
 
 
 @command.command()
@@ -146,8 +145,21 @@ def archive(home: str | None, worktree: str, discard: bool, as_json: bool) -> No
         show.say(_how_to_fetch(told["bundle"]))
 
 
+def _ask(found: dict[str, Any]) -> None:
+    """Everything that is trusted is seen before, whoever reads the answer: what is asked is no part of it."""
+    if not found["setup"] and not found["teardown"]:
+        raise Invalid("worktree", f"{found['name']} has no setup: there is none in its .gatepost.toml")
+    for title, commands in (("Setup", found["setup"]), ("When it is archived", found["teardown"])):
+        if commands:
+            show.say(f"{title}:", error=True)
+        for each in commands:
+            show.say("  $ " + each.replace("\n", "\n    "), error=True)
+    click.confirm("Run this in its sandbox, now and in every worktree of this repository?", abort=True, err=True)
+
+
 def _how_to_fetch(bundle: str) -> str:
-    return f"saved; take it into your repository: git fetch {bundle} '+refs/*:refs/agents/*'"
+    """Without tags: those of the bundle would be taken for the operator's own."""
+    return f"saved; take it into your repository:\n  git fetch --no-tags {shlex.quote(bundle)} '+refs/*:refs/agents/*'"
 
 
 def _tell(told: dict[str, Any], as_json: bool) -> int:

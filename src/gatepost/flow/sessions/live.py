@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
 from gatepost.core import log
@@ -15,7 +14,7 @@ from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.sockets import bind_unix
-from gatepost.core.untrusted import open_root
+from gatepost.core.untrusted import is_larger, open_root
 from gatepost.egress.socket import EgressSocket
 from gatepost.flow.sessions import plan, projection, settle
 from gatepost.flow.sessions.limits import limits_of
@@ -143,7 +142,7 @@ class Live:
         home = self.parts.home
         worktree = [self._start.granted.mount.source] if self._start and self._start.managed else []
         for what in (home.group(self.session.folder), home.session(self.session.id), *worktree):
-            if await self._off_loop(_is_larger, what, limit):
+            if await self._off_loop(is_larger, what, limit):
                 self.kill(f"the agent's files take more than {self.limits.disk_mb} MB of the disk")
 
     def _is_ending(self) -> bool:
@@ -343,12 +342,6 @@ def _why(words: wire.Trouble) -> str:
 def _how(code: int) -> str:
     how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
     return f"the agent's sandbox {how}"
-
-
-def _is_larger(folder: Path, limit: int) -> bool:
-    with suppress(FileNotFoundError, GatepostError), open_root(folder) as root:
-        return root.size(limit) > limit
-    return False
 
 
 def _remove_sockets(home: Home, session_id: str) -> None:

@@ -6,6 +6,7 @@ agent may have had its hands, so it is bounded, and means nothing beyond that wo
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -17,9 +18,10 @@ from gatepost.core import ids
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
-from gatepost.core.untrusted import open_root
+from gatepost.core.untrusted import Root, is_larger, open_root
 from gatepost.egress.socket import EgressAround, EgressSocket
 from gatepost.flow.sessions.extra_mounts import EXTRA, WORKSPACE, Granted
+from gatepost.flow.sessions.limits import limits_of
 from gatepost.flow.sessions.plan import (
     beside_forwarder,
     choose_sandbox,
@@ -38,6 +40,7 @@ LIMIT_S = setting("worktrees.limit_s", 600.0, help="How long git or a setup may 
 PREFIX = "errand"
 LARGEST_ANSWER = 1024 * 1024
 LARGEST_BUNDLE = 2 * 1024**3
+DISK_S = 2.0  # between two looks at how much of the disk it takes
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -49,6 +52,7 @@ class Answer(msgspec.Struct, frozen=True):
     base: str = ""
     commit: str = ""
     commits: int = 0
+    left: str = ""  # what could not be saved
     ok: bool = False
     output: str = ""
 
@@ -74,7 +78,7 @@ class Errands:
         keep: Path | None = None,
     ) -> Answer:
         """Do it, and wait for its end. `way_out`: with the group's network; `keep`: where a bundle is copied to."""
-        store, limit_s = self._store, self._config[LIMIT_S]
+        store = self._store
         if await store.read(switches.get, switches.PANIC) is not None:
             raise Unavailable("every sandbox", "everything is stopped (`gatepost panic`)")
         group = await store.read(groups.get, folder)
@@ -84,16 +88,33 @@ class Errands:
         name = ids.new(PREFIX)
         try:
             async with self._sandbox(name, group, parents, job, project, source, way_out) as sandbox:
-                try:
-                    async with asyncio.timeout(limit_s):
-                        code = await sandbox.wait()
-                except TimeoutError:
-                    sandbox.kill()
-                    await sandbox.wait()
-                    return Answer("TIMEOUT", f"it took longer than {limit_s:g} s (worktrees.limit_s)")
+                disk_mb = limits_of(self._config, group, parents).disk_mb
+                places = (project.mount.source, self._home.group(folder), self._home.session(name))
+                too_much = await self._until_end(sandbox, disk_mb, places)
+                code = await sandbox.wait()
+            if too_much is not None:
+                return too_much
             return await asyncio.to_thread(_read_answer, self._home, name, code, keep)
         finally:
             await asyncio.to_thread(_forget, self._home, name)
+
+    async def _until_end(self, sandbox: Sandbox, disk_mb: int, places: tuple[Path, ...]) -> Answer | None:
+        """Wait for it, or end it: as long as it may take, and no more of the disk than an agent may."""
+        limit_s, most = self._config[LIMIT_S], disk_mb * 1024 * 1024
+        try:
+            async with asyncio.timeout(limit_s):
+                ending = asyncio.ensure_future(sandbox.wait())
+                while not (await asyncio.wait({ending}, timeout=DISK_S))[0]:
+                    for place in places:
+                        if await asyncio.to_thread(is_larger, place, most):
+                            sandbox.kill()
+                            return Answer(
+                                "DISK", f"its files take more than {disk_mb} MB of the disk (sandbox.disk_mb)"
+                            )
+        except TimeoutError:
+            sandbox.kill()
+            return Answer("TIMEOUT", f"it took longer than {limit_s:g} s (worktrees.limit_s)")
+        return None
 
     @asynccontextmanager
     async def _sandbox(
@@ -154,10 +175,21 @@ def _read_answer(home: Home, name: str, code: int, keep: Path | None) -> Answer:
             said = _last_words(home, name)
             return Answer("FAILED", f"its sandbox ended without an answer ({code})" + (f": {said}" if said else ""))
         if keep is not None and not answer.code and answer.commits:
-            with suppress(FileNotFoundError):
-                keep.unlink()
-            root.copy_out("out/work.bundle", keep, LARGEST_BUNDLE)
+            try:
+                _keep(root, keep)
+            except (NotFound, Invalid) as error:
+                return Answer("FAILED", f"its bundle cannot be taken: {error}")
         return answer
+
+
+def _keep(root: Root, keep: Path) -> None:
+    """What was kept before stays until the new one is whole, and on the disk."""
+    draft = keep.with_name(f".{keep.name}.part")
+    draft.unlink(missing_ok=True)
+    root.copy_out("out/work.bundle", draft, LARGEST_BUNDLE)
+    with draft.open("rb") as written:
+        os.fsync(written.fileno())
+    draft.replace(keep)
 
 
 def _last_words(home: Home, name: str) -> str:

@@ -28,6 +28,7 @@ class Shown(Struct, frozen=True, rename="camel", kw_only=True):
     base: str
     state: str
     setup: list[str]
+    teardown: list[str]
     setup_state: str  # none | untrusted | trusted | done | failed
     setup_output: str
     created_at: str
@@ -54,6 +55,7 @@ def shown(service: Agents, each: Worktree) -> Shown:
         base=each.base,
         state=each.state,
         setup=list(each.setup),
+        teardown=list(each.teardown),
         setup_state=each.setup_state,
         setup_output=each.setup_output,
         created_at=iso(each.created_at) or "",

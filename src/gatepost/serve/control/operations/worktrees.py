@@ -75,8 +75,9 @@ async def set_up(office: Office, args: Named) -> Any:
 
 @operation("worktree.save", Named)
 async def save(office: Office, args: Named) -> dict[str, Any]:
-    found, bundle = await service_of(office).worktrees.save(args.name, OPERATOR)
-    return {"name": found.name, "branch": found.branch, "bundle": str(bundle) if bundle else None}
+    found, saved = await service_of(office).worktrees.save(args.name, OPERATOR)
+    bundle = str(saved.bundle) if saved.bundle else None
+    return {"name": found.name, "branch": found.branch, "bundle": bundle, "left": saved.left}
 
 
 @operation("worktree.archive", Archive)
