@@ -205,3 +205,16 @@ def test_what_the_last_daemon_was_looking_at_is_due_at_once_and_a_retry_at_its_t
     inbox.move(desk.db, row, state, "", desk.now + 5 * SECOND, desk.now)
     ledger.bring_near(desk.db, desk.now)
     assert inbox.next_due(desk.db) == desk.now + due
+
+
+def test_while_no_daemon_runs_what_waits_is_not_late(desk: Desk) -> None:
+    row = desk.hear()
+    day = desk.now + 24 * 60 * MINUTE
+    assert ledger.check(desk.db, day).unaccounted == 1
+    down = ledger.check(desk.db, day, running=False)
+    assert (down.unaccounted, down.in_flight, down.overdue) == (0, 1, 0)
+    assert down.oldest_s == 24 * 60 * 60
+    desk.now += 5 * MINUTE
+    inbox.move(desk.db, desk.hear(text="another"), "cancelled", "", None, desk.now)
+    assert ledger.check(desk.db, day, running=False).unaccounted == 1, "it was late already when that was written"
+    assert row

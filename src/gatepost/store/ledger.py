@@ -22,16 +22,17 @@ class Account:
     oldest_s: float
 
 
-def check(db: Db, now: int) -> Account:
-    """One snapshot, whether the daemon runs or not."""
+def check(db: Db, now: int, *, running: bool = True) -> Account:
+    """One snapshot. While no daemon is `running` nobody can be late: what waits was due when the last one was heard of,
+    or is not late at all."""
     unaccounted = in_flight = overdue = 0
-    oldest = now
+    oldest, due = now, now if running else min(now, _last_heard(db))
     for table, condition in (("inbox", _OPEN_IN), ("outbox", _OPEN_OUT)):
         row = db.row(
             f"SELECT COUNT(*), COALESCE(SUM(CASE WHEN next_at IS NULL OR next_at < ? THEN 1 ELSE 0 END), 0),"
             f" COALESCE(SUM(CASE WHEN next_at < ? THEN 1 ELSE 0 END), 0), MIN(created_at)"
             f" FROM {table} WHERE {condition}",
-            (now - GRACE, now),
+            (due - GRACE, due),
         )
         assert row is not None
         in_flight += row[0]
@@ -48,6 +49,12 @@ def check(db: Db, now: int) -> Account:
     )
     assert orphans is not None and speechless is not None
     return Account(unaccounted + orphans[0] + speechless[0], in_flight, overdue, (now - oldest) / SECOND)
+
+
+def _last_heard(db: Db) -> int:
+    """When somebody last did something here."""
+    row = db.row("SELECT at FROM steps ORDER BY id DESC LIMIT 1")
+    return int(row[0]) if row else 0
 
 
 @dataclass(frozen=True, slots=True)

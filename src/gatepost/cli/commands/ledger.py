@@ -7,6 +7,7 @@ import click
 
 from gatepost.cli import reasons, show
 from gatepost.cli.operate import home_of, reading, zone_of
+from gatepost.core import lock
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import Invalid
 from gatepost.store import inbox, ledger, outbox
@@ -24,13 +25,17 @@ def command() -> None:
 @click.pass_obj
 def check(home: str | None, as_json: bool) -> int:
     """Count what is not accounted for. Exit 1 unless that is 0."""
-    account = reading(home_of(home), ledger.check, SystemClock().now())
+    place = home_of(home)
+    running = lock.holder(place) is not None
+    account = reading(place, partial(ledger.check, now=SystemClock().now(), running=running))
     if as_json:
         show.as_json(asdict(account))
     else:
         verdict = "ok" if account.unaccounted == 0 else "fail"
         show.say(show.colored(f"{account.unaccounted} unaccounted", verdict))
         show.say(f"{account.in_flight} in flight, {account.overdue} overdue, oldest {show.span(account.oldest_s)}")
+        if account.in_flight and not running:
+            show.say("the gateway is down; what is in flight goes on when it starts: gatepost up")
     return 0 if account.unaccounted == 0 else 1
 
 
