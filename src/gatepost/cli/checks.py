@@ -216,12 +216,12 @@ def _store(home: Home, config: Config) -> Iterator[Finding]:
         yield Finding("ok", "store", "none yet; `gatepost up` makes it")
         return
     try:
-        yield from look(home.store, _inspect, _instances(config))
+        yield from look(home.store, _inspect, _instances(config), lock.holder(home) is not None)
     except GatepostError as error:
         yield Finding("fail", "store", str(error))
 
 
-def _inspect(db: Db, instances: set[str]) -> list[Finding]:
+def _inspect(db: Db, instances: set[str], running: bool) -> list[Finding]:
     now = SystemClock().now()
     found: list[Finding] = []
     broken = damage(db)
@@ -229,7 +229,7 @@ def _inspect(db: Db, instances: set[str]) -> list[Finding]:
         found.append(Finding("fail", "store", f"is damaged: {broken}", "restore a backup"))
     else:
         found.append(Finding("ok", "store", f"schema {version(db)} of {newest()}, whole"))
-    account = ledger.check(db, now)
+    account = ledger.check(db, now, running=running)
     if account.unaccounted:
         text = f"{account.unaccounted} rows are unaccounted for"
         found.append(

@@ -78,16 +78,16 @@ def _store(home: Home) -> dict[str, Any] | None:
     if not home.store.is_file():
         return None
     try:
-        return reading(home, _numbers)
+        return reading(home, _numbers, lock.holder(home) is not None)
     except GatepostError as error:
         return {"trouble": str(error)}
 
 
-def _numbers(db: Db) -> dict[str, Any]:
+def _numbers(db: Db, running: bool) -> dict[str, Any]:
     return {
         "groups": len(groups.every(db)),
         "sessions": len(sessions.live(db)),
-        "ledger": asdict(ledger.check(db, SystemClock().now())),
+        "ledger": asdict(ledger.check(db, SystemClock().now(), running=running)),
         "panic": _panic(db),
         "audit_head": audit.head(db),
     }
