@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -67,6 +68,8 @@ def ask(folder: Path, *words: str) -> str:
 
 def clone(job: Job, project: Path, source: Path) -> dict[str, Any]:
     """A clone in the empty folder `project`, on the branch that was asked for."""
+    if not os.access(source, os.R_OK | os.X_OK):
+        raise Failed("NOT_READABLE", f"the sandbox's user ({os.getuid()}) may not read it: let others read that folder")
     if not ask(source, "rev-parse", "--git-dir"):
         raise Failed("NOT_GIT_REPO", "it is no git repository, or one whose .git lies elsewhere (name the main one)")
     git(project, "init", "-q", "--template=", "-b", "gatepost")
@@ -292,7 +295,17 @@ def main(workspace: str, project: str, source: str = "") -> None:
         answer = {"code": failed.code, "error": str(failed)}
     except OSError as error:
         answer = {"code": "FAILED", "error": f"{error.filename or ''}: {error.strerror}".lstrip(": ")}
-    (out / "answer.json").write_text(json.dumps(answer))
+    _tell(out, answer)
+
+
+def _tell(out: Path, answer: dict[str, Any]) -> None:
+    """Whatever was put in its place meanwhile."""
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=out, delete=False) as draft:
+            draft.write(json.dumps(answer))
+        os.replace(draft.name, out / "answer.json")
+    except OSError as error:
+        sys.exit(f"the answer cannot be written: {error.strerror}")
 
 
 if __name__ == "__main__":

@@ -85,7 +85,14 @@ AGENTS: Mapping[str, Agent] = {each.provider: each for each in _ALL}
 
 @asynccontextmanager
 async def a_gateway(
-    agent: Agent, path: Path, channel: FakeChannel, endpoint: ModelEndpoint, *, sandbox: str = "bubblewrap", **more: Any
+    agent: Agent,
+    path: Path,
+    channel: FakeChannel,
+    endpoint: ModelEndpoint,
+    *,
+    sandbox: str = "bubblewrap",
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> AsyncIterator[Gateway]:
     """A gateway whose group `home` is this agent's; `more` are options of the group."""
     path.parent.chmod(0o711)
@@ -95,6 +102,7 @@ async def a_gateway(
         "anthropic__base_url": endpoint.anthropic,
         "openai__base_url": endpoint.openai,
         "programs": [f"{agent.program}={programs.find(agent.program)}"] if agent.program else [],
+        **(settings or {}),
     }
     async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:
         await gateway.store.write(groups.change, "home", {"model": agent.model, **agent.options, **more})

@@ -35,3 +35,10 @@ def repository(folder: Path, branch: str = "main") -> Path:
     git(folder, "init", "-q", "-b", branch)
     commit(folder, "README", "the first words")
     return folder
+
+
+def bare(source: Path, place: Path) -> Path:
+    """A copy as servers have it."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    git(source, "clone", "-q", "--bare", str(source), str(place))
+    return place

@@ -9,6 +9,7 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.flow.worktrees.worktrees import Saved, Wanted
+from gatepost.inside.worktree import without_credentials
 from gatepost.store import audit, switches, worktrees
 from gatepost.store.worktrees import Worktree
 from gatepost.testing.gateway import running_gateway
@@ -199,6 +200,66 @@ async def test_what_was_done_is_saved_as_a_bundle_that_git_takes(gateway: Gatewa
     assert git(shop, "rev-parse", "refs/agents/heads/fix") == done
     assert git(shop, "show", "refs/agents/gatepost/uncommitted:draft") == "not yet committed"
     assert git(place, "status", "--porcelain") == "?? draft", "and nothing of it is changed"
+
+
+async def test_what_is_on_no_branch_is_saved_too(gateway: Gateway, shop: Path) -> None:
+    place = gateway.worktrees.path(await make(gateway, shop))
+    (place / "README").write_text("put aside")
+    git(place, "stash", "-q")
+    (place / "README").write_text("put aside later")
+    git(place, "stash", "-q")
+    git(place, "checkout", "-q", "--detach")
+    detached = commit(place, "answer", "42")
+    done = await gateway.worktrees.archive("fix", BY)
+    git(shop, "fetch", "-q", "--no-tags", str(done.saved), "+refs/*:refs/agents/*")
+    assert git(shop, "rev-parse", "refs/agents/gatepost/head") == detached
+    texts = [git(shop, "show", f"refs/agents/gatepost/stash/{number}:README") for number in (0, 1)]
+    assert texts == ["put aside later", "put aside"]
+
+
+async def test_work_without_any_history_is_saved(gateway: Gateway, shop: Path) -> None:
+    place = gateway.worktrees.path(await make(gateway, shop))
+    git(place, "checkout", "-q", "--orphan", "anew")
+    git(place, "config", "--unset", "user.email")
+    (place / "answer").write_text("42")
+    done = await gateway.worktrees.archive("fix", BY)
+    git(shop, "fetch", "-q", "--no-tags", str(done.saved), "+refs/*:refs/agents/*")
+    assert git(shop, "show", "refs/agents/gatepost/uncommitted:answer") == "42"
+
+
+@pytest.mark.parametrize("empty", [True, False])
+async def test_a_worktree_with_repositories_of_their_own_stays(gateway: Gateway, shop: Path, empty: bool) -> None:
+    """git keeps nothing of them but a name."""
+    place = gateway.worktrees.path(await make(gateway, shop))
+    (place / "answer").write_text("42")
+    repository(place / "vendored")
+    if empty:
+        git(place / "vendored", "update-ref", "-d", "HEAD")
+    with pytest.raises(Invalid, match=r"fix stays, because not everything in it can be saved.*vendored.*--discard"):
+        await gateway.worktrees.archive("fix", BY)
+    _, saved = await gateway.worktrees.save("fix", BY)
+    assert saved.bundle is not None and "vendored" in saved.left
+    git(shop, "fetch", "-q", "--no-tags", str(saved.bundle), "+refs/*:refs/agents/*")
+    assert git(shop, "show", "refs/agents/gatepost/uncommitted:answer") == "42"
+    await gateway.worktrees.archive("fix", BY, discard=True)
+    assert not place.exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("https://ann:hunter2@example.com/shop.git", "https://example.com/shop.git"),
+        ("https://ann:p@ss@example.com/shop.git", "https://example.com/shop.git"),
+        ("HTTPS://token@example.com/shop.git", "HTTPS://example.com/shop.git"),
+        ("https://example.com/shop.git?private_token=x", "https://example.com/shop.git"),
+        ("https://example.com/a@b/shop.git", "https://example.com/a@b/shop.git"),
+        ("ssh://git@example.com/shop.git", "ssh://example.com/shop.git"),
+        ("git@example.com:shop.git", "git@example.com:shop.git"),
+        ("", ""),
+    ],
+)
+def test_the_address_of_a_remote_is_told_without_its_password(url: str, told: str) -> None:
+    assert without_credentials(url) == told
 
 
 async def test_an_archive_saves_first_and_no_failing_teardown_holds_it_up(gateway: Gateway, shop: Path) -> None:

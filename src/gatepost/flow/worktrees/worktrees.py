@@ -27,7 +27,7 @@ from gatepost.flow.worktrees import errands
 from gatepost.flow.worktrees.errands import Answer, Errands
 from gatepost.flow.worktrees.names import check_branch, check_ref, project_of, slug_of
 from gatepost.flow.worktrees.recipe import FILE, LARGEST, Recipe, read_recipe
-from gatepost.messages.text import clean
+from gatepost.messages.text import clean, one_line
 from gatepost.store import audit, sessions, worktrees
 from gatepost.store.port import Db, Store
 from gatepost.store.worktrees import Worktree
@@ -36,6 +36,7 @@ REMOVE_S = (0.0, 0.1, 0.3, 0.7, 1.5)  # before each try: what still ends inside 
 MOST_SUFFIXES = 20
 LONGEST_OUTPUT = 20_000  # characters of a setup's words that are kept
 HINT = "`gatepost worktree ls` shows them"
+ELSE = "let an agent mend that, or throw it away: `gatepost worktree archive --discard`"
 
 _log = log.get("worktrees")
 
@@ -254,8 +255,9 @@ class Worktrees:
         job = {"task": "save", "since": found.base_commit}
         answer = await self.errands.run(found.folder, job, granted, keep=keep)
         if answer.code:
-            raise Invalid("worktree", f"what was done in {found.name} could not be saved: {clean(answer.error)[:1000]}")
-        return Saved(keep if answer.commits else None, clean(answer.left)[:1000])
+            why = one_line(answer.error)[:1000]
+            raise Invalid("worktree", f"what was done in {found.name} could not be saved ({why}); {ELSE}")
+        return Saved(keep if answer.commits else None, one_line(answer.left)[:1000])
 
     # Its end.
 
@@ -267,11 +269,10 @@ class Worktrees:
             trouble = await self._tear_down(found)
             saved = Saved() if discard else await self._save(found)
             if saved.left:
-                place = f" (the rest is in {saved.bundle})" if saved.bundle else ""
+                place = f"; the rest is in {saved.bundle}" if saved.bundle else ""
                 raise Invalid(
                     "worktree",
-                    f"{found.name} stays: not everything in it can be saved: {saved.left}{place}. Take it out of there,"
-                    " or throw it away with --discard",
+                    f"{found.name} stays, because not everything in it can be saved ({saved.left}){place}; {ELSE}",
                 )
             now = self._clock.now()
             await self._store.write(worktrees.set_state, found.project, found.slug, "ending", now)

@@ -1,0 +1,62 @@
+"""A gateway whose agents do as they are told in worktrees of a repository, for the tests of worktrees."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.app import Gateway
+from gatepost.flow.worktrees.worktrees import Wanted
+from gatepost.sandboxes.bubblewrap import find_bwrap
+from gatepost.store.worktrees import Worktree
+from gatepost.testing.desk import Desk, a_desk
+from gatepost.testing.repositories import repository
+
+from .conftest import add_looker
+
+BY = "operator"
+
+needs_bwrap = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o711)
+    return repository(tmp_path / "code" / "shop")
+
+
+@asynccontextmanager
+async def a_gateway(shop: Path, kind: str = "bubblewrap", **more: Any) -> AsyncIterator[Desk]:
+    """Whose agents do as they are told, and whose operator allows the folder that the repository is in."""
+    home = shop.parents[1] / "h"
+    add_looker(home)
+    given = {"sandbox__kind": kind, "sessions__provider": "looker", "sandbox__mounts_allowed": (str(shop.parent),)}
+    async with a_desk(home, "memory", **given, **more) as desk:
+        yield desk
+
+
+async def run(desk: Desk, agent: str, program: str) -> str:
+    """In the agent's sandbox; what it says at the end."""
+    told = await desk("send_agent_prompt", agentId=agent, prompt=f"run {program}")
+    return str(told["lastMessage"])
+
+
+async def shell(desk: Desk, agent: str, command: str) -> str:
+    return await run(
+        desk, agent, f"answer = subprocess.run(['sh', '-ec', {command!r}], capture_output=True, text=True).stdout"
+    )
+
+
+async def make(gateway: Gateway, source: Path, name: str = "fix", **more: Any) -> Worktree:
+    return await gateway.agents.create_worktree(Wanted(source=str(source), folder="agents", name=name, **more), BY)
+
+
+def left_behind(gateway: Gateway) -> list[str]:
+    """What errands have left, wherever they could have."""
+    home = gateway.home
+    found = [*home.sessions.iterdir(), *home.logs.iterdir(), *home.run.rglob("*")]
+    return [str(path) for path in found if "errand" in path.name] + [
+        str(each) for each in gateway.worktrees.errands.running
+    ]
