@@ -2,9 +2,11 @@
 function. What only reads looks at the store directly."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from datetime import datetime, tzinfo
+from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -42,6 +44,18 @@ def zone_of(home: Home) -> tuple[tzinfo | None, str]:
         return ZoneInfo(name), name
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise SetupError(f"timezone = {name!r} is not a zone; write it like Europe/Berlin") from None
+
+
+def absolute(path: Path) -> str:
+    """As somebody means it who stands here. Links stay links: whether one may be followed is judged by the gateway."""
+    return os.path.abspath(path.expanduser())
+
+
+def errand_s(home: Home) -> float:
+    """How long to wait for what is done in a worktree: git, and a setup or teardown after or before it."""
+    from gatepost.flow.worktrees.errands import LIMIT_S
+
+    return 2 * settings.peek(home.path, LIMIT_S)[LIMIT_S] + TIMEOUT_S
 
 
 def reading(home: Home, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:

@@ -69,7 +69,10 @@ def ask(folder: Path, *words: str) -> str:
 def clone(job: Job, project: Path, source: Path) -> dict[str, Any]:
     """A clone in the empty folder `project`, on the branch that was asked for."""
     if not os.access(source, os.R_OK | os.X_OK):
-        raise Failed("NOT_READABLE", f"the sandbox's user ({os.getuid()}) may not read it: let others read that folder")
+        raise Failed(
+            "NOT_READABLE",
+            "agents run as a user of their own (sandbox.uid), who may not read it: let others read that folder",
+        )
     if not ask(source, "rev-parse", "--git-dir"):
         raise Failed("NOT_GIT_REPO", "it is no git repository, or one whose .git lies elsewhere (name the main one)")
     git(project, "init", "-q", "--template=", "-b", "gatepost")
@@ -166,11 +169,11 @@ def _forget_saved(project: Path) -> None:
 
 
 def rename(job: Job, project: Path, source: Path) -> dict[str, Any]:
-    """Its branch, once: as long as it is called like the worktree itself."""
+    """Its branch, once: as long as it is called as it was at `first`."""
     current = ask(project, "symbolic-ref", "--short", "-q", "HEAD")
     if not current:
         raise Failed("NOT_GIT_REPO", "the worktree is on no branch")
-    if current != job["slug"]:
+    if current != job["first"]:
         raise Failed("NOT_ALLOWED", f"the branch was named already: it is {current}. Use git for any further renaming")
     git(project, "branch", "-m", current, str(job["name"]))
     now = ask(project, "symbolic-ref", "--short", "-q", "HEAD")

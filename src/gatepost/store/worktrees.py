@@ -57,15 +57,16 @@ def made(
     project: str,
     slug: str,
     branch: str,
+    base: str,
     base_commit: str,
     setup: tuple[str, ...],
     teardown: tuple[str, ...],
     setup_state: str,
 ) -> None:
     db.run(
-        "UPDATE worktrees SET state = 'ready', branch = ?, base_commit = ?, setup = ?, teardown = ?, setup_state = ?"
-        " WHERE project = ? AND slug = ?",
-        (branch, base_commit, json.dumps(setup), json.dumps(teardown), setup_state, project, slug),
+        "UPDATE worktrees SET state = 'ready', branch = ?, base = ?, base_commit = ?, setup = ?, teardown = ?,"
+        " setup_state = ? WHERE project = ? AND slug = ?",
+        (branch, base, base_commit, json.dumps(setup), json.dumps(teardown), setup_state, project, slug),
     )
 
 
@@ -103,11 +104,19 @@ def set_setup(db: Db, project: str, slug: str, state: str, output: str) -> None:
     )
 
 
-def trust(db: Db, project: str, digest: str, by: str, now: int) -> None:
+def trust(
+    db: Db, project: str, digest: str, setup: tuple[str, ...], teardown: tuple[str, ...], by: str, now: int
+) -> None:
+    """These commands, in every worktree of the project that has them."""
     db.run(
         "INSERT INTO trusted_setups (project, digest, trusted_by, trusted_at) VALUES (?, ?, ?, ?)"
         " ON CONFLICT (project, digest) DO NOTHING",
         (project, digest, by, now),
+    )
+    db.run(
+        "UPDATE worktrees SET setup_state = 'trusted'"
+        " WHERE project = ? AND setup = ? AND teardown = ? AND setup_state = 'untrusted'",
+        (project, json.dumps(setup), json.dumps(teardown)),
     )
 
 

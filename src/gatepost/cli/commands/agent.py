@@ -1,14 +1,17 @@
 """`gatepost agent`: agents that work for you, without a chat."""
 
 import os
+import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from gatepost.cli import show
-from gatepost.cli.operate import control_of, home_of, operate
+from gatepost.cli.operate import absolute, control_of, errand_s, home_of, operate
 from gatepost.cli.outcomes import CODES, code_of
 from gatepost.core import listen
 from gatepost.core.errors import Invalid
@@ -17,7 +20,6 @@ from gatepost.serve.control.client import TIMEOUT_S
 
 BUSY = ("initializing", "running", "interrupted")
 WAIT_S = 50.0  # one request of a longer wait
-LONG_S = 700.0  # git, or a setup, may take as long as worktrees.limit_s says
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 _AGENT = click.argument("agent")
 
@@ -58,12 +60,21 @@ def run(
     place = home_of(home)
     if prompt is not None and not prompt.strip():
         raise Invalid("PROMPT", "is empty; leave it out for an agent that waits for work")
+    if more["worktree"] and not (more["cwd"] and more["base"]):
+        missing = "--base" if more["cwd"] else "--cwd"
+        raise Invalid(
+            missing, "is missing: a worktree is made of a repository (--cwd), from one of its branches (--base)"
+        )
+    if more["base"] and not more["worktree"]:
+        raise Invalid("--base", "is where a new worktree begins; name that with --worktree")
     if more["cwd"]:
-        more["cwd"] = str(Path(more["cwd"]).expanduser().absolute())
+        more["cwd"] = absolute(Path(more["cwd"]))
     nothing = prompt is None and (sys.stdin is None or sys.stdin.isatty())
     text = "" if nothing else _text("-" if prompt is None else prompt)
     given = {"prompt": text, "labels": dict(map(_label, labels)), **more}
-    made = operate(place, "agent.create", given, timeout=LONG_S if more["worktree"] else TIMEOUT_S)
+    made = operate(place, "agent.create", given, timeout=errand_s(place) if more["worktree"] else TIMEOUT_S)
+    if more["worktree"] and not as_json:
+        show.say(f"it works in {made['cwd']}", error=True)
     if background or not text:
         return _tell(made, as_json)
     return _wait(place, made["agentId"], as_json, None)
@@ -262,18 +273,37 @@ def mode(home: str | None, agent: str, mode: str, as_json: bool) -> None:
 def token(home: str | None, agent: str, file: Path | None, as_json: bool) -> None:
     """Make a token by which AGENT is known at /mcp/self, where it sets its title and branch. The one before counts no
     more. An agent in a sandbox of ours needs none: it is known by its socket."""
-    if file is not None and file.exists():
-        raise Invalid("--file", f"{file} is there already; name another, or remove it")
-    told = operate(home_of(home), "agent.token", {"id": agent})
     if file is None:
+        told = operate(home_of(home), "agent.token", {"id": agent})
         show.as_json(told) if as_json else show.say(told["token"])
         return
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "w") as out:
+    with _new_file(file) as out:  # first of all: a new token ends the one before
+        told = operate(home_of(home), "agent.token", {"id": agent})
         out.write(told["token"] + "\n")
     url = f"unix:{listen.find_control(home_of(home))}:/mcp/self"
     shown = {"agentId": told["agentId"], "file": str(file.absolute()), "url": url}
-    show.as_json(shown) if as_json else show.say(f"gatepost bridge --url {url} --token-file {shown['file']}")
+    if as_json:
+        show.as_json(shown)
+        return
+    show.say(f"{shown['file']} is the token of {shown['agentId']}; as an MCP server of its own it runs:")
+    show.say(f"  gatepost bridge --url {shlex.quote(url)} --token-file {shlex.quote(shown['file'])}")
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[TextIO]:
+    """For nobody else to read; gone again if nothing came of it."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except FileExistsError:
+        raise Invalid("--file", f"{path} is there already; name another, or remove it") from None
+    except OSError as error:
+        raise Invalid("--file", f"{path} cannot be made: {error.strerror}") from None
+    try:
+        with os.fdopen(handle, "w") as out:
+            yield out
+    except BaseException:
+        path.unlink()
+        raise
 
 
 @command.command()

@@ -1,16 +1,16 @@
 """`gatepost worktree`: copies of your repositories that agents work in."""
 
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gatepost.cli import show
-from gatepost.cli.operate import home_of, operate
+from gatepost.cli.operate import absolute, errand_s, home_of, operate
 from gatepost.core.errors import Invalid
 
-LONG_S = 700.0  # git, or a setup, may take as long as worktrees.limit_s says
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 _WORKTREE = click.argument("worktree")
 
@@ -33,7 +33,13 @@ def command() -> None:
 
 @command.command()
 @click.argument("name", required=False, default="")
-@click.option("--from", "source", required=True, type=click.Path(path_type=Path), help="The repository.")
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="The repository.",
+)
 @click.option("--base", default="", help="The branch that the new one begins from (default: its current one).")
 @click.option("--branch", default="", help="A branch that there is, instead of a new one.")
 @click.option("--pr", type=click.IntRange(min=1), help="A pull request, instead of either.")
@@ -48,9 +54,8 @@ def create(
         raise Invalid("NAME", "say the name of a new branch, or --branch or --pr")
     if name and (branch or pr):
         raise Invalid("NAME", "is for a new branch; with --branch or --pr the worktree is named after that")
-    given = {"source": str(source.expanduser().absolute()), "name": name, "base": base, "branch": branch}
-    told = operate(home_of(home), "worktree.create", {**given, "pr": pr or 0, "folder": folder}, timeout=LONG_S)
-    return _tell(told, as_json)
+    given = {"source": absolute(source), "name": name, "base": base, "branch": branch}
+    return _tell(_at_work(home, "worktree.create", {**given, "pr": pr or 0, "folder": folder}), as_json)
 
 
 @command.command("ls")
@@ -92,11 +97,11 @@ def path(home: str | None, worktree: str) -> None:
 def trust(home: str | None, worktree: str, yes: bool, as_json: bool) -> int:
     """Let the repository's setup run: shows its commands, asks, runs them, and from then on runs exactly these in every
     worktree of that repository."""
-    place = home_of(home)
-    found = operate(place, "worktree.show", {"name": worktree})
-    if not yes:
-        _ask(found)
-    return _tell(operate(place, "worktree.trust", {"name": found["name"]}, timeout=LONG_S), as_json)
+    found = operate(home_of(home), "worktree.show", {"name": worktree})
+    if not yes and not _agrees(found):
+        show.say("nothing was trusted, and nothing run", error=True)
+        return 1
+    return _tell(_at_work(home, "worktree.trust", {"name": found["name"]}), as_json)
 
 
 @command.command()
@@ -105,7 +110,7 @@ def trust(home: str | None, worktree: str, yes: bool, as_json: bool) -> int:
 @click.pass_obj
 def setup(home: str | None, worktree: str, as_json: bool) -> int:
     """Run its trusted setup again."""
-    return _tell(operate(home_of(home), "worktree.setup", {"name": worktree}, timeout=LONG_S), as_json)
+    return _tell(_at_work(home, "worktree.setup", {"name": worktree}), as_json)
 
 
 @command.command()
@@ -114,7 +119,7 @@ def setup(home: str | None, worktree: str, as_json: bool) -> int:
 @click.pass_obj
 def save(home: str | None, worktree: str, as_json: bool) -> None:
     """Bundle what was done in it: its new commits, and what is not committed yet."""
-    told = operate(home_of(home), "worktree.save", {"name": worktree}, timeout=LONG_S)
+    told = _at_work(home, "worktree.save", {"name": worktree})
     if as_json:
         show.as_json(told)
     elif told["bundle"] is None:
@@ -133,8 +138,7 @@ def save(home: str | None, worktree: str, as_json: bool) -> None:
 def archive(home: str | None, worktree: str, discard: bool, as_json: bool) -> None:
     """Put it away, with the agents that work in it. What was done in it is saved as a bundle first; what git ignores is
     not."""
-    given = {"name": worktree, "discard": discard}
-    told = operate(home_of(home), "worktree.archive", given, timeout=LONG_S)
+    told = _at_work(home, "worktree.archive", {"name": worktree, "discard": discard})
     if as_json:
         show.as_json(told)
         return
@@ -145,7 +149,12 @@ def archive(home: str | None, worktree: str, discard: bool, as_json: bool) -> No
         show.say(_how_to_fetch(told["bundle"]))
 
 
-def _ask(found: dict[str, Any]) -> None:
+def _at_work(home: str | None, name: str, given: dict[str, Any]) -> Any:
+    place = home_of(home)
+    return operate(place, name, given, timeout=errand_s(place))
+
+
+def _agrees(found: dict[str, Any]) -> bool:
     """Everything that is trusted is seen before, whoever reads the answer: what is asked is no part of it."""
     if not found["setup"] and not found["teardown"]:
         raise Invalid("worktree", f"{found['name']} has no setup: there is none in its .gatepost.toml")
@@ -154,7 +163,13 @@ def _ask(found: dict[str, Any]) -> None:
             show.say(f"{title}:", error=True)
         for each in commands:
             show.say("  $ " + each.replace("\n", "\n    "), error=True)
-    click.confirm("Run this in its sandbox, now and in every worktree of this repository?", abort=True, err=True)
+    try:
+        return click.confirm("Run this in its sandbox, now and in every worktree of this repository?", err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        show.say("", error=True)
+        raise Invalid("--yes", "is needed where nobody can be asked") from None
 
 
 def _how_to_fetch(bundle: str) -> str:
@@ -168,10 +183,13 @@ def _tell(told: dict[str, Any], as_json: bool) -> int:
         show.as_json(told)
     else:
         show.say(f"{told['name']}  {told['worktreePath']}")
-        show.say(f"branch {told['branchName']}, from {told['base'] or 'the current branch'} of {told['source']}")
+        show.say(f"branch {told['branchName']}, from {told['base']} of {told['source']}")
         if told["setupState"] == "untrusted":
             show.say("its setup was not run: nobody has trusted it yet; look at it and run it:")
             show.say(f"  gatepost worktree trust {told['name']}")
+        elif told["setupState"] == "trusted":
+            show.say("its setup was not run yet; run it:")
+            show.say(f"  gatepost worktree setup {told['name']}")
         elif told["setupState"] != "none":
             show.say(f"setup: {told['setupState']}\n{told['setupOutput']}".rstrip())
     return 1 if told["setupState"] == "failed" else 0

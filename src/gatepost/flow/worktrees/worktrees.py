@@ -152,8 +152,8 @@ class Worktrees:
         def keep(db: Db) -> Worktree:
             trusted = worktrees.is_trusted(db, project, recipe.digest)
             state = ("trusted" if trusted else "untrusted") if recipe.setup else "none"
-            branch, commit = clean(answer.branch)[:250], answer.commit[:64]
-            worktrees.made(db, project, slug, branch, commit, recipe.setup, recipe.teardown, state)
+            branch, base, commit = clean(answer.branch)[:250], clean(answer.base)[:250], answer.commit[:64]
+            worktrees.made(db, project, slug, branch, base, commit, recipe.setup, recipe.teardown, state)
             _record(db, now, by, "worktree.create", f"{project}/{slug}", source=wanted.source, branch=branch)
             made = worktrees.get(db, project, slug)
             assert made is not None
@@ -183,7 +183,7 @@ class Worktrees:
         recipe = Recipe(found.setup, found.teardown)
 
         def trust(db: Db) -> None:
-            worktrees.trust(db, found.project, recipe.digest, by, now)
+            worktrees.trust(db, found.project, recipe.digest, recipe.setup, recipe.teardown, by, now)
             _record(db, now, by, "worktree.trust", found.name, digest=recipe.digest)
 
         await self._store.write(trust)
@@ -213,7 +213,9 @@ class Worktrees:
     async def _must_be_trusted(self, found: Worktree) -> None:
         digest = Recipe(found.setup, found.teardown).digest
         if not await self._store.read(worktrees.is_trusted, found.project, digest):
-            raise Invalid("worktree", f"nobody has trusted the setup of {found.name}: `gatepost worktree trust`")
+            raise Invalid(
+                "worktree", f"nobody has trusted the setup of {found.name}: `gatepost worktree trust {found.name}`"
+            )
 
     # What was done in it.
 
@@ -232,7 +234,8 @@ class Worktrees:
             raise Invalid("NOT_ALLOWED", "this names the branch of a managed worktree alone; use git for any other")
         with self._working(found):
             granted = worktree_mount(home, found.project, found.slug)
-            job = {"task": "rename", "slug": found.slug, "name": name}
+            first = found.branch if slug_of(found.branch) == found.slug else found.slug
+            job = {"task": "rename", "first": first, "name": name}
             answer = await self.errands.run(session.folder, job, granted)
             if answer.code in ("NOT_ALLOWED", "NOT_GIT_REPO"):
                 raise Invalid(answer.code, clean(answer.error)[:500])
