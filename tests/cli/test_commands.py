@@ -407,6 +407,7 @@ def test_the_doctor_finds_what_is_wrong_and_says_the_way_out(run: Run, db: Db, h
     ask(db, "hello", "p1", 1_000_000)
     new = NewEffect(key="k", op="send", origin="tool", instance="pager", address="pager:x", payload={"text": "x"})
     outbox.add(db, new, 1_000_000)
+    ask(db, "and later", "p2", 121_000_000)  # when the first was late already
     (home.path / "gatepost.toml").write_text("[log]\nlevle = 'debug'\n")
     (home.path / "gatepost.toml").chmod(0o666)
     home.pid_file.write_text("{bad")
