@@ -208,6 +208,7 @@ class Gateway:
 
     async def _stop(self) -> None:
         self.stopping.set()  # who waits for an agent is let go
+        self.worktrees.errands.close()
         await self.sessions.stop_all("the gateway was stopped")
         self.flows.cancel()
         await asyncio.wait({self.flows}, timeout=STOP_S / 2)
@@ -263,6 +264,7 @@ class Daemon:
                 opened = how_to_open(await self.new_login())
                 print(f"gatepost is ready at {opened}", flush=True)  # noqa: T201  the one line of `up`
                 await self._until_stopped(tasks)
+                self.gateway.worktrees.errands.close()
                 for endpoint in self.mcp.values():
                     await endpoint.close()
                 for server in servers:

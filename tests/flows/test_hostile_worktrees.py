@@ -7,6 +7,7 @@ and in errands it may, as long as they do not see the operator's repository.
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from .worktree_desk import BY, a_gateway, left_behind, needs_bwrap, run, shell, 
 __all__ = ["shop"]  # a fixture
 
 pytestmark = needs_bwrap
+
+PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 
 # Wherever this runs: a mark on the host, if that is where it is; else a line on what it sees.
 PAYLOAD = """#!/bin/sh
@@ -218,6 +221,13 @@ async def test_what_is_planted_in_a_worktree_stays_there(attempt: Attempt, shop:
         assert left_behind(desk.gateway) == []
         rows = [row for row in await desk.gateway.store.read(audit.latest, 99) if row[3] == "worktree.archive"]
         assert [json.loads(row[5])["worktree"] for row in rows] == [f"{place.parent.name}/task"]
+
+
+def test_the_page_lists_what_was_planted() -> None:
+    _, _, section = PAGE.read_text().partition("## What was planted in worktrees")
+    rows = re.findall(r"^\| (.+?) \| (.+?) \|$", section.partition("\n## ")[0], re.MULTILINE)
+    told = {True: "saved", False: "told that it cannot be saved", None: "either"}
+    assert rows[1:] == [(each.name, told[each.saved]) for each in ATTEMPTS]
 
 
 async def test_hooks_and_filters_would_run_where_they_may(shop: Path, host: Path) -> None:

@@ -101,3 +101,16 @@ def test_a_worktree_that_was_being_put_away_is_whole_or_saved(daemon: Daemon, sh
     git(shop, "fetch", "-q", "--no-tags", str(bundle), "+refs/*:refs/agents/*")
     assert git(shop, "show", "refs/agents/gatepost/uncommitted:work-1999") == "1999"
     assert state == "archived" or (place / "work-1999").read_text() == "1999"
+
+
+def test_a_daemon_that_is_stopped_ends_what_runs_in_worktrees(daemon: Daemon, shop: Path) -> None:
+    commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'mkfifo wait; exec cat wait'\n")
+    place = Path(daemon.json("worktree", "create", "fix", "--from", str(shop))["worktreePath"])
+    with under_way(daemon, "worktree", "trust", "fix", "--yes"):
+        until_there(place / "wait")
+        assert daemon.stop() == 0
+    assert "Traceback" not in daemon.stderr()
+    daemon.start()
+    assert listed(daemon) == [("fix", "ready")] and left(daemon.home) == ["fix"]
+    (place / "wait").unlink()
+    assert "gatepost worktree setup" in daemon.gatepost("worktree", "show", "fix").stdout, "it was not run to its end"

@@ -139,6 +139,13 @@ async def test_paseo_check_29_an_agent_names_the_branch_of_its_worktree_once(
         assert git(shop, "branch", "--list") == "* main", "the operator's own repository is not touched"
 
 
+async def test_a_branch_with_a_slash_can_be_named_once_too(tmp_path: Path, shop: Path) -> None:
+    async with a_desk(tmp_path / "h", "memory", script=TITLES, sandbox__mounts_allowed=(f"{shop.parent}:rw",)) as desk:
+        ann = await make(desk, cwd=str(shop), worktreeName="v2/task", baseBranch="main")
+        assert '"v2/login"' in await say(desk, ann, "branch v2/login")
+        assert "NOT_ALLOWED" in await say(desk, ann, "branch other")
+
+
 async def test_paseo_check_29_also_from_a_subdirectory_and_nowhere_else(tmp_path: Path, shop: Path) -> None:
     plain = tmp_path / "code" / "plain"
     plain.mkdir()

@@ -61,6 +61,12 @@ class Errands:
     def __init__(self, home: Home, config: Config, store: Store, egress: EgressAround) -> None:
         self._home, self._config, self._store, self._egress = home, config, store, egress
         self.running: set[Sandbox] = set()  # what is under way
+        self._closed = False
+
+    def close(self) -> None:
+        """The gateway stops: what is under way ends here, and nothing is begun any more."""
+        self._closed = True
+        self.end_all()
 
     def end_all(self) -> None:
         """Everything stops."""
@@ -78,6 +84,7 @@ class Errands:
         keep: Path | None = None,
     ) -> Answer:
         """Do it, and wait for its end. `way_out`: with the group's network; `keep`: where a bundle is copied to."""
+        self._must_be_open()
         store = self._store
         if await store.read(switches.get, switches.PANIC) is not None:
             raise Unavailable("every sandbox", "everything is stopped (`gatepost panic`)")
@@ -92,11 +99,16 @@ class Errands:
                 places = (project.mount.source, self._home.group(folder), self._home.session(name))
                 too_much = await self._until_end(sandbox, disk_mb, places)
                 code = await sandbox.wait()
+            self._must_be_open()
             if too_much is not None:
                 return too_much
             return await asyncio.to_thread(_read_answer, self._home, name, code, keep)
         finally:
             await asyncio.to_thread(_forget, self._home, name)
+
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise Unavailable("every sandbox", "the gateway is stopping")
 
     async def _until_end(self, sandbox: Sandbox, disk_mb: int, places: tuple[Path, ...]) -> Answer | None:
         """Wait for it, or end it: as long as it may take, and no more of the disk than an agent may."""
@@ -154,6 +166,8 @@ class Errands:
                 await egress.open(home.sockets_of(name) / "egress.sock", plan.uid)
             started.append(await kind.start(plan))
             self.running.add(started[0])
+            if self._closed or await self._store.read(switches.get, switches.PANIC) is not None:
+                started[0].kill()  # asked to end while it was starting
             yield started[0]
         finally:
             for sandbox in started:
