@@ -88,11 +88,15 @@ def test_an_empty_ledger_is_accounted_for(run: Run, db: Db) -> None:
 
 def test_a_row_that_nobody_looks_after_is_unaccounted(run: Run, db: Db) -> None:
     ask(db, "hello", "p1", 1_000_000)
+    waiting = run("ledger", "check")
+    assert waiting.code == 0, "nobody runs, so nobody is late"
+    assert "the gateway is down; what is in flight goes on when it starts" in waiting.out
+    ask(db, "and later", "p2", 121_000_000)  # somebody ran, and the first was late already
 
     told = run("ledger", "check", "--json")
 
     assert told.code == 1
-    assert (told.json["unaccounted"], told.json["in_flight"], told.json["overdue"]) == (1, 1, 1)
+    assert (told.json["unaccounted"], told.json["in_flight"], told.json["overdue"]) == (1, 2, 1)
     assert run("ledger", "check").out.startswith("1 unaccounted\n")
 
 
