@@ -50,6 +50,23 @@ async def test_a_request_is_refused_at_once_written_down_without_its_input_and_t
         assert "sk-secret-1" not in str(details)
 
 
+async def test_a_question_in_a_chat_is_answered_at_once_that_nobody_can_be_asked(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        ask = {"ask": {"question": "Which one?", "options": ["this", "that"]}}
+        script = {"turns": [{"when": "choose", "do": [ask, {"say": "they said {answer}"}]}]}
+        (gateway.home.group("home") / "script.json").write_text(json.dumps(script))
+        await open_room(gateway, "fake", ROOM)
+        await channel.say("choose")
+        await channel.wait_for(1, timeout=PATIENCE)
+        await settled(gateway)
+
+        ((_, verdict, details),) = await refusals(gateway)
+        assert channel.texts() == ["they said deny"]
+        assert (verdict, details["tool"]) == ("refused", "question") and "Which one" not in str(details)
+
+
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 @pytest.mark.skipif(
     importlib.util.find_spec("claude_agent_sdk") is None,

@@ -30,7 +30,7 @@ class Error(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class WriteFile(msgspec.Struct, forbid_unknown_fields=True):
-    path: str  # in the group's folder
+    path: str  # from where the agent starts
     text: str = ""
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gatepost.flow.sessions.permissions import NOT_PERMITTED, hold, read_wish
+from gatepost.flow.sessions.permissions import NOT_PERMITTED, answer_to, hold, read_wish
 from gatepost.mailbox import wire
 from gatepost.store import agents, groups, inbox, permissions, turns
 from gatepost.store.agents import NewAgent
@@ -32,6 +32,20 @@ def test_what_is_asked_twice_waits_once(db: Db) -> None:
     assert hold(db, session, turn, event(**ASKED), NOW) is None
     assert hold(db, session, turn, event(**ASKED), NOW) is None
     assert [each.request for each in permissions.pending(db)] == ["r1"]
+
+
+def test_a_question_is_a_request_with_its_words_and_in_a_chat_nobody_can_be_asked(db: Db) -> None:
+    session, turn = at_work(db)
+    asked = wire.Event(turn="t-1", kind="question", data={"id": "q1", "text": "Which?", "options": ["a", "b"]})
+    assert hold(db, session, turn, asked, NOW) is None
+    (found,) = permissions.pending(db)
+    assert (found.kind, found.tool, found.input) == (
+        "question",
+        "question",
+        {"question": "Which?", "options": ["a", "b"]},
+    )
+    given = answer_to(asked, "scripted")
+    assert (given.request, given.verdict) == ("q1", "deny") and "Nobody can be asked" in given.input["reason"]
 
 
 def test_an_answer_holds_for_whoever_asks_the_same_again_with_the_input_that_was_allowed(db: Db) -> None:

@@ -1,6 +1,6 @@
-"""What a provider asks for before it acts. Who manages an agent can be asked, and the request waits for them. In a chat
-nobody can be asked yet, so the answer is no, at once: an agent that waits for a person who is not there would wait
-until its time is over. Every answer is written down."""
+"""What a provider asks before it acts, or wants to know. Who manages an agent can be asked, and the request waits for
+them. In a chat nobody can be asked yet, so the answer is no, at once: an agent that waits for a person who is not there
+would wait until its time is over. Every answer is written down."""
 
 from gatepost.flow.sessions.events import plain
 from gatepost.mailbox import wire
@@ -16,6 +16,11 @@ DENIED = (
     "Nobody can be asked for permission here, so this was not permitted. Do without it, or say what you would need it"
     " for: whoever runs this gateway can change the group's option `{}`."
 )
+NOBODY = (
+    "Nobody can be asked here, so there is no answer. Go on as you think best, or end your answer with the question:"
+    " people can reply to that."
+)
+QUESTION = "question"  # the name of a request for an answer, which is no tool
 NOT_PERMITTED = "Whoever manages this agent did not permit it."
 OPTIONS = {"acp": "permissions"}  # what says when a provider asks; `mode` for the rest
 LONGEST = 100  # characters of a name that came from inside
@@ -29,7 +34,7 @@ def option_of(provider: str) -> str:
 
 
 def answer_to(event: wire.Event, provider: str) -> wire.Answer:
-    reason = DENIED.format(option_of(provider))
+    reason = NOBODY if event.kind == "question" else DENIED.format(option_of(provider))
     return wire.Answer(request=_plain(event.data.get("id")), verdict="deny", input={"reason": reason})
 
 
@@ -48,6 +53,9 @@ def hold(db: Db, session: Session, turn: Turn, event: wire.Event, now: int) -> w
 def read_wish(event: wire.Event) -> Wish:
     """What was asked, within bounds: whatever is inside could have made it up. Only a plan has consequences."""
     data, given = event.data, plain(event.data.get("input"))
+    if event.kind == "question":
+        about = {"question": plain(data.get("text")), "options": plain(data.get("options"))}
+        return Wish(request=_plain(data.get("id")), kind="question", tool=QUESTION, input=about)
     kind = _plain(data.get("kind"))
     is_plan = kind == "plan"
     follow_up = plain(data.get("follow_up") or "") if is_plan else ""
@@ -67,7 +75,7 @@ def write_down(db: Db, event: wire.Event, group: Group, provider: str, session_i
     details = {
         "session": session_id,
         "turn": event.turn,
-        "tool": _plain(event.data.get("tool")),
+        "tool": QUESTION if event.kind == "question" else _plain(event.data.get("tool")),
         option: _plain(group.options.get(option, "")),
     }
     audit.append(db, audit.Record(now, f"agent:{group.folder}", "permission", "refused", details))

@@ -18,7 +18,7 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.untrusted import open_root
 from gatepost.flow.delivery.outgoing import MOST_RESULTS
 from gatepost.flow.sessions import permissions, plan, results, settle
-from gatepost.flow.sessions.events import timeline_of
+from gatepost.flow.sessions.events import plain, timeline_of
 from gatepost.flow.sessions.parts import BATCH, LEASE, TRANSCRIBE, Parts
 from gatepost.mailbox import wire
 from gatepost.messages.outbound import Feature, File
@@ -100,7 +100,7 @@ class Talk:
                 self._say(await self._submit(frame))
             case wire.Ping():
                 await self._pinged(frame)
-            case wire.Event() if frame.kind == "permission":
+            case wire.Event() if frame.kind in ("permission", "question"):
                 await (self._hold(frame) if self.session.agent else self._refuse_permission(frame))
             case wire.Event() if self.session.agent:
                 self._note(frame)
@@ -131,13 +131,15 @@ class Talk:
         self._say(wire.Answer(request=request, verdict=verdict, input=given))
 
     def _note(self, event: wire.Event) -> None:
-        """For the timeline; written behind, in order, and bounded."""
-        turn = self.turn
         entry = timeline_of(event)
-        if turn is None or event.turn != turn.id or entry is None or self._events >= MOST_EVENTS:
+        if self.turn is not None and event.turn == self.turn.id and entry is not None:
+            self._enter(self.turn, *entry)
+
+    def _enter(self, turn: Turn, kind: str, data: dict[str, Any]) -> None:
+        """Into the timeline; written behind, in order, and bounded."""
+        if self._events >= MOST_EVENTS:
             return
         self._events += 1
-        kind, data = entry
         self.parts.store.post(timeline.add, self.session.id, turn.id, kind, data, self.parts.clock.now())
         self.parts.bells.change(turn.instance, turn.address)
 
@@ -305,6 +307,8 @@ class Talk:
         turn, now = self.turn, self.parts.clock.now()
         if turn is None or (turn.id, turn.epoch) != (frame.turn, frame.epoch):
             return
+        if self.session.agent:
+            self._enter(turn, "status", {"text": plain(frame.text)})
         if Feature.EDIT not in self.parts.reach.features(turn.instance):
             return
         if self._statuses >= MOST_STATUSES or now - self._status_at < STATUS_PAUSE:

@@ -95,6 +95,9 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class Question:
+    """The provider wants a person to tell it something; answered by `answer(id, "allow", {"answers": {text: …}})`, or
+    by "deny" with a `reason`: in a chat always, because nobody can be asked there."""
+
     id: str
     text: str
     options: tuple[str, ...] = ()

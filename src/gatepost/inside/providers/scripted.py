@@ -146,7 +146,7 @@ class Scripted:
     async def answer(self, request: str, verdict: str, input: dict[str, Any]) -> None:
         future = self._answers[request]
         if not future.done():
-            future.set_result(verdict)
+            future.set_result(_words_of(verdict, input))
 
     async def set_mode(self, mode: str) -> None:
         self._counters.append({"mode": mode})
@@ -321,6 +321,14 @@ def done_of(batch: Batch) -> list[Done]:
         if _is_continuation(item):
             return msgspec.convert(item.content.get("done") or [], list[Done])
     return []
+
+
+def _words_of(verdict: str, given: dict[str, Any]) -> str:
+    """To a question, what was answered; to all else, the verdict."""
+    answers = given.get("answers")
+    if verdict == "allow" and isinstance(answers, dict) and answers:
+        return ", ".join(str(each) for each in answers.values())
+    return verdict
 
 
 def _is_continuation(item: Item) -> bool:

@@ -48,6 +48,8 @@ def line(entry: Entry) -> str:
             status = data.get("status")
             failed = f" ({status})" if status in ("failed", "canceled") else ""
             return f"[{data.get('name', 'Tool')}] {_summary(data.get('input'))}{failed}".rstrip()
+        case "status":
+            return f"[Status] {data.get('text', '')}"
         case "permission":
             return f"[Permission] {data.get('name', '')}: {data.get('status', '')}"
         case "worktree_setup":
