@@ -7,7 +7,7 @@ agent may have had its hands, so it is bounded, and means nothing beyond that wo
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ LIMIT_S = setting("worktrees.limit_s", 600.0, help="How long git or a setup may 
 PREFIX = "errand"
 LARGEST_ANSWER = 1024 * 1024
 LARGEST_BUNDLE = 2 * 1024**3
+MOST_DOUBLED = 8
 DISK_S = 2.0  # between two looks at how much of the disk it takes
 
 
@@ -95,9 +96,10 @@ class Errands:
         name = ids.new(PREFIX)
         try:
             async with self._sandbox(name, group, parents, job, project, source, way_out) as sandbox:
-                disk_mb = limits_of(self._config, group, parents).disk_mb
+                most = limits_of(self._config, group, parents).disk_mb * 1024 * 1024
                 places = (project.mount.source, self._home.group(folder), self._home.session(name))
-                too_much = await self._until_end(sandbox, disk_mb, places)
+                bounds = await asyncio.to_thread(disk_bounds, places, most, keep is not None)
+                too_much = await self._until_end(sandbox, bounds)
                 code = await sandbox.wait()
             self._must_be_open()
             if too_much is not None:
@@ -110,19 +112,18 @@ class Errands:
         if self._closed:
             raise Unavailable("every sandbox", "the gateway is stopping")
 
-    async def _until_end(self, sandbox: Sandbox, disk_mb: int, places: tuple[Path, ...]) -> Answer | None:
+    async def _until_end(self, sandbox: Sandbox, bounds: Mapping[Path, int]) -> Answer | None:
         """Wait for it, or end it: as long as it may take, and no more of the disk than an agent may."""
-        limit_s, most = self._config[LIMIT_S], disk_mb * 1024 * 1024
+        limit_s = self._config[LIMIT_S]
         try:
             async with asyncio.timeout(limit_s):
                 ending = asyncio.ensure_future(sandbox.wait())
                 while not (await asyncio.wait({ending}, timeout=DISK_S))[0]:
-                    for place in places:
+                    for place, most in bounds.items():
                         if await asyncio.to_thread(is_larger, place, most):
                             sandbox.kill()
-                            return Answer(
-                                "DISK", f"its files take more than {disk_mb} MB of the disk (sandbox.disk_mb)"
-                            )
+                            told = f"its files take more than {most // 1024**2} MB of the disk (sandbox.disk_mb)"
+                            return Answer("DISK", told)
         except TimeoutError:
             sandbox.kill()
             return Answer("TIMEOUT", f"it took longer than {limit_s:g} s (worktrees.limit_s)")
@@ -174,6 +175,13 @@ class Errands:
                 sandbox.kill()
                 self.running.discard(sandbox)
             await egress.close()
+
+
+def disk_bounds(places: Iterable[Path], most: int, saving: bool) -> dict[Path, int]:
+    """What each place may take. What an agent has filled beyond that can still be saved, so there it may double."""
+    sizes = [most << number for number in range(MOST_DOUBLED)] if saving else []
+    # A tree that is too deep to be counted is larger than anything.
+    return {place: next((size for size in sizes if not is_larger(place, size)), most) for place in places}
 
 
 def _hand_over(home: Home, name: str, job: Mapping[str, Any]) -> None:
