@@ -2,13 +2,14 @@
 whatever they do there has an end."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 from gatepost.app import Gateway
 from gatepost.core.errors import Invalid
+from gatepost.core.settings import Config
+from gatepost.sandboxes.podman import Podman
 from gatepost.serve.agents.wishes import Wanted as NewAgent
 from gatepost.store import audit, egress, ledger, permissions
 from gatepost.store.worktrees import Worktree
@@ -77,8 +78,8 @@ async def test_an_agent_works_in_its_worktree_and_sees_no_other_nor_the_reposito
 
 @pytest.mark.slow
 async def test_a_worktree_in_a_container_is_made_worked_in_named_and_put_away(shop: Path) -> None:
-    if shutil.which("podman") is None:
-        pytest.skip("podman is not installed")
+    if (trouble := Podman(Config()).trouble()) is not None:
+        pytest.skip(f"podman: {trouble}")
     async with a_gateway(shop, "podman") as desk:
         mine = await desk("create_agent", cwd=str(shop), worktreeName="mine", baseBranch="main", title="A")
         done = "echo 42 > answer; git add -A; git commit -qm done; pwd; git branch --show-current"
