@@ -133,6 +133,49 @@ async def test_paseo_check_13_what_is_not_json_is_400_and_no_trace(old: Web, bod
         assert answer.json()["id"] is None
 
 
+NONE = [
+    b'{"a":1}',
+    b'{"jsonrpc":"1.0","id":1,"method":"tools/list"}',
+    b'{"jsonrpc":"2.0","id":1}',
+    b'{"jsonrpc":"2.0","id":null,"method":"tools/list"}',
+    b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[1]}',
+    b'{"jsonrpc":"2.0","id":1,"result":5}',
+    b'{"jsonrpc":"2.0","method":"notifications/initialized","params":"x"}',
+]
+
+
+@pytest.mark.parametrize("body", NONE)
+async def test_what_is_no_message_is_400_in_one_sentence_of_ours(web: Web, body: bytes) -> None:
+    """Whoever sends it, with a session or without one; and what was refused names no session that is not there."""
+    for headers in ({}, {"mcp-protocol-version": "2026-07-28"}):
+        answer = await web.post(body, headers)
+        assert (answer.status_code, error_of(answer.json())) == (400, (-32600, http.NO_MESSAGE))
+        assert "mcp-session-id" not in answer.headers
+    await web.initialize()
+    assert error_of((await web.post(body)).json()) == (-32600, http.NO_MESSAGE)
+
+
+async def test_what_the_sdk_refuses_names_no_session_and_has_no_words_of_its_models(web: Web) -> None:
+    wrong = [
+        asked("tools/list"),
+        asked("initialize", {"protocolVersion": 5}),
+        asked("nothing"),
+        asked("tools/call", {"name": 5}),
+        asked("tools/list", {"_meta": 5}),
+    ]
+    malformed = b'{"jsonrpc":"2.0","id":1,"error":{"code":"x"}}'  # an answer that only the SDK's models know to be none
+    assert error_of((await web.post(malformed)).json()) == (-32600, http.NO_MESSAGE)
+    for message in wrong:
+        answer = await web.post(message)
+        assert "mcp-session-id" not in answer.headers or answer.status_code == 200
+        assert "pydantic" not in answer.text and "validation error" not in answer.text.lower()
+    await web.initialize()
+    for message in wrong:
+        for answer in (await web.post(message), await web.modern(message["method"], message.get("params"))):
+            assert "pydantic" not in answer.text and "validation error" not in answer.text.lower()
+            assert len(answer.content) < 600 or "result" in answer_of(answer)
+
+
 async def test_a_batch_is_refused(old: Web) -> None:
     answer = await old.post(b'[{"jsonrpc":"2.0","id":1,"method":"tools/list"}]')
     assert answer.status_code == 400

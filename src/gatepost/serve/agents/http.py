@@ -37,6 +37,12 @@ STOPPING = ToolAnswer(
 
 CallerOf = Callable[[Scope], Caller]
 
+NO_MESSAGE = (
+    'Invalid request: this is no JSON-RPC message: it needs "jsonrpc":"2.0" and a method (params, if any, an object),'
+    " or an id and the result or error of what we asked"
+)
+_FOREIGN = b"pydantic"  # in what the SDK would say of a message: a page about its own models
+
 _STATUS = {INVALID_PARAMS: 400}  # of an error on the 2026 wire
 
 
@@ -138,6 +144,8 @@ class Endpoint:
                 answered = await self._answer(exchange, message)
                 if answered is not None:
                     return await exchange.answer(*answered)
+            if not _is_message(message):
+                return await exchange.refuse(400, INVALID_REQUEST, NO_MESSAGE)
             exchange.receive = _again(body, exchange.receive)
             return await self._pass_on(exchange)
         finally:
@@ -177,13 +185,22 @@ class Endpoint:
             return await exchange.refuse(503, INTERNAL_ERROR, str(error))
         served = session or Session(exchange.caller, self._now())
 
+        refused: AsgiMessage | None = None
+
         async def watch(message: AsgiMessage) -> None:
+            nonlocal refused
             if message["type"] == "http.response.start":
                 if session is None and message["status"] == 200:
                     self._remember(served, message)
                 elif message["status"] == 404 or (scope["method"] == "DELETE" and message["status"] == 200):
                     self.sessions.pop(served.name, None)
-            await exchange.send(message)
+                if message["status"] >= 400:
+                    refused = message
+                    return None
+            elif refused is not None:
+                start, refused = refused, None
+                return await _send_refusal(exchange.send, start, message, known=session is not None)
+            return await exchange.send(message)
 
         served.serving += 1
         task = asyncio.current_task()
@@ -292,6 +309,28 @@ async def _send(send: Send, status: int, body: bytes, session: str | None = None
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+async def _send_refusal(send: Send, start: AsgiMessage, body: AsgiMessage, known: bool) -> None:
+    """What the SDK refuses: without the name of a session that was not made, and without its models' own words."""
+    headers = [each for each in start["headers"] if known or each[0].lower() != b"mcp-session-id"]
+    said = body.get("body", b"")
+    if _FOREIGN in said:
+        said = failure(None, INVALID_REQUEST, NO_MESSAGE)
+        headers = [each for each in headers if each[0].lower() != b"content-length"]
+        headers.append((b"content-length", b"%d" % len(said)))
+    await send({**start, "headers": headers})
+    await send({**body, "body": said})
+
+
+def _is_message(message: Message) -> bool:
+    """Whether it is one of JSON-RPC's. The SDK takes it from there."""
+    if message.jsonrpc != "2.0":
+        return False
+    if message.method is not None:
+        return message.id is not None and bytes(message.params)[:1] in (b"{", b"n")
+    given = message.result if message.error is msgspec.UNSET else message.error
+    return isinstance(message.id, int | str) and given is not msgspec.UNSET and bytes(given)[:1] == b"{"
 
 
 def _cancel(session: Session, message: Message) -> bool:
