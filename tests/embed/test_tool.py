@@ -123,7 +123,7 @@ def test_what_cannot_be_offered_is_refused_at_the_start() -> None:
 
     with pytest.raises(ValueError, match="numbers"):
         ToolHost([any_number])
-    with pytest.raises(ValueError, match="odd: no JSON schema"):
+    with pytest.raises(ValueError, match="odd: no JSON schema can be made of ToolHost: make it a dataclass"):
         ToolHost([odd])
     with pytest.raises(ValueError, match="two tools are called book"):
         ToolHost([book, book])

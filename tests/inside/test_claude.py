@@ -88,7 +88,7 @@ async def all_of(events: AsyncIterator[Event]) -> list[Event]:
 def test_without_the_sdk_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
 
-    with pytest.raises(Misconfigured, match=r"pip install gatepost\[claude\]"):
+    with pytest.raises(Misconfigured, match="`gatepost connect claude` where the gateway runs"):
         load_sdk()
 
 

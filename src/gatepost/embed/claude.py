@@ -1,6 +1,8 @@
 """Functions for the Claude Agent SDK: through the bridge, or by a server in this process.
 
     async with ClaudeTools([get_weather], name="shop") as tools:
+        print(await tools.ask("What shall I wear in Cologne?"))
+        # or with options of your own:
         options = ClaudeAgentOptions(mcp_servers=tools.mcp_servers, allowed_tools=tools.allowed_tools)
 
 `stdio` passes everything on; `in-process` starts no process, but the SDK passes no progress on. `auto` is stdio.
@@ -17,6 +19,15 @@ from gatepost.embed.tool import Tool
 
 Transport = Literal["auto", "stdio", "in-process"]
 TRANSPORTS = ("auto", "stdio", "in-process")
+NO_SDK = "claude-agent-sdk is not installed; in a checkout of Gatepost: pip install '.[claude]'"
+NO_KEY = (
+    "Claude Code has no key: set ANTHROPIC_API_KEY, or log in with `claude /login`. To try it without one, see"
+    " docs/embed.md, `Without a key`"
+)
+
+
+class ClaudeFailed(Exception):
+    """Claude Code could not answer; the text says why, and what helps."""
 
 
 class ClaudeTools:
@@ -49,6 +60,33 @@ class ClaudeTools:
     def allowed_tools(self) -> list[str]:
         """Every tool, as Claude Code calls it: it then asks nobody before it calls one."""
         return [f"mcp__{self.host.name}__{each}" for each in self.host.tools]
+
+    async def ask(self, prompt: str, **options: Any) -> str:
+        """What Claude Code says in the end; it may use these tools, and no others unless `tools` names them. `options`
+        go to `ClaudeAgentOptions`. Raises ClaudeFailed."""
+        try:
+            import claude_agent_sdk as sdk
+        except ImportError:
+            raise ClaudeFailed(NO_SDK) from None
+        env = {"ENABLE_TOOL_SEARCH": "false", **options.pop("env", {})}  # else they are hidden behind a search
+        given = {"mcp_servers": self.mcp_servers, "allowed_tools": self.allowed_tools, "tools": [], **options}
+        wanted = sdk.ClaudeAgentOptions(**{"setting_sources": [], **given}, env=env)
+        result: sdk.ResultMessage | None = None
+        try:
+            async for message in sdk.query(prompt=prompt, options=wanted):
+                result = message if isinstance(message, sdk.ResultMessage) else result
+        except sdk.ClaudeSDKError as error:
+            raise ClaudeFailed(reason_of(result.result or "" if result else str(error))) from None
+        if result is None or result.is_error:
+            raise ClaudeFailed(reason_of(result.result or result.subtype if result else ""))
+        return result.result or ""
+
+
+def reason_of(said: str) -> str:
+    """Claude Code's own words, or better ones where we know what helps."""
+    if "not logged in" in said.lower() or "/login" in said:
+        return NO_KEY
+    return f"Claude Code could not answer: {said.strip()}" if said.strip() else "Claude Code ended without an answer"
 
 
 def in_process(host: ToolHost) -> Any:

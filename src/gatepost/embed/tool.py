@@ -73,13 +73,14 @@ def read_function(function: Callable[..., Any]) -> Tool:
             fields.append((parameter.name, described, _default(parameter.default)))
             defaults[parameter.name] = parameter.default
     arguments = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
+    schema = _schema(name, arguments, defaults)
     decode = msgspec.json.Decoder(arguments, dec_hook=_read_foreign).decode
 
     def read(raw: bytes) -> dict[str, Any]:
         return msgspec.structs.asdict(decode(raw))
 
     blocking = not inspect.iscoroutinefunction(_called(function))
-    return Tool(name, words.text, _schema(name, arguments, defaults), function, read, progress, blocking)
+    return Tool(name, words.text, schema, function, read, progress, blocking)
 
 
 def _called(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -118,7 +119,10 @@ def _schema(name: str, arguments: type, defaults: dict[str, Any]) -> dict[str, A
     def foreign(kind: type) -> dict[str, Any]:
         """A pydantic model describes itself; it is known by what it can do, for pydantic is not ours to import."""
         if not hasattr(kind, "model_json_schema"):
-            raise NotImplementedError
+            raise ValueError(
+                f"{name}: no JSON schema can be made of {getattr(kind, '__name__', kind)}: make it a dataclass, a"
+                " TypedDict, a msgspec struct or a pydantic model, or take a text and look the thing up"
+            )
         found: dict[str, Any] = kind.model_json_schema()
         hoisted.update(found.pop("$defs", {}))
         return found

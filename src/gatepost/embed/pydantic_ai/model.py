@@ -86,7 +86,7 @@ class ClaudeCodeModel(Model[Any]):
             "setting_sources": [],
             "strict_mcp_config": True,
             "max_buffer_size": LARGEST_LINE,
-            "env": dict(env or {}),
+            "env": {"ENABLE_TOOL_SEARCH": "false", **(env or {})},  # else an agent's tools are hidden behind a search
             "cwd": working_directory,
             **(options or {}),
         }

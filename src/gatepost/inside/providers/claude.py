@@ -41,8 +41,8 @@ from gatepost.inside.troubles import Trouble, read_trouble
 
 SDK = "claude_agent_sdk"
 MISSING = (
-    "the provider claude needs claude-agent-sdk, which is not installed: `pip install gatepost[claude]` where the"
-    " gateway runs, then start it again"
+    "the provider claude needs claude-agent-sdk, which is not installed: `gatepost connect claude` where the"
+    " gateway runs installs it; then start the gateway again"
 )
 MODES = ("default", "acceptEdits", "plan", "bypassPermissions")
 PLAN, AFTER_PLAN = "plan", "acceptEdits"

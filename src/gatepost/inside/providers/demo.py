@@ -40,7 +40,7 @@ ABOUT = "\n\n".join(
         "I am the **built-in demo** of Gatepost. I am not an AI model: I know a few words and understand nothing.",
         "What happened with your message is real, though: it was written to the ledger, routed to the group `{folder}`"
         " and handed to a sandbox, and this answer takes the same way back. `gatepost ledger list` shows both.",
-        "Gatepost brings these providers so far: `claude` (Claude Code, after `pip install gatepost[claude]`),"
+        "Gatepost brings these providers so far: `claude` (Claude Code, after `gatepost connect claude`),"
         " `codex` (OpenAI's Codex), `opencode` (opencode), `acp` (any agent that speaks the Agent Client Protocol),"
         " `anthropic` (models behind Anthropic's API), `openai` (models behind OpenAI's, and local ones that speak like"
         " it), `demo` (me) and `scripted` (plays a script, for tests). To put one here:"
