@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 INSTANCE = PLATFORM = "agents"
 _HELD = 2  # in `notify`: wanted, but not of what ends now
+_SHOWN = ("agentId", "title", "status", "text")  # of that news, in the parent's timeline
 _LONGEST_NEWS = 2000  # characters of what an agent said last, in the news of its end
 
 
@@ -72,7 +73,7 @@ def get(db: Db, session_id: str) -> Session | None:
 
 
 def every(db: Db, *, archived: bool = False) -> list[Session]:
-    """The busiest first; the closed ones are among them, the archived ones if asked for."""
+    """The latest first; the closed ones are among them, the archived ones if asked for."""
     rows = db.rows(f"SELECT {sessions.COLUMNS} FROM sessions WHERE agent = 1 ORDER BY active_at DESC, id")
     return [each for each in (Session(*row) for row in rows) if archived or each.archived_at is None]
 
@@ -223,5 +224,8 @@ def _tell_parent(db: Db, session: Session, ended: str, state: str, error: str, n
         ),
         now,
     )
-    if message_id is not None:
-        inbox.enqueue(db, message_id, parent.id, parent.folder, "owner", now, inbox.NEXT)
+    if message_id is None:
+        return
+    inbox.enqueue(db, message_id, parent.id, parent.folder, "owner", now, inbox.NEXT)
+    if parent.agent:
+        timeline.add(db, parent.id, "", "agent_finished", {name: news[name] for name in _SHOWN}, now)

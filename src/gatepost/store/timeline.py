@@ -7,7 +7,7 @@ from typing import Any
 from gatepost.store.port import Db
 
 COLUMNS = "seq, at, turn_id, kind, data"
-KINDS = ("user_message", "assistant_message", "tool_call", "permission", "error", "status")
+KINDS = ("user_message", "assistant_message", "tool_call", "permission", "error", "status", "agent_finished")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,14 @@ from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.flow.sessions import pressure, settle
 from gatepost.flow.sessions.live import Live
 from gatepost.flow.sessions.owed import Owed
-from gatepost.flow.sessions.parts import LOOK_S, MOST_AWAKE, PROVIDER, Parts
+from gatepost.flow.sessions.parts import LOOK_S, MOST_AWAKE, Parts
+from gatepost.flow.sessions.running_as import group_as_run, is_run_as
 from gatepost.flow.sessions.slots import Slots
 from gatepost.flow.sessions.watch import Verdict, judge
-from gatepost.store import groups, inbox, sessions, switches, turns
+from gatepost.store import inbox, sessions, switches, turns
+from gatepost.store.groups import Group
 from gatepost.store.port import Db
+from gatepost.store.sessions import Session
 
 LOOKED_AT = 10 * SECOND
 GONE_S = 2.0  # what the kernel has to end a killed sandbox
@@ -253,7 +256,7 @@ class Sessions:
 
     async def _live_through(self, session_id: str) -> None:
         session = await self.parts.store.read(sessions.get, session_id)
-        group = await self.parts.store.read(groups.get, session.folder) if session else None
+        group = await self.parts.store.read(self._group_of, session) if session else None
         if session is None or group is None:
             return
         orphan = await self.parts.store.read(turns.open_of, session_id)
@@ -261,9 +264,11 @@ class Sessions:
             await settle.break_off(self.parts, session, orphan, "the agent's sandbox is gone")
         if self.halted or session_id in self._owed:
             return
-        provider = session.provider or group.provider or self.parts.config[PROVIDER]
-        live = self._live[session_id] = Live(self.parts, session, group, provider, self._rested)
+        live = self._live[session_id] = Live(self.parts, session, group, group.provider, self._rested)
         await live.run()
+
+    def _group_of(self, db: Db, session: Session) -> Group | None:
+        return group_as_run(db, self.parts.config, session.folder, session.provider)
 
     async def _not_woken(self, session_id: str, error: Exception) -> None:
         known = isinstance(error, GatepostError)
@@ -332,7 +337,7 @@ class Sessions:
     def _group_changed(self, folder: str) -> None:
         """Its sandboxes start anew by the new word: at once if they rest, else after their turn."""
         for live in self.awake:
-            if live.session.folder == folder:
+            if is_run_as(self.parts.config, live.session.folder, folder):
                 live.retire("its group was changed")
 
     def _tools_changed(self, folder: str | None) -> None:

@@ -34,9 +34,13 @@ class Created(Struct, frozen=True, rename="camel", kw_only=True):
     status: str
     folder: str
     cwd: str
+    worktree: str | None
+    setup_state: str | None
+    notes: list[str]
     current_mode_id: str
     available_modes: list[Mode]
     last_message: str | None = None
+    last_error: str | None = None
     permission: Request | None = None
 
 
@@ -44,6 +48,7 @@ class Prompted(Struct, frozen=True, rename="camel", kw_only=True):
     success: bool
     status: str
     last_message: str | None = None
+    last_error: str | None = None
     permission: Request | None = None
 
 
@@ -91,6 +96,12 @@ class Models(Struct, frozen=True):
 
     provider: str
     models: list[Model]
+
+
+_RESPONSE = (
+    "`behavior`: allow or deny; with allow perhaps `updatedInput`, used instead of what it asked for; with deny perhaps"
+    " `message`, the reason, and `interrupt` (true: its turn ends)."
+)
 
 
 class Response(Struct, frozen=True, rename="camel", kw_only=True):
@@ -167,9 +178,13 @@ def _making(service: Agents, made: Registry[Tool]) -> None:
             status=ended.status if ended else made_one.status,
             folder=made_one.folder,
             cwd=made_one.cwd,
+            worktree=made_one.worktree,
+            setup_state=made_one.setup_state,
+            notes=made_one.notes,
             current_mode_id=made_one.current_mode_id,
             available_modes=made_one.available_modes,
             last_message=ended.last_message if ended else None,
+            last_error=ended.last_error if ended else None,
             permission=ended.permission if ended else None,
         )
 
@@ -191,7 +206,12 @@ def _keeping(service: Agents, made: Registry[Tool]) -> None:
         return Done(True)
 
     @_declare(made, idempotent=True)
-    async def update_agent(call: Call, agentId: AgentId, title: str | None = None, labels: Labels = None) -> Snapshot:
+    async def update_agent(
+        call: Call,
+        agentId: AgentId,
+        title: Annotated[str | None, Meta(description="What it is called from now on, 1 to 60 characters.")] = None,
+        labels: Labels = None,
+    ) -> Snapshot:
         """Change an agent's title or labels (all of them). To change when it asks use set_agent_mode."""
         if title is None and labels is None:
             raise Invalid("title", "say a title, labels or both")
@@ -201,7 +221,8 @@ def _keeping(service: Agents, made: Registry[Tool]) -> None:
 def _looking(service: Agents, made: Registry[Tool]) -> None:
     @_declare(made, read_only=True, idempotent=True)
     async def wait_for_agent(call: Call, agentId: AgentId) -> Outcome:
-        """Wait until an agent has finished or asks for a permission. Returns before your own limit; then call again.
+        """Wait until an agent has finished, has failed (`lastError` says why) or asks something. Returns before your
+        own limit; then call again.
 
         For a look without waiting use get_agent_status.
         """
@@ -220,7 +241,7 @@ def _looking(service: Agents, made: Registry[Tool]) -> None:
         statuses: Annotated[list[str] | None, Meta(description="Only these states.")] = None,
         limit: Annotated[int, Meta(description="At most so many (1–200).")] = 50,
     ) -> Listed:
-        """List agents, the busiest first."""
+        """List agents: those that wait for an answer first, then those at work, then the rest, the latest first."""
         found = await service.every(archived=includeArchived, statuses=frozenset(statuses or ()))
         return Listed(found[: min(max(limit, 1), 200)])
 
@@ -266,7 +287,7 @@ def _steering(service: Agents, made: Registry[Tool]) -> None:
         policy: Annotated[
             Policy, Meta(description="queue: after what runs; steer: into it; interrupt: in its place.")
         ] = "queue",
-        notifyOnFinish: bool = False,
+        notifyOnFinish: Annotated[bool, Meta(description="Tell its parent once, when it has finished.")] = False,
         background: Annotated[bool, Meta(description="Return at once; else wait for its end.")] = False,
     ) -> Prompted:
         """Give an agent more to do. An archived one comes back by it."""
@@ -274,15 +295,29 @@ def _steering(service: Agents, made: Registry[Tool]) -> None:
         if background:
             return Prompted(success=True, status=(await service.status(agentId)).status)
         ended = await service.wait(agentId)
-        return Prompted(success=True, status=ended.status, last_message=ended.last_message, permission=ended.permission)
+        return Prompted(
+            success=True,
+            status=ended.status,
+            last_message=ended.last_message,
+            last_error=ended.last_error,
+            permission=ended.permission,
+        )
 
     @_declare(made, destructive=True, idempotent=True)
     async def cancel_agent(call: Call, agentId: AgentId) -> Done:
-        """End what an agent does now; it stays and takes further prompts. `success` is false if nothing ran."""
+        """End what an agent does now, and cancel every prompt that waits behind it; it stays and takes further ones.
+
+        `success` is false if there was nothing to end. To put one prompt in the place of what runs use
+        send_agent_prompt with the policy interrupt.
+        """
         return Done(await service.cancel(agentId, OPERATOR))
 
     @_declare(made, idempotent=True)
-    async def set_agent_mode(call: Call, agentId: AgentId, modeId: str) -> Changed:
+    async def set_agent_mode(
+        call: Call,
+        agentId: AgentId,
+        modeId: Annotated[str, Meta(description="One of `availableModes` of get_agent_status.")],
+    ) -> Changed:
         """Change when an agent asks before it acts, from its next turn on."""
         return Changed(success=True, new_mode=await service.set_mode(agentId, modeId, OPERATOR))
 
@@ -290,7 +325,10 @@ def _steering(service: Agents, made: Registry[Tool]) -> None:
 def _answering(service: Agents, made: Registry[Tool]) -> None:
     @_declare(made, read_only=True, idempotent=True)
     async def list_pending_permissions(call: Call) -> Pending:
-        """See what agents ask before they act, and wait for. Answer with respond_to_permission."""
+        """See what agents ask (to use a tool, to have a plan approved, a question) and wait for.
+
+        Answer with respond_to_permission.
+        """
         found = await service.pending()
         return Pending(
             [Waiting(agent_id=each.agent_id, status=each.status, request=request) for each, request in found]
@@ -298,9 +336,16 @@ def _answering(service: Agents, made: Registry[Tool]) -> None:
 
     @_declare(made)
     async def respond_to_permission(
-        call: Call, agentId: AgentId, requestId: str, response: Annotated[Response, Meta(description="The answer.")]
+        call: Call,
+        agentId: AgentId,
+        requestId: Annotated[str, Meta(description="The request's id, from list_pending_permissions.")],
+        response: Annotated[Response, Meta(description=_RESPONSE)],
     ) -> Done:
-        """Answer what an agent asks: allow it, perhaps with another input, or deny it, perhaps ending its turn."""
+        """Answer what an agent asks: allow it, perhaps with another input, or deny it, perhaps ending its turn.
+
+        A question (kind `question`) is answered by allowing it with `updatedInput` {"answers": {"<header>": "<text>"}};
+        where a question has no header, by its own words.
+        """
         await service.respond(
             requestId,
             OPERATOR,

@@ -21,8 +21,13 @@ from gatepost.serve.agents.modes import Mode, modes_of
 from gatepost.serve.control.agents import AGENTS, BASES, Agent, has_library, names_of_keys
 from gatepost.serve.control.operations.connect import nearest
 from gatepost.serve.control.operations.groups import provider_names
+from gatepost.store import groups
+from gatepost.store.groups import Group
+from gatepost.store.port import Db
 
 ANTHROPICS = "claude-"  # how the names of one vendor's models begin; the shipped list has no third
+NO_KEY = "there is no key for it; `gatepost connect {}` takes one"
+NO_COMMAND = "no command is named for it; `gatepost connect {} --command 'PROGRAM …'` names one"
 NO_MODELS = "{} asks no model of a vendor that the gateway knows; there are models for: {}"
 
 
@@ -65,9 +70,9 @@ def _walls(parts: Parts) -> str:
 
 async def _provider(parts: Parts, name: str, walls: str) -> Provider:
     known = AGENTS.get(name)
-    lacks = await asyncio.to_thread(_lacking, parts.home, name, known)
+    lacks = await asyncio.to_thread(_lacking, parts, name, known)
     if not lacks and known is not None:
-        lacks = await _keyless(parts, known)
+        lacks = await parts.store.read(_unconnected, parts, known)
     lacks = lacks or ("" if name == DEMO else walls)
     return Provider(
         id=name,
@@ -79,14 +84,29 @@ async def _provider(parts: Parts, name: str, walls: str) -> Provider:
     )
 
 
-def _lacking(home: Home, name: str, known: Agent | None) -> str:
+async def lacking_for(parts: Parts, group: Group) -> str:
+    """Why an agent of this group, as it is run, could not do anything at all; '' unless that is certain. Whose key an
+    agent of any vendor needs, its own files say."""
+    known = AGENTS.get(group.provider)
+    lacks = await asyncio.to_thread(_lacking, parts, group.provider, known)
+    if lacks or known is None:
+        return lacks
+    if known.any_program and not group.options.get("command"):
+        return NO_COMMAND.format(known.name)
+    if known.any_vendor or _has_own_endpoint(parts, known):
+        return ""
+    return "" if await parts.store.read(_has_key, known, group.folder) else NO_KEY.format(known.name)
+
+
+def _lacking(parts: Parts, name: str, known: Agent | None) -> str:
     """A library or a program that is not on this machine."""
+    home = parts.home
     if known is not None and not has_library(known):
         return f"its library {known.module} is not installed; `gatepost connect {name}` installs it"
     try:
-        config = settings.peek(home.path, PROGRAMS)
+        read = (settings.peek(home.path, PROGRAMS), parts.config)  # as it stands, and as the gateway started
         for program in needs_of(home, name).programs:
-            if find_program(config, home, program) is None and shutil.which(program) is None:
+            if not any(find_program(each, home, program) for each in read) and shutil.which(program) is None:
                 way = f"`gatepost connect {name}` installs it" if known else "name it in `programs`"
                 return f"the program {program} is not on this machine; {way}"
     except GatepostError as error:
@@ -94,15 +114,25 @@ def _lacking(home: Home, name: str, known: Agent | None) -> str:
     return ""
 
 
-async def _keyless(parts: Parts, known: Agent) -> str:
-    """An endpoint of one's own needs no key."""
-    where = BASES[known.vendor]
-    if settings.peek(parts.home.path, where)[where] != where.default:
+def _unconnected(db: Db, parts: Parts, known: Agent) -> str:
+    """Of no group at all, or of the first one."""
+    if known.any_program and not any(
+        each.provider == known.name and each.options.get("command") for each in groups.every(db)
+    ):
+        return NO_COMMAND.format(known.name)
+    if _has_own_endpoint(parts, known) or _has_key(db, known, WORLD):
         return ""
-    for name in names_of_keys(known):
-        if await parts.store.read(nearest, WORLD, name) is not None:
-            return ""
-    return f"there is no key for it; `gatepost connect {known.name}` takes one"
+    return NO_KEY.format(known.name)
+
+
+def _has_own_endpoint(parts: Parts, known: Agent) -> bool:
+    """That needs no key."""
+    where = BASES[known.vendor]
+    return any(each[where] != where.default for each in (settings.peek(parts.home.path, where), parts.config))
+
+
+def _has_key(db: Db, known: Agent, folder: str) -> bool:
+    return any(nearest(db, folder, name) is not None for name in names_of_keys(known))
 
 
 def models(home: Home, provider: str) -> list[Model]:
@@ -111,9 +141,7 @@ def models(home: Home, provider: str) -> list[Model]:
     if known is None:
         raise Invalid("provider", NO_MODELS.format(repr(provider), ", ".join(AGENTS)))
     own = own_prices(home, settings.peek(home.path, FILE))
-    priced = {
-        name: price for name, price in {**shipped(), **own}.items() if not price.minute and price.characters is None
-    }
+    priced = {name: price for name, price in {**shipped(), **own}.items() if _talks(price)}
     found = [
         _model(name, price, known, name in own)
         for name, price in priced.items()

@@ -11,27 +11,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from gatepost.access.tiers import check_folder
 from gatepost.channels.hub import Hub
-from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.core.settings import setting
 from gatepost.flow.groups import make_folder
-from gatepost.flow.sessions.parts import PROVIDER
+from gatepost.flow.sessions import running_as
 from gatepost.flow.sessions.permissions import NOT_PERMITTED
 from gatepost.flow.sessions.plan import sandbox_uid
-from gatepost.flow.sessions.start import find_start
 from gatepost.flow.sessions.wake import Sessions
 from gatepost.flow.worktrees.worktrees import Archived, Worktrees
 from gatepost.flow.worktrees.worktrees import Wanted as NewWorktree
 from gatepost.messages.text import clean
-from gatepost.serve.agents import providers, views
+from gatepost.serve.agents import making, providers, views
 from gatepost.serve.agents.modes import check_mode
 from gatepost.serve.agents.plans import carry_out
 from gatepost.serve.agents.providers import Model, Provider
 from gatepost.serve.agents.timeline import curated, projected
-from gatepost.serve.agents.views import News, Outcome, Request, Snapshot, request_of
-from gatepost.serve.agents.wishes import Wanted, check_labels, check_path, check_prompt, check_title
-from gatepost.serve.control.operations.groups import check_provider
+from gatepost.serve.agents.views import Eyes, News, Outcome, Request, Snapshot, request_of
+from gatepost.serve.agents.wishes import Wanted, check_labels, check_prompt, check_title
 from gatepost.store import agents, audit, groups, inbox, permissions, session_tokens, sessions, timeline
 from gatepost.store.agents import NewAgent
 from gatepost.store.permissions import Permission
@@ -39,7 +39,7 @@ from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.worktrees import Worktree
 
-FOLDER = setting("agents.folder", "agents", help="The group of agents that are made without naming one.")
+FOLDER = running_as.FOLDER
 WAIT_S = setting(
     "agents.wait_s", 45.0, help="How long a call waits for an agent at most; clients give up on calls after a minute."
 )
@@ -55,6 +55,7 @@ class Agents:
         self.worktrees = worktrees
         self._stopping = stopping or asyncio.Event()
         self._replacing: set[str] = set()  # whose turn gives way to another: nobody sees them idle meanwhile
+        self._eyes = Eyes(self._parts.home, self._replacing)
 
     # Making and ending.
 
@@ -71,10 +72,13 @@ class Agents:
             parent=wanted.parent,
         )
         text = check_prompt(wanted.prompt) if wanted.prompt else ""
-        start = "" if wanted.worktree else self._start(wanted.cwd)
-        wish = await self._parts.store.write(self._checked, wish, not wanted.folder, now)
+        new = making.new_worktree(wanted, wish.folder) if wanted.worktree else None
+        start, notes = making.check_start(self._parts, "" if new else wanted.cwd)
+        wish, group = await self._parts.store.write(making.checked, self._parts, wish, not wanted.folder, now)
+        if lacks := await providers.lacking_for(self._parts, group):
+            raise SetupError(f"no agent of {group.provider} can run: {lacks}")
         make_folder(self._parts.home, wish.folder, sandbox_uid(config), name=wish.folder)
-        worktree = await self._make_worktree(wanted, wish.folder, by) if wanted.worktree else None
+        worktree = await self.worktrees.create(new, by) if new else None
         cwd = str(self.worktrees.path(worktree)) if worktree else start
 
         def make(db: Db) -> Session:
@@ -82,7 +86,7 @@ class Agents:
             if wanted.notify:
                 agents.want_news(db, made.id, True)
             if worktree is not None and worktree.setup_state != "none":
-                timeline.add(db, made.id, "", "worktree_setup", _setup(worktree), now)
+                timeline.add(db, made.id, "", "worktree_setup", making.setup_of(worktree), now)
             if text:
                 agents.prompt(db, made, text, by, _name(by), inbox.NEXT, now)
             _record(db, now, by, "agent.create", made.id, folder=wish.folder, provider=wish.provider, cwd=cwd)
@@ -91,27 +95,8 @@ class Agents:
         made = await self._parts.store.write(make)
         if text:
             self._parts.bells.session(made.id)
-        return await self.status(made.id)
-
-    def _checked(self, db: Db, wish: NewAgent, own: bool, now: int) -> NewAgent:
-        """Everything about it that can be wrong. `own`: nobody named its group, so that is made if it is not there."""
-        if own:
-            groups.add(db, wish.folder, wish.folder, "", now)
-        group = groups.get(db, wish.folder)
-        if group is None:
-            raise NotFound("group", wish.folder, "`gatepost group list` shows them")
-        provider = check_provider(self._parts.home, wish.provider) or group.provider or self._parts.config[PROVIDER]
-        if wish.parent and sessions.get(db, wish.parent) is None:
-            raise NotFound("agent", wish.parent, "the parent must be there")
-        return replace(wish, provider=provider, permission_mode=check_mode(provider, wish.permission_mode))
-
-    async def _make_worktree(self, wanted: Wanted, folder: str, by: str) -> Worktree:
-        if not wanted.cwd or not wanted.base:
-            missing = "cwd" if not wanted.cwd else "baseBranch"
-            raise Invalid(missing, "a worktree needs a repository (cwd) and a branch to begin from (baseBranch)")
-        source = check_path(wanted.cwd)
-        new = NewWorktree(source=source, folder=folder, name=wanted.worktree, base=wanted.base)
-        return await self.worktrees.create(new, by)
+        told = await self.status(made.id)
+        return structs.replace(told, notes=notes + (making.setup_notes(worktree) if worktree else []))
 
     async def create_worktree(self, wanted: NewWorktree, by: str) -> Worktree:
         """For whoever will work in it. The agents' own group is made if it is not there."""
@@ -120,14 +105,6 @@ class Agents:
             await self._parts.store.write(groups.add, folder, folder, "", now)
             make_folder(self._parts.home, folder, sandbox_uid(self._parts.config), name=folder)
         return await self.worktrees.create(wanted, by)
-
-    def _start(self, cwd: str) -> str:
-        """Checked now, so that whoever asks is told; and again whenever it wakes."""
-        if not cwd:
-            return ""
-        path = check_path(cwd)
-        find_start(self._parts.home, self._parts.config, path)
-        return path
 
     async def archive_worktree(self, named: str, by: str, *, discard: bool = False) -> Archived:
         """Put a worktree away, and first every agent that works in it."""
@@ -258,13 +235,12 @@ class Agents:
 
     async def status(self, agent_id: str) -> Snapshot:
         session = await self.find(agent_id)
-        return await self._parts.store.read(lambda db: views.snapshot(db, session, self._replacing))
+        return await self._parts.store.read(views.snapshot, session, self._eyes)
 
     async def every(self, *, archived: bool = False, statuses: frozenset[str] = frozenset()) -> list[Snapshot]:
-        def look(db: Db) -> list[Snapshot]:
-            return [views.snapshot(db, each, self._replacing) for each in agents.every(db, archived=archived)]
-
-        return [each for each in await self._parts.store.read(look) if not statuses or each.status in statuses]
+        """Those that need somebody first."""
+        found = await self._parts.store.read(views.every, archived, self._eyes)
+        return [each for each in found if not statuses or each.status in statuses]
 
     async def activity(self, agent_id: str, limit: int = 0) -> tuple[int, int, str]:
         """(how many entries are shown, how many there are, as lines for a person). 0: all."""
@@ -287,15 +263,13 @@ class Agents:
         until = clock.now() + int(most * 1_000_000)
         with self._hub.watch(session.address) as watch:
             while True:
-                now = await self._parts.store.read(lambda db: views.outcome(db, session.id, self._replacing))
+                now = await self._parts.store.read(views.outcome, session.id, self._eyes)
                 left = (until - clock.now()) / 1_000_000
                 if now.permission is not None or now.status not in (*BUSY, "interrupted"):
                     return now
                 if left <= 0 or self._stopping.is_set():
                     _, _, text = await self.activity(session.id, 5)
-                    return Outcome(
-                        agent_id=now.agent_id, status=now.status, last_message=STILL.format(text), waited_out=True
-                    )
+                    return structs.replace(now, last_message=STILL.format(text), waited_out=True)
                 await watch.wait(min(left, LOOK_S), self._stopping)
 
     async def follow(
@@ -308,9 +282,7 @@ class Agents:
         with self._hub.watch(session.address) as watch:
             rung = False
             while True:
-                news = await self._parts.store.read(
-                    lambda db: views.news(db, session.id, after, limit, self._replacing)
-                )
+                news = await self._parts.store.read(views.news, session.id, after, limit, self._eyes)
                 new = (news.status, frozenset(each.id for each in news.permissions)) != seen
                 left = (until - clock.now()) / 1_000_000
                 if new or news.entries or left <= 0 or self._stopping.is_set():
@@ -324,7 +296,7 @@ class Agents:
             for each in permissions.pending(db):
                 session = sessions.get(db, each.session_id)
                 if session is not None:
-                    found.append((views.snapshot(db, session, self._replacing), request_of(each)))
+                    found.append((views.snapshot(db, session, self._eyes), request_of(each)))
             return found
 
         return await self._parts.store.read(look)
@@ -382,10 +354,3 @@ def _record(db: Db, now: int, by: str, action: str, session_id: str, **more: str
 
 def _name(by: str) -> str:
     return by.rpartition(":")[2] or by
-
-
-def _setup(worktree: Worktree) -> dict[str, str]:
-    """What became of its setup, for the timeline."""
-    untrusted = f"not run: nobody has trusted it; `gatepost worktree trust {worktree.name}`"
-    told = {"untrusted": untrusted, "trusted": "not run yet"}.get(worktree.setup_state, worktree.setup_output)
-    return {"status": worktree.setup_state, "text": told}

@@ -47,20 +47,25 @@ def line(entry: Entry) -> str:
         case "tool_call":
             status = data.get("status")
             failed = f" ({status})" if status in ("failed", "canceled") else ""
-            return f"[{data.get('name', 'Tool')}] {_summary(data.get('input'))}{failed}".rstrip()
+            return f"[{data.get('name', 'Tool')}] {summary(data.get('input'))}{failed}".rstrip()
         case "status":
             return f"[Status] {data.get('text', '')}"
         case "permission":
             return f"[Permission] {data.get('name', '')}: {data.get('status', '')}"
         case "worktree_setup":
             return f"[Setup] {data.get('status', '')}: {data.get('text', '')}"
+        case "agent_finished":
+            named = data.get("title") or data.get("agentId", "")
+            ended = "has finished" if data.get("status") == "idle" else "has failed"
+            said = f": {data['text']}" if data.get("text") else ""
+            return f"[Agent] {named} {ended}{said}"
         case "error":
             return f"[Error] {data.get('message', '')}"
         case _:
             return ""
 
 
-def _summary(given: object) -> str:
+def summary(given: object) -> str:
     if isinstance(given, dict):
         for name in ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description", "text"):
             if isinstance(given.get(name), str) and given[name]:

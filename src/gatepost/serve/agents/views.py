@@ -9,11 +9,25 @@ from msgspec import Struct
 
 from gatepost.core.clock import iso
 from gatepost.core.errors import NotFound
+from gatepost.core.home import Home
+from gatepost.flow.sessions.start import worktree_of
 from gatepost.serve.agents.modes import Mode, modes_of
-from gatepost.store import agents, permissions, sessions, timeline, turns
+from gatepost.store import agents, permissions, sessions, timeline, turns, worktrees
 from gatepost.store.permissions import Permission
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
+
+# The order of a list: who needs somebody first, then who works.
+ORDER = ("running", "initializing", "interrupted", "idle", "error", "closed")
+
+
+@dataclass(frozen=True, slots=True)
+class Eyes:
+    """What is known besides the store. `replacing`: those whose turn gives way to another, whom nobody sees idle
+    meanwhile."""
+
+    home: Home
+    replacing: Container[str]
 
 
 class Request(Struct, frozen=True, rename="camel", kw_only=True):
@@ -36,6 +50,8 @@ class Snapshot(Struct, frozen=True, rename="camel", kw_only=True):
     folder: str
     title: str
     cwd: str  # on the host; '': its group's folder
+    worktree: str | None  # the managed one that it works in
+    setup_state: str | None  # of that worktree: none | untrusted | trusted (and to be run) | done | failed
     status: str  # initializing | idle | running | error | interrupted | closed
     model: str
     current_mode_id: str
@@ -48,14 +64,17 @@ class Snapshot(Struct, frozen=True, rename="camel", kw_only=True):
     last_error: str | None
     last_message: str | None
     pending_permissions: list[Request]
+    notes: list[str] = []  # what whoever made it should know, told when it is made
 
 
 class Outcome(Struct, frozen=True, rename="camel", kw_only=True):
     """What waiting came to."""
 
     agent_id: str
+    title: str
     status: str
     last_message: str | None
+    last_error: str | None = None  # why its turn failed
     permission: Request | None = None
     waited_out: bool = False  # it still runs
 
@@ -71,15 +90,18 @@ class News:
     permissions: list[Request]
 
 
-def snapshot(db: Db, session: Session, replacing: Container[str]) -> Snapshot:
-    """`replacing`: those whose turn gives way to another, whom nobody sees idle meanwhile."""
-    status = state(db, session, replacing)
+def snapshot(db: Db, session: Session, eyes: Eyes) -> Snapshot:
+    status = state(db, session, eyes)
+    place = worktree_of(eyes.home, session.cwd) if session.cwd else None
+    worktree = worktrees.get(db, *place[:2]) if place else None
     return Snapshot(
         agent_id=session.id,
         type=session.provider,
         folder=session.folder,
         title=session.title,
         cwd=session.cwd,
+        worktree=worktree.name if worktree else None,
+        setup_state=worktree.setup_state if worktree else None,
         status=status,
         model=session.model,
         current_mode_id=mode_of(session),
@@ -89,44 +111,57 @@ def snapshot(db: Db, session: Session, replacing: Container[str]) -> Snapshot:
         created_at=iso(session.created_at) or "",
         updated_at=iso(session.active_at) or "",
         archived_at=iso(session.archived_at),
-        last_error=agents.last_error(db, session.id) or None if status == "error" else None,
+        last_error=_error(db, session.id, status),
         last_message=agents.last_said(db, session.id) or None,
         pending_permissions=[request_of(each) for each in permissions.pending(db, session.id)],
     )
 
 
-def state(db: Db, session: Session, replacing: Container[str]) -> str:
+def every(db: Db, archived: bool, eyes: Eyes) -> list[Snapshot]:
+    """Those that wait for an answer first, then by how busy they are, then the latest."""
+    found = [snapshot(db, each, eyes) for each in agents.every(db, archived=archived)]
+    return sorted(found, key=lambda each: -1 if each.pending_permissions else ORDER.index(each.status))
+
+
+def _error(db: Db, session_id: str, status: str) -> str | None:
+    return agents.last_error(db, session_id) or None if status == "error" else None
+
+
+def state(db: Db, session: Session, eyes: Eyes) -> str:
     if session.closed_at is not None:
         return "closed"
     turn, waiting = turns.open_of(db, session.id), agents.waiting(db, session.id)
     if turn is not None:
         return "interrupted" if turn.state == "interrupted" else "running"
-    if session.id in replacing:
+    if session.id in eyes.replacing:
         return "running"
     if waiting:
         return "running" if turns.of_session(db, session.id, 2**62, 1) else "initializing"
     return "error" if session.state == "error" else "idle"
 
 
-def news(db: Db, session_id: str, after: int | None, limit: int, replacing: Container[str]) -> News:
+def news(db: Db, session_id: str, after: int | None, limit: int, eyes: Eyes) -> News:
     """After a cursor; None: the newest."""
     session = _there(db, session_id)
     return News(
         agent=session,
-        status=state(db, session, replacing),
+        status=state(db, session, eyes),
         mode=mode_of(session),
         entries=timeline.last(db, session_id, limit) if after is None else timeline.after(db, session_id, after, limit),
         permissions=[request_of(each) for each in permissions.pending(db, session_id)],
     )
 
 
-def outcome(db: Db, session_id: str, replacing: Container[str]) -> Outcome:
+def outcome(db: Db, session_id: str, eyes: Eyes) -> Outcome:
     session = _there(db, session_id)
+    status = state(db, session, eyes)
     asked = permissions.pending(db, session_id)
     return Outcome(
         agent_id=session_id,
-        status=state(db, session, replacing),
+        title=session.title,
+        status=status,
         last_message=agents.last_said(db, session_id) or None,
+        last_error=_error(db, session_id, status),
         permission=request_of(asked[0]) if asked else None,
     )
 

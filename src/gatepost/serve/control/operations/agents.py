@@ -1,5 +1,7 @@
-"""Agents, for the command line: the same service as behind the MCP server."""
+"""Agents, for the command line: the same service as behind the MCP server, in the command line's own words."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -7,8 +9,10 @@ import msgspec
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.serve.agents.providers import models as models_of
+from gatepost.serve.agents.questions import answers_to
 from gatepost.serve.agents.service import Agents
 from gatepost.serve.agents.timeline import curated, projected
+from gatepost.serve.agents.views import Request, Snapshot
 from gatepost.serve.agents.wishes import Wanted
 from gatepost.serve.control.contract import OPERATOR, Args, Nothing, Office, operation
 from gatepost.store.timeline import Entry
@@ -16,6 +20,16 @@ from gatepost.store.timeline import Entry
 LONGEST_WAIT_S = 50.0  # of one request; who wants to wait longer asks again
 MOST_ENTRIES = 1000
 SHORTEST = 4  # beginning of an id
+# What the tools call a thing, as somebody writes it who types.
+WORDS = {
+    **{name: f"--{name}" for name in ("cwd", "title", "provider", "model", "mode", "folder", "policy")},
+    "worktreeName": "--worktree",
+    "baseBranch": "--base",
+    "labels": "--label",
+    "prompt": "PROMPT",
+    "agentId": "AGENT",
+    "requestId": "REQUEST",
+}
 
 
 class Create(Args, frozen=True):
@@ -84,6 +98,16 @@ class Answer(Args, frozen=True):
     allow: bool
     message: str = ""
     interrupt: bool = False
+    answers: list[str] = msgspec.field(default_factory=list)  # to a question: one for each thing that it asks
+
+
+@contextmanager
+def _typed() -> Iterator[None]:
+    """What is refused is named as whoever typed it knows it."""
+    try:
+        yield
+    except Invalid as wrong:
+        raise Invalid(WORDS.get(wrong.target, wrong.target), wrong.why) from None
 
 
 def service_of(office: Office) -> Agents:
@@ -115,7 +139,8 @@ async def create(office: Office, args: Create) -> Any:
         worktree=args.worktree,
         base=args.base,
     )
-    return _told(await service.create(wanted, OPERATOR))
+    with _typed():
+        return _told(await service.create(wanted, OPERATOR))
 
 
 @operation("agent.list", Listing)
@@ -131,7 +156,8 @@ async def show(office: Office, args: Named) -> Any:
 @operation("agent.prompt", Prompt)
 async def prompt(office: Office, args: Prompt) -> Any:
     service = service_of(office)
-    await service.prompt(args.id, args.text, OPERATOR, policy=args.policy, mode=args.mode)
+    with _typed():
+        await service.prompt(args.id, args.text, OPERATOR, policy=args.policy, mode=args.mode)
     return _told(await service.status(args.id))
 
 
@@ -150,7 +176,10 @@ async def token(office: Office, args: Named) -> dict[str, str]:
 
 @operation("agent.stop", Named)
 async def stop(office: Office, args: Named) -> dict[str, Any]:
-    return {"id": args.id, "stopped": await service_of(office).cancel(args.id, OPERATOR)}
+    service = service_of(office)
+    with _typed():
+        found = await service.find(args.id)
+    return {"agentId": found.id, "stopped": await service.cancel(found.id, OPERATOR)}
 
 
 @operation("agent.kill", Named)
@@ -170,7 +199,8 @@ async def archive(office: Office, args: Named) -> Any:
 @operation("agent.mode", SetMode)
 async def set_mode(office: Office, args: SetMode) -> Any:
     service = service_of(office)
-    await service.set_mode(args.id, args.mode, OPERATOR)
+    with _typed():
+        await service.set_mode(args.id, args.mode, OPERATOR)
     return _told(await service.status(args.id))
 
 
@@ -227,15 +257,20 @@ async def pending(office: Office, args: Nothing) -> list[dict[str, Any]]:
 @operation("permit.answer", Answer)
 async def answer(office: Office, args: Answer) -> dict[str, Any]:
     service = service_of(office)
-    request = await _asked(service, args.id)
-    await service.respond(request, OPERATOR, allow=args.allow, message=args.message, interrupt=args.interrupt)
+    waiting = await service.pending()
+    request = _asked(waiting, args.id)
+    question = next((each for _, each in waiting if each.id == request), None)
+    given = answers_to(question, args.answers) if args.allow and question is not None else {}
+    with _typed():
+        await service.respond(
+            request, OPERATOR, allow=args.allow, updated=given, message=args.message, interrupt=args.interrupt
+        )
     return {"id": request, "allowed": args.allow}
 
 
-async def _asked(service: Agents, named: str) -> str:
+def _asked(waiting: list[tuple[Snapshot, Request]], named: str) -> str:
     """A request by its id, the beginning of it, or the agent that asks nothing else. What does not wait stays as it is
     named: the answer to that is the service's."""
-    waiting = await service.pending()
     near = [
         each.id for _, each in waiting if each.id == named or (len(named) >= SHORTEST and each.id.startswith(named))
     ]
