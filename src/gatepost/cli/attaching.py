@@ -14,15 +14,15 @@ from typing import Any
 from gatepost.cli import show
 from gatepost.cli.conversation import Screen
 from gatepost.cli.outcomes import CLOSED, code_of
+from gatepost.cli.patient import AWAY, BACK, RETRY_S, ask, patiently
 from gatepost.cli.program import INTERRUPTED
-from gatepost.cli.timelines import Rows, as_entry, with_input
+from gatepost.cli.timelines import Rows, as_entry, with_input, words_for
 from gatepost.core.errors import GatepostError, Invalid, Unavailable
 from gatepost.messages.text import clean
+from gatepost.serve.agents.questions import questions_of
 from gatepost.serve.control.client import Control, NotDone
 
 FOLLOW_S = 25.0  # one request of a longer wait
-RETRY_S = 0.5  # before a gateway that went away is asked again
-AWAY_S = 60.0  # how long a pipe waits for one
 BUSY = ("initializing", "running", "interrupted")
 HELP = """\
 text              work for it, after what it does now
@@ -30,10 +30,12 @@ text              work for it, after what it does now
 /interrupt text   instead of what it does now
 /allow [n]        allow what it asks; y will do if it asks one thing only
 /deny [n] [why]   deny it; or n
-/stop             end what it does now
+/answer [n] text  answer a question
+/stop             end what it does now, and cancel what waits behind it
 /mode m           change when it asks, from its next turn on
 /detach           leave; it works on (so does Ctrl-D)
 //text            work that begins with a slash"""
+SEVERAL = "|"  # between the answers to a request that asks several things
 HOW_TO_LEAVE = "It works on. /stop ends what it does now; /detach, Ctrl-D or Ctrl-C again leaves it at work."
 
 
@@ -58,8 +60,27 @@ def read_number(text: str) -> tuple[int | None, str]:
     return (int(first), rest.strip()) if first.isascii() and first.isdigit() and len(first) < 9 else (None, text)
 
 
+def read_answer(verb: str, text: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """What the gateway is told."""
+    told = {"id": asked["id"], "allow": verb != "deny"}
+    if verb == "deny":
+        return {**told, "message": text}
+    if asked["kind"] == "question" and verb == "allow":
+        raise Invalid("/allow", "it asks a question: /answer text")
+    if verb == "allow" and text:
+        raise Invalid("/allow", "takes a number and no reason")
+    if verb == "allow":
+        return told
+    if not text:
+        raise Invalid("/answer", "wants a text")
+    many = len(questions_of(asked["input"])) > 1
+    return {**told, "answers": [each.strip() for each in text.split(SEVERAL)] if many else [text]}
+
+
 class Attachment:
-    def __init__(self, control: Control, agent: str, *, last: int, as_json: bool) -> None:
+    def __init__(self, control: Control, agent: str, *, last: int, as_json: bool, timeout: float | None = None) -> None:
+        """`timeout`: how long a pipe waits for the agent, in all."""
+        self._until = None if timeout is None else time.monotonic() + timeout
         self._control, self._agent, self._last, self._json = control, agent, last, as_json
         self._here = sys.stdin is not None and sys.stdin.isatty()  # a person, who can answer and leave
         self._screen = Screen(plain=as_json)
@@ -118,7 +139,7 @@ class Attachment:
         """False: leave."""
         if not line.strip():
             return True
-        if self._here and line.strip().lower() in ("y", "n") and len(self._asked) == 1:
+        if self._here and line.strip().lower() in ("y", "n") and self._asks_yes_or_no():
             line = "/allow" if line.strip().lower() == "y" else "/deny"
         order = read_order(line)
         match order.verb:
@@ -126,11 +147,11 @@ class Attachment:
                 self._prompt(order.text, "queue", line)
             case "steer" | "interrupt":
                 self._prompt(order.text, order.verb, line)
-            case "allow" | "deny":
-                self._answer(order.verb == "allow", order.text)
+            case "allow" | "deny" | "answer":
+                self._answer(order.verb, order.text)
             case "stop":
                 told = self._do("agent.stop", {"id": self._agent})
-                self._note("it is stopped" if told["stopped"] else "nothing was running")
+                self._note("it is stopped, and what waited is cancelled" if told["stopped"] else "nothing was running")
             case "mode":
                 told = self._do("agent.mode", {"id": self._agent, "mode": order.text})
                 self._note(f"it is in mode {told['currentModeId']} from its next turn on")
@@ -154,23 +175,31 @@ class Attachment:
             with self._lock:
                 self._typed.clear()  # better shown twice than not at all
             raise
+        with self._lock:
+            questions = [each for each in self._asked.values() if each["kind"] == "question"]
+        if self._here and questions and policy == "queue":
+            self._note("that is work for later; it waits for an answer first: /answer text")
 
-    def _answer(self, allow: bool, text: str) -> None:
-        number, reason = read_number(text)
+    def _asks_yes_or_no(self) -> bool:
+        with self._lock:
+            return [each["kind"] == "question" for each in self._asked.values()] == [False]
+
+    def _answer(self, verb: str, text: str) -> None:
+        number, said = read_number(text)
         if not self._here:
             self._settle()  # a pipe is quicker than any agent: what it answers may not have been asked yet
             self._take(self._fetch(0))
         with self._lock:
-            waiting = {self._rows.numbers[each]: each for each in self._asked}
+            waiting = {self._rows.numbers[key]: each for key, each in self._asked.items()}
+        if verb == "answer" and number is not None and number not in waiting and len(waiting) == 1:
+            number, said = None, text  # an answer that begins with a number
         if number is None and len(waiting) != 1:
-            many = f"say which: {', '.join(f'/allow {each}' for each in sorted(waiting))}"
-            raise Invalid("/allow" if allow else "/deny", many if waiting else "it asks for nothing")
+            many = f"say which: {', '.join(f'/{verb} {each}' for each in sorted(waiting))}"
+            raise Invalid(f"/{verb}", many if waiting else "it asks for nothing")
         request = next(iter(waiting.values())) if number is None else waiting.get(number)
         if request is None:
             raise Invalid(str(number), "does not wait for an answer")
-        if allow and reason:
-            raise Invalid("/allow", "takes a number and no reason")
-        self._do("permit.answer", {"id": request, "allow": allow, "message": reason})
+        self._do("permit.answer", read_answer(verb, said, request))
 
     # What comes.
 
@@ -196,13 +225,13 @@ class Attachment:
         with self._lock:
             told, self._away = self._away, True
         if not told:
-            self._note("the gateway went away; waiting for it")
+            self._note(AWAY)
 
     def _took(self, news: dict[str, Any]) -> None:
         with self._lock:
             back, self._away = self._away, False
         if back:
-            self._note("the gateway is back")
+            self._note(BACK)
         self._take(news)
 
     def _take(self, news: dict[str, Any]) -> None:
@@ -244,19 +273,19 @@ class Attachment:
 
     def _finish(self) -> int:
         told = self._settle()
-        while (news := self._patiently(lambda: self._fetch(0)))["entries"]:
+        while (news := patiently(lambda: self._fetch(0), self._lost, harmless=True))["entries"]:
             self._take(news)
         self._take(news)
         if told.get("permission"):
-            asked = told["permission"]
-            self._note(f"{self._agent} asks to use {asked['name']}: gatepost permit allow {asked['id']}")
+            self._note(words_for(told))
         return code_of(told) if self._well else code_of(told) or 1
 
     def _settle(self) -> dict[str, Any]:
-        """Until it has nothing to do, or asks."""
+        """Until it has nothing to do, asks, or the time is up."""
         while True:
-            told = self._do("agent.wait", {"id": self._agent, "timeout_s": FOLLOW_S})
-            if not told["waitedOut"]:
+            left = FOLLOW_S if self._until is None else max(self._until - time.monotonic(), 0)
+            told = self._do("agent.wait", {"id": self._agent, "timeout_s": min(left, FOLLOW_S)})
+            if not told["waitedOut"] or (self._until is not None and time.monotonic() >= self._until):
                 return told
 
     # The gateway.
@@ -265,32 +294,13 @@ class Attachment:
         with self._lock:
             seen = {"after": self._cursor, "status": self._status, "asked": list(self._asked)}
         limit = {"limit": self._last} if seen["after"] is None else {}
-        return self._ask("agent.follow", {"id": self._agent, "timeout_s": timeout, **seen, **limit})
+        return ask(self._control, "agent.follow", {"id": self._agent, "timeout_s": timeout, **seen, **limit})
 
     def _do(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
-        return self._ask(name, args) if self._here else self._patiently(lambda: self._ask(name, args), name)
-
-    def _patiently(self, ask: Any, name: str = "") -> dict[str, Any]:
-        """Nobody is there who could say it again: wait for a gateway that went away, unless it may have heard."""
-        until = time.monotonic() + AWAY_S
-        while True:
-            try:
-                done: dict[str, Any] = ask()
-                return done
-            except Unavailable as error:
-                if (error.uncertain and name not in ("", "agent.wait")) or time.monotonic() > until:
-                    raise
-                self._lost()
-                time.sleep(RETRY_S)
-
-    def _ask(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
-        try:
-            told: dict[str, Any] = self._control.post(f"/v1/ops/{name}", args)["result"]
-        except NotDone as error:
-            if error.kind == "unavailable" and name in ("agent.follow", "agent.wait"):
-                raise Unavailable("the gateway", str(error)) from None
-            raise
-        return told
+        if self._here:
+            return ask(self._control, name, args)
+        # Nobody is there who could say it again.
+        return patiently(lambda: ask(self._control, name, args), self._lost, harmless=name == "agent.wait")
 
     def _note(self, text: str) -> None:
         """Ours; beside the entries where a program reads them."""

@@ -23,6 +23,7 @@ from gatepost.egress.upstream import read_base
 from gatepost.flow.groups import WORLD
 from gatepost.flow.sessions.parts import PROVIDER
 from gatepost.flow.sessions.plan import choose_sandbox
+from gatepost.flow.sessions.running_as import FOLDER
 from gatepost.flow.sessions.trial import NO_PRICE
 from gatepost.serve.control.agents import (
     AGENTS,
@@ -300,14 +301,33 @@ def _report(home: Home, tell: Teller, wish: dict[str, Any], outcome: dict[str, A
     )
     tell.step("done", f"{folder} now runs on {name}" + (f", model {wish['model']}" if wish["model"] else ""))
     holder = lock.holder(home)
-    if holder is None:
-        tell.step("next", "gatepost up                            # starts the gateway, prints the web address")
-    else:
-        tell.step("next", f"gatepost login                         # an address for the web page at {holder.listen}")
-    tell.step("", "gatepost chat                          # or from this terminal")
-    tell.step(
-        "", f"gatepost budget set {folder} --daily 5{'':<{max(0, 6 - len(folder))}}     # so that it cannot spend more"
-    )
+    next_ones = [("gatepost up", "starts the gateway, prints the web address")] if holder is None else []
+    if folder == WORLD:
+        if holder is not None:
+            next_ones.append(("gatepost login", f"an address for the web page at {holder.listen}"))
+        next_ones.append(("gatepost chat", "or from this terminal"))
+    next_ones += _for_agents(home, folder)
+    next_ones.append((f"gatepost budget set {folder} --daily 5", "so that it cannot spend more"))
+    width = max(len(command) for command, _ in next_ones)
+    for number, (command, what) in enumerate(next_ones):
+        tell.step("" if number else "next", f"{command:<{width}}  # {what}")
+
+
+def _for_agents(home: Home, folder: str) -> list[tuple[str, str]]:
+    """How this group is put to work without a chat, or led to by one."""
+    own = settings.peek(home.path, FOLDER)[FOLDER]
+    if folder in (WORLD, own):
+        lends = folder == own or not reading(home, _provider_of, own)
+        return [('gatepost agent run "…"', "an agent without a chat")] if lends else []
+    return [
+        (f'gatepost agent run "…" --folder {folder}', "an agent of it, without a chat"),
+        ("gatepost route add --help", f"how a room is led to {folder}; `gatepost chat` talks to {WORLD}"),
+    ]
+
+
+def _provider_of(db: Db, folder: str) -> str:
+    group = groups.get(db, folder)
+    return group.provider if group else ""
 
 
 # What there is.

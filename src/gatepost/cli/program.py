@@ -4,6 +4,7 @@ What reaches a user is an answer, or one line that says what is wrong and what t
 """
 
 import ast
+import copy
 import difflib
 import importlib
 import os
@@ -75,6 +76,17 @@ def _take_home(command: click.Command) -> None:
     if isinstance(command, click.Group):
         for each in command.commands.values():
             _take_home(each)
+        _list_by_either_name(command)
+
+
+def _list_by_either_name(command: click.Group) -> None:
+    """`ls` and `list` are the same everywhere; the help names one."""
+    for name, other in (("ls", "list"), ("list", "ls")):
+        if name in command.commands and other not in command.commands:
+            alias = copy.copy(command.commands[name])
+            alias.hidden = True
+            command.add_command(alias, other)
+            return
 
 
 def _set_home(ctx: click.Context, _: click.Parameter, value: str | None) -> None:

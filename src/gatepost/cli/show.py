@@ -70,7 +70,8 @@ def _plain(value: Any) -> Any:
 def table(
     head: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str = "nothing", gives: Sequence[str] = ()
 ) -> None:
-    """Aligned columns, cut to what a terminal has room for: first those that `gives` names, then the widest."""
+    """Aligned columns, cut to what a terminal has room for: first those that `gives` names, then the widest. A head of
+    nothing is no line."""
     if not rows:
         say(empty)
         return
@@ -78,7 +79,7 @@ def table(
     widths = [max(len(row[at]) for row in cells) for at in range(len(head))]
     if (most := room()) is not None:
         _shrink(widths, most - 2 * (len(head) - 1), [head.index(name) for name in gives])
-    for number, row in enumerate(cells):
+    for number, row in enumerate(cells[0 if any(head) else 1 :], 0 if any(head) else 1):
         line = "  ".join(cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         say(colored(line, "dim") if number == 0 else line)
 

@@ -5,11 +5,14 @@ What is ours is coloured and what an agent says never is, so that it cannot pass
 
 from typing import Any
 
-from gatepost.cli.show import Colored, Piece
-from gatepost.serve.agents.timeline import line
+from gatepost.cli.show import Colored, Piece, cut
+from gatepost.core.visible import one_line
+from gatepost.serve.agents.questions import Question, questions_of
+from gatepost.serve.agents.timeline import line, summary
 from gatepost.store.timeline import Entry
 
-_COLORS = {"user_message": "bold", "tool_call": "dim", "permission": "warn", "error": "fail"}
+_COLORS = {"user_message": "bold", "tool_call": "dim", "permission": "warn", "error": "fail", "agent_finished": "dim"}
+LONGEST_LINE = 200  # of what is asked, where it is told on one
 
 
 class Rows:
@@ -48,14 +51,54 @@ class Rows:
         if asked["id"] in self.numbers:
             return None
         number = self.numbers[asked["id"]] = len(self.numbers) + 1
-        rows = [f"[Permission {number}] It asks to use {asked['name']}:"]
-        for name, value in asked["input"].items():
+        rows = [f"[Permission {number}] {_heading(asked)}:"]
+        questions = questions_of(asked["input"]) if asked.get("kind") == "question" else ()
+        for name, value in [_told(each) for each in questions] or asked["input"].items():
             first, *more = str(value).splitlines() or [""]
-            rows += [f"  | {name}: {first}", *(f"  |   {each}" for each in more)]
+            rows += [f"  | {name}: {first}" if name else f"  | {first}", *(f"  |   {each}" for each in more)]
         if asked.get("nextModeId"):
             rows.append(f"  Allowed, it goes on in mode {asked['nextModeId']}.")
-        way = f"/allow {number} or /deny {number} [reason]" if self._typed else f"gatepost permit allow {asked['id']}"
-        return Colored("\n".join([*rows, f"  {way}"]), "warn")
+        allow = f"/answer {number} text" if asked.get("kind") == "question" else f"/allow {number}"
+        typed = f"{allow} or /deny {number} [reason]"
+        return Colored("\n".join([*rows, f"  {typed if self._typed else ways(asked)}"]), "warn")
+
+
+def _heading(asked: dict[str, Any]) -> str:
+    whole = {"question": "It asks a question", "plan": "It has a plan to approve"}
+    return whole.get(asked.get("kind", ""), f"It asks to use {asked['name']}")
+
+
+def _told(question: Question) -> tuple[str, str]:
+    options = "".join(f"\n- {each}" for each in question.options)
+    return "", question.text + options
+
+
+def ways(asked: dict[str, Any]) -> str:
+    """How it is answered from a command line."""
+    how = " --answer TEXT" if asked.get("kind") == "question" else ""
+    return f"gatepost permit allow {asked['id']}{how}, or gatepost permit deny {asked['id']} [REASON]"
+
+
+def gist(asked: dict[str, Any]) -> str:
+    """What a request is about, on one line."""
+    if asked.get("kind") == "question":
+        told = "; ".join(
+            each.text + (f" ({', '.join(each.options)})" if each.options else "")
+            for each in questions_of(asked["input"])
+        )
+        return cut(one_line(told), LONGEST_LINE)
+    plan = asked["input"].get("plan") if asked.get("kind") == "plan" else None
+    return cut(one_line(plan if isinstance(plan, str) else summary(asked["input"])), LONGEST_LINE)
+
+
+def words_for(told: dict[str, Any]) -> str:
+    """Of an agent that waits for an answer: who asks what, and how it is answered."""
+    asked = told["permission"]
+    who = f"{told['title']} ({told['agentId']})" if told.get("title") else str(told["agentId"])
+    kinds = {"question": "asks", "plan": "has a plan to approve"}
+    verb = kinds.get(asked["kind"], f"asks to use {one_line(asked['name'])}")
+    about = gist(asked)
+    return f"{who} {verb}{f': {about}' if about else ''}\n→ {ways(asked)}"
 
 
 def with_input(entry: dict[str, Any], waiting: dict[str, Any]) -> dict[str, Any]:

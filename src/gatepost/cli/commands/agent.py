@@ -3,16 +3,19 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TextIO
 
 import click
 
 from gatepost.cli import show
 from gatepost.cli.operate import absolute, control_of, errand_s, home_of, operate
-from gatepost.cli.outcomes import CODES, code_of
+from gatepost.cli.outcomes import CODES, FAILED, code_of
+from gatepost.cli.program import INTERRUPTED
 from gatepost.core import listen
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
@@ -22,6 +25,8 @@ BUSY = ("initializing", "running", "interrupted")
 WAIT_S = 50.0  # one request of a longer wait
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 _AGENT = click.argument("agent")
+_TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0), help="Wait no longer than so many seconds (exit 5).")
+PLACE = ("cwd", "worktree", "setupState", "notes")  # told of a new one besides what became of it
 
 
 @click.group()
@@ -34,7 +39,8 @@ def command() -> None:
     gatepost agent send Report "now in one sentence"
     gatepost agent attach Report
 
-    AGENT is an id, the beginning of one, or a title. Needs a running gateway.
+    AGENT is an id, the beginning of one, or a title. Needs a running gateway. An agent is in the group of --folder, or
+    in `agents`, which runs on what `gatepost connect` connected; its files are in groups/agents/ of the data folder.
     """
 
 
@@ -42,7 +48,9 @@ def command() -> None:
 @click.argument("prompt", required=False)
 @click.option("--title", default="", help="What it is called.")
 @click.option("--folder", default="", help="The group whose rights, files and budget it has (default: agents).")
-@click.option("--provider", default="", help="claude, codex … (default: as the group says).")
+@click.option(
+    "--provider", default="", help="claude, codex … (default: the group's; for the group agents, that of home)."
+)
 @click.option("--model", default="", help="The provider's own if left out; `gatepost agent models` lists them.")
 @click.option("--mode", default="", help="When it asks before it acts; `gatepost agent inspect` shows the modes.")
 @click.option("--cwd", default="", help="Where it starts: a worktree, or a folder of sandbox.mounts_allowed (:rw).")
@@ -50,10 +58,18 @@ def command() -> None:
 @click.option("--base", default="", help="The branch that the worktree begins from.")
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="To find it by; may be given again.")
 @click.option("--background", "-d", is_flag=True, help="Return at once.")
+@_TIMEOUT
 @_JSON
 @click.pass_obj
 def run(
-    home: str | None, /, prompt: str | None, labels: tuple[str, ...], background: bool, as_json: bool, **more: str
+    home: str | None,
+    /,
+    prompt: str | None,
+    labels: tuple[str, ...],
+    background: bool,
+    timeout: float | None,
+    as_json: bool,
+    **more: str,
 ) -> int:
     """Make an agent, give it PROMPT (or what stands on stdin), and wait for its answer. Without either it waits for
     work."""
@@ -75,9 +91,13 @@ def run(
     made = operate(place, "agent.create", given, timeout=errand_s(place) if more["worktree"] else TIMEOUT_S)
     if more["worktree"] and not as_json:
         show.say(f"it works in {made['cwd']}", error=True)
+    for note in () if as_json else made["notes"]:
+        show.say(note, error=True)
     if background or not text:
         return _tell(made, as_json)
-    return _wait(place, made["agentId"], as_json, None)
+    if not more["title"] and not as_json:
+        show.say(f"{made['agentId']} is at work", error=True, flush=True)
+    return _wait(place, made["agentId"], as_json, timeout, {name: made[name] for name in PLACE})
 
 
 def _text(given: str) -> str:
@@ -102,16 +122,21 @@ def _label(text: str) -> tuple[str, str]:
 @_JSON
 @click.pass_obj
 def list_agents(home: str | None, archived: bool, as_json: bool) -> None:
-    """List them, the busiest first."""
+    """List them: those that wait for an answer first, then those at work, then the rest, the latest first."""
     found = operate(home_of(home), "agent.list", {"archived": archived})
     if as_json:
         show.as_json(found)
         return
     rows = [
-        (each["agentId"], each["title"] or "-", each["status"], each["type"], each["folder"], each["currentModeId"])
+        (each["agentId"], each["title"] or "-", _status(each), each["type"], each["folder"], each["currentModeId"])
         for each in found
     ]
     show.table(("agent", "title", "status", "provider", "group", "mode"), rows, empty="there are no agents")
+
+
+def _status(agent: dict[str, Any]) -> str:
+    asks = ", asks" if agent["pendingPermissions"] else ""
+    return f"{agent['status']}{asks}{', archived' if agent['archivedAt'] else ''}"
 
 
 @command.command(epilog=CODES)
@@ -122,66 +147,93 @@ def list_agents(home: str | None, archived: bool, as_json: bool) -> None:
     type=click.Choice(("queue", "steer", "interrupt")),
     default="queue",
     show_default=True,
-    help="After what runs, into it, or in its place.",
+    help="After what runs, into it, or in the place of it and of what waits.",
 )
 @click.option("--background", "-d", is_flag=True, help="Return at once.")
+@_TIMEOUT
 @_JSON
 @click.pass_obj
-def send(home: str | None, agent: str, prompt: str, policy: str, background: bool, as_json: bool) -> int:
+def send(
+    home: str | None, agent: str, prompt: str, policy: str, background: bool, timeout: float | None, as_json: bool
+) -> int:
     """Give AGENT more to do (PROMPT, or with - what stands on stdin), and wait for its answer."""
     place = home_of(home)
     told = operate(place, "agent.prompt", {"id": agent, "text": _text(prompt), "policy": policy})
-    return _tell(told, as_json) if background else _wait(place, told["agentId"], as_json, None)
+    return _tell(told, as_json) if background else _wait(place, told["agentId"], as_json, timeout)
 
 
 @command.command(epilog=CODES)
 @_AGENT
-@click.option("--timeout", type=click.FloatRange(min=0), help="Give up after so many seconds (exit 5).")
+@_TIMEOUT
 @_JSON
 @click.pass_obj
 def wait(home: str | None, agent: str, timeout: float | None, as_json: bool) -> int:
-    """Wait until AGENT has finished, or asks for a permission."""
-    return _wait(home_of(home), agent, as_json, timeout)
+    """Wait until AGENT has finished, or asks something."""
+    place = home_of(home)
+    found = operate(place, "agent.show", {"id": agent})  # nobody is waited for who is not there
+    return _wait(place, found["agentId"], as_json, timeout)
 
 
-def _wait(place: Home, agent: str, as_json: bool, timeout: float | None) -> int:
-    left = timeout
-    while True:
-        each = WAIT_S if left is None else min(left, WAIT_S)
-        told = operate(place, "agent.wait", {"id": agent, "timeout_s": each})
-        left = None if left is None else left - each
-        if not told["waitedOut"] or (left is not None and left <= 0):
-            return _tell(told, as_json)
+def _wait(
+    place: Home, agent: str, as_json: bool, timeout: float | None, more: Mapping[str, Any] = MappingProxyType({})
+) -> int:
+    """Across restarts of the gateway. Whoever has enough of waiting leaves the agent at work."""
+    from gatepost.cli.patient import Looking
+
+    look, until = Looking(control_of(place)), None if timeout is None else time.monotonic() + timeout
+    try:
+        while True:
+            each = WAIT_S if until is None else max(min(until - time.monotonic(), WAIT_S), 0)
+            told = look("agent.wait", {"id": agent, "timeout_s": each})
+            if not told["waitedOut"] or (until is not None and time.monotonic() >= until):
+                return _tell({**told, **more}, as_json)
+    except KeyboardInterrupt:
+        show.say(
+            f"{agent} works on: `gatepost agent attach {agent}` goes along, `gatepost agent stop {agent}` stops it",
+            error=True,
+        )
+        return INTERRUPTED
 
 
 def _tell(told: dict[str, Any], as_json: bool) -> int:
+    """What it said is the answer; why it failed stands beside it."""
+    from gatepost.cli.timelines import words_for
+
+    code, agent = code_of(told), told["agentId"]
     if as_json:
         show.as_json(told)
-    elif told.get("permission"):
-        asked = told["permission"]
-        show.say(f"{told['agentId']} asks to use {asked['name']}: gatepost permit allow {asked['id']}")
+        return code
+    if told.get("permission"):
+        show.say(words_for(told))
     elif told.get("lastMessage"):
         show.say(told["lastMessage"])
-    else:
-        why = f": {told['lastError']}" if told.get("lastError") else ""
-        show.say(f"{told['agentId']} is {told['status']}{why}")
-    return code_of(told)
+    elif code != FAILED:
+        show.say(f"{agent} is {told['status']}")
+    if code == FAILED:
+        why = told.get("lastError") or "it did not say why"
+        show.say(f"{agent} failed: {why}\n→ gatepost agent logs {agent} shows what it did", error=True)
+    return code
 
 
 @command.command()
 @_AGENT
 @click.option("-f", "--follow", is_flag=True, help="Go on as it works, until it has finished.")
+@click.option("-n", "last", type=click.IntRange(1, 1000), help="Only the newest so many entries to begin with.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line for each entry.")
 @click.pass_obj
-def logs(home: str | None, agent: str, follow: bool, as_json: bool) -> None:
+def logs(home: str | None, agent: str, follow: bool, last: int | None, as_json: bool) -> None:
     """What AGENT did and said."""
+    from gatepost.cli.patient import Looking
     from gatepost.cli.timelines import Rows, with_input
 
     place, rows = home_of(home), Rows()
+    agent, look = operate(place, "agent.show", {"id": agent})["agentId"], Looking(control_of(place))
     seen: dict[str, Any] = {"after": 0, "status": "", "asked": []}
+    if last is not None:
+        seen |= {"after": None, "limit": last}
     while True:
-        patience = WAIT_S if follow and seen["after"] else 0
-        told = operate(place, "agent.follow", {"id": agent, "timeout_s": patience, **seen})
+        patience = WAIT_S if follow and seen["status"] in BUSY else 0
+        told = look("agent.follow", {"id": agent, "timeout_s": patience, **seen})
         waiting = {each["id"]: each for each in told["permissions"]}
         for entry in told["entries"]:
             if as_json:
@@ -197,9 +249,12 @@ def logs(home: str | None, agent: str, follow: bool, as_json: bool) -> None:
 @command.command(epilog=CODES)
 @_AGENT
 @click.option("-n", "last", type=click.IntRange(1, 1000), default=20, show_default=True, help="Entries to begin with.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), help="From a pipe: wait no longer than so many seconds (exit 5)."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line for each entry.")
 @click.pass_obj
-def attach(home: str | None, agent: str, last: int, as_json: bool) -> int:
+def attach(home: str | None, agent: str, last: int, timeout: float | None, as_json: bool) -> int:
     """See what AGENT does as it does it, give it work and answer what it asks. /help lists what can be typed besides
     work; /detach or Ctrl-D leaves, and the agent works on.
 
@@ -209,7 +264,7 @@ def attach(home: str | None, agent: str, last: int, as_json: bool) -> int:
 
     if sys.stdin is not None and not sys.stdin.isatty():
         sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
-    return Attachment(control_of(home_of(home)), agent, last=last, as_json=as_json).run()
+    return Attachment(control_of(home_of(home)), agent, last=last, as_json=as_json, timeout=timeout).run()
 
 
 @command.command()
@@ -218,12 +273,16 @@ def attach(home: str | None, agent: str, last: int, as_json: bool) -> int:
 @click.pass_obj
 def inspect(home: str | None, agent: str, as_json: bool) -> None:
     """Everything about AGENT."""
+    from gatepost.cli.timelines import gist
+
     told = operate(home_of(home), "agent.show", {"id": agent})
     if as_json:
         show.as_json(told)
         return
     modes = ", ".join(each["id"] for each in told["availableModes"])
     shown = {**told, "availableModes": modes, "labels": ", ".join(f"{k}={v}" for k, v in told["labels"].items())}
+    shown["pendingPermissions"] = "; ".join(f"{each['id']}: {gist(each)}" for each in told["pendingPermissions"])
+    del shown["notes"]  # those were for whoever made it
     show.table(("", ""), [(name, "-" if value in (None, "", []) else value) for name, value in shown.items()])
 
 
@@ -246,12 +305,13 @@ _simple("archive", "agent.archive", "Put AGENT away until it is given work again
 @_JSON
 @click.pass_obj
 def stop(home: str | None, agent: str, as_json: bool) -> None:
-    """End what AGENT does now; it takes further work."""
+    """End what AGENT does now, and cancel what waits behind it; it takes further work."""
     told = operate(home_of(home), "agent.stop", {"id": agent})
     if as_json:
         show.as_json(told)
         return
-    show.say(f"{agent} is stopped" if told["stopped"] else "nothing was running")
+    said = "is stopped, and what waited is cancelled" if told["stopped"] else "has nothing to stop"
+    show.say(f"{told['agentId']} {said}")
 
 
 @command.command()

@@ -1,11 +1,13 @@
 """`gatepost permit`: what agents ask before they act."""
 
-import json
-
 import click
 
 from gatepost.cli import show
 from gatepost.cli.operate import home_of, operate
+from gatepost.cli.timelines import gist
+from gatepost.core.errors import Invalid
+
+_WANTS = {"plan": "a plan approved", "question": "an answer"}
 
 
 @click.group()
@@ -26,12 +28,12 @@ def list_requests(home: str | None, as_json: bool) -> None:
         (
             each["request"]["id"],
             each["agent"]["title"] or each["agent"]["agentId"],
-            each["request"]["name"],
-            json.dumps(each["request"]["input"], ensure_ascii=False),
+            _WANTS.get(each["request"]["kind"]) or f"to use {each['request']['name']}",
+            gist(each["request"]),
         )
         for each in found
     ]
-    show.table(("request", "agent", "wants to use", "with"), rows, empty="nobody asks for anything")
+    show.table(("request", "agent", "wants", "what it says"), rows, empty="nobody asks for anything")
 
 
 _REQUEST = click.argument("request")
@@ -40,22 +42,28 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON."
 
 @command.command()
 @_REQUEST
+@click.option("--answer", "answers", multiple=True, metavar="TEXT", help="To a question; again for each that it has.")
 @_JSON
 @click.pass_obj
-def allow(home: str | None, request: str, as_json: bool) -> None:
-    """Allow it. REQUEST is an id, the beginning of one, or the agent, if it asks one thing only."""
-    told = operate(home_of(home), "permit.answer", {"id": request, "allow": True})
-    show.as_json(told) if as_json else show.say(f"{told['id']} is allowed")
+def allow(home: str | None, request: str, answers: tuple[str, ...], as_json: bool) -> None:
+    """Allow it, or answer it if it is a question. REQUEST is an id, the beginning of one, or the agent, if it asks one
+    thing only."""
+    told = operate(home_of(home), "permit.answer", {"id": request, "allow": True, "answers": list(answers)})
+    show.as_json(told) if as_json else show.say(f"{told['id']} is {'answered' if answers else 'allowed'}")
 
 
 @command.command()
 @_REQUEST
-@click.option("--message", default="", help="Why; the agent reads it.")
+@click.argument("reason", required=False)
+@click.option("--message", default="", help="REASON, said as an option.")
 @click.option("--stop", is_flag=True, help="And end its turn.")
 @_JSON
 @click.pass_obj
-def deny(home: str | None, request: str, message: str, stop: bool, as_json: bool) -> None:
-    """Deny it; the agent goes on without. REQUEST is an id, the beginning of one, or the agent that asks."""
-    args = {"id": request, "allow": False, "message": message, "interrupt": stop}
+def deny(home: str | None, request: str, reason: str | None, message: str, stop: bool, as_json: bool) -> None:
+    """Deny it, and say why if you like; the agent goes on without. REQUEST is an id, the beginning of one, or the agent
+    that asks."""
+    if reason and message:
+        raise Invalid("--message", "the reason is there already; say it once")
+    args = {"id": request, "allow": False, "message": reason or message, "interrupt": stop}
     told = operate(home_of(home), "permit.answer", args)
     show.as_json(told) if as_json else show.say(f"{told['id']} is denied")
