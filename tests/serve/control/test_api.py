@@ -12,7 +12,7 @@ import pytest
 
 from gatepost.core.bells import Bells
 from gatepost.core.clock import SystemClock
-from gatepost.core.errors import Refused, Unavailable
+from gatepost.core.errors import GatepostError, Refused, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.listen import Listen
 from gatepost.core.registry import Registry
@@ -43,6 +43,15 @@ async def forbid(office: Office, args: Args) -> None:
 @operation("break", Args, registry=OPERATIONS)
 async def break_down(office: Office, args: Args) -> None:
     raise RuntimeError("secret detail")
+
+
+class Number(Args):
+    number: int
+
+
+@operation("keep", Number, registry=OPERATIONS)
+async def keep(office: Office, args: Number) -> None:
+    await office.store.read(lambda db: db.row("SELECT ?", (args.number,)))
 
 
 class Running:
@@ -195,3 +204,15 @@ async def test_an_open_stream_ends_when_the_gateway_stops(api: Running) -> None:
 def test_a_gateway_that_is_not_running_is_said_to_be_so(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"no gateway runs in .*; `gatepost up` starts one"):
         Control(tmp_path / "control.sock").get("/v1/health")
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "said"),
+    [("greet", {"name": "half \ud800"}, "half of a character"), ("keep", {"number": 2**63}, "larger than anything")],
+)
+async def test_what_no_row_can_hold_is_refused_as_the_callers_mistake(
+    api: Running, name: str, args: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(GatepostError, match=said):
+        await api.ask("post", f"/v1/ops/{name}", args)
+    assert (await api.ask("post", "/v1/ops/greet", {"name": "\u00e4 \U0001f600"}))["result"] == {"said": "hello ä 😀"}

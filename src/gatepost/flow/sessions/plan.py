@@ -93,23 +93,25 @@ def plan_for(
     parents: Sequence[Group] = (),
     start: Start | None = None,
     also: Sequence[Granted] = (),
+    errand: bool = False,
     command: tuple[str, ...] | None = None,
     stdio: bool = False,
 ) -> Plan:
     """The sandbox of a session, whose folders must have been prepared. `parents` are the groups above its own, the
-    nearest first; `also` is seen besides; `command` runs in the place of the runner."""
+    nearest first; `also` is seen besides; `errand`: nothing of the group's own is; `command` runs in the place of the
+    runner."""
     libraries, limits = _libraries(), limits_of(config, group, parents)
-    with open_root(home.group(group.folder)) as root:
-        device, inode = root.identity
-    extra = [*_extra_mounts(home, config, group, provider, also), *([start.granted] if start else [])]
+    own = [] if errand else [_own_folder(home, group)]
+    seen = [] if errand else _extra_mounts(home, config, group, provider)
+    extra = [*seen, *also, *([start.granted] if start else [])]
     make_points(home, session_id, extra, sandbox_uid(config))
     where = start.inside if start else AGENT
-    meant = {AGENT: f"{device}:{inode}", **{each.mount.target: f"{each.device}:{each.inode}" for each in extra}}
+    meant = {each.mount.target: f"{each.device}:{each.inode}" for each in (*own, *extra)}
     return Plan(
         name=name_prefix(home) + session_id,
         mounts=(
-            *_own_mounts(home, group, session_id),
-            *(each.mount for each in extra),
+            *_own_mounts(home, session_id),
+            *(each.mount for each in (*own, *extra)),
             *_library_mounts(home, libraries),
             *program_mounts(config, home, provider),
         ),
@@ -205,9 +207,9 @@ def _kind(name: str, config: Config, registry: Registry[Make]) -> SandboxKind:
     return known[name]
 
 
-def _extra_mounts(home: Home, config: Config, group: Group, provider: str, also: Sequence[Granted]) -> list[Granted]:
+def _extra_mounts(home: Home, config: Config, group: Group, provider: str) -> list[Granted]:
     """Judged again at each start: settings and folders change."""
-    found = [*grant_all(config, home, map(read_wish, group.mounts)), *declared_mounts(config, home, provider), *also]
+    found = [*grant_all(config, home, map(read_wish, group.mounts)), *declared_mounts(config, home, provider)]
     names = [each.name for each in found]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -215,14 +217,20 @@ def _extra_mounts(home: Home, config: Config, group: Group, provider: str, also:
     return found
 
 
-def _own_mounts(home: Home, group: Group, session_id: str) -> list[Mount]:
+def _own_folder(home: Home, group: Group) -> Granted:
+    """It lies in a tree that a parent group's agent can rearrange."""
+    with open_root(home.group(group.folder)) as root:
+        device, inode = root.identity
+    return Granted(Mount(source=home.group(group.folder), target=AGENT, writable=True), device, inode, is_file=False)
+
+
+def _own_mounts(home: Home, session_id: str) -> list[Mount]:
     session = home.session(session_id)
     return [
         Mount(source=session, target=WORKSPACE),
         Mount(source=session / "in", target=f"{WORKSPACE}/in"),
         Mount(source=session / "out", target=f"{WORKSPACE}/out", writable=True),
         Mount(source=session / "state", target=f"{WORKSPACE}/state", writable=True),
-        Mount(source=home.group(group.folder), target=AGENT, writable=True),
         # Connecting to a socket needs no writable mount, and so nobody inside can put another in its place.
         Mount(source=home.sockets_of(session_id), target=RUN),
     ]

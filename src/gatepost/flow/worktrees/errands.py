@@ -1,7 +1,8 @@
 """Errands: something short that is done for an operator or an agent inside a sandbox, and its answer.
 
-The sandbox is one as a session of the group has it, with the worktree in it. What comes back was written where an
-agent may have had its hands, so it is bounded, and means nothing beyond that worktree.
+The sandbox has the limits and, if it needs one, the way out of a session of the group; of what the group owns it sees
+nothing, because what lies in a worktree decides what git runs there. What comes back was written where an agent may
+have had its hands, so it is bounded, and means nothing beyond that worktree.
 """
 
 import asyncio
@@ -97,14 +98,14 @@ class Errands:
         try:
             async with self._sandbox(name, group, parents, job, project, source, way_out) as sandbox:
                 most = limits_of(self._config, group, parents).disk_mb * 1024 * 1024
-                places = (project.mount.source, self._home.group(folder), self._home.session(name))
+                places = (project.mount.source, self._home.session(name))
                 bounds = await asyncio.to_thread(disk_bounds, places, most, keep is not None)
                 too_much = await self._until_end(sandbox, bounds)
                 code = await sandbox.wait()
             self._must_be_open()
             if too_much is not None:
                 return too_much
-            return await asyncio.to_thread(_read_answer, self._home, name, code, keep)
+            return await asyncio.to_thread(_read_answer, self._home, name, code, keep, max(bounds.values()))
         finally:
             await asyncio.to_thread(_forget, self._home, name)
 
@@ -156,6 +157,7 @@ class Errands:
             parents=parents,
             start=Start(project),
             also=[source] if source else [],
+            errand=True,
             command=command,
         )
         started: list[Sandbox] = []
@@ -189,7 +191,7 @@ def _hand_over(home: Home, name: str, job: Mapping[str, Any]) -> None:
         root.write_bytes("in/errand.json", json.dumps(job).encode(), mode=0o644)
 
 
-def _read_answer(home: Home, name: str, code: int, keep: Path | None) -> Answer:
+def _read_answer(home: Home, name: str, code: int, keep: Path | None, most: int) -> Answer:
     with open_root(home.session(name)) as root:
         try:
             answer = msgspec.json.decode(root.read_bytes("out/answer.json", LARGEST_ANSWER), type=Answer)
@@ -198,17 +200,18 @@ def _read_answer(home: Home, name: str, code: int, keep: Path | None) -> Answer:
             return Answer("FAILED", f"its sandbox ended without an answer ({code})" + (f": {said}" if said else ""))
         if keep is not None and not answer.code and answer.commits:
             try:
-                _keep(root, keep)
+                _keep(root, keep, most)
             except (NotFound, Invalid) as error:
                 return Answer("FAILED", f"its bundle cannot be taken: {error}")
         return answer
 
 
-def _keep(root: Root, keep: Path) -> None:
-    """What was kept before stays until the new one is whole, and on the disk."""
+def _keep(root: Root, keep: Path, most: int) -> None:
+    """What was kept before stays until the new one is whole, and on the disk. A file with holes is as long as it says,
+    so it is held to what the sandbox itself might have written."""
     draft = keep.with_name(f".{keep.name}.part")
     draft.unlink(missing_ok=True)
-    root.copy_out("out/work.bundle", draft, LARGEST_BUNDLE)
+    root.copy_out("out/work.bundle", draft, min(most, LARGEST_BUNDLE))
     with draft.open("rb") as written:
         os.fsync(written.fileno())
     draft.replace(keep)

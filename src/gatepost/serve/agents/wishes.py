@@ -51,7 +51,10 @@ def check_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 def check_path(cwd: str) -> str:
     """A folder of the gateway's own machine."""
-    path = Path(clean(cwd).strip()).expanduser()
+    try:
+        path = Path(clean(cwd).strip()).expanduser()
+    except RuntimeError:
+        raise Invalid("cwd", f"{cwd[:200]!r} names a user that is not known on the gateway's machine") from None
     if not path.is_absolute() or ".." in path.parts:
         raise Invalid("cwd", f"{cwd[:200]!r} is not an absolute path of the gateway's machine")
     return str(path)

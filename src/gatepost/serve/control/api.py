@@ -96,6 +96,7 @@ def make_api(parts: ApiParts) -> Starlette:
         exception_handlers={
             GatepostError: say_no,
             HTTPException: say_no_such_address,
+            OverflowError: say_too_large,
             Exception: say_broken,
         },
     )
@@ -184,7 +185,18 @@ async def _read_object(request: Request) -> dict[str, Any]:
         raise Invalid("body", "it is not JSON") from None
     if not isinstance(value, dict):
         raise Invalid("body", "it is not a JSON object")
+    if rb"\u" in raw and not _is_text(value):
+        raise Invalid("body", "it holds half of a character, which is no text")
     return value
+
+
+def _is_text(value: dict[str, Any]) -> bool:
+    """Half a surrogate can be written in JSON, and nowhere else."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _read_number(request: Request, name: str, default: float | None = None) -> float:
@@ -223,6 +235,11 @@ async def say_no(request: Request, error: Exception) -> Response:
 async def say_no_such_address(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
     return _no("not_found", f"the control API has no {request.method} {request.url.path}", status)
+
+
+async def say_too_large(request: Request, error: Exception) -> Response:
+    """A number that no row can hold."""
+    return await say_no(request, Invalid("body", "a number in it is larger than anything here"))
 
 
 async def say_broken(request: Request, error: Exception) -> Response:
