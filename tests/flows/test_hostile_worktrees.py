@@ -95,7 +95,7 @@ dot.write_text("gitdir: SHOP/.git\\n")
     Attempt(".git is a link to a place of one's own", """
 shutil.move(dot, "/workspace/agent/dot")
 dot.symlink_to("/workspace/agent/dot")
-"""),
+""", False),
     Attempt("no .git at all", "shutil.rmtree(dot)", False),
     Attempt("objects of the operator's", '(dot / "objects/info/alternates").write_text("SHOP/.git/objects\\n")'),
     Attempt("objects are a link", """
