@@ -70,3 +70,10 @@ async def test_what_is_done_is_audited_and_accounted_for(desk: Desk) -> None:
     assert {"agent.create", "agent.update"} <= {row[3] for row in rows}
     assert await desk.gateway.store.read(groups.get, "agents") is not None
     assert (await desk.gateway.store.read(ledger.check, desk.gateway.clock.now())).unaccounted == 0
+
+
+async def test_a_provider_may_be_called_provider(desk: Desk) -> None:
+    made = await desk("create_agent", initialPrompt="sweep", provider="patient", background=True)
+    assert made["type"] == "patient"
+    shown = next(tool for tool in await desk.tools() if tool["name"] == "create_agent")
+    assert "provider" not in shown["inputSchema"]["properties"]
