@@ -141,6 +141,28 @@ async def test_an_approved_plan_is_carried_out_in_the_same_turn_and_edits_are_ac
 
 
 @needs_sdk
+@pytest.mark.parametrize(
+    ("step", "plan"),
+    [
+        ({"say": "So I would sweep.", "call": "ExitPlanMode"}, "So I would sweep."),
+        ({"say": "Look.", "call": "ExitPlanMode", "with": {"plan": "1. sweep\n2. mop"}}, "1. sweep\n2. mop"),
+    ],
+)
+async def test_a_plan_is_asked_about_with_its_text_wherever_the_model_wrote_it(
+    tmp_path: Path, step: dict[str, Any], plan: str
+) -> None:
+    script = {"tools": True, "turns": [{"when": "plumcake", "do": [step, {"say": "well"}]}]}
+    async with ModelEndpoint(script) as endpoint, a_claude(tmp_path, endpoint, mode="plan") as claude:
+        asked: list[Permission] = []
+        async with asyncio.timeout(60):
+            async for event in claude.query(batch("plumcake"), ""):
+                if isinstance(event, Permission):
+                    asked.append(event)
+                    await claude.answer(event.id, "deny", {})
+        assert [each.input["plan"] for each in asked] == [plan]
+
+
+@needs_sdk
 async def test_a_mode_can_be_changed_while_it_lives(tmp_path: Path) -> None:
     use = {"call": "Bash", "with": {"command": "touch made"}}
     script = {
