@@ -312,8 +312,9 @@ async def test_paseo_check_32_a_missing_socket_is_told_to_the_right_request_and_
         await served.start()
         client.say(called(1, text="hello"))
         assert (await client.hear())["result"]["echo"]["arguments"] == {"text": "hello"}
-        rest, _, code = await client.end()
+        rest, told, code = await client.end()
     assert (rest, code) == ([], 0)
+    assert "does not know the session" not in told  # there was none to know
     await served.stop()
 
 

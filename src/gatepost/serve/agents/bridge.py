@@ -859,7 +859,8 @@ class Bridge:
         session.renewing = session.lost = True
         session.id = session.version = ""
         try:
-            log("the gateway does not know the session; opening another")
+            if stale:  # else none was ever opened, and whoever hears of that knows why
+                log("the gateway does not know the session; opening another")
             await self._replay()
         finally:
             session.renewing = False
