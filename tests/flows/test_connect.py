@@ -95,7 +95,8 @@ async def test_a_running_gateway_uses_what_was_connected_at_once(down: Daemon) -
     async with ModelEndpoint(SCRIPT, key=KEY) as endpoint:
         with down as daemon:
             args = ("anthropic", "--base-url", endpoint.anthropic, "--model", MODELS["anthropic"])
-            assert (await connect(daemon, *args)).returncode == 0
+            done = await connect(daemon, *args)
+            assert done.returncode == 0 and "is booked at its vendor's price, wherever it runs" in done.stdout
             said = await asyncio.to_thread(daemon.gatepost, "chat", "-m", "hello", "--wait")
 
         assert "echo:" in said.stdout and "hello" in said.stdout
@@ -172,7 +173,7 @@ async def test_a_model_of_ones_own_gets_its_price_and_is_used_at_once(down: Daem
 
     assert done.returncode == 0, done.stderr
     assert "on my-own ($0.50 in, $1.50 out for a million tokens) …" in done.stdout
-    assert " on my-own\n" in done.stdout
+    assert " on my-own\n" in done.stdout and "--price 0" not in done.stdout
     assert "hello" in said.stdout
     assert [(row["model"], row["calls"]) for row in spent["rows"]] == [("my-own", 2)]
     assert (down.home / "prices.toml").read_text() == '["my-own"]\ninput = 0.5\noutput = 1.5\n'
