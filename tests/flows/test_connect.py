@@ -26,7 +26,7 @@ SCRIPT: dict[str, Any] = {"turns": [{"when": "one word: ready", "do": [{"say": "
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 needs_claude = pytest.mark.skipif(
     importlib.util.find_spec("claude_agent_sdk") is None,
-    reason="claude-agent-sdk is not installed: pip install gatepost[claude]",
+    reason="claude-agent-sdk is not installed: pip install '.[claude]'",
 )
 
 

@@ -29,7 +29,7 @@ from gatepost.testing.models import ModelEndpoint
 
 needs_sdk = pytest.mark.skipif(
     importlib.util.find_spec("claude_agent_sdk") is None,
-    reason="claude-agent-sdk is not installed: pip install gatepost[claude]",
+    reason="claude-agent-sdk is not installed: pip install '.[claude]'",
 )
 
 
