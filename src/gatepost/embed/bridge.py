@@ -241,7 +241,8 @@ class Bridge:
 
     def _requested(self, request: object, method: str, params: Json) -> None:
         if request in self._numbers or request in self._listening:
-            raise Rejected(INVALID_REQUEST, f"the request id {request!r} is already in use")
+            used = f"the request id {repr(request)[:80]} is already in use: wait for its answer, or take another id"
+            raise Rejected(INVALID_REQUEST, used)
         if method == "tools/call":
             self._call(request, params)
         elif method == "tools/list":

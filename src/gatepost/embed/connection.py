@@ -197,7 +197,8 @@ class Connection(asyncio.BufferedProtocol):
             if self._ordered is None:
                 self._ordered = self._loop.create_task(self._in_order())
         elif request in self._flights:
-            self._fail(request, ValueError(f"the request id {request!r} is already in use"))
+            used = f"the request id {repr(request)[:80]} is already in use: wait for its answer, or take another id"
+            self._fail(request, ValueError(used))
         elif len(self._flights) >= MOST_IN_FLIGHT:
             self._fail(request, ValueError(f"{MOST_IN_FLIGHT} calls are in flight; wait for an answer"))
         else:
@@ -239,7 +240,9 @@ class Connection(asyncio.BufferedProtocol):
                 raise MessageSizeError(f"the answer of {call.name}", len(payload))
         except BaseException as error:  # the dispatching loop: a tool's fault goes to its caller
             self._land(request, flight, _error(request, error))
-            if _ends_the_task(error):
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                self._loop.call_soon(_end, error)  # the program means itself; of the task, asyncio would complain
+            elif isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
             _log.debug("a call failed", exc_info=True)
             return
@@ -311,12 +314,14 @@ def _words(error: BaseException) -> str:
         return f"its reason cannot be told: reading it raised {type(worse).__name__}"
 
 
-def _ends_the_task(error: BaseException) -> bool:
-    """Whether the program means the task, or itself, and not the call: to go on would be to disobey."""
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
-    return isinstance(error, KeyboardInterrupt | SystemExit)
+def _is_cancelled() -> bool:
+    """Whether the task itself was, and not something that its function waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _end(error: BaseException) -> None:
+    raise error
 
 
 def _id_of(payload: bytes | bytearray) -> RequestId | None:

@@ -745,7 +745,8 @@ class Bridge:
             return
         for key, request in message.owed.items():
             if key in self._flying:
-                self.out.add(error_line(request, INVALID_REQUEST, f"the request id {key} is already in use"))
+                used = f"the request id {key[:80]} is already in use: wait for its answer, or take another id"
+                self.out.add(error_line(request, INVALID_REQUEST, used))
                 return
         self._flying.update(dict.fromkeys(message.owed, message))
         if message.version or message.method == "initialize":
