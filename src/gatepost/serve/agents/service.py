@@ -82,6 +82,7 @@ class Agents:
         cwd = str(self.worktrees.path(worktree)) if worktree else start
 
         def make(db: Db) -> Session:
+            self.worktrees.must_be_open(db, cwd)
             made = agents.create(db, replace(wish, cwd=cwd), now)
             if wanted.notify:
                 agents.want_news(db, made.id, True)
@@ -108,14 +109,16 @@ class Agents:
 
     async def archive_worktree(self, named: str, by: str, *, discard: bool = False) -> Archived:
         """Put a worktree away, and first every agent that works in it."""
-        found = await self.worktrees.find(named)
-        place = self.worktrees.path(found)
-        every = await self._parts.store.read(lambda db: agents.every(db, archived=True))
-        for each in every:
-            if each.closed_at is None and each.cwd and Path(each.cwd).is_relative_to(place):
-                await self.archive(each.id, by)
-                await self._flow.end(each.id, "its worktree is put away")
-        return await self.worktrees.archive(found.name, by, discard=discard)
+
+        async def clear(place: Path) -> None:
+            # Read as a write: behind whoever was just being made or woken there. From now on nobody is.
+            every = await self._parts.store.write(lambda db: agents.every(db, archived=True))
+            for each in every:
+                if each.closed_at is None and each.cwd and Path(each.cwd).is_relative_to(place):
+                    await self.archive(each.id, by)
+                    await self._flow.end(each.id, "its worktree is put away")
+
+        return await self.worktrees.archive(named, by, discard=discard, clear=clear)
 
     async def token(self, agent_id: str, by: str) -> str:
         """A new token by which this agent is known at /mcp/self; the one before counts no more."""
@@ -148,6 +151,7 @@ class Agents:
             now = self._parts.clock.now()
 
             def add(db: Db) -> None:
+                self.worktrees.must_be_open(db, session.cwd)
                 agents.prompt(db, session, said, by, _name(by), POLICIES[policy], now)
                 if notify:
                     agents.want_news(db, session.id, True)
