@@ -280,7 +280,7 @@ class Claude:
     async def _ask(self, tool: str, input: dict[str, Any], context: Any) -> Any:
         if tool.startswith(f"mcp__{SERVER}__"):  # no other server has a name that begins with ours; it asks if it plans
             return self._sdk.PermissionResultAllow(updated_input=input)
-        key = str(context.tool_use_id)
+        key = str(context.tool_use_id or uuid4().hex)
         self._asked[key] = asyncio.get_running_loop().create_future()
         after = AFTER_PLAN if tool == EXIT_PLAN and self._mode == PLAN else ""
         kind = "plan" if tool == EXIT_PLAN else "tool"
