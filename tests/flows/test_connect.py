@@ -216,3 +216,25 @@ async def test_an_interrupt_ends_the_trial_and_changes_nothing(daemon: Daemon) -
         assert await shown(daemon, "secret", "list") == []
         assert await has_nothing_changed(daemon)
         assert list((daemon.home / "sessions").iterdir()) == []
+
+
+async def test_agents_run_on_what_was_connected_and_another_group_is_pointed_to_as_such(home: Path) -> None:
+    with Daemon(home) as daemon:
+        daemon.env |= NO_KEYS
+        async with ModelEndpoint(SCRIPT, key=KEY) as endpoint:
+            words = ("--base-url", base(endpoint, "anthropic"), "--model", MODELS["anthropic"])
+            assert (await shown(daemon, "agent", "run", "hello"))["status"] == "idle"  # the demo's
+            done = await connect(daemon, "anthropic", *words)
+            assert "gatepost chat" in done.stdout and 'gatepost agent run "…"' in done.stdout
+            ran = await shown(daemon, "agent", "run", "hello", "--title", "Real")
+            assert ran["lastMessage"].startswith("echo: ") and "hello" in ran["lastMessage"]
+            assert (await shown(daemon, "agent", "inspect", "Real"))["type"] == "anthropic"
+            listed = await asyncio.to_thread(daemon.gatepost, "group", "list")
+            assert "anthropic (as home)" in listed.stdout
+            states = {each["agent"]: each["groups"] for each in await shown(daemon, "connect")}
+            assert states["anthropic"] == ["agents", "home"]
+
+            await asyncio.to_thread(daemon.gatepost, "group", "add", "acme")
+            other = await connect(daemon, "anthropic", "--folder", "acme", *words, key="")
+            assert 'gatepost agent run "…" --folder acme' in other.stdout
+            assert "`gatepost chat` talks to home" in other.stdout and "gatepost login" not in other.stdout

@@ -23,7 +23,7 @@ from gatepost.egress.upstream import read_base
 from gatepost.flow.groups import WORLD
 from gatepost.flow.sessions.parts import PROVIDER
 from gatepost.flow.sessions.plan import choose_sandbox
-from gatepost.flow.sessions.running_as import FOLDER
+from gatepost.flow.sessions.running_as import FOLDER, group_as_run
 from gatepost.flow.sessions.trial import NO_PRICE
 from gatepost.serve.control.agents import (
     AGENTS,
@@ -374,18 +374,20 @@ def states(home: Home, as_json: bool) -> int:
 
 
 def _state(home: Home, chosen: Agent, sandbox: str) -> State:
-    stored = reading(home, _known, chosen) if home.store.is_file() else ("", ())
-    by_default = settings.peek(home.path, PROVIDER)[PROVIDER] == chosen.name
+    config = settings.peek(home.path, PROVIDER, FOLDER)
+    key, on_it = reading(home, _known, chosen, config) if home.store.is_file() else ("", ())
     return State(
         agent=chosen.name,
         what=chosen.what,
         installed=has_library(chosen) and has_program(home, chosen),
-        key=stored[0],
+        key=key,
         sandbox=sandbox,
-        groups=tuple(folder for folder, own in stored[1] if own == chosen.name or (not own and by_default)),
+        groups=on_it,
     )
 
 
-def _known(db: Db, chosen: Agent) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _known(db: Db, chosen: Agent, config: settings.Config) -> tuple[str, tuple[str, ...]]:
+    """Its key, and the groups that run on it."""
     key = next((name for name in names_of_keys(chosen) if nearest(db, WORLD, name) is not None), "")
-    return key, tuple((group.folder, group.provider) for group in groups.every(db))
+    run = (group_as_run(db, config, group.folder) for group in groups.every(db))
+    return key, tuple(each.folder for each in run if each is not None and each.provider == chosen.name)

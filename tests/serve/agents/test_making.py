@@ -11,6 +11,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.flow.sessions.running_as import group_as_run
 from gatepost.store import groups, secrets
 from gatepost.testing.desk import Desk, a_desk
+from gatepost.testing.repositories import commit, repository
 
 SCRIPT = {"turns": [{"when": "(.*)", "do": [{"say": "done: {1}"}]}]}
 
@@ -85,3 +86,19 @@ async def test_whoever_starts_an_agent_where_it_cannot_write_is_told(tmp_path: P
         assert note.startswith(f"it cannot write in {project}: the user that sandboxes run as (uid ")
         project.chmod(0o777)
         assert (await desk("create_agent", cwd=str(project)))["notes"] == []
+
+
+async def test_whoever_makes_a_worktree_with_an_agent_is_told_that_its_setup_was_not_run(tmp_path: Path) -> None:
+    tmp_path.chmod(0o711)
+    shop = repository(tmp_path / "code" / "shop")
+    commit(shop, ".gatepost.toml", '[worktree]\nsetup = "make"\n')
+    given = {"sandbox__mounts_allowed": (str(shop.parent),), "sandbox__kind": "process"}
+    async with a_desk(tmp_path / "h", script=SCRIPT, **given) as desk:
+        made = await desk("create_agent", cwd=str(shop), worktreeName="fix", baseBranch="main")
+        (note,) = made["notes"]
+        assert made["setupState"] == "untrusted" and made["worktree"].endswith("/fix")
+        assert f"`gatepost worktree trust {made['worktree']}`" in note
+        shown = (await desk("get_agent_status", agentId=made["agentId"]))["snapshot"]
+        assert (shown["worktree"], shown["setupState"], shown["notes"]) == (made["worktree"], "untrusted", [])
+        plain = (await desk("get_agent_status", agentId=(await desk("create_agent"))["agentId"]))["snapshot"]
+        assert (plain["worktree"], plain["setupState"]) == (None, None)
