@@ -80,11 +80,15 @@ class Door:
         if scope["type"] != "http":
             return
         headers = Headers(scope=scope)
-        origin, host = headers.get("origin"), headers.get("host", "")
-        if not self._is_ours(host):
+        hosts = headers.getlist("host")
+        host = hosts[0] if hosts else ""
+        foreign = next((each for each in headers.getlist("origin") if not self._is_ours(_rest(each))), None)
+        if len(hosts) > 1:  # whoever reads another one than we do would be let in by the wrong name
+            await _no(400, "there is more than one Host header; send one")(scope, receive, send)
+        elif not self._is_ours(host):
             await _no(403, _unknown("name", host))(scope, receive, send)
-        elif origin is not None and not self._is_ours(_rest(origin)):
-            await _no(403, _unknown("origin", origin))(scope, receive, send)
+        elif foreign is not None:
+            await _no(403, _unknown("origin", foreign))(scope, receive, send)
         elif scope["path"] not in OPEN and not self._opens(headers.get("authorization", "")):
             answer = _no(401, f"the token is missing or wrong; it is in {self._place(scope)}")
             answer.headers["www-authenticate"] = "Bearer"
@@ -119,7 +123,7 @@ def _bytes(text: str) -> bytes:
 
 def _no(status: int, text: str) -> Response:
     """Both the API's clients and MCP's find the reason in it."""
-    kind = "refused" if status == 403 else "unauthorized"
+    kind = {400: "invalid", 403: "refused"}.get(status, "unauthorized")
     body = {
         "jsonrpc": "2.0",
         "id": None,
