@@ -145,9 +145,9 @@ def pending(db: Db, session_id: str | None = None) -> list[Permission]:
 
 
 def _permission(row: tuple[Any, ...]) -> Permission:
-    number, session_id, turn_id, request, kind, tool, given, answered, *rest, cut = row
-    about = (number, session_id, turn_id, request, kind, tool, json.loads(given), json.loads(answered), *rest)
-    return Permission(*about, cut=bool(cut))
+    number, session_id, turn_id, request, kind, tool, given, answered, *rest = row
+    rest[-1] = bool(rest[-1])
+    return Permission(number, session_id, turn_id, request, kind, tool, json.loads(given), json.loads(answered), *rest)
 
 
 def _json(value: dict[str, Any]) -> str:
