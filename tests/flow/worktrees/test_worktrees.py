@@ -364,7 +364,7 @@ async def test_no_agent_is_made_where_a_worktree_is_being_put_away(gateway: Gate
     assert (await going).worktree.state == "archived"
     with pytest.raises(NotFound):
         await an_agent(gateway, place)
-    with pytest.raises(NotFound, match="it was put away"):
+    with pytest.raises(Invalid, match="was put away"):
         await gateway.agents.prompt(agent, "go on", BY)
 
 

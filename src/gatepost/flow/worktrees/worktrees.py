@@ -119,7 +119,7 @@ class Worktrees:
             return
         found, name = worktrees.get(db, place[0], place[1]), f"{place[0]}/{place[1]}"
         if found is None or found.state == "archived":
-            raise NotFound("worktree", name, "it was put away" if found else HINT)
+            raise Invalid("", f"the worktree {name} was put away; nobody can work there any more")
         if found.state != "ready" or name in self._ending:
             raise Invalid("", f"the worktree {name} is being {'made' if found.state == 'making' else 'put away'}")
 
