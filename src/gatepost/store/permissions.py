@@ -103,6 +103,20 @@ def answer(
     return _permission(rows[0]) if rows else None
 
 
+def outlived(db: Db, turn_id: str, others: Collection[str], now: int) -> None:
+    """A new attempt asks for something, so what only the one before it waited for is over. If that is asked again after
+    all, it waits again."""
+    for number, named in db.rows(
+        "SELECT id, request FROM permissions WHERE turn_id = ? AND state = 'pending'", (turn_id,)
+    ):
+        if named not in others:
+            db.run(
+                "UPDATE permissions SET state = 'over', reason = 'who asked it was started anew', answered_at = ?"
+                " WHERE id = ?",
+                (now, number),
+            )
+
+
 def end_turn(db: Db, turn_id: str, reason: str, now: int) -> int:
     """Nobody waits for these answers any more."""
     return db.run(

@@ -108,6 +108,17 @@ def test_what_waits_and_is_asked_again_under_another_name_is_one_request_unless_
     assert {each.request for each in permissions.pending(db)} == {"of-another-process", "beside-it"}
 
 
+def test_what_an_attempt_that_is_gone_had_asked_is_over_once_the_next_asks_something_else(db: Db) -> None:
+    session, turn = at_work(db)
+    hold(db, session, turn, event(**ASKED), NOW)
+    (first,) = permissions.pending(db)
+    other = {**ASKED, "id": "r2", "input": {"command": "rm"}}
+    hold(db, session, turn, event(**other), NOW)
+    assert [each.request for each in permissions.pending(db)] == ["r2"]
+    hold(db, session, turn, event(**ASKED), NOW, {"r2"})
+    assert {each.id for each in permissions.pending(db)} > {first.id}
+
+
 def test_what_has_the_name_of_another_takes_its_place_and_may_be_asked_back(db: Db) -> None:
     session, turn = at_work(db)
     hold(db, session, turn, event(**ASKED), NOW)
@@ -120,9 +131,12 @@ def test_what_has_the_name_of_another_takes_its_place_and_may_be_asked_back(db: 
 
 def test_no_agent_has_more_waiting_than_somebody_could_answer(db: Db) -> None:
     session, turn = at_work(db)
+    asked: set[str] = set()
     for number in range(MOST_WAITING):
-        assert hold(db, session, turn, event(**{**ASKED, "id": f"r{number}", "tool": f"t{number}"}), NOW) is None
-    refused = hold(db, session, turn, event(**{**ASKED, "id": "more", "tool": "more"}), NOW)
+        one = event(**{**ASKED, "id": f"r{number}", "tool": f"t{number}"})
+        assert hold(db, session, turn, one, NOW, frozenset(asked)) is None
+        asked.add(f"r{number}")
+    refused = hold(db, session, turn, event(**{**ASKED, "id": "more", "tool": "more"}), NOW, asked)
     assert refused is not None and (refused.request, refused.verdict) == ("more", "deny")
     assert "wait for an answer already" in refused.input["reason"]
     assert len(permissions.pending(db)) == MOST_WAITING
@@ -134,9 +148,9 @@ def test_of_a_huge_input_an_excerpt_is_kept_that_says_so(db: Db) -> None:
     deep: Any = "x" * 9000
     for _ in range(6):
         deep = [deep] * 4
-    for number, given in enumerate((huge, {"a": deep}, {"command": "x" * 20_001}, {"a": {"b": "\x00"}})):
-        hold(db, session, turn, event(id=f"r{number}", tool="Bash", input=given), NOW)
-    for asked in permissions.pending(db):
+    for given in (huge, {"a": deep}, {"command": "x" * 20_001}, {"a": {"b": "\x00"}}):
+        hold(db, session, turn, event(id="r", tool="Bash", input=given), NOW)
+        (asked,) = permissions.pending(db)
         assert asked.cut and asked.input and len(json.dumps(asked.input, ensure_ascii=False).encode()) <= LARGEST
     assert not read_wish(event(**ASKED)).cut and read_wish(event(**ASKED, cut=True)).cut
 
