@@ -197,16 +197,21 @@ CREATE TABLE permissions (
             id TEXT NOT NULL PRIMARY KEY,
             session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
             turn_id TEXT NOT NULL,
-            request TEXT NOT NULL,
+            request TEXT NOT NULL,                -- as the provider named it
+            digest TEXT NOT NULL DEFAULT '',      -- of everything that was asked
             kind TEXT NOT NULL,
             tool TEXT NOT NULL,
             input TEXT NOT NULL,
+            cut INTEGER NOT NULL DEFAULT 0,           -- 1: `input` is an excerpt, the provider holds the whole
+            answer TEXT NOT NULL DEFAULT '{}',
+            follow_up TEXT NOT NULL DEFAULT '',
+            next_mode TEXT NOT NULL DEFAULT '',
             state TEXT NOT NULL,
             reason TEXT NOT NULL DEFAULT '',
             asked_at INTEGER NOT NULL,
             answered_at INTEGER,
-            answered_by TEXT NOT NULL DEFAULT '', answer TEXT NOT NULL DEFAULT '{}', follow_up TEXT NOT NULL DEFAULT '', next_mode TEXT NOT NULL DEFAULT '',
-            UNIQUE (session_id, turn_id, request)
+            answered_by TEXT NOT NULL DEFAULT '',
+            UNIQUE (session_id, turn_id, request, digest)
         ) STRICT;
 CREATE TABLE reservations (
         id INTEGER PRIMARY KEY AUTOINCREMENT,

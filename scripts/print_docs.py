@@ -16,6 +16,10 @@ from gatepost.access.tiers import Tier
 from gatepost.cli.commands.settings import as_markdown
 from gatepost.cli.program import gatepost as program
 from gatepost.core.clock import SystemClock
+from gatepost.serve.agents import self_id
+from gatepost.serve.agents.management import NAME, management_tools
+from gatepost.serve.agents.servers import PATH
+from gatepost.serve.agents.service import Agents
 from gatepost.store.migrate import migrate, printed_schema
 from gatepost.tools.contract import TOOLS, Scope, Tool
 
@@ -64,11 +68,34 @@ def tools() -> str:
     return "\n".join(out) + "\n"
 
 
-def _tool(tool: Tool) -> list[str]:
+MCP_HEAD = """# The tools of the servers for agents
+
+Printed from the declarations by `make docs`; do not edit. [Agents as a service](agents.md) tells how to reach the two
+servers and how it all belongs together. What a call may be answered stands in [Tools](tools.md), as do the tools of a
+group, which are served at `/mcp/groups/<folder>`. The text is what the model reads."""
+
+
+def mcp() -> str:
+    managed = management_tools(Agents.__new__(Agents))  # they are described here, and nobody calls them
+    servers = {
+        f"`{PATH}`: {NAME}": [managed[name] for name in managed],
+        f"`{self_id.PATH}`: {self_id.NAME}": [TOOLS[name] for name in self_id.TOOL_NAMES],
+    }
+    out = MCP_HEAD.splitlines()
+    for title, tools in servers.items():
+        out += ["", f"## {title}"]
+        for tool in tools:
+            out += ["", *_tool(tool, tiers=False)]
+    return "\n".join(out) + "\n"
+
+
+def _tool(tool: Tool, *, tiers: bool = True) -> list[str]:
     hints = tool.listed["annotations"]
-    words = [f"Down to tier {int(tool.tier)} ({Tier(tool.tier).name.lower()})"]
+    words = [f"Down to tier {int(tool.tier)} ({Tier(tool.tier).name.lower()})"] if tiers else []
     words += [text for hint, text in HINTS.items() if hints.get(hint)]
-    out = [f"### {tool.name}", "", f"{' · '.join(words)}.", "", *tool.description.splitlines()]
+    line = " · ".join(words)
+    told = [f"{line[0].upper()}{line[1:]}.", ""] if line else []
+    out = [f"### {tool.name}", "", *told, *tool.description.splitlines()]
     if checks := _checks(tool):
         out += ["", "Checks:", "", *(f"- {check}" for check in checks)]
     properties: dict[str, Any] = tool.listed["inputSchema"]["properties"]
@@ -132,7 +159,7 @@ def commands() -> str:
 def _command(command: click.Command, context: click.Context) -> list[str]:
     out = ["", f"## {context.command_path}", "", "```", command.get_help(context), "```"]
     if isinstance(command, click.Group):
-        for name, inner in sorted(command.commands.items()):
+        for name, inner in sorted((name, inner) for name, inner in command.commands.items() if not inner.hidden):
             out += _command(inner, click.Context(inner, parent=context, info_name=name))
     return out
 
@@ -152,7 +179,13 @@ def extend() -> dict[str, str]:
 
 def pages() -> dict[str, str]:
     declared.load_package()
-    printed = {"settings.md": as_markdown(), "tools.md": tools(), "commands.md": commands(), "schema.sql": schema()}
+    printed = {
+        "settings.md": as_markdown(),
+        "tools.md": tools(),
+        "mcp.md": mcp(),
+        "commands.md": commands(),
+        "schema.sql": schema(),
+    }
     return printed | extend()
 
 

@@ -45,6 +45,14 @@ def test_the_page_of_tools_tells_each_ones_parameters_tier_and_checks() -> None:
     assert all("Down to tier " in part for part in sections.values())
 
 
+def test_the_page_of_the_servers_for_agents_tells_every_parameter() -> None:
+    text = (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8")
+    sections = {part.partition("\n")[0]: part for part in text.split("\n### ")[1:]}
+    assert {"create_agent", "respond_to_permission", "create_worktree", "set_title", "set_branch"} <= set(sections)
+    rows = re.findall(r"^\| `(\w+)`.*\| (.*) \|$", text, re.MULTILINE)
+    assert len(rows) > 30 and [name for name, meaning in rows if not meaning.strip()] == []
+
+
 def anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", CODE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from socket import socket
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -285,8 +286,8 @@ class Daemon:
             os._exit(1)  # the kernel lets go of the lock, and sandboxes end with us
         self.stopping.set()
 
-    def _further_door(self, stack: ExitStack) -> tuple[socket, str, str, tuple[str, ...]] | None:
-        """The control API on TCP: its socket, its token, and the names that it goes by."""
+    def _further_door(self, stack: ExitStack) -> tuple[socket, str, str, tuple[str, ...], Path] | None:
+        """The control API on TCP: its socket, its token, the names that it goes by, and where the token lies."""
         if not self.config[door.LISTEN]:
             return None
         wished = parse(self.config[door.LISTEN])
@@ -294,7 +295,8 @@ class Daemon:
             raise SetupError("control.listen is for TCP (host:port); where the socket lies, control_socket says")
         sock = stack.enter_context(binding(wished))
         self.control = bound(wished, sock)
-        return sock, door.read_token(self.home, self.config), wished.host, self.config[door.HOSTS]
+        token, lies = door.read_token(self.home, self.config), door.token_path(self.home, self.config)
+        return sock, token, wished.host, self.config[door.HOSTS], lies
 
     def _api(self) -> Starlette:
         gateway = self.gateway

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from gatepost.cli.attaching import Order, read_number, read_order
+from gatepost.cli.attaching import Order, read_answer, read_number, read_order
 from gatepost.cli.outcomes import ASKS, CLOSED, FAILED
 from gatepost.cli.show import Colored
 from gatepost.cli.timelines import Rows
+from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.testing import forked
 from gatepost.testing.daemon import Daemon
@@ -102,6 +103,37 @@ def test_a_plan_is_shown_whole_with_the_mode_that_it_leads_to_and_once() -> None
         "  /allow 1 or /deny 1 [reason]",
     ]
     assert rows.of_request(asked) is None
+
+
+QUESTION = {
+    "id": "p-2",
+    "kind": "question",
+    "name": "Ask",
+    "input": {"question": "Tea or coffee?", "options": ["tea", "coffee"]},
+}
+
+
+def test_a_question_is_shown_with_its_options_and_how_it_is_answered() -> None:
+    piece = Rows(typed=True).of_request(QUESTION)
+    assert isinstance(piece, Colored) and piece.text.splitlines() == [
+        "[Permission 1] It asks a question:",
+        "  | Tea or coffee?",
+        "  |   - tea",
+        "  |   - coffee",
+        "  /answer 1 text or /deny 1 [reason]",
+    ]
+
+
+def test_an_answer_fits_what_was_asked() -> None:
+    several = {**QUESTION, "input": {"questions": [{"question": "Drink?"}, {"question": "Milk?"}]}}
+    tool = {"id": "p-3", "kind": "tool", "name": "Bash", "input": {}}
+    assert read_answer("answer", "tea", QUESTION) == {"id": "p-2", "allow": True, "answers": ["tea"]}
+    assert read_answer("answer", "tea | no", several)["answers"] == ["tea", "no"]
+    assert read_answer("deny", "not now", QUESTION) == {"id": "p-2", "allow": False, "message": "not now"}
+    assert read_answer("allow", "", tool) == {"id": "p-3", "allow": True}
+    for verb, text, asked in (("allow", "", QUESTION), ("answer", "", QUESTION), ("allow", "why", tool)):
+        with pytest.raises(Invalid):
+            read_answer(verb, text, asked)
 
 
 # At a terminal.

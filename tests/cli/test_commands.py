@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -460,6 +461,10 @@ def test_the_doctor_tells_a_damaged_store(run: Run, home: Home) -> None:
     assert any(each["subject"] == "store" and each["level"] == "fail" for each in told.json["findings"])
 
 
+def test_settings_list_is_settings(run: Run, home: Home) -> None:
+    assert run("settings", "list", "--json").json == run("settings", "--json").json
+
+
 def test_settings_are_listed_with_where_they_came_from(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.prepare()
     (home.path / "gatepost.toml").write_text("listen = ':9000'\n")
@@ -531,6 +536,21 @@ def test_tables_fit_a_terminal_and_are_whole_in_a_pipe(
 
     assert piped[1] == "1   " + ("long " * 60).strip()
     assert len(drawn[1]) == 100 and drawn[1].endswith("…")
+
+
+def test_the_ledger_keeps_its_times_and_cuts_texts_wherever_it_is_read(
+    run: Run, db: Db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "word " * 1000
+    ask(db, text, "p1", 1_000_000)
+    db.run("UPDATE messages SET address = ? WHERE platform_id = 'p1'", ("agent:" + "s-20261115-" * 4,))
+    assert max(map(len, run("ledger", "list").out.splitlines())) < 400
+    assert run("ledger", "list", "--json").json[0]["text"] == text
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "100")
+    row = run("ledger", "list").out.splitlines()[1]
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", row) and row.count("word") >= 4 and len(row) <= 100
 
 
 def test_a_column_that_gives_is_cut_before_the_others(

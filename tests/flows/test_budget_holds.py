@@ -191,7 +191,7 @@ async def test_fifty_calls_at_once_keep_within_the_budget_also_across_a_kill(tmp
 @pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("claude_agent_sdk") is None,
-    reason="claude-agent-sdk is not installed: pip install gatepost[claude]",
+    reason="claude-agent-sdk is not installed: pip install '.[claude]'",
 )
 async def test_fifty_calls_of_claude_at_once_keep_within_the_budget_also_across_a_kill(tmp_path: Path) -> None:
     """Five sessions, each with ten subagents that ask at the same time."""

@@ -40,7 +40,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed"),
     pytest.mark.skipif(
         importlib.util.find_spec("claude_agent_sdk") is None,
-        reason="claude-agent-sdk is not installed: pip install gatepost[claude]",
+        reason="claude-agent-sdk is not installed: pip install '.[claude]'",
     ),
 ]
 

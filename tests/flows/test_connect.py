@@ -26,7 +26,7 @@ SCRIPT: dict[str, Any] = {"turns": [{"when": "one word: ready", "do": [{"say": "
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 needs_claude = pytest.mark.skipif(
     importlib.util.find_spec("claude_agent_sdk") is None,
-    reason="claude-agent-sdk is not installed: pip install gatepost[claude]",
+    reason="claude-agent-sdk is not installed: pip install '.[claude]'",
 )
 
 
@@ -95,7 +95,8 @@ async def test_a_running_gateway_uses_what_was_connected_at_once(down: Daemon) -
     async with ModelEndpoint(SCRIPT, key=KEY) as endpoint:
         with down as daemon:
             args = ("anthropic", "--base-url", endpoint.anthropic, "--model", MODELS["anthropic"])
-            assert (await connect(daemon, *args)).returncode == 0
+            done = await connect(daemon, *args)
+            assert done.returncode == 0 and "is booked at its vendor's price, wherever it runs" in done.stdout
             said = await asyncio.to_thread(daemon.gatepost, "chat", "-m", "hello", "--wait")
 
         assert "echo:" in said.stdout and "hello" in said.stdout
@@ -172,7 +173,7 @@ async def test_a_model_of_ones_own_gets_its_price_and_is_used_at_once(down: Daem
 
     assert done.returncode == 0, done.stderr
     assert "on my-own ($0.50 in, $1.50 out for a million tokens) …" in done.stdout
-    assert " on my-own\n" in done.stdout
+    assert " on my-own\n" in done.stdout and "--price 0" not in done.stdout
     assert "hello" in said.stdout
     assert [(row["model"], row["calls"]) for row in spent["rows"]] == [("my-own", 2)]
     assert (down.home / "prices.toml").read_text() == '["my-own"]\ninput = 0.5\noutput = 1.5\n'
@@ -215,3 +216,25 @@ async def test_an_interrupt_ends_the_trial_and_changes_nothing(daemon: Daemon) -
         assert await shown(daemon, "secret", "list") == []
         assert await has_nothing_changed(daemon)
         assert list((daemon.home / "sessions").iterdir()) == []
+
+
+async def test_agents_run_on_what_was_connected_and_another_group_is_pointed_to_as_such(home: Path) -> None:
+    with Daemon(home) as daemon:
+        daemon.env |= NO_KEYS
+        async with ModelEndpoint(SCRIPT, key=KEY) as endpoint:
+            words = ("--base-url", base(endpoint, "anthropic"), "--model", MODELS["anthropic"])
+            assert (await shown(daemon, "agent", "run", "hello"))["status"] == "idle"  # the demo's
+            done = await connect(daemon, "anthropic", *words)
+            assert "gatepost chat" in done.stdout and 'gatepost agent run "…"' in done.stdout
+            ran = await shown(daemon, "agent", "run", "hello", "--title", "Real")
+            assert ran["lastMessage"].startswith("echo: ") and "hello" in ran["lastMessage"]
+            assert (await shown(daemon, "agent", "inspect", "Real"))["type"] == "anthropic"
+            listed = await asyncio.to_thread(daemon.gatepost, "group", "list")
+            assert "anthropic (as home)" in listed.stdout
+            states = {each["agent"]: each["groups"] for each in await shown(daemon, "connect")}
+            assert states["anthropic"] == ["agents", "home"]
+
+            await asyncio.to_thread(daemon.gatepost, "group", "add", "acme")
+            other = await connect(daemon, "anthropic", "--folder", "acme", *words, key="")
+            assert 'gatepost agent run "…" --folder acme' in other.stdout
+            assert "`gatepost chat` talks to home" in other.stdout and "gatepost login" not in other.stdout

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
         importlib.util.find_spec("claude_agent_sdk") is None,
-        reason="claude-agent-sdk is not installed: pip install gatepost[claude]",
+        reason="claude-agent-sdk is not installed: pip install '.[claude]'",
     ),
 ]
 

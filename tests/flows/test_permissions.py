@@ -70,7 +70,7 @@ async def test_a_question_in_a_chat_is_answered_at_once_that_nobody_can_be_asked
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 @pytest.mark.skipif(
     importlib.util.find_spec("claude_agent_sdk") is None,
-    reason="claude-agent-sdk is not installed: pip install gatepost[claude]",
+    reason="claude-agent-sdk is not installed: pip install '.[claude]'",
 )
 async def test_claude_in_its_default_mode_hears_why_not_and_answers(tmp_path: Path, channel: FakeChannel) -> None:
     write = {"call": "Write", "with": {"file_path": "/workspace/agent/made.txt", "content": "x"}}

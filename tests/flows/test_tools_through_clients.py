@@ -164,7 +164,7 @@ async def test_the_official_client_lists_calls_and_is_told_when_a_grant_is_withd
 
 @pytest.mark.skipif(
     importlib.util.find_spec("claude_agent_sdk") is None,
-    reason="claude-agent-sdk is not installed: pip install gatepost[claude]",
+    reason="claude-agent-sdk is not installed: pip install '.[claude]'",
 )
 async def test_claude_code_lists_and_calls_and_its_next_request_lacks_what_was_withdrawn(tmp_path: Path) -> None:
     """It has servers of its own as well, which run inside and do not stand in the place of ours."""

@@ -29,7 +29,7 @@ from gatepost.testing.models import ModelEndpoint
 
 needs_sdk = pytest.mark.skipif(
     importlib.util.find_spec("claude_agent_sdk") is None,
-    reason="claude-agent-sdk is not installed: pip install gatepost[claude]",
+    reason="claude-agent-sdk is not installed: pip install '.[claude]'",
 )
 
 
@@ -138,6 +138,28 @@ async def test_an_approved_plan_is_carried_out_in_the_same_turn_and_edits_are_ac
         assert first.input["plan"] == "1. sweep" and first.follow_up == ""
         assert (tmp_path / "agent" / "made").exists() == made
         assert [each.tool for each in rest] == ([] if made else ["Write"])
+
+
+@needs_sdk
+@pytest.mark.parametrize(
+    ("step", "plan"),
+    [
+        ({"say": "So I would sweep.", "call": "ExitPlanMode"}, "So I would sweep."),
+        ({"say": "Look.", "call": "ExitPlanMode", "with": {"plan": "1. sweep\n2. mop"}}, "1. sweep\n2. mop"),
+    ],
+)
+async def test_a_plan_is_asked_about_with_its_text_wherever_the_model_wrote_it(
+    tmp_path: Path, step: dict[str, Any], plan: str
+) -> None:
+    script = {"tools": True, "turns": [{"when": "plumcake", "do": [step, {"say": "well"}]}]}
+    async with ModelEndpoint(script) as endpoint, a_claude(tmp_path, endpoint, mode="plan") as claude:
+        asked: list[Permission] = []
+        async with asyncio.timeout(60):
+            async for event in claude.query(batch("plumcake"), ""):
+                if isinstance(event, Permission):
+                    asked.append(event)
+                    await claude.answer(event.id, "deny", {})
+        assert [each.input["plan"] for each in asked] == [plan]
 
 
 @needs_sdk

@@ -25,9 +25,10 @@ def test_an_open_row_is_in_flight_then_overdue_then_unaccounted(desk: Desk, stat
     row = desk.hear()
     inbox.move(desk.db, row, state, "", desk.now + SECOND, desk.now)
     counted = []
-    for desk.now in (NOON, NOON + 2 * SECOND, NOON + SECOND + MINUTE, NOON + 2 * SECOND + MINUTE):
+    due = NOON + SECOND
+    for desk.now in (NOON, due + ledger.LATE, due + ledger.LATE + 1, due + MINUTE, due + MINUTE + 1):
         counted.append(count(desk))
-    assert counted == [(0, 1, 0), (0, 1, 1), (0, 1, 1), (1, 1, 1)]
+    assert counted == [(0, 1, 0), (0, 1, 0), (0, 1, 1), (0, 1, 1), (1, 1, 1)]
 
 
 @pytest.mark.parametrize("state", inbox.END)

@@ -17,13 +17,13 @@ from gatepost.core import ids, lock, settings
 from gatepost.core.errors import GatepostError, Invalid, NotFound, SetupError
 from gatepost.core.home import Home
 from gatepost.core.registry import load_folder, load_package
-from gatepost.egress import price_list
+from gatepost.egress import price_list, prices
 from gatepost.egress.prices import FILE
 from gatepost.egress.upstream import read_base
 from gatepost.flow.groups import WORLD
 from gatepost.flow.sessions.parts import PROVIDER
 from gatepost.flow.sessions.plan import choose_sandbox
-from gatepost.flow.sessions.running_as import FOLDER
+from gatepost.flow.sessions.running_as import FOLDER, group_as_run
 from gatepost.flow.sessions.trial import NO_PRICE
 from gatepost.serve.control.agents import (
     AGENTS,
@@ -116,6 +116,8 @@ def connect(
     wish: dict[str, Any] = {"folder": folder, "provider": name, "model": model}
     wish |= {"base_url": base_url, "price": price, "vendor": vendor, "options": options}
     tell.step("trial", f"asking {name} for one word, on {_on(home, model, price)} …")
+    if not price and _is_elsewhere(home, chosen, base_url) and _is_vendors(home, model):
+        tell.step("price", f"{model} is booked at its vendor's price, wherever it runs; if it is free there: --price 0")
     outcome = _try(home, {**wish, "key": key.value}, timeout)
     if outcome["trouble"]:
         return _failed(home, chosen, key, wish, outcome, as_json)
@@ -160,6 +162,16 @@ def _on(home: Home, model: str, price: str) -> str:
     if found is None:
         return model
     return f"{model} ({usd(found.input)} in, {usd(found.output)} out for a million tokens)"
+
+
+def _is_vendors(home: Home, model: str) -> bool:
+    """Whether a model is booked as its vendor lists it; prices go by names, whoever answers."""
+    listed = prices.price(model) if model else None
+    return listed is not None and price_list.PriceList(home, settings.peek(home.path, FILE))(model) == listed
+
+
+def _is_elsewhere(home: Home, chosen: Agent, base_url: str) -> bool:
+    return base_url != BASES[chosen.vendor].default if base_url else _has_own_endpoint(home, chosen)
 
 
 def _sandbox(home: Home, group: Group, provider: str) -> str:
@@ -362,18 +374,20 @@ def states(home: Home, as_json: bool) -> int:
 
 
 def _state(home: Home, chosen: Agent, sandbox: str) -> State:
-    stored = reading(home, _known, chosen) if home.store.is_file() else ("", ())
-    by_default = settings.peek(home.path, PROVIDER)[PROVIDER] == chosen.name
+    config = settings.peek(home.path, PROVIDER, FOLDER)
+    key, on_it = reading(home, _known, chosen, config) if home.store.is_file() else ("", ())
     return State(
         agent=chosen.name,
         what=chosen.what,
         installed=has_library(chosen) and has_program(home, chosen),
-        key=stored[0],
+        key=key,
         sandbox=sandbox,
-        groups=tuple(folder for folder, own in stored[1] if own == chosen.name or (not own and by_default)),
+        groups=on_it,
     )
 
 
-def _known(db: Db, chosen: Agent) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _known(db: Db, chosen: Agent, config: settings.Config) -> tuple[str, tuple[str, ...]]:
+    """Its key, and the groups that run on it."""
     key = next((name for name in names_of_keys(chosen) if nearest(db, WORLD, name) is not None), "")
-    return key, tuple((group.folder, group.provider) for group in groups.every(db))
+    run = (group_as_run(db, config, group.folder) for group in groups.every(db))
+    return key, tuple(each.folder for each in run if each is not None and each.provider == chosen.name)

@@ -3,6 +3,7 @@ before it is run, and a failure names the way out."""
 
 import importlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -28,7 +29,8 @@ def install_library(chosen: Agent, tell: Tell, *, allowed: bool) -> None:
         return
     wanted = requirements(chosen)
     command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", *wanted]
-    by_hand = f"by hand: pip install 'gatepost[{chosen.name}]' in the environment of {sys.executable}"
+    quoted = shlex.join(wanted) or f"'.[{chosen.name}]', in a checkout"
+    by_hand = f"by hand: {sys.executable} -m pip install {quoted}"
     if not allowed or not wanted:
         raise SetupError(f"{chosen.name} needs {' '.join(wanted) or chosen.module}, which is not installed; {by_hand}")
     _run(command, tell, f"pip could not install {' '.join(wanted)} (is an index reachable?); {by_hand}")

@@ -4,8 +4,9 @@ from typing import Any
 
 IDLE, FAILED, ASKS, STILL, CLOSED = 0, 3, 4, 5, 6
 CODES = (
-    "Exit status: 0 it has done what it was given; 3 its turn failed; 4 it waits for a permission; 5 it is still at"
-    " work when the time is up; 6 it was ended for good; 1 refused or not reached, 2 misused."
+    "Exit status: 0 it has done what it was given; 3 its turn failed; 4 it waits for a permission or an answer; 5 it is"
+    " still at work when the time is up; 6 it was ended for good; 1 refused or not reached, 2 misused, 130 interrupted"
+    " (it works on)."
 )
 
 

@@ -46,8 +46,13 @@ class Looking:
         self._control, self._away = control, False
 
     def __call__(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
+        """The first answer after it was away comes at once, whatever `args` say: that it is back is news."""
         begun = time.monotonic()
-        told = patiently(lambda: ask(self._control, name, args), self._lost, harmless=True)
+
+        def once() -> dict[str, Any]:
+            return ask(self._control, name, {**args, "timeout_s": 0} if self._away else args)
+
+        told = patiently(once, self._lost, harmless=True)
         if self._away:
             show.say(BACK, error=True, flush=True)
         self._away = False

@@ -13,6 +13,7 @@ from gatepost.store.timeline import Entry
 
 _COLORS = {"user_message": "bold", "tool_call": "dim", "permission": "warn", "error": "fail", "agent_finished": "dim"}
 LONGEST_LINE = 200  # of what is asked, where it is told on one
+LONGEST_TOLD = 600  # of the prompt that comes with an approval, where it is not told in full
 
 
 class Rows:
@@ -35,6 +36,8 @@ class Rows:
             asked = waiting.get(str(data.get("requestId")))  # None: it is history
             return self.of_request(asked) if asked is not None else None
         told = line(Entry(int(entry["seq"]), 0, str(entry["turn"]), kind, data))
+        if kind in _COLORS:  # ours begins at the edge, and nothing else does in our colours
+            told = "\n  | ".join(told.splitlines())
         number = self.numbers.get(str(data.get("requestId")))
         if number is not None:
             told = told.replace("[Permission]", f"[Permission {number}]", 1)
@@ -55,9 +58,9 @@ class Rows:
         questions = questions_of(asked["input"]) if asked.get("kind") == "question" else ()
         for name, value in [_told(each) for each in questions] or asked["input"].items():
             first, *more = str(value).splitlines() or [""]
-            rows += [f"  | {name}: {first}" if name else f"  | {first}", *(f"  |   {each}" for each in more)]
-        if asked.get("nextModeId"):
-            rows.append(f"  Allowed, it goes on in mode {asked['nextModeId']}.")
+            shown = one_line(name)
+            rows += [f"  | {shown}: {first}" if name else f"  | {first}", *(f"  |   {each}" for each in more)]
+        rows += [f"  {each}" for each in consequences(asked)]
         allow = f"/answer {number} text" if asked.get("kind") == "question" else f"/allow {number}"
         typed = f"{allow} or /deny {number} [reason]"
         return Colored("\n".join([*rows, f"  {typed if self._typed else ways(asked)}"]), "warn")
@@ -65,7 +68,7 @@ class Rows:
 
 def _heading(asked: dict[str, Any]) -> str:
     whole = {"question": "It asks a question", "plan": "It has a plan to approve"}
-    return whole.get(asked.get("kind", ""), f"It asks to use {asked['name']}")
+    return whole.get(asked.get("kind", ""), f"It asks to use {one_line(asked['name'])}")
 
 
 def _told(question: Question) -> tuple[str, str]:
@@ -77,6 +80,24 @@ def ways(asked: dict[str, Any]) -> str:
     """How it is answered from a command line."""
     how = " --answer TEXT" if asked.get("kind") == "question" else ""
     return f"gatepost permit allow {asked['id']}{how}, or gatepost permit deny {asked['id']} [REASON]"
+
+
+def consequences(asked: dict[str, Any], longest: int | None = None) -> list[str]:
+    """What somebody allows besides what they read of it: lines, those of the agent behind a bar. A prompt that ends
+    with the plan itself is told without it where that is read in full (`longest` is None)."""
+    rows = []
+    if asked.get("cut"):
+        rows.append("That is an excerpt; whoever allows it allows all of it.")
+    if asked.get("nextModeId"):
+        rows.append(f"Allowed, it goes on in mode {one_line(asked['nextModeId'])}.")
+    if told := str(asked.get("followUp") or ""):
+        plan = asked["input"].get("plan")
+        if longest is None and isinstance(plan, str) and plan.strip() and told.endswith(plan.strip()):
+            told = told.removesuffix(plan.strip()) + "(the plan, as it stands above)"
+        rest = "" if longest is None or len(told) <= longest else f" … {len(told)} characters; --json shows them all"
+        rows.append("Allowed, it is told to do this next:")
+        rows += [f"  | {each}" for each in (told[:longest] + rest).splitlines()]
+    return rows
 
 
 def gist(asked: dict[str, Any]) -> str:
@@ -97,8 +118,8 @@ def words_for(told: dict[str, Any]) -> str:
     who = f"{told['title']} ({told['agentId']})" if told.get("title") else str(told["agentId"])
     kinds = {"question": "asks", "plan": "has a plan to approve"}
     verb = kinds.get(asked["kind"], f"asks to use {one_line(asked['name'])}")
-    about = gist(asked)
-    return f"{who} {verb}{f': {about}' if about else ''}\n→ {ways(asked)}"
+    about, more = gist(asked), "".join(f"\n{each}" for each in consequences(asked, LONGEST_TOLD))
+    return f"{who} {verb}{f': {about}' if about else ''}{more}\n→ {ways(asked)}"
 
 
 def with_input(entry: dict[str, Any], waiting: dict[str, Any]) -> dict[str, Any]:

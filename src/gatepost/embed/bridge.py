@@ -241,7 +241,8 @@ class Bridge:
 
     def _requested(self, request: object, method: str, params: Json) -> None:
         if request in self._numbers or request in self._listening:
-            raise Rejected(INVALID_REQUEST, f"the request id {request!r} is already in use")
+            used = f"the request id {repr(request)[:80]} is already in use: wait for its answer, or take another id"
+            raise Rejected(INVALID_REQUEST, used)
         if method == "tools/call":
             self._call(request, params)
         elif method == "tools/list":
@@ -373,6 +374,12 @@ class Bridge:
         for call in calls.values():
             self._finish(call, _failed(f"the call was not answered: {_away()}"))
 
+    def leave(self) -> None:
+        """Nothing is waited for any longer: whoever still reads learns it."""
+        calls, self._calls, self._numbers = self._calls, {}, {}
+        for call in calls.values():
+            self._finish(call, _failed("the bridge ended before there was an answer: its input has ended"))
+
     # To the client.
 
     def _finish(self, call: Call, result: Json) -> None:
@@ -434,7 +441,7 @@ class Lines:
 
 
 def serve(bridge: Bridge, source: int, sink: int) -> None:
-    """Until stdin ends and what was asked is answered, or nobody reads us any more."""
+    """Until stdin ends and what was asked is answered, or could have been; or until nobody reads us any more."""
     import time
 
     link, lines, reading, until = bridge.link, Lines(), True, 0.0
@@ -457,7 +464,11 @@ def serve(bridge: Bridge, source: int, sink: int) -> None:
             asked = wanted
         left = None if reading else max(0.0, until - time.monotonic()) * 1000
         ready = dict(poll.poll(left))
-        if not ready or ready.get(sink, 0) & _GONE:
+        if ready.get(sink, 0) & _GONE:
+            return
+        if not reading and time.monotonic() >= until:  # however much is said of progress
+            bridge.leave()
+            bridge.out.flush(sink)
             return
         if link.fd in ready:
             _attend(bridge, ready[link.fd])

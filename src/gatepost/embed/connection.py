@@ -1,7 +1,8 @@
 """One connection of a bridge: frames of four bytes of length and JSON, in both directions.
 
 A request with an id is a task of its own and is answered under that id; requests without one are answered in order.
-Whatever comes, the connection lives and every request is answered once, except one that was cancelled: never.
+Whatever comes, and whatever a function raises, the connection lives and every request is answered once, except one that
+its client has cancelled: never.
 """
 
 import asyncio
@@ -71,6 +72,15 @@ _read_call = msgspec.json.Decoder(_Call).decode
 _read_cancel = msgspec.json.Decoder(_Cancel).decode
 
 
+class _Flight:
+    """A call that is not answered yet."""
+
+    __slots__ = ("task",)
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+
+
 class Connection(asyncio.BufferedProtocol):
     """`is_open` says whether the host still serves: one that was accepted just before it stopped must not stay."""
 
@@ -82,14 +92,15 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer = bytearray()
         self._skip = 0  # bytes of a message that is too large, still to come
         self._refused: tuple[RequestId | None, int] = (None, 0)
-        self._flights: dict[RequestId, asyncio.Task[None]] = {}
+        self._flights: dict[RequestId, _Flight] = {}
         self._waiting: deque[_Call | msgspec.Raw] = deque()  # params of calls without ids
         self._ordered: asyncio.Task[None] | None = None
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        return [*self._flights.values(), *([self._ordered] if self._ordered else [])]
+        flying = [each.task for each in self._flights.values() if each.task is not None]
+        return [*flying, *([self._ordered] if self._ordered else [])]
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -186,54 +197,69 @@ class Connection(asyncio.BufferedProtocol):
             if self._ordered is None:
                 self._ordered = self._loop.create_task(self._in_order())
         elif request in self._flights:
-            self._fail(request, ValueError(f"the id {request!r} is in use"))
+            used = f"the request id {repr(request)[:80]} is already in use: wait for its answer, or take another id"
+            self._fail(request, ValueError(used))
         elif len(self._flights) >= MOST_IN_FLIGHT:
             self._fail(request, ValueError(f"{MOST_IN_FLIGHT} calls are in flight; wait for an answer"))
         else:
-            self._flights[request] = self._loop.create_task(self._answer(request, params))
+            flight = self._flights[request] = _Flight()
+            flight.task = self._loop.create_task(self._answer(request, params, flight))
 
     def _cancel(self, params: msgspec.Raw) -> None:
         try:
-            task = self._flights.pop(_read_cancel(params).id, None)
+            flight = self._flights.pop(_read_cancel(params).id, None)
         except ValueError:
             return  # it asks for no answer, so it gets none
-        if task is not None:
-            task.cancel()
+        if flight is not None and flight.task is not None:
+            flight.task.cancel()
 
     async def _in_order(self) -> None:
         try:
             while self._waiting:
-                await self._answer(None, self._waiting.popleft())
+                await self._answer(None, self._waiting.popleft(), None)
         finally:
             self._ordered = None
+            while self._waiting:  # this task was ended: no turn comes for them
+                self._waiting.popleft()
+                self._fail(None, RuntimeError("the call was not begun: the one before it ended the program's task"))
 
-    async def _answer(self, request: RequestId | None, params: _Call | msgspec.Raw) -> None:
+    async def _answer(self, request: RequestId | None, params: _Call | msgspec.Raw, flight: _Flight | None) -> None:
         """Whatever happens to the function, there is an answer."""
         try:
             call = params if isinstance(params, _Call) else _read_call(params)
-            progress = self._progress(request) if call.progress and request is not None else _unheard
+            progress: Progress = _unheard
+            if call.progress and request is not None and flight is not None:
+                progress = self._progress(request, flight)
             try:
                 answer = await self._run(call.name, bytes(call.arguments), progress)
                 result = _TEXT % _encode(answer) if type(answer) is str else _encode(render(answer))
             except ToolError as error:
-                result = _encode(failed(str(error)))
+                result = _encode(failed(_words(error)))
             payload = _envelope(request, b'"result":' + result)
             if len(payload) > LIMIT:
                 raise MessageSizeError(f"the answer of {call.name}", len(payload))
-        except Exception as error:  # noqa: BLE001  the dispatching loop: a tool's fault goes to its caller
+        except BaseException as error:  # the dispatching loop: a tool's fault goes to its caller
+            self._land(request, flight, _error(request, error))
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                self._loop.call_soon(_end, error)  # the program means itself; of the task, asyncio would complain
+            elif isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
             _log.debug("a call failed", exc_info=True)
-            payload = _error(request, error)
+            return
+        self._land(request, flight, payload)
+
+    def _land(self, request: RequestId | None, flight: _Flight | None, payload: bytes) -> None:
         if request is not None:
-            if self._flights.get(request) is not asyncio.current_task():
+            if self._flights.get(request) is not flight:
                 return  # cancelled, though the function would not hear of it
             del self._flights[request]
         self._send(payload)
 
-    def _progress(self, request: RequestId) -> Progress:
-        mine, here = asyncio.current_task(), get_ident()
+    def _progress(self, request: RequestId, flight: _Flight) -> Progress:
+        here = get_ident()
 
         def send(payload: bytes) -> None:
-            if self._flights.get(request) is mine:
+            if self._flights.get(request) is flight:
                 self._send(payload)
 
         def progress(done: float, total: float | None = None, message: str = "") -> None:
@@ -273,9 +299,29 @@ def _envelope(request: RequestId | None, rest: bytes) -> bytes:
     return b"{%b}" % rest if request is None else b'{"id":%b,%b}' % (_encode(request), rest)
 
 
-def _error(request: RequestId | None, error: Exception) -> bytes:
-    told: dict[str, Any] = {"message": str(error)[:100_000] or "no reason given", "type": type(error).__name__}
+def _error(request: RequestId | None, error: BaseException) -> bytes:
+    told: dict[str, Any] = {"message": _words(error)[:100_000] or "no reason given", "type": type(error).__name__}
     return _envelope(request, b'"error":' + _encode(told))
+
+
+def _words(error: BaseException) -> str:
+    """What an exception says, in signs that can be sent; what it is, if it cannot say it."""
+    if isinstance(error, asyncio.CancelledError):
+        return "the call was cancelled within the program that offers the tool"
+    try:
+        return str(error).encode("utf-8", "replace").decode()
+    except BaseException as worse:  # noqa: BLE001  the tool's own code, too
+        return f"its reason cannot be told: reading it raised {type(worse).__name__}"
+
+
+def _is_cancelled() -> bool:
+    """Whether the task itself was, and not something that its function waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _end(error: BaseException) -> None:
+    raise error
 
 
 def _id_of(payload: bytes | bytearray) -> RequestId | None:

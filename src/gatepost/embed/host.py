@@ -119,7 +119,14 @@ class ToolHost:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix=f"tool-{self.name}")
         call = partial(contextvars.copy_context().run, partial(tool.function, **given))
-        found = await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        found, error = await asyncio.get_running_loop().run_in_executor(self._pool, _outcome, call)
+        try:
+            if isinstance(error, Exception) and not isinstance(error, StopIteration):
+                raise error
+            if error is not None:  # a future does not carry it, or the loop would end by it: it was only a thread's
+                raise RuntimeError(f"{tool.name} raised {type(error).__name__}") from error
+        finally:
+            del error  # it holds this frame
         return await found if inspect.isawaitable(found) else found
 
     # What clients are told.
@@ -160,3 +167,10 @@ class ToolHost:
         if len(written) > LIMIT:
             raise MessageSizeError("the description of the tools", len(written))
         return written
+
+
+def _outcome(call: Callable[[], object]) -> tuple[object, BaseException | None]:
+    try:
+        return call(), None
+    except BaseException as error:  # noqa: BLE001  the dispatching loop: it is raised again where it is waited for
+        return None, error

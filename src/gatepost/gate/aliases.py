@@ -1,4 +1,5 @@
-"""Older names of tools, with their older parameters. Hidden from tools/list; the permission is that of the tool meant.
+"""Older names of tools, with their older parameters, and other names of a tool's parameters. Hidden from tools/list;
+the permission is that of the tool meant.
 
 The map is data: a name, the tool, what its parameters are called there, and what is given in any case.
 """
@@ -34,5 +35,6 @@ ALIASES: Mapping[str, Alias] = {
     "register_agent_group": Alias("register_group", {"chatJid": "jid"}),
     "delegate_to_child": Alias("delegate_group", {"child": "group", "jid": "chatJid"}),
     "delegate_to_parent": Alias("escalate_group", {"jid": "chatJid"}),
+    "create_agent": Alias("create_agent", {"provider": "agentType"}),  # as all other tools call it
     "get_task": Alias("inspect_tasks", {"taskId": "task_id", "id": "task_id"}),
 }

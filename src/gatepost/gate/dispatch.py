@@ -127,7 +127,8 @@ class Dispatch:
         now = self._around.clock.now()
         seen = self._seen_by(caller)
         tool = seen.tools.get(name)
-        if tool is None and name in ALIASES:
+        alias = ALIASES.get(name)
+        if alias is not None and (tool is None or alias.tool == name):
             name, raw = _meant(name, raw)
             tool = seen.tools.get(name)
         if tool is None:

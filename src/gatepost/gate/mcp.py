@@ -159,7 +159,7 @@ class Conversation:
         if self._revoked:
             raise _Rejected(REVOKED, _REVOKED)
         if request in self._flights or request in self._listening:
-            raise _Rejected(INVALID_REQUEST, f"the request id {request!r} is already in use")
+            raise _Rejected(INVALID_REQUEST, in_use(request))
         if method == "tools/call":
             self._call(request, params)
         elif method == "tools/list":
@@ -325,6 +325,11 @@ class Conversation:
 
     def _notify(self, method: str, params: dict[str, object]) -> None:
         self._send(_encode({"jsonrpc": "2.0", "method": method, "params": params}))
+
+
+def in_use(request: RequestId) -> str:
+    """What a second request of an id is told, on every transport."""
+    return f"the request id {repr(request)[:80]} is already in use: wait for its answer, or take another id"
 
 
 def _unsupported(version: str) -> _Rejected:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 
@@ -63,6 +64,7 @@ class AppServer:
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         self.heard: asyncio.Queue[Told | Asked | Ended] = asyncio.Queue()
         self._process, self._log = process, log
+        self.name = uuid4().hex[:12]  # of this process, and of no other
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._last = 0
         self._ended = ""

@@ -171,23 +171,27 @@ def read_usage(params: Json, key: str = "last") -> Counter[str]:
     )
 
 
-def read_permission(asked: Asked) -> Permission | None:
-    """None: it is nothing that can be answered by yes or no."""
+def read_permission(asked: Asked, process: str) -> Permission | None:
+    """None: it is nothing that can be answered by yes or no. `process`: Codex numbers its requests from 0 whenever it
+    starts, so a name is one only together with that."""
+    name = f"{process}-{asked.id}"
     if asked.method == _TOOL_CALL:
-        return _read_tool_call(asked)
+        return _read_tool_call(asked, name)
     if (tool := _APPROVALS.get(asked.method)) is None:
         return None
-    told = {name: asked.params.get(name) for name in ("command", "cwd", "reason", "grantRoot", "itemId")}
-    return Permission(str(asked.id), tool, {name: value for name, value in told.items() if value is not None})
+    # A command says what it is; of a change of files only the step does that was told before.
+    told = ("command", "cwd", "reason", "grantRoot", *(() if asked.params.get("command") else ("itemId",)))
+    given = {name: asked.params.get(name) for name in told}
+    return Permission(name, tool, {name: value for name, value in given.items() if value is not None})
 
 
-def _read_tool_call(asked: Asked) -> Permission | None:
+def _read_tool_call(asked: Asked, name: str) -> Permission | None:
     about = asked.params.get("_meta")
     if not isinstance(about, Mapping) or about.get("codex_approval_kind") != "mcp_tool_call":
         return None  # the server itself wants to know something
     named, given = _NAMED.search(str(asked.params.get("message"))), about.get("tool_params")
     tool = f"{asked.params.get('serverName')}/{named[1] if named else ''}"
-    return Permission(str(asked.id), tool, given if isinstance(given, dict) else {})
+    return Permission(name, tool, given if isinstance(given, dict) else {})
 
 
 def render_answer(asked: Asked, *, allow: bool) -> Json:

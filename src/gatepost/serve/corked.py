@@ -48,3 +48,5 @@ class Protocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
         self.transport = Corked(transport, self.loop)
+        if self.server is not None and self.server[1] is None:
+            self.server = None  # a socket's path: whoever gives no Host would be told it in addresses and redirects

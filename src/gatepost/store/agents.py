@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gatepost.core import ids
+from gatepost.core.errors import Invalid
 from gatepost.store import inbox, messages, permissions, sessions, timeline
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, quick
@@ -79,7 +80,11 @@ def every(db: Db, *, archived: bool = False) -> list[Session]:
 
 
 def prompt(db: Db, session: Session, text: str, sender: str, name: str, mode: str, now: int) -> int:
-    """Something to work on, durable when this is committed. A prompt brings an archived one back."""
+    """Something to work on, durable when this is committed. A prompt brings an archived one back; one that was ended
+    for good takes none, whatever was read of it before."""
+    now_it_is = sessions.get(db, session.id)
+    if now_it_is is None or now_it_is.closed_at is not None:
+        raise Invalid("agentId", f"{session.id} was ended for good; create another agent")
     message_id = messages.accept(
         db,
         NewMessage(

@@ -9,6 +9,7 @@ from gatepost.store.messages import Message
 from gatepost.store.port import Db
 
 GRACE = 60 * SECOND
+LATE = 5 * SECOND  # what became due a moment ago, as all does that waited for a gateway to start, is not overdue yet
 FARTHEST = 600 * SECOND  # no open row waits longer than this for its next look
 _OPEN_IN = "state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed')"
 _OPEN_OUT = "state IN ('pending', 'sending')"
@@ -32,7 +33,7 @@ def check(db: Db, now: int, *, running: bool = True) -> Account:
             f"SELECT COUNT(*), COALESCE(SUM(CASE WHEN next_at IS NULL OR next_at < ? THEN 1 ELSE 0 END), 0),"
             f" COALESCE(SUM(CASE WHEN next_at < ? THEN 1 ELSE 0 END), 0), MIN(created_at)"
             f" FROM {table} WHERE {condition}",
-            (due - GRACE, due),
+            (due - GRACE, due - LATE),
         )
         assert row is not None
         in_flight += row[0]

@@ -1,6 +1,9 @@
-"""What a provider asked before it acted, and what somebody answered. A request waits here until then, whatever ends."""
+"""What a provider asked before it acted, and what somebody answered. A request waits here until then, whatever ends.
+
+An answer holds for what was asked: the same name with anything else behind it is another request."""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +12,7 @@ from gatepost.store.port import Db, quick
 
 COLUMNS = (
     "id, session_id, turn_id, request, kind, tool, input, answer, follow_up, next_mode, state, reason, asked_at,"
-    " answered_at, answered_by"
+    " answered_at, answered_by, cut"
 )
 
 
@@ -23,6 +26,8 @@ class Wish:
     input: dict[str, Any]
     follow_up: str = ""
     next_mode: str = ""
+    digest: str = ""  # of everything that is asked, also of what is not kept here
+    cut: bool = False  # `input` is an excerpt
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +49,46 @@ class Permission:
     asked_at: int
     answered_at: int | None
     answered_by: str
+    cut: bool = False  # `input` is an excerpt; the provider holds the whole
+
+
+def find(db: Db, session_id: str, turn_id: str, wish: Wish, others: Collection[str] = ()) -> Permission | None:
+    """The same thing asked before in this turn, under the same name; or one that still waits and says the same, left by
+    an attempt that is gone: from now on it has this name. `others`: names that somebody waits for as it is."""
+    row = db.row(
+        f"SELECT {COLUMNS} FROM permissions WHERE session_id = ? AND turn_id = ? AND request = ? AND digest = ?",
+        (session_id, turn_id, wish.request, wish.digest),
+    )
+    if row is not None:
+        return _permission(row)
+    for number, named in db.rows(
+        "SELECT id, request FROM permissions WHERE session_id = ? AND turn_id = ? AND digest = ? AND state = 'pending'"
+        " ORDER BY asked_at, id",
+        (session_id, turn_id, wish.digest),
+    ):
+        if named not in others:
+            db.run("UPDATE permissions SET request = ? WHERE id = ?", (wish.request, number))
+            return get(db, number)
+    return None
 
 
 def ask(db: Db, session_id: str, turn_id: str, wish: Wish, now: int) -> Permission:
-    """Asked twice, it is one request."""
-    about = (wish.request, wish.kind, wish.tool, _json(wish.input), wish.follow_up, wish.next_mode)
+    """Asked twice, it is one request. Nobody waits any more for what had its name and said something else."""
     db.run(
-        "INSERT INTO permissions (id, session_id, turn_id, request, kind, tool, input, follow_up, next_mode, state,"
-        " asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?)"
-        " ON CONFLICT (session_id, turn_id, request) DO NOTHING",
-        (ids.new("p"), session_id, turn_id, *about, now),
+        "UPDATE permissions SET state = 'over', reason = 'something else was asked in its place', answered_at = ?"
+        " WHERE session_id = ? AND turn_id = ? AND request = ? AND digest <> ? AND state = 'pending'",
+        (now, session_id, turn_id, wish.request, wish.digest),
     )
-    row = db.row(
-        f"SELECT {COLUMNS} FROM permissions WHERE session_id = ? AND turn_id = ? AND request = ?",
-        (session_id, turn_id, wish.request),
+    about = (wish.request, wish.digest, wish.kind, wish.tool, _json(wish.input), int(wish.cut))
+    rows = db.rows(
+        "INSERT INTO permissions (id, session_id, turn_id, request, digest, kind, tool, input, cut, follow_up,"
+        " next_mode, state, asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?)"
+        " ON CONFLICT (session_id, turn_id, request, digest) DO UPDATE SET"
+        " state = CASE permissions.state WHEN 'over' THEN 'pending' ELSE permissions.state END"
+        f" RETURNING {COLUMNS}",
+        (ids.new("p"), session_id, turn_id, *about, wish.follow_up, wish.next_mode, now),
     )
-    assert row is not None
-    return _permission(row)
+    return _permission(rows[0])
 
 
 def answer(
@@ -73,6 +101,20 @@ def answer(
         (state, reason, _json(given), now, by, permission_id),
     )
     return _permission(rows[0]) if rows else None
+
+
+def outlived(db: Db, turn_id: str, others: Collection[str], now: int) -> None:
+    """A new attempt asks for something, so what only the one before it waited for is over. If that is asked again after
+    all, it waits again."""
+    for number, named in db.rows(
+        "SELECT id, request FROM permissions WHERE turn_id = ? AND state = 'pending'", (turn_id,)
+    ):
+        if named not in others:
+            db.run(
+                "UPDATE permissions SET state = 'over', reason = 'who asked it was started anew', answered_at = ?"
+                " WHERE id = ?",
+                (now, number),
+            )
 
 
 def end_turn(db: Db, turn_id: str, reason: str, now: int) -> int:
@@ -89,6 +131,23 @@ def get(db: Db, permission_id: str) -> Permission | None:
     return _permission(row) if row else None
 
 
+def waiting(db: Db, session_id: str) -> int:
+    """How many of a session's wait."""
+    row = db.row("SELECT COUNT(*) FROM permissions WHERE state = 'pending' AND session_id = ?", (session_id,))
+    return int(row[0]) if row else 0
+
+
+def holds_turn(db: Db, turn_id: str) -> bool:
+    """Whether a turn waits for somebody."""
+    return db.row("SELECT 1 FROM permissions WHERE state = 'pending' AND turn_id = ? LIMIT 1", (turn_id,)) is not None
+
+
+def beginning_with(db: Db, beginning: str) -> list[str]:
+    """The ids of those that wait, by how they begin."""
+    rows = db.rows("SELECT id FROM permissions WHERE state = 'pending' ORDER BY asked_at, id")
+    return [number for (number,) in rows if number.startswith(beginning)]
+
+
 def pending(db: Db, session_id: str | None = None) -> list[Permission]:
     """The oldest first; of one session, or all."""
     rows = db.rows(
@@ -101,6 +160,7 @@ def pending(db: Db, session_id: str | None = None) -> list[Permission]:
 
 def _permission(row: tuple[Any, ...]) -> Permission:
     number, session_id, turn_id, request, kind, tool, given, answered, *rest = row
+    rest[-1] = bool(rest[-1])
     return Permission(number, session_id, turn_id, request, kind, tool, json.loads(given), json.loads(answered), *rest)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from gatepost.store.port import Db
 
 COLUMNS = "seq, at, turn_id, kind, data"
+PAGE, MOST_BYTES = 64, 4 * 1024 * 1024  # rows in one statement; of what one call returns, but always one entry
 KINDS = ("user_message", "assistant_message", "tool_call", "permission", "error", "status", "agent_finished")
 
 
@@ -29,14 +30,31 @@ def add(db: Db, session_id: str, turn_id: str, kind: str, data: dict[str, Any], 
 
 
 def last(db: Db, session_id: str, limit: int, before: int = 2**62) -> list[Entry]:
-    """The newest before a cursor, oldest first."""
+    """The newest before a cursor, oldest first; no more than fit."""
     sql = f"SELECT {COLUMNS} FROM timeline WHERE session_id = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
-    return [_entry(row) for row in reversed(db.rows(sql, (session_id, before, limit)))]
+    return _fitting(db, sql, session_id, before, limit)[::-1]
 
 
 def after(db: Db, session_id: str, seq: int, limit: int) -> list[Entry]:
+    """Those after a cursor; no more than fit."""
     sql = f"SELECT {COLUMNS} FROM timeline WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT ?"
-    return [_entry(row) for row in db.rows(sql, (session_id, seq, limit))]
+    return _fitting(db, sql, session_id, seq, limit)
+
+
+def _fitting(db: Db, sql: str, session_id: str, cursor: int, limit: int) -> list[Entry]:
+    found: list[Entry] = []
+    size = 0
+    while (wanted := min(limit - len(found), PAGE)) > 0:
+        rows = db.rows(sql, (session_id, cursor, wanted))
+        for row in rows:
+            size += len(row[-1])
+            if found and size > MOST_BYTES:
+                return found
+            found.append(_entry(row))
+        if len(rows) < wanted:
+            break
+        cursor = found[-1].seq
+    return found
 
 
 def newest(db: Db, session_id: str) -> int:

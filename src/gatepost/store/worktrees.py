@@ -25,8 +25,8 @@ class Worktree:
     state: str  # making | ready | ending | archived
     setup: tuple[str, ...]
     teardown: tuple[str, ...]
-    setup_state: str  # none | untrusted | trusted (and to be run) | done | failed
-    setup_output: str
+    setup_state: str  # none | unreadable | untrusted | trusted (and to be run) | done | failed
+    setup_output: str  # before it was run: what is wrong with the file it is in
     created_at: int
     archived_at: int | None
 

@@ -59,7 +59,7 @@ class Agent:
         if self.program and programs.find(self.program) is None:
             return f"{self.program} is not installed: make test-all does it"
         if self.package and importlib.util.find_spec(self.package) is None:
-            return f"{self.package} is not installed: pip install gatepost[{self.provider}]"
+            return f"{self.package} is not installed: pip install '.[{self.provider}]'"
         return ""
 
 

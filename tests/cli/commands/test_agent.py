@@ -2,6 +2,7 @@
 
 import io
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,10 +23,43 @@ SCRIPT = {
     "turns": [
         {"when": "danger", "do": [ASK, {"say": "they said {answer}"}]},
         {"when": "hang", "do": [{"hang": True}]},
+        {"when": "half", "do": [{"say": "so far"}, {"error": {"message": "no luck"}}]},
         {"when": "fail", "do": [{"error": {"message": "no luck"}}]},
         {"when": "^count", "do": [{"say": "counted"}]},
     ]
 }
+
+# Asks a question before anything else, and says what it was answered.
+ASKER = """
+import asyncio
+from gatepost.inside.providers.contract import Permission, Result, Started, Text, provider
+
+DRINK = {"question": "Tea or coffee?", "header": "Drink", "options": [{"label": "tea"}, {"label": "coffee"}]}
+
+
+@provider("asker")
+class Asker:
+    takes_pushes = False
+
+    def __init__(self, place):
+        self.answered = asyncio.get_running_loop().create_future()
+
+    async def query(self, batch, resume):
+        yield Started("c")
+        yield Permission("q", "AskUserQuestion", {"questions": [DRINK]}, "question")
+        verdict, given = await self.answered
+        yield Text(f"{verdict}: {given.get('answers', {}).get('Drink', '')}")
+        yield Result()
+
+    async def answer(self, request, verdict, input):
+        self.answered.set_result((verdict, input))
+
+    async def interrupt(self):
+        self.answered.cancel()
+
+    async def close(self):
+        pass
+"""
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +68,9 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     folder = Home(home).group("agents")
     folder.mkdir(parents=True)
     (folder / "script.json").write_text(json.dumps(SCRIPT))
+    plugins = home / "plugins" / "providers"
+    plugins.mkdir(parents=True)
+    (plugins / "asker.py").write_text(ASKER)
     with Daemon(home, sandbox_kind="process", sessions_provider="scripted") as made:
         yield made
 
@@ -198,3 +235,117 @@ def test_the_providers_are_listed_with_what_they_lack_and_their_models_with_pric
 def test_without_a_gateway_it_is_said(tmp_path: Path) -> None:
     done = agent(Daemon(tmp_path / "h"), "ls")
     assert done.code == 1 and "`gatepost up` starts it" in done.err
+
+
+def started(daemon: Daemon, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "gatepost", *words],
+        env=daemon.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_why_a_turn_failed_stands_beside_what_was_said(daemon: Daemon) -> None:
+    half = agent(daemon, "run", "half", "--title", "Half")
+    assert (half.code, half.out) == (FAILED, "so far\n")
+    assert "failed: no luck" in half.err and "gatepost agent logs s-" in half.err
+    nothing = agent(daemon, "run", "fail")
+    assert nothing.out == "" and "failed: no luck" in nothing.err
+    assert told(daemon, "agent", "wait", "Half")["lastError"] == "no luck"
+
+
+def test_a_request_is_told_with_what_it_is_about_and_both_answers(daemon: Daemon) -> None:
+    asked = agent(daemon, "run", "danger", "--title", "Bold")
+    head, ways = asked.out.splitlines()
+    assert head.startswith("Bold (s-") and head.endswith(") asks to use Bash: ls")
+    assert "gatepost permit allow p" in ways and "gatepost permit deny p" in ways
+    assert "running, asks" in agent(daemon, "ls").out
+    (row,) = [line for line in ran(daemon, "permit", "list").out.splitlines() if " Bold " in line]
+    assert row.split("Bold")[1].split() == ["to", "use", "Bash", "ls"]
+    assert ran(daemon, "permit", "deny", "Bold", "not that").code == 0
+    assert agent(daemon, "wait", "Bold").out == "they said deny\n"
+
+
+def test_a_question_is_shown_with_its_options_and_answered_in_words(daemon: Daemon) -> None:
+    asked = agent(daemon, "run", "drink", "--provider", "asker", "--title", "Thirsty")
+    assert asked.code == ASKS and ") asks: Tea or coffee? (tea, coffee)\n" in asked.out
+    assert "--answer TEXT" in asked.out
+    assert "Tea or coffee? (tea, coffee)" in ran(daemon, "permit", "ls").out
+    shown = agent(daemon, "logs", "Thirsty").out
+    assert "It asks a question:\n  | Tea or coffee?\n  |   - tea\n  |   - coffee\n" in shown
+    refused = ran(daemon, "permit", "allow", "Thirsty")
+    assert refused.code == 1 and "is a question; say --answer TEXT" in refused.err
+    assert "is answered" in ran(daemon, "permit", "allow", "Thirsty", "--answer", "tea").out
+    assert agent(daemon, "wait", "Thirsty").out == "allow: tea\n"
+
+
+def test_somebody_who_has_enough_of_waiting_leaves_it_at_work_and_knows_its_name(daemon: Daemon) -> None:
+    running = started(daemon, "agent", "run", "hang")
+    assert running.stderr is not None
+    at_work = running.stderr.readline()
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=30)
+    name = at_work.split()[0]
+    assert at_work == f"{name} is at work\n" and (running.returncode, out) == (130, "")
+    assert err.startswith(f"{name} works on") and f"gatepost agent stop {name}" in err
+    assert told(daemon, "agent", "inspect", name)["status"] in ("initializing", "running")
+    stopped = told(daemon, "agent", "stop", name[:-2])
+    assert stopped == {"agentId": name, "stopped": True}
+
+
+def test_waiting_has_a_limit_wherever_one_waits(daemon: Daemon) -> None:
+    assert agent(daemon, "run", "hang", "--title", "Slow", "--timeout", "0.05").code == STILL
+    assert agent(daemon, "send", "Slow", "more", "--timeout", "0").code == STILL
+    assert agent(daemon, "attach", "Slow", "--timeout", "0.05", given=b"").code == STILL
+    agent(daemon, "kill", "Slow")
+
+
+def test_a_log_of_one_that_rests_ends_at_once_and_begins_where_one_likes(daemon: Daemon) -> None:
+    rests = made(daemon, "Rests", "sweep")
+    agent(daemon, "wait", rests)
+    agent(daemon, "send", rests, "mop")
+    following = started(daemon, "agent", "logs", rests, "-f", "-n", "2")
+    out, _ = following.communicate(timeout=25)
+    assert out.splitlines() == ["[User] mop", "echo: mop"]
+
+
+def test_archived_ones_are_marked_and_the_list_has_either_name(daemon: Daemon) -> None:
+    agent(daemon, "archive", made(daemon, "Gone"))
+    (row,) = [line for line in agent(daemon, "list", "--all").out.splitlines() if " Gone " in line]
+    assert "idle, archived" in row
+    assert ran(daemon, "group", "ls").out == ran(daemon, "group", "list").out
+    assert "  list" not in agent(daemon, "--help").out
+    assert agent(daemon, "inspect", "Gone").out.startswith("agentId")
+
+
+def test_what_is_wrong_is_named_as_it_is_typed(daemon: Daemon, tmp_path: Path) -> None:
+    assert "--cwd: " in agent(daemon, "run", "x", "--cwd", str(tmp_path)).err
+    assert "--base: is missing" in agent(daemon, "run", "x", "--cwd", str(tmp_path), "--worktree", "w").err
+    assert "--title: must have" in agent(daemon, "run", "x", "--title", "t" * 61).err
+
+
+def test_a_restart_ends_neither_waiting_nor_looking_on(tmp_path: Path) -> None:
+    folder = Home(tmp_path / "h").group("agents")
+    folder.mkdir(parents=True)
+    (folder / "script.json").write_text(json.dumps(SCRIPT))
+    with Daemon(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted") as daemon:
+        waiting = started(daemon, "agent", "run", "hang")
+        assert waiting.stderr is not None
+        name = waiting.stderr.readline().split()[0]
+        looking = started(daemon, "agent", "logs", "-f", name)
+        assert looking.stdout is not None and looking.stderr is not None
+        assert looking.stdout.readline() == "[User] hang\n"
+        daemon.stop()
+        for each in (waiting, looking):
+            assert each.stderr is not None
+            assert each.stderr.readline() == "the gateway went away; waiting for it\n"
+        daemon.start()
+        for each in (waiting, looking):
+            assert each.stderr is not None
+            assert each.stderr.readline() == "the gateway is back\n"
+        agent(daemon, "stop", name)
+        assert [each.wait(30) for each in (waiting, looking)] == [IDLE, IDLE]
+        for each in (waiting, looking):
+            each.communicate()

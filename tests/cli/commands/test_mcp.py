@@ -28,6 +28,13 @@ def started_by(client: str, text: str, name: str) -> list[str]:
     return [entry["command"], *entry["args"]]
 
 
+def test_for_a_program_it_is_one_object(tmp_path: Path) -> None:
+    done = gatepost(tmp_path, "mcp", "config", "codex", "--json")
+    found = json.loads(done.stdout)
+    assert (found["client"], found["name"], found["belongs_in"]) == ("codex", "gatepost", "~/.codex/config.toml")
+    assert started_by("codex", found["text"], "gatepost") == found["command"] and done.stderr == ""
+
+
 @pytest.mark.parametrize("client", ["claude", "codex", "opencode", "cursor"])
 def test_what_is_printed_starts_a_bridge_to_this_home(client: str, tmp_path: Path) -> None:
     done = gatepost(tmp_path, "mcp", "config", client)

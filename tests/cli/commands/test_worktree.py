@@ -3,7 +3,7 @@ the one without walls; those are seen in tests/flows."""
 
 import io
 import json
-import os
+import shlex
 import stat
 import sys
 from collections.abc import Iterator
@@ -102,7 +102,7 @@ def test_one_is_made_listed_shown_and_put_away(daemon: Daemon, shop: Path) -> No
     assert row == [name, "plums", "ready", "none", str(shop)]
 
     assert worktree(daemon, "save", "plums").out == f"nothing was done in {name} yet\n"
-    assert worktree(daemon, "archive", "plums").out == f"{name} is put away\n"
+    assert worktree(daemon, "archive", "plums").out == f"{name} is put away; there was nothing to save\n"
     assert name not in worktree(daemon, "ls").out and not Path(path).exists()
     assert [each["state"] for each in worktree(daemon, "ls", "--all", "--json").json if each["name"] == name] == [
         "archived"
@@ -116,20 +116,136 @@ def test_programs_are_told_the_same(daemon: Daemon, shop: Path) -> None:
     assert wanted.items() <= found.items()
     assert found in worktree(daemon, "ls", "--json").json
     nothing = worktree(daemon, "save", "pears", "--json").json
-    assert nothing == {"name": found["name"], "branch": "pears", "bundle": None, "left": ""}
+    none = {"name": found["name"], "bundle": None, "contents": "", "fetch": "", "look": ""}
+    assert nothing == {**none, "branch": "pears", "state": "ready", "left": ""}
     gone = worktree(daemon, "archive", "pears", "--discard", "--json").json
-    assert gone == {"name": found["name"], "bundle": None, "trouble": ""}
+    assert gone == {**none, "trouble": ""}
 
 
 def test_what_was_done_is_fetched_with_the_command_that_is_told(daemon: Daemon, shop: Path) -> None:
-    found = made(daemon, shop, "figs")
-    (Path(found["worktreePath"]) / "answer").write_text("42")
+    """Of two worktrees, whose work was kept by the same names; the second time as the first."""
+    for name in ("figs", "grapes"):
+        (Path(made(daemon, shop, name)["worktreePath"]) / "answer").write_text(name)
     for command in ("save", "archive"):
-        told = worktree(daemon, command, "figs")
-        line = told.out.splitlines()[-1].strip()
-        assert told.code == 0 and line.startswith("git fetch --no-tags ")
-        assert os.system(f"cd {shop} && {line} 2>/dev/null") == 0
-        assert git(shop, "show", "refs/agents/gatepost/uncommitted:answer") == "42"
+        for name in ("figs", "grapes"):
+            told = worktree(daemon, command, name)
+            assert told.code == 0 and "saved: nothing committed, uncommitted changes\n" in told.out
+            assert f"+{name}" in seen(shop, told.out)
+    for name in ("figs", "grapes"):
+        assert git(shop, "show", f"refs/agents/{name}/gatepost/uncommitted:answer") == name
+
+
+def seen(shop: Path, told: str) -> str:
+    """What the two commands at the end of it show in the repository."""
+    fetch, look = (line.strip() for line in told.splitlines()[-2:])
+    assert fetch.startswith("git fetch --no-tags ") and look.startswith("git log -p ")
+    git(shop, *shlex.split(fetch)[1:])
+    return git(shop, *shlex.split(look)[1:])
+
+
+def test_what_is_in_a_bundle_is_told(daemon: Daemon, shop: Path) -> None:
+    found = made(daemon, shop, "cherries")
+    path = Path(found["worktreePath"])
+    commit(path, "one", "1")
+    assert "saved: 1 commit on cherries\n" in worktree(daemon, "save", "cherries").out
+    commit(path, "two", "2")
+    git(path, "tag", "-a", "-m", "words", "mark")
+    (path / "README").write_text("put aside")
+    git(path, "stash", "-q")
+    (path / "three").write_text("3")
+    saved = worktree(daemon, "save", "cherries")
+    told = "saved: uncommitted changes, 2 commits on cherries, the tag mark, 1 stash\n"
+    assert told in saved.out
+    look = seen(shop, saved.out)
+    assert all(each in look for each in ("+1", "+2", "+3", "put aside"))
+    assert git(shop, "tag") == "", "it is not among the operator's own"
+    assert git(shop, "cat-file", "-p", "refs/agents/cherries/tags/mark").endswith("words")
+
+    git(path, "stash", "drop", "-q")
+    look = seen(shop, worktree(daemon, "save", "cherries").out)
+    assert "put aside" not in look, "what is no longer there is not shown as if it were"
+
+
+def test_what_was_put_away_is_found_with_its_bundle(daemon: Daemon, shop: Path) -> None:
+    path = Path(made(daemon, shop, "quinces")["worktreePath"])
+    commit(path, "answer", "42")
+    gone = worktree(daemon, "archive", "quinces")
+    assert "is put away; saved: 1 commit on quinces\n" in gone.out
+    for words in (("show",), ("save",)):
+        told = worktree(daemon, *words, "quinces")
+        assert told.code == 0 and "put away" in told.out and f"{path}.bundle" in told.out
+        assert "+42" in seen(shop, told.out)
+    assert worktree(daemon, "show", "quinces", "--json").json["bundle"] == f"{path}.bundle"
+    for words in (("path",), ("archive",), ("setup",)):
+        refused = worktree(daemon, *words, "quinces")
+        assert refused.code == 1 and "it was put away: `gatepost worktree show " in refused.err
+
+    path = Path(made(daemon, shop, "sloes")["worktreePath"])
+    commit(path, "answer", "42")
+    assert "thrown away\n" in worktree(daemon, "archive", "sloes", "--discard").out
+    assert worktree(daemon, "show", "sloes").out.endswith("nothing of it was saved\n")
+    assert worktree(daemon, "save", "sloes").out.endswith("was put away, and nothing of it saved\n")
+
+
+def test_where_it_came_from_is_told(daemon: Daemon, shop: Path) -> None:
+    git(shop, "branch", "feature")
+    git(shop, "update-ref", "refs/pull/42/head", "HEAD")
+    told = worktree(daemon, "create", "--branch", "feature", "--from", str(shop)).out
+    assert told.endswith(f"\nbranch feature of {shop}\n")
+    told = worktree(daemon, "create", "--pr", "42", "--from", str(shop)).out
+    assert told.endswith(f"\nbranch pr-42, from pull request 42 of {shop}\n")
+    assert {each["base"] for each in worktree(daemon, "ls", "--json").json if each["source"] == str(shop)} == {
+        "feature",
+        "pull request 42",
+    }
+
+
+@pytest.mark.parametrize("origin", ["git@example.com:ann/shop.git", "ssh://git@example.com/shop.git", "/srv/shop.git"])
+def test_an_origin_that_cannot_be_asked_is_not_said_to_lack_it(daemon: Daemon, shop: Path, origin: str) -> None:
+    git(shop, "remote", "add", "origin", origin)
+    for words, fetch in (
+        (("--pr", "9"), "pull/9/head:refs/pull/9/head"),
+        (("--branch", "feature"), "feature:refs/remotes/origin/feature"),
+    ):
+        refused = worktree(daemon, "create", *words, "--from", str(shop))
+        assert refused.code == 1 and "is no http(s) address, so it was not asked" in refused.err
+        assert refused.err.endswith(f"git fetch origin {fetch}\n")
+
+
+def test_what_was_fetched_as_told_is_found(daemon: Daemon, shop: Path, place: Path) -> None:
+    origin = repository(place / "origin")
+    git(origin, "branch", "feature")
+    git(origin, "update-ref", "refs/pull/9/head", commit(origin, "proposed", "please"))
+    git(shop, "remote", "add", "origin", str(origin))
+    for words in (("--pr", "9"), ("--branch", "feature")):
+        refused = worktree(daemon, "create", *words, "--from", str(shop)).err
+        git(shop, *shlex.split(refused.rpartition(": git ")[2]))
+        assert worktree(daemon, "create", *words, "--from", str(shop)).code == 0
+
+
+def test_a_recipe_that_cannot_be_read_is_told_wherever_it_matters(daemon: Daemon, shop: Path) -> None:
+    commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'npm ci\n")
+    done = worktree(daemon, "create", "leeks", "--from", str(shop))
+    assert done.code == 0 and "\nsetup: cannot be read: .gatepost.toml: " in done.out
+    assert worktree(daemon, "show", "leeks").out == done.out
+    assert [line.split()[3] for line in worktree(daemon, "ls").out.splitlines() if "/leeks " in line] == ["unreadable"]
+    for words in ((), ("--yes",)):
+        refused = worktree(daemon, "trust", "leeks", *words)
+        assert (refused.code, refused.out) == (1, "") and "cannot be read: .gatepost.toml: " in refused.err
+    made_one = ran(daemon, "agent", "run", "--cwd", str(shop), "--worktree", "chard", "--base", "main")
+    assert "setup cannot be read: .gatepost.toml" in made_one.out + made_one.err
+
+
+def test_what_a_recipe_says_that_means_nothing_is_told(daemon: Daemon, shop: Path) -> None:
+    commit(shop, ".gatepost.toml", "[worktree]\nsetpu = 'npm ci'\nteardown = 'true'\n")
+    told = "setup: .gatepost.toml: [worktree] has nothing called setpu; there are: setup, teardown\n"
+    assert told in worktree(daemon, "create", "kale", "--from", str(shop)).out
+    assert told in worktree(daemon, "show", "kale").out
+
+    commit(shop, ".gatepost.toml", "[worktree]\nsetpu = 'npm ci'\nsetup = 'echo well'\n")
+    made(daemon, shop, "cress")
+    assert "has nothing called setpu" in worktree(daemon, "trust", "cress", "--yes").out
+    assert "has nothing called setpu" in worktree(daemon, "create", "rocket", "--from", str(shop)).out
 
 
 def test_what_cannot_be_saved_is_told_with_the_way_out(daemon: Daemon, shop: Path) -> None:
@@ -141,7 +257,8 @@ def test_what_cannot_be_saved_is_told_with_the_way_out(daemon: Daemon, shop: Pat
     for command in ("save", "archive"):
         refused = worktree(daemon, command, "dates")
         assert (refused.code, refused.out) == (1, "") and refused.err.count("\n") == 1
-        assert "could not be saved" in refused.err and "--discard" in refused.err
+        assert "could not be saved (git finds no repository in it any more)" in refused.err
+        assert "`gatepost worktree archive --discard " in refused.err
     assert worktree(daemon, "archive", "dates", "--discard").code == 0
 
 
@@ -155,9 +272,7 @@ def test_a_setup_is_shown_whole_before_anybody_trusts_it(daemon: Daemon, shop: P
     declined = worktree(daemon, "trust", "limes", given="n\n")
     asked = ("$ echo set up > made", "$ echo 'all ␛[2Jwell'", "When it is archived:", "$ echo going\n    echo gone")
     assert (declined.code, declined.out) == (1, "")
-    assert all(each in declined.err for each in asked) and declined.err.endswith(
-        "nothing was trusted, and nothing run\n"
-    )
+    assert all(each in declined.err for each in asked) and declined.err.endswith("not trusted; nothing was run\n")
     alone = worktree(daemon, "trust", "limes")
     assert alone.code == 1 and "--yes" in alone.err
     assert worktree(daemon, "show", "limes", "--json").json["setupState"] == "untrusted"
@@ -185,7 +300,9 @@ def test_a_setup_that_fails_is_an_exit_code(daemon: Daemon, shop: Path) -> None:
     made(daemon, shop, "olives")
     failed = worktree(daemon, "trust", "olives", "--yes")
     assert failed.code == 1 and "setup: failed\n" in failed.out and "trying\n(it failed: 1)" in failed.out
-    assert worktree(daemon, "show", "olives", "--json").code == 1
+    assert worktree(daemon, "setup", "olives").code == 1
+    for words in ((), ("--json",)):
+        assert worktree(daemon, "show", "olives", *words).code == 0, "it was shown"
     gone = worktree(daemon, "archive", "olives")
     assert gone.code == 0 and "is put away" in gone.out and "the teardown failed" in gone.err
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed: pip install pydantic-ai-slim")
-pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed: pip install gatepost[claude]")
+pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed: pip install '.[claude]'")
 
 from claude_agent_sdk import ResultMessage
 from pydantic import BaseModel

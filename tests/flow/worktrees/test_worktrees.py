@@ -10,6 +10,7 @@ from gatepost.app import Gateway
 from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.flow.worktrees.worktrees import Saved, Wanted
 from gatepost.inside.worktree import without_credentials
+from gatepost.serve.agents.wishes import Wanted as NewAgent
 from gatepost.store import audit, switches, worktrees
 from gatepost.store.worktrees import Worktree
 from gatepost.testing.gateway import running_gateway
@@ -182,9 +183,13 @@ async def test_a_setup_that_fails_is_told_and_the_worktree_stays(gateway: Gatewa
 
 
 @pytest.mark.parametrize("recipe", ["not toml [", "[worktree]\nsetup = 3", "x = 1\nworktree = 'no'", "[" * 30_000])
-async def test_a_recipe_that_makes_no_sense_is_none(gateway: Gateway, shop: Path, recipe: str) -> None:
+async def test_a_recipe_that_makes_no_sense_is_told(gateway: Gateway, shop: Path, recipe: str) -> None:
     commit(shop, ".gatepost.toml", recipe)
-    assert (await make(gateway, shop)).setup_state == "none"
+    made = await make(gateway, shop)
+    assert (made.setup, made.setup_state) == ((), "unreadable")
+    assert made.setup_output.startswith(".gatepost.toml: ") and len(made.setup_output) < 600
+    with pytest.raises(Invalid, match=r"the setup of \S+/fix cannot be read: \.gatepost\.toml"):
+        await gateway.worktrees.trust("fix", BY)
 
 
 async def test_what_was_done_is_saved_as_a_bundle_that_git_takes(gateway: Gateway, shop: Path) -> None:
@@ -215,6 +220,30 @@ async def test_what_is_on_no_branch_is_saved_too(gateway: Gateway, shop: Path) -
     assert git(shop, "rev-parse", "refs/agents/gatepost/head") == detached
     texts = [git(shop, "show", f"refs/agents/gatepost/stash/{number}:README") for number in (0, 1)]
     assert texts == ["put aside later", "put aside"]
+
+
+async def test_what_only_a_tag_reaches_is_saved_and_old_tags_are_not(gateway: Gateway, shop: Path) -> None:
+    git(shop, "checkout", "-q", "-b", "release")
+    commit(shop, "big", "x" * 10_000)
+    git(shop, "tag", "v1")
+    git(shop, "tag", "-a", "-m", "words", "v1-signed")
+    git(shop, "checkout", "-q", "main")
+    made = await make(gateway, shop)
+    place = gateway.worktrees.path(made)
+    assert (await gateway.worktrees.save("fix", BY))[1] == Saved(), "the operator's tags are nobody's work"
+    git(place, "checkout", "-q", "--detach")
+    only = commit(place, "answer", "42")
+    git(place, "tag", "kept")
+    git(place, "tag", "here", made.base_commit)
+    git(place, "tag", "-f", "v1", only)
+    git(place, "checkout", "-q", "fix")
+    done = await gateway.worktrees.archive("fix", BY)
+    assert done.contents == "nothing committed, the tag kept, the tag v1"
+    before = git(shop, "rev-parse", "v1")
+    git(shop, "fetch", "-q", "--no-tags", str(done.saved), "+refs/*:refs/agents/fix/*")
+    assert git(shop, "rev-parse", "refs/agents/fix/tags/kept", "refs/agents/fix/tags/v1").split() == [only, only]
+    assert git(shop, "rev-parse", "v1") == before
+    assert git(shop, "for-each-ref", "--format=%(refname)", "refs/agents").count("\n") == 1
 
 
 async def test_work_without_any_history_is_saved(gateway: Gateway, shop: Path) -> None:
@@ -311,6 +340,53 @@ async def test_one_thing_at_a_time_is_done_to_a_worktree(gateway: Gateway, shop:
         await gateway.worktrees.archive("fix", BY)
     (gateway.worktrees.path(made) / "go").touch()
     assert (await setting_up).setup_state == "done"
+
+
+async def an_agent(gateway: Gateway, place: Path) -> str:
+    return (await gateway.agents.create(NewAgent(folder="agents", provider="demo", cwd=str(place)), BY)).agent_id
+
+
+async def test_no_agent_is_made_where_a_worktree_is_being_put_away(gateway: Gateway, shop: Path) -> None:
+    commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'true'\nteardown = 'while test ! -f go; do :; done'")
+    place = gateway.worktrees.path(await make(gateway, shop))
+    await gateway.worktrees.trust("fix", BY)
+    agent = await an_agent(gateway, place)
+    going = asyncio.create_task(gateway.agents.archive_worktree("fix", BY))
+    await until_under_way(gateway)
+    assert (await gateway.agents.find(agent)).archived_at is not None, "who was there is put away with it"
+    (place / "below").mkdir()
+    for cwd in (place, place / "below"):
+        with pytest.raises(Invalid, match=r"the worktree \S+/fix is being put away"):
+            await an_agent(gateway, cwd)
+    with pytest.raises(Invalid, match="is being put away"):
+        await gateway.agents.prompt(agent, "go on", BY)
+    (place / "go").touch()
+    assert (await going).worktree.state == "archived"
+    with pytest.raises(NotFound):
+        await an_agent(gateway, place)
+    with pytest.raises(Invalid, match="was put away"):
+        await gateway.agents.prompt(agent, "go on", BY)
+
+
+async def test_an_agent_that_is_made_at_the_same_time_is_refused_or_put_away(gateway: Gateway, shop: Path) -> None:
+    place = gateway.worktrees.path(await make(gateway, shop))
+    making = [asyncio.create_task(an_agent(gateway, place)) for _ in range(5)]
+    await gateway.agents.archive_worktree("fix", BY)
+    for made in await asyncio.gather(*making, return_exceptions=True):
+        assert isinstance(made, GatepostError) or (await gateway.agents.find(str(made))).archived_at is not None
+
+
+async def test_agents_stay_where_something_else_is_being_done(gateway: Gateway, shop: Path) -> None:
+    commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'while test ! -f go; do :; done'")
+    place = gateway.worktrees.path(await make(gateway, shop))
+    agent = await an_agent(gateway, place)
+    setting_up = asyncio.create_task(gateway.worktrees.trust("fix", BY))
+    await until_under_way(gateway)
+    with pytest.raises(Invalid, match="something else"):
+        await gateway.agents.archive_worktree("fix", BY)
+    assert (await gateway.agents.find(agent)).archived_at is None
+    (place / "go").touch()
+    await setting_up
 
 
 async def test_a_panic_ends_what_runs_in_worktrees_and_starts_nothing(gateway: Gateway, shop: Path) -> None:

@@ -164,8 +164,15 @@ def test_what_came_from_a_cache_is_not_among_the_input() -> None:
 def test_only_what_yes_or_no_answers_is_a_permission() -> None:
     asked = Asked(7, "item/commandExecution/requestApproval", {"command": "rm", "reason": None, "threadId": "t"})
 
-    assert read_permission(asked) == Permission("7", "exec_command", {"command": "rm"})
-    assert read_permission(Asked(8, "item/tool/requestUserInput", {})) is None
+    assert read_permission(asked, "p1") == Permission("p1-7", "exec_command", {"command": "rm"})
+    assert read_permission(Asked(8, "item/tool/requestUserInput", {}), "p1") is None
+
+
+def test_a_change_of_files_is_named_by_the_step_that_tells_it() -> None:
+    asked = Asked(0, "item/fileChange/requestApproval", {"itemId": "call_1", "reason": None})
+
+    assert read_permission(asked, "p1") == Permission("p1-0", "apply_patch", {"itemId": "call_1"})
+    assert read_permission(asked, "p2") == Permission("p2-0", "apply_patch", {"itemId": "call_1"})
 
 
 @pytest.mark.parametrize(
@@ -322,7 +329,7 @@ async def test_a_tool_of_a_server_that_is_not_ours_is_asked_for_under_its_whole_
 
 def test_what_a_server_itself_wants_to_know_is_no_permission() -> None:
     about = {"serverName": "other", "message": 'run tool "x"', "_meta": None}
-    assert read_permission(Asked(9, "mcpServer/elicitation/request", about)) is None
+    assert read_permission(Asked(9, "mcpServer/elicitation/request", about), "p1") is None
 
 
 PLAN = "1. sweep\n2. mop"

@@ -312,8 +312,9 @@ async def test_paseo_check_32_a_missing_socket_is_told_to_the_right_request_and_
         await served.start()
         client.say(called(1, text="hello"))
         assert (await client.hear())["result"]["echo"]["arguments"] == {"text": "hello"}
-        rest, _, code = await client.end()
+        rest, told, code = await client.end()
     assert (rest, code) == ([], 0)
+    assert "does not know the session" not in told  # there was none to know
     await served.stop()
 
 
@@ -335,6 +336,76 @@ async def test_paseo_check_33_a_restarted_daemon_is_opened_once_more_with_the_cl
     assert server.methods().count("notifications/initialized") == 2
     assert server.seen[-1].verb == "DELETE"
     assert server.seen[-1].headers["mcp-session-id"] == "s2"
+
+
+@pytest.mark.parametrize("cut", ["initialize", "notifications/initialized"])
+async def test_a_daemon_that_ends_while_the_session_is_opened_anew_costs_no_call(server: Server, cut: str) -> None:
+    left = 2
+
+    async def end(asked: Asked) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            del server.plays[cut]
+        server.sessions.clear()
+        asked.cut()
+
+    async with bridged(server.url) as client:
+        await client.open()
+        await server.until(lambda: "notifications/initialized" in server.methods())
+        await server.stop()
+        server.plays[cut] = end
+        await server.start()
+        client.say(*(called(number) for number in range(1, 21)))
+        answers = [await client.hear() for _ in range(20)]
+        rest, _, code = await client.end()
+    assert sorted(answer["id"] for answer in answers) == list(range(1, 21))
+    assert all("result" in answer for answer in answers), answers
+    assert (rest, code, left) == ([], 0, 0)
+
+
+async def test_a_daemon_that_always_ends_while_the_session_is_opened_anew_is_left_and_all_are_told_the_same(
+    server: Server,
+) -> None:
+    async def end(asked: Asked) -> None:
+        asked.cut()
+
+    async with bridged(server.url) as client:
+        await client.open()
+        server.sessions.clear()
+        server.plays["initialize"] = end
+        client.say(*(called(number) for number in range(1, 6)))
+        told = {answer["error"]["message"] for answer in [await client.hear() for _ in range(5)]}
+        assert told == {"the gateway hangs up whenever another session is opened; the call was not sent"}
+        server.plays.clear()
+        client.say(called(6))
+        assert "result" in await client.hear()
+
+
+async def test_a_call_to_a_daemon_that_is_being_restarted_waits_for_it(server: Server) -> None:
+    async with bridged(server.url) as client:
+        await client.open()
+        await server.stop()
+        client.say(called(1))
+        for _ in range(2):  # the answer to the second line comes after the first try of the call
+            client.say(b"no message\n")
+            assert (await client.hear())["error"]["code"] == -32700
+        await server.start()
+        assert "result" in await client.hear()
+
+
+async def test_a_daemon_that_stays_away_is_told_and_its_return_is_noticed(server: Server) -> None:
+    async with bridged(server.url) as client:
+        await client.open()
+        await server.stop()
+        for number in (1, 2):
+            client.say(called(number))
+            answer = await client.hear()
+            assert answer["id"] == number
+            assert answer["error"]["message"].startswith("no gateway answers")
+        await server.start()
+        client.say(called(3))
+        assert "result" in await client.hear()
 
 
 async def test_paseo_check_33_so_is_one_that_says_400_for_a_session_it_does_not_know(server: Server) -> None:

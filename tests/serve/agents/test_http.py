@@ -263,6 +263,46 @@ async def test_a_cancelled_call_ends_whoever_has_it(old: Web, later: float) -> N
     assert error_of(answer_of(await asyncio.wait_for(asking, SOON_S))) == (plain.CANCELLED, "Request cancelled")
 
 
+@pytest.mark.parametrize("second", [7, "7"])  # to the SDK, they are one
+@pytest.mark.parametrize("later", [0.0, 3 * plain.AT_ONCE_S])
+@pytest.mark.parametrize("odd", [{}, {"mcp-param-x": "1"}])  # the SDK begins this one itself
+async def test_an_id_in_flight_is_refused_at_once_and_the_first_goes_on(
+    old: Web, second: int | str, later: float, odd: dict[str, str]
+) -> None:
+    asking = asyncio.create_task(old.post(asked("tools/call", called("wait"), 7), odd))
+    await asyncio.wait_for(Gates.entered.wait(), SOON_S)
+    await asyncio.sleep(later)
+    for method, params in (("tools/call", called("wait")), ("tools/list", {}), ("ping", None)):
+        refused = await asyncio.wait_for(old.post(asked(method, params, second)), SOON_S)
+        assert refused.status_code == 200
+        code, text = error_of(refused.json())
+        assert code == -32600 and f"{second!r} is already in use" in text and refused.json()["id"] == second
+    Gates.opened.set()
+    assert answer_of(await asyncio.wait_for(asking, SOON_S))["result"]["content"][0]["text"] == "waited"
+    again = await asyncio.wait_for(old.ask("tools/call", called("echo", text="free"), 7), SOON_S)
+    assert again["result"]["content"][0]["text"] == "free"
+    assert not old.endpoint.sessions[old.session["mcp-session-id"]].flying
+
+
+async def test_the_id_of_a_call_whose_client_hung_up_is_free_when_the_call_ends(old: Web) -> None:
+    headers = {"accept": BOTH, "content-type": "application/json", **old.session}
+    body = json.dumps(asked("tools/call", called("wait", {"progressToken": 1}), 7)).encode()
+    async with old.client.stream("POST", old.address, content=body, headers=headers) as stream:
+        async for line in stream.aiter_lines():
+            if line.startswith("id:"):
+                break
+    session = old.endpoint.sessions[old.session["mcp-session-id"]]
+    async with asyncio.timeout(SOON_S):
+        while session.serving:  # noqa: ASYNC110  nothing rings when a client has left
+            await asyncio.sleep(0)
+    assert "already in use" in (await old.ask("tools/call", called("echo", text="early"), 7))["error"]["message"]
+    Gates.opened.set()
+    async with asyncio.timeout(SOON_S):
+        while session.flying:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert (await old.ask("tools/call", called("echo", text="late"), 7))["result"]["content"][0]["text"] == "late"
+
+
 async def test_fifty_calls_at_once_are_each_answered_with_their_own(old: Web) -> None:
     asking = [old.ask("tools/call", called("echo", text=f"n{n}"), n) for n in range(50)]
     answers = await asyncio.gather(*asking)

@@ -248,7 +248,8 @@ async def test_paseo_check_25_after_a_restart_everything_is_as_it_was_and_the_co
         told = [await desk("get_agent_activity", agentId=each["agentId"]) for each in listed]
         return [listed, told, await desk.gateway.store.read(sessions.conversation, made["agentId"], "scripted")]
 
-    async with opening(tmp_path / "h", script=SCRIPT) as desk:
+    given = {"anthropic__base_url": "http://127.0.0.1:9"}  # where no key is needed
+    async with opening(tmp_path / "h", script=SCRIPT, **given) as desk:
         made = await desk("create_agent", initialPrompt="sweep", title="Sweeper", labels={"a": "b"})
         await desk("create_agent", agentType="claude", initialMode="plan", title="Planner", model="claude-sonnet-4-5")
         await settled(desk.gateway)
@@ -271,7 +272,8 @@ async def test_paseo_check_27_a_busy_parent_hears_once_of_its_childs_end_and_is_
 
     desk.let_go()
     await settled(desk.gateway)
-    told = ["[User] hold the fort", "done: hold the fort", "heard of Child: idle"]
+    news = "[Agent] Child has finished: done: sweep"
+    told = ["[User] hold the fort", news, "done: hold the fort", "heard of Child: idle"]
     assert await activity(desk, lead["agentId"]) == told
     await desk("send_agent_prompt", agentId="Child", prompt="again")
     await settled(desk.gateway)

@@ -1,62 +1,44 @@
-"""An agent that wants to know something: whoever manages it sees the question on every transport, it waits durably, and
-the answer reaches the agent. And its interim lines, which are entries of its timeline."""
+"""A question, as providers ask it, and its answer, as they take it."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Any
 
-from gatepost.testing.desk import Desk, a_desk
+import pytest
 
-Opening = Callable[..., AbstractAsyncContextManager[Desk]]
-QUESTION = "Which floor, first?"
-ASKED = {"question": QUESTION, "options": ["hall", "attic"]}
-SCRIPT = {
-    "turns": [
-        {"when": "sweep", "do": [{"ask": ASKED}, {"say": "I sweep the {answer}."}]},
-        {"when": "look", "do": [{"status": "looking out of the window"}, {"say": "Rain."}]},
-    ]
-}
+from gatepost.core.errors import Invalid
+from gatepost.serve.agents.questions import Question, answers_to, questions_of
+from gatepost.serve.agents.views import Request
+
+DRINK = {"question": "Tea or coffee?", "header": "Drink", "options": [{"label": "tea"}, {"label": "coffee"}]}
 
 
-async def answer(desk: Desk, made: dict[str, Any], **response: Any) -> dict[str, Any]:
-    (waiting,) = (await desk("list_pending_permissions"))["permissions"]
-    given = {"agentId": made["agentId"], "requestId": waiting["request"]["id"], "response": response}
-    await desk("respond_to_permission", **given)
-    return await desk("wait_for_agent", agentId=made["agentId"])
+def asked(kind: str = "question", **given: Any) -> Request:
+    return Request(id="p-1", kind=kind, name="Ask", input=given, asked_at="")
 
 
-async def test_a_question_is_a_request_that_waits_and_its_answer_reaches_the_agent(
-    opening: Opening, tmp_path: Path
-) -> None:
-    async with opening(tmp_path / "h", script=SCRIPT) as desk:
-        made = await desk("create_agent", initialPrompt="sweep")
-        asked = made["permission"]
-        assert (asked["kind"], asked["name"], asked["input"]) == ("question", "question", ASKED)
-        found = await answer(desk, made, behavior="allow", updatedInput={"answers": {QUESTION: "attic"}})
-        assert (found["status"], found["lastMessage"]) == ("idle", "I sweep the attic.")
+def test_a_question_stands_in_the_input_or_in_a_list_of_it() -> None:
+    assert questions_of({"questions": [DRINK]}) == (Question("Tea or coffee?", "Drink", ("tea", "coffee")),)
+    assert questions_of({"question": "Which?", "options": ["a", "b"]}) == (Question("Which?", "Which?", ("a", "b")),)
+    for odd in ({}, {"questions": "?"}, {"questions": [1, {"question": 2}]}, {"question": None}):
+        assert questions_of(odd) == ()
 
 
-async def test_a_question_that_nobody_wants_to_answer_is_denied(tmp_path: Path) -> None:
-    async with a_desk(tmp_path / "h", script=SCRIPT) as desk:
-        made = await desk("create_agent", initialPrompt="sweep")
-        found = await answer(desk, made, behavior="deny", message="find out yourself")
-        assert (found["status"], found["lastMessage"]) == ("idle", "I sweep the deny.")
+def test_answers_are_known_by_the_header_or_by_the_question() -> None:
+    assert answers_to(asked(questions=[DRINK]), ["tea"]) == {"answers": {"Drink": "tea"}}
+    assert answers_to(asked(question="Which?"), ["b"]) == {"answers": {"Which?": "b"}}
+    assert answers_to(asked(questions=[DRINK, {"question": "Milk?"}]), ["tea", "no"]) == {
+        "answers": {"Drink": "tea", "Milk?": "no"}
+    }
+    assert answers_to(asked("tool", command="ls"), []) == {}
 
 
-async def test_a_question_outlives_the_gateway_and_is_answered_to_the_next_one(tmp_path: Path) -> None:
-    async with a_desk(tmp_path / "h", script=SCRIPT) as desk:
-        made = await desk("create_agent", initialPrompt="sweep")
-        before = made["permission"]
-    async with a_desk(tmp_path / "h", script=SCRIPT) as desk:
-        (waiting,) = (await desk("list_pending_permissions"))["permissions"]
-        assert waiting["request"] == before
-        found = await answer(desk, made, behavior="allow", updatedInput={"answers": {QUESTION: "hall"}})
-        assert (found["status"], found["lastMessage"]) == ("idle", "I sweep the hall.")
-
-
-async def test_an_interim_line_is_told_in_the_timeline(tmp_path: Path) -> None:
-    async with a_desk(tmp_path / "h", script=SCRIPT) as desk:
-        made = await desk("create_agent", initialPrompt="look")
-        told = (await desk("get_agent_activity", agentId=made["agentId"]))["content"]
-        assert "[Status] looking out of the window\nRain." in told
+@pytest.mark.parametrize(
+    ("request_", "texts", "said"),
+    [
+        (asked(question="Which?"), [], "is a question; say --answer TEXT"),
+        (asked(questions=[DRINK, DRINK]), ["tea"], "2 times, one for each"),
+        (asked("tool"), ["tea"], "is no question"),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_refused(request_: Request, texts: list[str], said: str) -> None:
+    with pytest.raises(Invalid, match=said):
+        answers_to(request_, texts)

@@ -15,6 +15,7 @@ from gatepost.app import Gateway
 from gatepost.core.listen import Listen
 from gatepost.serve.agents.self_id import NAME, PATH, self_app
 from gatepost.serve.http import Server, binding
+from gatepost.store import inbox, turns
 from gatepost.testing.desk import Desk, a_desk
 from gatepost.testing.mcp_web import BOTH, INITIALIZE, answer_of, asked, called
 from gatepost.testing.repositories import git, repository
@@ -25,6 +26,7 @@ TITLES = {
         {"when": "^title (.*)", "do": [{"call": "set_title", "with": {"title": "{1}"}}, {"final": "{result}"}]},
         {"when": "^branch (.*)", "do": [{"call": "set_branch", "with": {"name": "{1}"}}, {"final": "{result}"}]},
         {"when": "^write", "do": [{"write_file": {"path": "answer.txt", "text": "done"}}, {"final": "written"}]},
+        {"when": "^wait", "do": [{"wait": 600}, {"final": "at last"}]},
     ]
 }
 
@@ -214,7 +216,24 @@ async def test_an_archived_worktree_takes_its_agents_along_and_its_work_is_kept(
         git(shop, "fetch", "-q", done["saved"], "+refs/*:refs/agents/*")
         assert git(shop, "show", "refs/agents/gatepost/uncommitted:answer.txt") == "done"
         assert (await desk("list_agents"))["agents"] == []
-        again = await desk("send_agent_prompt", agentId=created["agentId"], prompt="go on")
-        assert again["status"] == "error"
-        snapshot = (await desk("get_agent_status", agentId=created["agentId"]))["snapshot"]
-        assert "worktree archived" in snapshot["lastError"]
+        again = await desk.ask("send_agent_prompt", agentId=created["agentId"], prompt="go on")
+        assert again.failed and "/task was put away" in again.text
+
+
+async def test_nobody_is_woken_in_a_worktree_that_goes_by_the_end_of_another(tmp_path: Path, shop: Path) -> None:
+    allowed = {"sandbox__mounts_allowed": (f"{shop.parent}:rw",)}
+    async with a_desk(tmp_path / "h", "memory", script=TITLES, **allowed) as desk:
+        lead = await desk("create_agent", cwd=str(shop), worktreeName="task", baseBranch="main", title="Lead")
+        child = {"cwd": lead["cwd"], "parentAgentId": lead["agentId"], "notifyOnFinish": True, "background": True}
+        made = await desk("create_agent", initialPrompt="wait", title="Child", **child)
+        async with asyncio.timeout(20):
+            while await desk.gateway.store.read(turns.open_of, made["agentId"]) is None:  # noqa: ASYNC110  nobody rings
+                await asyncio.sleep(0.01)
+        await say(desk, lead["agentId"], "write")
+        assert (await desk("archive_worktree", worktree="task"))["saved"]
+        done = [turn.state for turn in await desk.gateway.store.read(turns.of_session, lead["agentId"], 2**62, 9)]
+        assert done.count("done") == 1, "what it has heard of its child, it heard too late"
+        assert await desk.gateway.store.read(inbox.sessions_waiting) == []
+        assert {each["archivedAt"] is None for each in (await desk("list_agents", includeArchived=True))["agents"]} == {
+            False
+        }

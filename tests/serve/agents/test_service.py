@@ -12,6 +12,9 @@ from gatepost.testing.gateway import settled
 
 SCRIPT = {
     "turns": [
+        {"when": "say and fall over", "do": [{"say": "so far"}, {"error": {"message": "it broke", "kind": "fatal"}}]},
+        {"when": "ask first", "do": [{"ask": {"permission": "Bash", "input": {"command": "ls"}}}, {"say": "did it"}]},
+        {"when": "hang", "do": [{"hang": True}]},
         {"when": "fall over", "do": [{"error": {"message": "it broke", "kind": "fatal"}}]},
         {"when": "(.*)", "do": [{"say": "done: {1}"}]},
     ]
@@ -46,6 +49,8 @@ async def test_a_parent_hears_of_what_took_the_place_of_an_interrupted_turn_and_
     await settled(desk.gateway)
     told = (await desk("get_agent_activity", agentId=lead["agentId"]))["content"]
     assert told.count("heard of Child") == told.count("heard of Child: idle") == 1
+    assert told.count("[Agent] Child has finished: done: instead") == 1  # and why it was woken stands before
+    assert told.index("[Agent] Child") < told.index("heard of Child")
 
 
 async def test_an_agent_that_fails_says_why_and_takes_a_new_prompt(desk: Desk) -> None:
@@ -54,6 +59,26 @@ async def test_an_agent_that_fails_says_why_and_takes_a_new_prompt(desk: Desk) -
     assert shown["status"] == "error" and "it broke" in shown["lastError"]
     assert "[Error]" in (await desk("get_agent_activity", agentId=made["agentId"]))["content"]
     assert (await desk("send_agent_prompt", agentId=made["agentId"], prompt="again"))["status"] == "idle"
+
+
+async def test_whoever_waits_is_told_why_it_failed_besides_what_it_said(desk: Desk) -> None:
+    made = await desk("create_agent", initialPrompt="say and fall over")
+    sent = await desk("send_agent_prompt", agentId=made["agentId"], prompt="say and fall over")
+    waited = await desk("wait_for_agent", agentId=made["agentId"])
+    for told in (made, sent, waited):
+        assert (told["status"], told["lastMessage"]) == ("error", "so far")
+        assert "it broke" in told["lastError"]
+    assert (await desk("send_agent_prompt", agentId=made["agentId"], prompt="again"))["lastError"] is None
+
+
+async def test_agents_are_listed_by_who_needs_somebody_and_who_works(desk: Desk) -> None:
+    for title, prompt in (("Asks", "ask first"), ("Busy", "hang"), ("Idle", "x"), ("Failed", "fall over")):
+        await desk("create_agent", title=title, initialPrompt=prompt, background=title == "Busy")
+    await desk("create_agent", title="Over")
+    await desk("kill_agent", agentId="Over")
+    await desk("create_agent", title="New")
+    listed = [each["title"] for each in (await desk("list_agents"))["agents"]]
+    assert listed == ["Asks", "Busy", "New", "Idle", "Failed", "Over"]
 
 
 async def test_a_title_that_means_two_agents_is_refused(desk: Desk) -> None:
@@ -70,3 +95,10 @@ async def test_what_is_done_is_audited_and_accounted_for(desk: Desk) -> None:
     assert {"agent.create", "agent.update"} <= {row[3] for row in rows}
     assert await desk.gateway.store.read(groups.get, "agents") is not None
     assert (await desk.gateway.store.read(ledger.check, desk.gateway.clock.now())).unaccounted == 0
+
+
+async def test_a_provider_may_be_called_provider(desk: Desk) -> None:
+    made = await desk("create_agent", initialPrompt="sweep", provider="patient", background=True)
+    assert made["type"] == "patient"
+    shown = next(tool for tool in await desk.tools() if tool["name"] == "create_agent")
+    assert "provider" not in shown["inputSchema"]["properties"]

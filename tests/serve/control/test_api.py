@@ -122,6 +122,16 @@ async def test_a_refusal_names_its_kind(api: Running, path: str, body: dict[str,
     assert caught.value.kind == kind
 
 
+@pytest.mark.parametrize("path", ["/v1/nowhere", "/v1/health/", "/v1/ops/greet"])
+async def test_who_gives_no_host_does_not_learn_where_the_socket_lies(api: Running, path: str) -> None:
+    reader, writer = await asyncio.open_unix_connection(api.path)
+    writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+    answer = (await asyncio.wait_for(reader.read(), 30)).decode()
+    writer.close()
+    assert path.rstrip("/") in answer
+    assert str(api.path.parent) not in answer
+
+
 async def test_a_breakdown_shows_no_inner_detail(api: Running) -> None:
     with pytest.raises(NotDone) as caught:
         await api.ask("post", "/v1/ops/break", {})

@@ -63,6 +63,41 @@ async def test_a_page_of_somebody_else_is_refused() -> None:
     assert await asked(origin="http://localhost:8420") == 200
 
 
+@pytest.mark.parametrize("others", [("http://localhost", "https://evil.example"), ("https://evil.example", "null")])
+async def test_every_origin_is_judged_not_the_first_alone(others: tuple[str, ...]) -> None:
+    assert await _knocked([("host", "localhost"), *(("origin", each) for each in others)]) == 403
+    assert (
+        await _knocked([("host", "localhost"), ("origin", "http://localhost"), ("origin", "http://127.0.0.1")]) == 200
+    )
+
+
+async def test_two_names_at_once_are_400() -> None:
+    assert await _knocked([("host", "localhost"), ("host", "evil.example")]) == 400
+    assert await _knocked([("host", "localhost"), ("host", "localhost")]) == 400
+
+
+async def _knocked(headers: list[tuple[str, str]]) -> int:
+    async with knock() as client:
+        return (await client.get("/v1/status", headers=[("authorization", f"Bearer {TOKEN}"), *headers])).status_code
+
+
+async def test_who_is_refused_is_told_which_name_or_origin_it_was() -> None:
+    async with knock() as client:
+        name = (await client.get("/v1/status", headers={"host": "evil.example"})).json()["error"]["text"]
+        origin = (await client.get("/v1/status", headers={"origin": "https://evil.example"})).json()["error"]["text"]
+    assert "the name 'evil.example' is not known" in name and "control.hosts" in name
+    assert "the origin 'https://evil.example' is not known" in origin
+
+
+@pytest.mark.parametrize(("client", "told"), [("127.0.0.1", True), ("::1", True), ("192.0.2.7", False)])
+async def test_where_the_token_lies_is_told_on_this_machine_alone(client: str, told: bool) -> None:
+    door = Door(PlainTextResponse("hello"), TOKEN, "127.0.0.1", (), Path("/home/ann/gate/control.token"))
+    transport = httpx2.ASGITransport(app=door, client=(client, 5))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:9") as knocking:
+        text = (await knocking.get("/v1/status")).json()["error"]["text"]
+    assert ("/home/ann/gate/control.token" in text) is told and ("control.token_file" in text) is not told
+
+
 async def test_the_reason_is_said_for_both_kinds_of_clients() -> None:
     async with knock() as client:
         answer = (await client.get("/v1/status")).json()

@@ -1,8 +1,9 @@
 """Under which names the page may be asked for."""
 
 import pytest
+from starlette.datastructures import Headers
 
-from gatepost.serve.web.guard import host_allowed
+from gatepost.serve.web.guard import host_allowed, write_allowed
 
 
 @pytest.mark.parametrize(
@@ -27,3 +28,19 @@ from gatepost.serve.web.guard import host_allowed
 )
 def test_a_name_must_be_ours(header: str, listens: str, allowed: bool) -> None:
     assert host_allowed(header, listens, ("agents.example",)) is allowed
+
+
+@pytest.mark.parametrize(
+    ("origins", "allowed"),
+    [
+        ((), False),
+        (("http://box.lan",), True),
+        (("http://box.lan", "http://box.lan"), True),
+        (("http://box.lan", "http://evil.example"), False),
+        (("http://evil.example",), False),
+    ],
+)
+def test_a_write_comes_from_our_page_by_every_origin_that_it_names(origins: tuple[str, ...], allowed: bool) -> None:
+    given = [("host", "box.lan"), ("x-gatepost", "1"), *(("origin", each) for each in origins)]
+    raw = [(name.encode(), value.encode()) for name, value in given]
+    assert write_allowed(Headers(raw=raw)) is allowed

@@ -4,10 +4,9 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TextIO
 
 import click
@@ -95,9 +94,7 @@ def run(
         show.say(note, error=True)
     if background or not text:
         return _tell(made, as_json)
-    if not more["title"] and not as_json:
-        show.say(f"{made['agentId']} is at work", error=True, flush=True)
-    return _wait(place, made["agentId"], as_json, timeout, {name: made[name] for name in PLACE})
+    return _wait(place, made["agentId"], as_json, timeout, made)
 
 
 def _text(given: str) -> str:
@@ -174,14 +171,16 @@ def wait(home: str | None, agent: str, timeout: float | None, as_json: bool) -> 
     return _wait(place, found["agentId"], as_json, timeout)
 
 
-def _wait(
-    place: Home, agent: str, as_json: bool, timeout: float | None, more: Mapping[str, Any] = MappingProxyType({})
-) -> int:
-    """Across restarts of the gateway. Whoever has enough of waiting leaves the agent at work."""
-    from gatepost.cli.patient import Looking
-
-    look, until = Looking(control_of(place)), None if timeout is None else time.monotonic() + timeout
+def _wait(place: Home, agent: str, as_json: bool, timeout: float | None, new: dict[str, Any] | None = None) -> int:
+    """Across restarts of the gateway. Whoever has enough of waiting leaves the agent at work, and knows its name: a
+    `new` one without a title is named before."""
+    more = {name: new[name] for name in PLACE} if new is not None else {}
     try:
+        if new is not None and not new["title"] and not as_json:
+            show.say(f"{agent} is at work", error=True, flush=True)
+        from gatepost.cli.patient import Looking
+
+        look, until = Looking(control_of(place)), None if timeout is None else time.monotonic() + timeout
         while True:
             each = WAIT_S if until is None else max(min(until - time.monotonic(), WAIT_S), 0)
             told = look("agent.wait", {"id": agent, "timeout_s": each})

@@ -52,7 +52,7 @@ def list_groups(home: str | None, as_json: bool) -> None:
     defaults = _defaults(place)
     show.table(
         ("folder", "tier", "name", "provider", "model", "sandbox"),
-        [(each["folder"], each["tier"], each["name"], *_chosen(each, defaults)) for each in found],
+        [(each["folder"], each["tier"], each["name"], *_chosen(_with_lent(place, each), defaults)) for each in found],
     )
 
 
@@ -64,6 +64,21 @@ def _in_force(group: dict[str, Any], key: str, defaults: dict[str, str]) -> str:
     """What holds for a group: its own value, or the gateway's with a word that it is that."""
     own = group[key]
     return str(own) if own not in ("", None) else f"{defaults[key]} (default)" if key in defaults else "-"
+
+
+def _with_lent(home: Home, group: dict[str, Any]) -> dict[str, Any]:
+    """The agents' own group goes by another, until it has a provider."""
+    from gatepost.flow.groups import WORLD
+    from gatepost.flow.sessions.parts import PROVIDER
+    from gatepost.flow.sessions.running_as import FOLDER, group_as_run
+
+    config = settings.peek(home.path, PROVIDER, FOLDER)
+    lender = reading(home, groups.get, WORLD)
+    run = reading(home, group_as_run, config, group["folder"])
+    if group["provider"] or group["folder"] != config[FOLDER] or run is None or lender is None or not lender.provider:
+        return group
+    model = f"{run.model} (as {WORLD})" if run.model and not group["model"] else group["model"]
+    return {**group, "provider": f"{run.provider} (as {WORLD})", "model": model}
 
 
 def _defaults(home: Home) -> dict[str, str]:
@@ -95,7 +110,7 @@ def show_group(home: str | None, folder: str, as_json: bool) -> None:
         return
     defaults = _defaults(place)
     for key in ("folder", "name", "tier", "provider", "model", "sandbox", "window_messages", "window_chars"):
-        show.say(f"{key:<16} {one_line(_in_force(group, key, defaults))}")
+        show.say(f"{key:<16} {one_line(_in_force(_with_lent(place, group), key, defaults))}")
     for key, value in _limits(place, folder).items():
         own = group["limits"].get(key)
         show.say(f"{'limits.' + key:<16} {value}" + (_inherited(own, value) if value != "none" else ""))

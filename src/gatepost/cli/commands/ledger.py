@@ -10,9 +10,13 @@ from gatepost.cli.operate import home_of, reading, zone_of
 from gatepost.core import lock
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import Invalid
+from gatepost.core.visible import one_line
 from gatepost.store import inbox, ledger, outbox
 
 STATES = (*dict.fromkeys(("queued", "working", "held", "retry", *inbox.END, "pending", "sending", *outbox.END)),)
+
+LONGEST_TEXT = 200  # characters where whoever reads it is no terminal
+LONGEST_ROOM = 24  # where it is one
 
 
 @click.group()
@@ -45,7 +49,7 @@ def check(home: str | None, as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="A list of objects with all fields, times as RFC 3339.")
 @click.pass_obj
 def list_rows(home: str | None, state: str | None, limit: int, as_json: bool) -> None:
-    """The newest rows, oldest first: direction, room, state, reason, text."""
+    """The newest rows, oldest first: direction, room, state, reason, text. Texts are cut; --json has them whole."""
     if state is not None and state not in STATES:
         raise Invalid("state", f"{state!r} is none of {', '.join(STATES)}")
     place = home_of(home)
@@ -54,6 +58,8 @@ def list_rows(home: str | None, state: str | None, limit: int, as_json: bool) ->
         show.as_json([{**asdict(line), "at": iso(line.at)} for line in lines])
         return
     zone, called = zone_of(place)
+    width = show.room()
+    share = LONGEST_TEXT if width is None else width // 3
     show.table(
         ("id", f"at ({called})", "", "room", "state", "reason", "text"),
         [
@@ -61,12 +67,22 @@ def list_rows(home: str | None, state: str | None, limit: int, as_json: bool) ->
                 line.id,
                 show.clock(line.at, zone),
                 "→" if line.direction == "in" else "←",
-                f"{line.address}#{line.thread}" if line.thread else line.address,
+                _room(line, width is not None),
                 line.state,
                 reasons.sentence(line.reason),
-                reasons.note_by_id(line.platform_id) if line.event == "system" and not line.text else line.text,
+                show.cut(one_line(_text(line)), share),
             )
             for line in lines
         ],
         empty="the ledger holds no such rows",
+        gives=("reason",),
     )
+
+
+def _room(line: ledger.Line, narrow: bool) -> str:
+    named = f"{line.address}#{line.thread}" if line.thread else line.address
+    return show.cut(named, LONGEST_ROOM) if narrow else named
+
+
+def _text(line: ledger.Line) -> str:
+    return reasons.note_by_id(line.platform_id) if line.event == "system" and not line.text else line.text

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import click
 
+from gatepost.cli import show
 from gatepost.cli.operate import home_of
 from gatepost.core import listen
 from gatepost.embed.clients import Client, configuration_text
@@ -33,8 +34,16 @@ def command() -> None:
     "--url", metavar="URL", help="Where the gateway is reached, if not by its control socket: http://HOST:PORT."
 )
 @click.option("--token-file", metavar="FILE", help="A file (mode 600) with the token, for a gateway that wants one.")
+@click.option("--json", "as_json", is_flag=True, help="An object: client, name, command, belongs_in, text.")
 @click.pass_obj
-def config(given_home: str | None, client: Client, folder: str | None, url: str | None, token_file: str | None) -> None:
+def config(
+    given_home: str | None,
+    client: Client,
+    folder: str | None,
+    url: str | None,
+    token_file: str | None,
+    as_json: bool,
+) -> None:
     """Print the configuration with which a client starts `gatepost bridge`; claude unless another is named."""
     path = f"/mcp/groups/{quote(folder.strip('/'))}" if folder else "/mcp/agents"
     at = url.rstrip("/") if url else f"unix:{listen.find_control(home_of(given_home))}:"
@@ -42,7 +51,11 @@ def config(given_home: str | None, client: Client, folder: str | None, url: str 
     if token_file:
         run += ["--token-file", str(Path(token_file).expanduser().absolute())]
     name = f"gatepost-{folder.strip('/').replace('/', '-')}" if folder else "gatepost"
-    click.echo(configuration_text(client, name, run), nl=False)
+    text = configuration_text(client, name, run)
+    if as_json:
+        show.as_json({"client": client, "name": name, "command": run, "belongs_in": WHERE[client], "text": text})
+        return
+    click.echo(text, nl=False)
     click.echo(f"It belongs in {WHERE[client]}.", err=True)
 
 

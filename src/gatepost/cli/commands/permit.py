@@ -4,7 +4,7 @@ import click
 
 from gatepost.cli import show
 from gatepost.cli.operate import home_of, operate
-from gatepost.cli.timelines import gist
+from gatepost.cli.timelines import LONGEST_TOLD, consequences, gist
 from gatepost.core.errors import Invalid
 
 _WANTS = {"plan": "a plan approved", "question": "an answer"}
@@ -34,6 +34,9 @@ def list_requests(home: str | None, as_json: bool) -> None:
         for each in found
     ]
     show.table(("request", "agent", "wants", "what it says"), rows, empty="nobody asks for anything")
+    for each in found:
+        if more := consequences(each["request"], LONGEST_TOLD):
+            show.say("\n".join([f"\n{each['request']['id']}:", *(f"  {line}" for line in more)]))
 
 
 _REQUEST = click.argument("request")
@@ -49,7 +52,12 @@ def allow(home: str | None, request: str, answers: tuple[str, ...], as_json: boo
     """Allow it, or answer it if it is a question. REQUEST is an id, the beginning of one, or the agent, if it asks one
     thing only."""
     told = operate(home_of(home), "permit.answer", {"id": request, "allow": True, "answers": list(answers)})
-    show.as_json(told) if as_json else show.say(f"{told['id']} is {'answered' if answers else 'allowed'}")
+    if as_json:
+        show.as_json(told)
+        return
+    show.say(f"{told['id']} is {'answered' if answers else 'allowed'}")
+    for line in consequences({"input": {}, **told}):
+        show.say(line.replace("Allowed, it", "It", 1) if not line.startswith(" ") else line)
 
 
 @command.command()

@@ -56,7 +56,7 @@ def run(home: str | None, named: str, words: tuple[str, ...]) -> int:
     """
     from gatepost import declared
     from gatepost.core.registry import load_folder
-    from gatepost.flow.sessions.parts import PROVIDER
+    from gatepost.flow.sessions.running_as import group_as_run
 
     folder, words = (named, words) if named else (words[0], words[1:])
     words = words[1:] if words[:1] == ("--",) else words
@@ -72,7 +72,8 @@ def run(home: str | None, named: str, words: tuple[str, ...]) -> int:
     for kind in ("sandboxes", "channels"):  # channels have a say in what every sandbox sees
         load_folder(place.plugins / kind, kind)
     config = settings.peek(place.path)
-    return asyncio.run(_run(place, config, [group, *parents], group.provider or config[PROVIDER], words))
+    run = reading(place, group_as_run, config, folder) or group
+    return asyncio.run(_run(place, config, [group, *parents], run.provider, words))
 
 
 async def _run(home: Home, config: Config, line: list[Group], provider: str, cmd: tuple[str, ...]) -> int:

@@ -22,6 +22,7 @@ TAKEN_UP = ("anthropic.base_url", "openai.base_url", "prices.file")  # `gatepost
 
 
 @click.command()
+@click.argument("verb", type=click.Choice(["list"]), required=False, metavar="[list]")
 @click.option(
     "--json",
     "as_json",
@@ -30,7 +31,7 @@ TAKEN_UP = ("anthropic.base_url", "openai.base_url", "prices.file")  # `gatepost
 )
 @click.option("--docs", is_flag=True, help="Print docs/settings.md: what can be set, without any home's values.")
 @click.pass_obj
-def command(home: str | None, as_json: bool, docs: bool) -> None:
+def command(home: str | None, verb: str | None, as_json: bool, docs: bool) -> None:
     """Every setting, its value and where that came from. Secrets are not shown.
 
     Values come from, in rising order: the default, gatepost.toml in the home, the environment, the command line. A

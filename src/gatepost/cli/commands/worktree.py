@@ -1,6 +1,5 @@
 """`gatepost worktree`: copies of your repositories that agents work in."""
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ def command() -> None:
     \b
     gatepost worktree create fix-login --from ~/code/shop --base main
     gatepost agent run "fix the login" --cwd "$(gatepost worktree path fix-login)"
-    gatepost worktree save fix-login      # its commits, for `git fetch`
+    gatepost worktree save fix-login      # what it did, for `git fetch`
     gatepost worktree archive fix-login
 
     Each is a clone of its own: nothing that is done in it reaches your repository. git and the setup run in the
@@ -76,9 +75,9 @@ def list_worktrees(home: str | None, archived: bool, as_json: bool) -> None:
 @_WORKTREE
 @_JSON
 @click.pass_obj
-def show_one(home: str | None, worktree: str, as_json: bool) -> int:
-    """Where it lies, which branch it is on, and what its setup said."""
-    return _tell(operate(home_of(home), "worktree.show", {"name": worktree}), as_json)
+def show_one(home: str | None, worktree: str, as_json: bool) -> None:
+    """Where it lies, which branch it is on, what its setup said, and what was saved of it. Of an archived one, too."""
+    _tell(operate(home_of(home), "worktree.show", {"name": worktree, "archived": True}), as_json)
 
 
 @command.command()
@@ -99,7 +98,7 @@ def trust(home: str | None, worktree: str, yes: bool, as_json: bool) -> int:
     worktree of that repository."""
     found = operate(home_of(home), "worktree.show", {"name": worktree})
     if not yes and not _agrees(found):
-        show.say("nothing was trusted, and nothing run", error=True)
+        show.say("not trusted; nothing was run", error=True)
         return 1
     return _tell(_at_work(home, "worktree.trust", {"name": found["name"]}), as_json)
 
@@ -118,15 +117,20 @@ def setup(home: str | None, worktree: str, as_json: bool) -> int:
 @_JSON
 @click.pass_obj
 def save(home: str | None, worktree: str, as_json: bool) -> None:
-    """Bundle what was done in it: its new commits, and what is not committed yet."""
+    """Bundle what was done in it: its new commits, and what is not committed yet. Of an archived one: where its bundle
+    is."""
     told = _at_work(home, "worktree.save", {"name": worktree})
     if as_json:
         show.as_json(told)
-    elif told["bundle"] is None:
-        show.say(f"nothing was done in {told['name']} yet")
+        return
+    gone = told["state"] == "archived"
+    if told["bundle"] is None:
+        name = told["name"]
+        show.say(f"{name} was put away, and nothing of it saved" if gone else f"nothing was done in {name} yet")
     else:
-        show.say(_how_to_fetch(told["bundle"]))
-    if told["left"] and not as_json:
+        show.say(f"{told['name']} was put away; its bundle:" if gone else f"saved: {told['contents']}")
+        _tell_how(told)
+    if told["left"]:
         show.say(f"not saved: {told['left']}", error=True)
 
 
@@ -142,11 +146,15 @@ def archive(home: str | None, worktree: str, discard: bool, as_json: bool) -> No
     if as_json:
         show.as_json(told)
         return
-    show.say(f"{told['name']} is put away")
+    if discard:
+        show.say(f"{told['name']} is put away; what was done in it is thrown away")
+    elif told["bundle"] is None:
+        show.say(f"{told['name']} is put away; there was nothing to save")
+    else:
+        show.say(f"{told['name']} is put away; saved: {told['contents']}")
+        _tell_how(told)
     if told["trouble"]:
         show.say(told["trouble"], error=True)
-    if told["bundle"] is not None:
-        show.say(_how_to_fetch(told["bundle"]))
 
 
 def _at_work(home: str | None, name: str, given: dict[str, Any]) -> Any:
@@ -157,7 +165,7 @@ def _at_work(home: str | None, name: str, given: dict[str, Any]) -> Any:
 def _agrees(found: dict[str, Any]) -> bool:
     """Everything that is trusted is seen before, whoever reads the answer: what is asked is no part of it."""
     if not found["setup"] and not found["teardown"]:
-        raise Invalid("worktree", f"{found['name']} has no setup: there is none in its .gatepost.toml")
+        return True  # to nothing: the gateway says why there is none
     for title, commands in (("Setup", found["setup"]), ("When it is archived", found["teardown"])):
         if commands:
             show.say(f"{title}:", error=True)
@@ -172,9 +180,8 @@ def _agrees(found: dict[str, Any]) -> bool:
         raise Invalid("--yes", "is needed where nobody can be asked") from None
 
 
-def _how_to_fetch(bundle: str) -> str:
-    """Without tags: those of the bundle would be taken for the operator's own."""
-    return f"saved; take it into your repository:\n  git fetch --no-tags {shlex.quote(bundle)} '+refs/*:refs/agents/*'"
+def _tell_how(told: dict[str, Any]) -> None:
+    show.say(f"take it into your repository, and look at it there:\n  {told['fetch']}\n  {told['look']}")
 
 
 def _tell(told: dict[str, Any], as_json: bool) -> int:
@@ -182,14 +189,32 @@ def _tell(told: dict[str, Any], as_json: bool) -> int:
     if as_json:
         show.as_json(told)
     else:
-        show.say(f"{told['name']}  {told['worktreePath']}")
-        show.say(f"branch {told['branchName']}, from {told['base']} of {told['source']}")
-        if told["setupState"] == "untrusted":
-            show.say("its setup was not run: nobody has trusted it yet; look at it and run it:")
-            show.say(f"  gatepost worktree trust {told['name']}")
-        elif told["setupState"] == "trusted":
-            show.say("its setup was not run yet; run it:")
-            show.say(f"  gatepost worktree setup {told['name']}")
-        elif told["setupState"] != "none":
-            show.say(f"setup: {told['setupState']}\n{told['setupOutput']}".rstrip())
+        gone = told["state"] == "archived"
+        show.say(f"{told['name']}  " + (f"put away at {told['archivedAt']}" if gone else told["worktreePath"]))
+        began = "" if told["base"] == told["branchName"] else f", from {told['base']}"
+        show.say(f"branch {told['branchName']}{began} of {told['source']}")
+        if not gone:
+            _tell_setup(told)
+        if told["bundle"] is not None:
+            show.say(f"what was saved of it is in {told['bundle']}")
+            _tell_how(told)
+        elif gone:
+            show.say("nothing of it was saved")
     return 1 if told["setupState"] == "failed" else 0
+
+
+def _tell_setup(told: dict[str, Any]) -> None:
+    state, said = told["setupState"], told["setupOutput"]
+    if state == "unreadable":
+        show.say(f"setup: cannot be read: {said}; mend that in the repository and make another worktree")
+        return
+    if state in ("none", "untrusted", "trusted") and said:
+        show.say(f"setup: {said}")
+    if state == "untrusted":
+        show.say("its setup was not run: nobody has trusted it yet; look at it and run it:")
+        show.say(f"  gatepost worktree trust {told['name']}")
+    elif state == "trusted":
+        show.say("its setup was not run yet; run it:")
+        show.say(f"  gatepost worktree setup {told['name']}")
+    elif state != "none":
+        show.say(f"setup: {state}\n{said}".rstrip())

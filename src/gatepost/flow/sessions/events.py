@@ -1,5 +1,6 @@
 """What a runner tells of its agent's doings, as entries of the timeline. Pure; cut to what somebody would read."""
 
+import json
 from typing import Any
 
 from gatepost.mailbox import wire
@@ -8,6 +9,9 @@ from gatepost.messages.text import clean
 LONGEST = 20_000  # characters of one text in an entry
 LONGEST_NAME = 200
 DEEPEST = 8
+MOST_ITEMS = 100  # of one list or object
+LARGEST = 64 * 1024  # bytes of JSON of one input, as it is kept
+SMALLER = ((LONGEST, MOST_ITEMS), (2000, 50), (200, 20), (50, 8))  # longest text, most items: what is tried to fit it
 
 
 def timeline_of(event: wire.Event) -> tuple[str, dict[str, Any]] | None:
@@ -18,7 +22,7 @@ def timeline_of(event: wire.Event) -> tuple[str, dict[str, Any]] | None:
             "callId": _name(data.get("id")),
             "name": _name(data.get("tool")),
             "status": "running",
-            "input": plain(data.get("input")),
+            "input": excerpt(data.get("input"))[0],
         }
     if event.kind == "tool_result":
         failed = bool(data.get("error"))
@@ -30,16 +34,30 @@ def timeline_of(event: wire.Event) -> tuple[str, dict[str, Any]] | None:
     return None
 
 
-def plain(value: Any, depth: int = 0) -> Any:
+def plain(value: Any, depth: int = 0, longest: int = LONGEST, most: int = MOST_ITEMS) -> Any:
     """What came from inside, cleaned and within bounds."""
     if isinstance(value, str):
-        return clean(value)[:LONGEST]
+        return clean(value)[:longest]
     if isinstance(value, dict):
-        kept = list(value.items())[:100] if depth < DEEPEST else []
-        return {_name(key): plain(each, depth + 1) for key, each in kept}
+        kept = list(value.items())[:most] if depth < DEEPEST else []
+        return {_name(key): plain(each, depth + 1, longest, most) for key, each in kept}
     if isinstance(value, list):
-        return [plain(each, depth + 1) for each in value[:100]] if depth < DEEPEST else []
+        return [plain(each, depth + 1, longest, most) for each in value[:most]] if depth < DEEPEST else []
     return value if isinstance(value, int | float | bool) or value is None else _name(value)
+
+
+def excerpt(value: Any) -> tuple[Any, bool]:
+    """As much of it as is kept, and whether that is less than all."""
+    for longest, most in SMALLER:
+        kept = plain(value, 0, longest, most)
+        text = json.dumps(kept, ensure_ascii=False)
+        if size_of(text) <= LARGEST:
+            return kept, kept != value
+    return {"excerpt": text[: LARGEST // 8]}, True
+
+
+def size_of(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def _name(value: object) -> str:

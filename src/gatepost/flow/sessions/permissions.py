@@ -2,9 +2,14 @@
 them. In a chat nobody can be asked yet, so the answer is no, at once: an agent that waits for a person who is not there
 would wait until its time is over. Every answer is written down."""
 
-from gatepost.flow.sessions.events import plain
+import hashlib
+import json
+from collections.abc import Collection
+
+from gatepost.core import ids
+from gatepost.flow.sessions.events import excerpt, plain
 from gatepost.mailbox import wire
-from gatepost.messages.text import clean
+from gatepost.messages.text import clean, one_line
 from gatepost.store import audit, permissions, timeline
 from gatepost.store.groups import Group
 from gatepost.store.permissions import Wish
@@ -20,6 +25,11 @@ NOBODY = (
     "Nobody can be asked here, so there is no answer. Go on as you think best, or end your answer with the question:"
     " people can reply to that."
 )
+TOO_MANY = (
+    "{} requests of this agent wait for an answer already, so this one was not put to anybody. Wait for those, or do"
+    " without."
+)
+TOO_OFTEN = "This was asked too often in one turn, so it was not put to anybody. Do without."
 QUESTION = "question"  # the name of a request for an answer, which is no tool
 NOT_PERMITTED = "Whoever manages this agent did not permit it."
 OPTIONS = {"acp": "permissions"}  # what says when a provider asks; `mode` for the rest
@@ -27,6 +37,7 @@ LONGEST = 100  # characters of a name that came from inside
 KINDS = frozenset({"tool", "plan", "question", "mode", "other"})
 VERDICTS = {"allowed": "allow"}  # of a request's state; everything else is a no
 MOST_WRITTEN = 200  # of one sandbox; the rest is answered alike
+MOST_WAITING = 32  # of one agent, at once
 
 
 def option_of(provider: str) -> str:
@@ -38,35 +49,76 @@ def answer_to(event: wire.Event, provider: str) -> wire.Answer:
     return wire.Answer(request=_plain(event.data.get("id")), verdict="deny", input={"reason": reason})
 
 
-def hold(db: Db, session: Session, turn: Turn, event: wire.Event, now: int) -> wire.Answer | None:
+def refusal_of(event: wire.Event, reason: str) -> wire.Answer:
+    return wire.Answer(request=_plain(event.data.get("id")), verdict="deny", input={"reason": reason})
+
+
+def hold(
+    db: Db, session: Session, turn: Turn, event: wire.Event, now: int, others: Collection[str] = ()
+) -> wire.Answer | None:
     """It waits until somebody answers, or the turn ends. A turn that was continued may ask again what was answered
-    before: that answer still holds, and is given at once."""
-    asked = permissions.ask(db, session.id, turn.id, read_wish(event), now)
-    if asked.state != "pending":
-        given = asked.answer if asked.state == "allowed" else {"reason": asked.reason or NOT_PERMITTED}
-        return wire.Answer(request=asked.request, verdict=VERDICTS.get(asked.state, "deny"), input=given)
+    before: if that says the very same, the answer still holds, and is given at once and written down. `others`: what
+    this runner waits for already. A refusal whose reason is TOO_MANY's is the caller's to write down."""
+    wish = read_wish(event)
+    asked = permissions.find(db, session.id, turn.id, wish, others)
+    if asked is not None and asked.state in ("allowed", "denied"):
+        return _again(db, session, turn, asked, now)
+    permissions.outlived(db, turn.id, {wish.request, *others}, now)
+    if asked is None and permissions.waiting(db, session.id) >= MOST_WAITING:
+        return refusal_of(event, TOO_MANY.format(MOST_WAITING))
+    if asked is None or asked.state != "pending":
+        asked = permissions.ask(db, session.id, turn.id, wish, now)
     told = {"requestId": asked.id, "name": asked.tool, "status": asked.state}
     timeline.add(db, session.id, turn.id, "permission", told, now)
     return None
 
 
+def _again(db: Db, session: Session, turn: Turn, asked: permissions.Permission, now: int) -> wire.Answer:
+    """What somebody answered to the same request before."""
+    told = {"requestId": asked.id, "name": asked.tool, "status": asked.state, "again": True}
+    timeline.add(db, session.id, turn.id, "permission", told, now)
+    details = {
+        "agent": session.id,
+        "turn": turn.id,
+        "tool": asked.tool,
+        "request": asked.id,
+        "answeredBy": asked.answered_by,
+    }
+    audit.append(db, audit.Record(now, f"agent:{session.folder}", "permission.again", asked.state, details))
+    given = asked.answer if asked.state == "allowed" else {"reason": asked.reason or NOT_PERMITTED}
+    return wire.Answer(request=asked.request, verdict=VERDICTS.get(asked.state, "deny"), input=given)
+
+
 def read_wish(event: wire.Event) -> Wish:
     """What was asked, within bounds: whatever is inside could have made it up. Only a plan has consequences."""
-    data, given = event.data, plain(event.data.get("input"))
+    data, name, digest = event.data, _plain(event.data.get("id")), digest_of(event)
     if event.kind == "question":
-        about = {"question": plain(data.get("text")), "options": plain(data.get("options"))}
-        return Wish(request=_plain(data.get("id")), kind="question", tool=QUESTION, input=about)
+        about, cut = excerpt({"question": data.get("text"), "options": data.get("options")})
+        return Wish(request=name, kind="question", tool=QUESTION, input=about, digest=digest, cut=cut)
+    given, cut = excerpt(data.get("input"))
     kind = _plain(data.get("kind"))
     is_plan = kind == "plan"
     follow_up = plain(data.get("follow_up") or "") if is_plan else ""
     return Wish(
-        request=_plain(data.get("id")),
+        request=name,
         kind=kind if kind in KINDS else "tool",
-        tool=_plain(data.get("tool")),
+        tool=one_line(_plain(data.get("tool"))),
         input=given if isinstance(given, dict) else {},
         follow_up=follow_up.strip() if isinstance(follow_up, str) else "",
         next_mode=_plain(data.get("next_mode")) if is_plan else "",
+        digest=digest,
+        cut=cut or bool(data.get("cut")) or not isinstance(given, dict | None),
     )
+
+
+def digest_of(event: wire.Event) -> str:
+    """Of everything that is asked, before anything is cut. `whole` is the runner's own, of what did not fit a frame."""
+    about = {name: event.data[name] for name in sorted(event.data) if name != "id"}
+    try:
+        text = json.dumps([event.kind, about], sort_keys=True)
+    except RecursionError:
+        return ids.new("never")  # what cannot be compared is never the same
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def write_down(db: Db, event: wire.Event, group: Group, provider: str, session_id: str, now: int) -> None:
@@ -75,7 +127,7 @@ def write_down(db: Db, event: wire.Event, group: Group, provider: str, session_i
     details = {
         "session": session_id,
         "turn": event.turn,
-        "tool": QUESTION if event.kind == "question" else _plain(event.data.get("tool")),
+        "tool": QUESTION if event.kind == "question" else one_line(_plain(event.data.get("tool"))),
         option: _plain(group.options.get(option, "")),
     }
     audit.append(db, audit.Record(now, f"agent:{group.folder}", "permission", "refused", details))

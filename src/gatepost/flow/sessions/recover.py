@@ -9,7 +9,7 @@ from gatepost.flow.sessions import settle
 from gatepost.flow.sessions.parts import Parts
 from gatepost.flow.sessions.trial import sweep_trials
 from gatepost.sandboxes.contract import SandboxKind
-from gatepost.store import ledger, sessions, turns
+from gatepost.store import ledger, permissions, sessions, turns
 
 
 def sweep_leftovers(home: Home, kinds: list[SandboxKind], prefix: str) -> int:
@@ -22,10 +22,13 @@ def sweep_leftovers(home: Home, kinds: list[SandboxKind], prefix: str) -> int:
 
 
 async def continue_turns(parts: Parts) -> None:
-    """Turns that the last daemon had open: its end is not the messages' fault, so nothing is counted against them."""
+    """Turns that the last daemon had open: its end is not the messages' fault, so nothing is counted against them. One
+    that waits for a person does nothing that could have ended the gateway, so it may be continued as often as that
+    happens; any other once, lest it be what ends it."""
     await sweep_trials(parts)
     await parts.store.write(ledger.bring_near, parts.clock.now())
     for turn in await parts.store.read(turns.open_turns):
         session = await parts.store.read(sessions.get, turn.session_id)
         if session is not None and turn.state != "interrupted":
-            await settle.break_off(parts, session, turn, "the gateway was restarted", blame=False)
+            waits = await parts.store.read(permissions.holds_turn, turn.id)
+            await settle.break_off(parts, session, turn, "the gateway was restarted", blame=False, spare=waits)

@@ -6,8 +6,6 @@ turn and epoch.
 
 import asyncio
 import json
-import mimetypes
-import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -15,10 +13,10 @@ from typing import Any
 from gatepost.core import log
 from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError
-from gatepost.core.untrusted import open_root
 from gatepost.flow.delivery.outgoing import MOST_RESULTS
 from gatepost.flow.sessions import permissions, plan, results, settle
-from gatepost.flow.sessions.events import plain, timeline_of
+from gatepost.flow.sessions.copies import copy_files
+from gatepost.flow.sessions.events import plain, size_of, timeline_of
 from gatepost.flow.sessions.parts import BATCH, LEASE, TRANSCRIBE, Parts
 from gatepost.mailbox import wire
 from gatepost.messages.outbound import Feature, File
@@ -28,10 +26,11 @@ from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.turns import Claim, Turn
 
-LARGEST_FILE = 100 * 1024 * 1024
 MOST_STATUSES, STATUS_PAUSE = 200, SECOND // 4  # interim lines of a turn, and the time between two
 MOST_TROUBLES = 20  # that are listened to
 MOST_EVENTS = 5000  # of a turn, in the timeline
+MOST_BYTES = 16 * 1024 * 1024  # of those
+UNTOLD = "This turn does more than is told here: the rest of what it does is left out."
 
 _log = log.get("sessions")
 
@@ -62,7 +61,9 @@ class Talk:
         self.giving = False  # a batch is on its way to it
         self.last_words: wire.Trouble | None = None  # why the runner says that it ends
         self.failure: wire.Submit | None = None  # how its last turn that failed did so
-        self._statuses = self._status_at = self._troubles = self._permissions = self._events = 0
+        self._statuses = self._status_at = self._troubles = self._permissions = self._events = self._bytes = 0
+        self._at_once = 0  # requests of the turn that were answered as they came
+        self._requests: set[str] = set()  # that this runner has named
         self.turn_since = 0  # when this attempt of the turn began
         self.warned = False  # that the turn's time is nearly over
         self.time_up_at: int | None = None  # when it was interrupted for that
@@ -118,12 +119,21 @@ class Talk:
     async def _hold(self, event: wire.Event) -> None:
         """Somebody manages this agent and can be asked: the request waits in the store until they answer."""
         turn = self.turn
-        if turn is None or event.turn != turn.id or self._events >= MOST_EVENTS:
+        if turn is None or event.turn != turn.id:
+            return
+        if self._events >= MOST_EVENTS or self._at_once >= permissions.MOST_WRITTEN:
+            self._say(permissions.refusal_of(event, permissions.TOO_OFTEN))
             return
         self._events += 1
-        known = await self.parts.store.write(permissions.hold, self.session, turn, event, self.parts.clock.now())
+        now, others = self.parts.clock.now(), frozenset(self._requests)
+        known = await self.parts.store.write(permissions.hold, self.session, turn, event, now, others)
         if known is not None:
             self._say(known)
+            self._at_once += 1
+            if known.input == {"reason": permissions.TOO_MANY.format(permissions.MOST_WAITING)}:
+                self._write_refusal(event)
+        else:
+            self._requests.add(permissions.read_wish(event).request)
         self.parts.bells.change(turn.instance, turn.address)
 
     def answer(self, request: str, verdict: str, given: dict[str, Any]) -> None:
@@ -137,9 +147,12 @@ class Talk:
 
     def _enter(self, turn: Turn, kind: str, data: dict[str, Any]) -> None:
         """Into the timeline; written behind, in order, and bounded."""
-        if self._events >= MOST_EVENTS:
+        size = size_of(json.dumps(data, ensure_ascii=False))
+        if self._events >= MOST_EVENTS or self._bytes >= MOST_BYTES:
             return
-        self._events += 1
+        self._events, self._bytes = self._events + 1, self._bytes + size
+        if self._events >= MOST_EVENTS or self._bytes >= MOST_BYTES:
+            kind, data = "status", {"text": UNTOLD}
         self.parts.store.post(timeline.add, self.session.id, turn.id, kind, data, self.parts.clock.now())
         self.parts.bells.change(turn.instance, turn.address)
 
@@ -147,8 +160,11 @@ class Talk:
         self._say(permissions.answer_to(event, self.provider))
         self._permissions += 1
         if self._permissions <= permissions.MOST_WRITTEN:
-            now = self.parts.clock.now()
-            self.parts.store.post(permissions.write_down, event, self.group, self.provider, self.session.id, now)
+            self._write_refusal(event)
+
+    def _write_refusal(self, event: wire.Event) -> None:
+        now = self.parts.clock.now()
+        self.parts.store.post(permissions.write_down, event, self.group, self.provider, self.session.id, now)
 
     def warn(self, seconds_left: float) -> None:
         self.warned = True
@@ -297,7 +313,7 @@ class Talk:
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(
-                self.parts.files, _copy_files, self.parts, self.session.id, key, frame.files
+                self.parts.files, copy_files, self.parts, self.session.id, key, frame.files
             )
         except (GatepostError, OSError) as error:
             _log.warning("files of a result were not taken", session=self.session.id, error=str(error))
@@ -372,28 +388,10 @@ class Talk:
         if self.turn is not None:
             self.parts.typing.stop(self.turn.instance, self.turn.address, self.turn.thread)
             self.parts.bells.change(self.turn.instance, self.turn.address)
-        self.turn, self.tool_timeout, self._statuses, self._events = None, 0, 0, 0
+        self.turn, self.tool_timeout, self._statuses = None, 0, 0
+        self._events = self._bytes = self._at_once = 0
         if self.session.parent:
             self.parts.bells.session(self.session.parent)  # it may have been told of this one's end
         self.time_up_at = None
         self.active_at = self.parts.clock.now()
         self._rested()
-
-
-def _copy_files(parts: Parts, session_id: str, key: str, names: list[str]) -> tuple[File, ...]:
-    """The delivery's own copies: what the sandbox does to its files afterwards does not matter."""
-    target = parts.home.media / "out" / key
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
-    copied = []
-    try:
-        with open_root(parts.home.session(session_id)) as root:
-            for number, name in enumerate(names):
-                plain = name.rsplit("/", 1)[-1]
-                size = root.copy_out(f"out/files/{key}/{plain}", target / str(number), LARGEST_FILE)
-                mime = mimetypes.guess_type(plain)[0] or "application/octet-stream"
-                copied.append(File(name=plain, mime=mime, path=str(target / str(number)), size=size))
-            root.remove_tree(f"out/files/{key}")
-    except BaseException:
-        shutil.rmtree(target, ignore_errors=True)
-        raise
-    return tuple(copied)

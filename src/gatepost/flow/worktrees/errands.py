@@ -31,6 +31,7 @@ from gatepost.flow.sessions.plan import (
     prepare_folders,
 )
 from gatepost.flow.sessions.start import PROJECT, Start
+from gatepost.flow.worktrees.review import Held
 from gatepost.gate.caller import Caller
 from gatepost.sandboxes.contract import Sandbox
 from gatepost.store import groups, switches
@@ -53,7 +54,8 @@ class Answer(msgspec.Struct, frozen=True):
     branch: str = ""
     base: str = ""
     commit: str = ""
-    commits: int = 0
+    refs: tuple[Held, ...] = ()  # what is in the bundle, as far as it is told
+    many: int = 0  # how many there are
     left: str = ""  # what could not be saved
     ok: bool = False
     output: str = ""
@@ -198,7 +200,7 @@ def _read_answer(home: Home, name: str, code: int, keep: Path | None, most: int)
         except (NotFound, Invalid, ValueError):
             said = _last_words(home, name)
             return Answer("FAILED", f"its sandbox ended without an answer ({code})" + (f": {said}" if said else ""))
-        if keep is not None and not answer.code and answer.commits:
+        if keep is not None and not answer.code and answer.refs:
             try:
                 _keep(root, keep, most)
             except (NotFound, Invalid) as error:

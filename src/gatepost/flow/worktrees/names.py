@@ -26,6 +26,21 @@ def check_ref(name: str, what: str) -> str:
     return name
 
 
+def name_for(name: str, base: str, branch: str, pr: int) -> str:
+    """What a worktree is called, with everything else that was said about it checked."""
+    if sum((bool(base), bool(branch), bool(pr))) > 1:
+        raise Invalid("target", "say one of them: a base to begin from, a branch that there is, or a pull request")
+    if base:
+        check_ref(base, "baseBranch")
+    if base == "HEAD":
+        raise Invalid("baseBranch", "name a branch, not HEAD")
+    if pr < 0 or pr > 10**9:
+        raise Invalid("prNumber", f"{pr} is no number of a pull request")
+    if branch:
+        return slug_of(check_ref(branch, "branch"))
+    return f"pr-{pr}" if pr else check_branch(name)
+
+
 def slug_of(branch: str) -> str:
     """The folder for a branch."""
     return re.sub(r"[^a-z0-9]+", "-", branch.lower()).strip("-")[:60] or "worktree"

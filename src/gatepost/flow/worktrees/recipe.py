@@ -9,8 +9,12 @@ import json
 import tomllib
 from dataclasses import dataclass
 
+from gatepost.core.errors import Invalid
+from gatepost.messages.text import one_line
+
+KEYS = ("setup", "teardown")
 FILE, LARGEST = ".gatepost.toml", 64 * 1024
-MOST, LONGEST = 20, 4000
+MOST, LONGEST, LONGEST_TROUBLE = 20, 4000, 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +28,18 @@ class Recipe:
 
 
 def read_recipe(data: bytes) -> tuple[Recipe, str]:
-    """The recipe, and what is wrong with the file, if anything: then there is none."""
+    """The recipe, and a word on what it says that means nothing. Raises Invalid if it cannot be read."""
     try:
         table = tomllib.loads(data.decode()).get("worktree", {})
-        return Recipe(_commands(table, "setup"), _commands(table, "teardown")), ""
-    except (ValueError, RecursionError) as error:
-        return Recipe(), f"{FILE}: {error}"
+        recipe = Recipe(_commands(table, "setup"), _commands(table, "teardown"))
+    except UnicodeDecodeError:
+        raise Invalid(FILE, "it is no text (UTF-8)") from None
+    except RecursionError:
+        raise Invalid(FILE, "it is nested too deeply") from None
+    except ValueError as error:
+        raise Invalid(FILE, one_line(str(error))[:LONGEST_TROUBLE]) from None
+    unknown = ", ".join(one_line(str(each)) for each in table if each not in KEYS)[:LONGEST_TROUBLE]
+    return recipe, f"{FILE}: [worktree] has nothing called {unknown}; there are: {', '.join(KEYS)}" if unknown else ""
 
 
 def _commands(table: object, name: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ and a daemon that was killed half-way finds it there.
 import asyncio
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +25,9 @@ from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.flow.sessions.start import find_start, granted_as, is_repository, worktree_mount, worktree_of
 from gatepost.flow.worktrees import errands
 from gatepost.flow.worktrees.errands import Answer, Errands
-from gatepost.flow.worktrees.names import check_branch, check_ref, project_of, slug_of
+from gatepost.flow.worktrees.names import check_branch, name_for, project_of, slug_of
 from gatepost.flow.worktrees.recipe import FILE, LARGEST, Recipe, read_recipe
+from gatepost.flow.worktrees.review import in_words
 from gatepost.messages.text import clean, one_line
 from gatepost.store import audit, sessions, worktrees
 from gatepost.store.port import Db, Store
@@ -36,7 +37,10 @@ REMOVE_S = (0.0, 0.1, 0.3, 0.7, 1.5)  # before each try: what still ends inside 
 MOST_SUFFIXES = 20
 LONGEST_OUTPUT = 20_000  # characters of a setup's words that are kept
 HINT = "`gatepost worktree ls` shows them"
-ELSE = "let an agent mend that, or throw it away: `gatepost worktree archive --discard`"
+UNREADABLE = "unreadable"  # the state of a setup of which nobody knows what it is
+NOT_RUN = ("none", "untrusted", "trusted")  # the states in which a setup has said nothing yet
+
+Clear = Callable[[Path], Awaitable[None]]
 
 _log = log.get("worktrees")
 
@@ -55,9 +59,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """`bundle`: None if nothing was done; `left`: what could not be taken into it."""
+    """`bundle`: None if nothing was done; `contents`: what is in it; `left`: what could not be taken into it."""
 
     bundle: Path | None = None
+    contents: str = ""
     left: str = ""
 
 
@@ -67,6 +72,7 @@ class Archived:
 
     worktree: Worktree
     saved: Path | None
+    contents: str
     trouble: str
 
 
@@ -75,16 +81,28 @@ class Worktrees:
         self._home, self._config, self._store, self._clock = home, config, store, clock
         self.errands = Errands(home, config, store, egress)
         self._busy: set[str] = set()
+        self._ending: set[str] = set()  # of those: where nobody may begin to work
 
     def path(self, worktree: Worktree) -> Path:
         return self._home.worktree(worktree.project, worktree.slug)
 
-    async def find(self, named: str) -> Worktree:
-        """By project and slug, by the slug if only one has it, or by its folder."""
-        every = await self._store.read(lambda db: worktrees.every(db))
+    def bundle(self, worktree: Worktree) -> Path | None:
+        """What was saved of it."""
+        place = self._bundle(worktree)
+        return place if place.is_file() else None
+
+    def _bundle(self, worktree: Worktree) -> Path:
+        return self._home.worktrees / worktree.project / f"{worktree.slug}.bundle"
+
+    async def find(self, named: str, *, archived: bool = False) -> Worktree:
+        """By project and slug, by the slug if only one has it, or by its folder. `archived`: if none is left, one that
+        was put away."""
         place = worktree_of(self._home, named)
         wanted = f"{place[0]}/{place[1]}" if place else named
-        near = [each for each in every if wanted in (each.name, each.slug)]
+        every = [each for each in await self.every(archived=True) if wanted in (each.name, each.slug)]
+        near = [each for each in every if each.state != "archived"] or (every if archived else [])
+        if not near and every:
+            raise NotFound("worktree", named[:200], f"it was put away: `gatepost worktree show {every[0].name}`")
         if len(near) > 1:
             raise Invalid("worktree", f"{named!r} means several: {', '.join(each.name for each in near)}")
         if not near:
@@ -94,11 +112,22 @@ class Worktrees:
     async def every(self, *, archived: bool = False) -> list[Worktree]:
         return await self._store.read(lambda db: worktrees.every(db, archived=archived))
 
+    def must_be_open(self, db: Db, cwd: str) -> None:
+        """For whoever begins to work in a folder, while that is written down: refused if it is about to go."""
+        place = worktree_of(self._home, cwd)
+        if place is None:
+            return
+        found, name = worktrees.get(db, place[0], place[1]), f"{place[0]}/{place[1]}"
+        if found is None or found.state == "archived":
+            raise Invalid("", f"the worktree {name} was put away; nobody can work there any more")
+        if found.state != "ready" or name in self._ending:
+            raise Invalid("", f"the worktree {name} is being {'made' if found.state == 'making' else 'put away'}")
+
     # Making one.
 
     async def create(self, wanted: Wanted, by: str) -> Worktree:
         """On the disk, and set up if its setup is trusted, when it returns. Nothing is left if it cannot be made."""
-        name = _name(wanted)
+        name = name_for(wanted.name, wanted.base, wanted.branch, wanted.pr)
         source = granted_as("source", self._config, self._home, Wish(wanted.source, "source"))
         if source.is_file:
             raise Invalid("source", f"{wanted.source} is a file, not a repository")
@@ -145,15 +174,16 @@ class Worktrees:
 
     async def _keep(self, wanted: Wanted, project: str, slug: str, answer: Answer, by: str) -> Worktree:
         recipe, trouble = await asyncio.to_thread(self._recipe, project, slug)
-        if trouble:
-            _log.warning("a worktree's recipe cannot be read", worktree=f"{project}/{slug}", why=trouble)
         now = self._clock.now()
 
         def keep(db: Db) -> Worktree:
-            trusted = worktrees.is_trusted(db, project, recipe.digest)
-            state = ("trusted" if trusted else "untrusted") if recipe.setup else "none"
+            trusted = recipe is not None and worktrees.is_trusted(db, project, recipe.digest)
+            state = ("trusted" if trusted else "untrusted") if recipe and recipe.setup else "none"
+            state = state if recipe is not None else UNREADABLE
             branch, base, commit = clean(answer.branch)[:250], clean(answer.base)[:250], answer.commit[:64]
-            worktrees.made(db, project, slug, branch, base, commit, recipe.setup, recipe.teardown, state)
+            setup, teardown = (recipe.setup, recipe.teardown) if recipe is not None else ((), ())
+            worktrees.made(db, project, slug, branch, base, commit, setup, teardown, state)
+            worktrees.set_setup(db, project, slug, state, trouble)
             _record(db, now, by, "worktree.create", f"{project}/{slug}", source=wanted.source, branch=branch)
             made = worktrees.get(db, project, slug)
             assert made is not None
@@ -161,13 +191,14 @@ class Worktrees:
 
         return await self._store.write(keep)
 
-    def _recipe(self, project: str, slug: str) -> tuple[Recipe, str]:
+    def _recipe(self, project: str, slug: str) -> tuple[Recipe | None, str]:
+        """None if it cannot be read; and what is to be told about it."""
         with open_root(self._home.worktrees) as root:
             path = f"{project}/{slug}/{FILE}"
             try:
                 return read_recipe(root.read_bytes(path, LARGEST)) if root.exists(path) else (Recipe(), "")
             except GatepostError as error:
-                return Recipe(), str(error)
+                return None, str(error)
 
     async def _undo(self, project: str, slug: str) -> None:
         await self._remove(project, slug)
@@ -179,7 +210,7 @@ class Worktrees:
         """A person has read the commands: from now on they run in every worktree of this project, as they are."""
         found, now = await self.find(named), self._clock.now()
         if not found.setup and not found.teardown:
-            raise Invalid("worktree", f"{found.name} has no setup: there is none in its {FILE}")
+            raise Invalid("worktree", no_setup(found))
         recipe = Recipe(found.setup, found.teardown)
 
         def trust(db: Db) -> None:
@@ -199,7 +230,8 @@ class Worktrees:
             granted = worktree_mount(self._home, found.project, found.slug)
             answer = await self.errands.run(found.folder, job, granted, way_out=True)
         state, said = ("done", answer.output) if answer.ok else ("failed", answer.output or answer.error)
-        output, now = clean(said)[-LONGEST_OUTPUT:], self._clock.now()
+        noted = f"{found.setup_output}\n" if found.setup_output and found.setup_state in NOT_RUN else ""
+        output, now = noted + clean(said)[-LONGEST_OUTPUT:], self._clock.now()
 
         def tell(db: Db) -> Worktree:
             worktrees.set_setup(db, found.project, found.slug, state, output)
@@ -245,8 +277,10 @@ class Worktrees:
         return name
 
     async def save(self, named: str, by: str) -> tuple[Worktree, Saved]:
-        """Its commits since it was made, and what is not committed, as a bundle."""
-        found = await self.find(named)
+        """Its commits since it was made, and what is not committed, as a bundle; the one there is, if it is gone."""
+        found = await self.find(named, archived=True)
+        if found.state == "archived":
+            return found, Saved(self.bundle(found))
         with self._working(found):
             saved, now = await self._save(found), self._clock.now()
             await self._store.write(lambda db: _record(db, now, by, "worktree.save", found.name))
@@ -254,33 +288,38 @@ class Worktrees:
 
     async def _save(self, found: Worktree) -> Saved:
         granted = worktree_mount(self._home, found.project, found.slug)
-        keep = self._home.worktrees / found.project / f"{found.slug}.bundle"
+        keep = self._bundle(found)
         job = {"task": "save", "since": found.base_commit}
         answer = await self.errands.run(found.folder, job, granted, keep=keep)
         if answer.code:
             why = one_line(answer.error)[:1000]
-            raise Invalid("worktree", f"what was done in {found.name} could not be saved ({why}); {ELSE}")
-        return Saved(keep if answer.commits else None, one_line(answer.left)[:1000])
+            raise Invalid("worktree", f"what was done in {found.name} could not be saved ({why}); {_else(found)}")
+        contents = in_words(answer.refs, answer.many) if answer.refs else ""
+        return Saved(keep if answer.refs else None, contents, one_line(answer.left)[:1000])
 
     # Its end.
 
-    async def archive(self, named: str, by: str, *, discard: bool = False) -> Archived:
+    async def archive(self, named: str, by: str, *, discard: bool = False, clear: Clear | None = None) -> Archived:
         """Put it away: what was done in it is saved first, unless it is to be thrown away. A teardown that fails holds
-        nothing up. Nobody may work in it any more: who calls this has seen to that."""
+        nothing up. `clear` ends whoever works in it; from then on nobody begins to."""
         found = await self.find(named)
-        with self._working(found):
+        with self._working(found, ending=True):
+            if clear is not None:
+                await clear(self.path(found))
             trouble = await self._tear_down(found)
             saved = Saved() if discard else await self._save(found)
             if saved.left:
                 place = f"; the rest is in {saved.bundle}" if saved.bundle else ""
                 raise Invalid(
                     "worktree",
-                    f"{found.name} stays, because not everything in it can be saved ({saved.left}){place}; {ELSE}",
+                    f"{found.name} stays, because not everything in it can be saved ({saved.left}){place};"
+                    f" {_else(found)}",
                 )
             now = self._clock.now()
             await self._store.write(worktrees.set_state, found.project, found.slug, "ending", now)
             await self._remove(found.project, found.slug)
-            return Archived(await self._store.write(self._put_away, found, by), saved.bundle, trouble)
+            gone = await self._store.write(self._put_away, found, by)
+            return Archived(gone, saved.bundle, saved.contents, trouble)
 
     def _put_away(self, db: Db, found: Worktree, by: str) -> Worktree:
         now = self._clock.now()
@@ -330,32 +369,27 @@ class Worktrees:
                 _log.error("a worktree cannot be cleared away", worktree=each.name, why=str(error))
 
     @contextmanager
-    def _working(self, found: Worktree) -> Iterator[None]:
+    def _working(self, found: Worktree, *, ending: bool = False) -> Iterator[None]:
         """One thing at a time is done to a worktree."""
         if found.state != "ready" or found.name in self._busy:
             raise Invalid("worktree", f"something else is being done to {found.name} right now; try again")
         self._busy.add(found.name)
+        self._ending |= {found.name} if ending else set()
         try:
             yield
         finally:
             self._busy.discard(found.name)
+            self._ending.discard(found.name)
 
 
-def _name(wanted: Wanted) -> str:
-    """What it is called, checked, with everything else that is said about it."""
-    if sum((bool(wanted.base), bool(wanted.branch), bool(wanted.pr))) > 1:
-        raise Invalid("target", "say one of them: a base to begin from, a branch that there is, or a pull request")
-    if wanted.base:
-        check_ref(wanted.base, "baseBranch")
-    if wanted.base == "HEAD":
-        raise Invalid("baseBranch", "name a branch, not HEAD")
-    if wanted.pr < 0 or wanted.pr > 10**9:
-        raise Invalid("prNumber", f"{wanted.pr} is no number of a pull request")
-    if wanted.branch:
-        return slug_of(check_ref(wanted.branch, "branch"))
-    if wanted.pr:
-        return f"pr-{wanted.pr}"
-    return check_branch(wanted.name)
+def no_setup(found: Worktree) -> str:
+    if found.setup_state == UNREADABLE:
+        return f"the setup of {found.name} cannot be read: {found.setup_output}"
+    return f"{found.name} has no setup: there is none in its {FILE}" + (f" ({o})" if (o := found.setup_output) else "")
+
+
+def _else(found: Worktree) -> str:
+    return f"let an agent mend that, or throw it away: `gatepost worktree archive --discard {found.name}`"
 
 
 def _record(db: Db, now: int, by: str, action: str, name: str, **more: str) -> None:

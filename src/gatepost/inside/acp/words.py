@@ -5,8 +5,9 @@ Fields that are not needed are not read, so that agents may say more than this k
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 
@@ -237,6 +238,20 @@ def _values(options: Iterable[ConfigValue]) -> Iterable[str]:
             yield from _values(option.options)
         else:
             yield str(option.value)
+
+
+def key_of(tool_call: Json, taken: Container[str]) -> str:
+    """What a request is called: as the call that it is about, or by a name that is given once."""
+    key = str(tool_call.get("toolCallId") or "")
+    return key if key and key not in taken else uuid4().hex
+
+
+def input_of(tool_call: Json) -> Json:
+    """What somebody is asked about: the call's input, or whatever else it says of itself."""
+    given = tool_call.get("rawInput")
+    if isinstance(given, dict) and given:
+        return given
+    return {name: tool_call[name] for name in ("rawInput", "content", "locations") if tool_call.get(name)}
 
 
 def pick_option(options: Sequence[PermissionOption], *, allow: bool) -> str | None:

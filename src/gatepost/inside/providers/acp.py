@@ -374,13 +374,10 @@ class Acp:
             return words.outcome(None)
         if self._options.permissions == "allow" or await own.is_own(self._place.router, asked.tool_call, self._titles):
             return words.outcome(words.pick_option(asked.options, allow=True))
-        key = str(asked.tool_call.get("toolCallId") or "")
-        while not key or key in self._asked:
-            key += "+"
-        given = asked.tool_call.get("rawInput")
+        key, given = words.key_of(asked.tool_call, self._asked), words.input_of(asked.tool_call)
         title = words.whole_name(str(asked.tool_call.get("title") or ""))
         answer = self._asked[key] = asyncio.get_running_loop().create_future()
-        await self._heard.put(Permission(key, title, given if isinstance(given, dict) else {}))
+        await self._heard.put(Permission(key, title, given))
         try:
             allow = await answer
         finally:

@@ -19,6 +19,7 @@ import msgspec
 from gatepost.inside import bridge, forwarder, media
 from gatepost.inside.mcp_json import own_servers
 from gatepost.inside.media import Kind
+from gatepost.inside.planned import Planned
 from gatepost.inside.providers.contract import (
     Batch,
     Event,
@@ -96,9 +97,10 @@ class Claude:
         self._asked: dict[str, asyncio.Future[tuple[str, dict[str, Any]]]] = {}
         self._waiting: set[str] = set()  # handed over, and not taken up by the client yet
         self._running = self._stopped = False
+        self._planned = Planned()
 
     async def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
-        self._stopped, well = False, False
+        self._stopped, well, self._planned = False, False, Planned()
         try:
             await self._ready(resume)
             if self._stopped:
@@ -278,7 +280,7 @@ class Claude:
     async def _ask(self, tool: str, input: dict[str, Any], context: Any) -> Any:
         if tool.startswith(f"mcp__{SERVER}__"):  # no other server has a name that begins with ours; it asks if it plans
             return self._sdk.PermissionResultAllow(updated_input=input)
-        key = str(context.tool_use_id)
+        key = str(context.tool_use_id or uuid4().hex)
         self._asked[key] = asyncio.get_running_loop().create_future()
         after = AFTER_PLAN if tool == EXIT_PLAN and self._mode == PLAN else ""
         kind = "plan" if tool == EXIT_PLAN else "tool"
@@ -299,7 +301,7 @@ class Claude:
         while True:
             heard = await self._heard.get()
             if isinstance(heard, Permission):
-                yield heard
+                yield self._planned.fill(heard)
             elif isinstance(heard, Ended):
                 raise Trouble("interrupted" if self._stopped else f"Claude Code ended: {heard.why}"[:500], "retryable")
             elif isinstance(heard, sdk.UserMessage):
@@ -326,8 +328,11 @@ class Claude:
         ours = message.parent_tool_use_id is None and not message.error
         for block in message.content:
             if isinstance(block, self._sdk.TextBlock) and ours and block.text.strip():
+                self._planned.say(block.text)
                 found.append(Text(block.text))
             elif isinstance(block, self._sdk.ToolUseBlock):
+                if block.name == EXIT_PLAN:
+                    self._planned.call(block.id, block.input)
                 patience = block.input.get("timeout")  # of a shell command, in milliseconds
                 seconds = patience / 1000 if isinstance(patience, int | float) else 0.0
                 found.append(ToolUse(block.id, block.name.removeprefix(f"mcp__{SERVER}__"), block.input, seconds))

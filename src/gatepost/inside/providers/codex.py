@@ -278,7 +278,7 @@ class Codex:
             if isinstance(heard, Ended):
                 raise Trouble("interrupted" if self._stopped else f"Codex ended: {heard.why}"[:500], "retryable")
             if isinstance(heard, Asked):
-                if (permission := read_permission(heard)) is None:
+                if (permission := read_permission(heard, server.name)) is None:
                     server.decline(heard.id, "there is nobody to ask")
                 else:
                     self._asked[permission.id] = heard

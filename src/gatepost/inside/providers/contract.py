@@ -80,7 +80,7 @@ class ToolResult:
 @dataclass(frozen=True, slots=True)
 class Permission:
     """The provider wants to know whether it may; answered by `answer(id, …)`. Asked again in a turn that was continued,
-    a request of the same id gets the answer that it had.
+    a request of the same id that says the very same gets the answer that it had.
 
     A plan that cannot be carried out in the turn that made it names the prompt of the turn that will (`follow_up`), and
     the mode from there on. Both come about with the approval, whatever becomes of this process."""

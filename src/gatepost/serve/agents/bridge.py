@@ -28,6 +28,8 @@ PATIENCE_S = 10.0  # how long answers may take after stdin has ended
 FAREWELL_S = 2.0  # for the last lines, and for the DELETE
 CONNECT_S = 5.0
 HANDSHAKE_S = 30.0  # for an initialize of our own
+HANDSHAKES = 5  # that the gateway may cut before it is left
+AWAY_S, AGAIN_S = 5.0, 0.1  # a gateway that was there may be away so long, and is looked for so often
 IDLE_S = 2.0  # a kept connection is used again within this time; servers hang up after five seconds
 TAIL_S = 1.0  # a stream ends this soon after its answer, or is left
 RETRY_S, LONGEST_RETRY_S = 1.0, 30.0
@@ -74,6 +76,17 @@ class Failed(Exception):
     def __init__(self, text: str, code: int = INTERNAL_ERROR) -> None:
         super().__init__(text)
         self.code = code
+
+
+class Cut(Failed):
+    """The gateway hung up in the middle."""
+
+    def __init__(self) -> None:
+        super().__init__(HUNG_UP)
+
+
+class Away(Failed):
+    """Nobody listens: nothing was sent."""
 
 
 # The loop.
@@ -186,6 +199,7 @@ class Bell:
             if self._loop.current is not None:
                 self._waiting.append(self._loop.current)
             if not await Wait(until=moment):
+                self._waiting = [each for each in self._waiting if each is not self._loop.current]
                 return true()
         return True
 
@@ -303,7 +317,7 @@ class Connection:
         while (end := self.buffer.find(mark, start)) < 0:
             start = max(0, len(self.buffer) - len(mark))
             if not await self.more():
-                raise Failed(HUNG_UP)
+                raise Cut
         data = self.take(end + len(mark))
         return data[:end]
 
@@ -348,7 +362,8 @@ class Response:
             return b""
         if not connection.buffer and not await connection.more():
             if self._sized:
-                raise Failed(HUNG_UP)
+                self._link.losses += 1
+                raise Cut
             self._done = True
             return b""
         piece = connection.take(self._left if self._sized else len(connection.buffer))
@@ -408,6 +423,7 @@ class Link:
         self._always = f"Host: {self._host}\r\nAccept: application/json, text/event-stream\r\n"
         self._always += f"Authorization: Bearer {token}\r\n" if token else ""
         self._kept: list[Connection] = []
+        self.losses = 0  # how often the gateway was seen to leave
 
     async def request(self, method: str, headers: str, body: bytes = b"", until: float = 0.0) -> Response:
         """Failed if nobody answers. Sent again only where the gateway cannot have seen all of it."""
@@ -421,7 +437,8 @@ class Link:
                 if sent or not connection.used or connection.buffer or await connection.more():
                     return await self._head(connection)
                 connection.sock.close()
-            except BaseException:
+            except BaseException as error:
+                self.losses += isinstance(error, Cut)
                 connection.sock.close()
                 raise
 
@@ -447,6 +464,7 @@ class Link:
             connection = self._kept.pop()
             if connection.usable:
                 return connection
+            self.losses += 1
             connection.sock.close()
         return None
 
@@ -481,8 +499,9 @@ class Link:
         family, _, _, _, address = socket.getaddrinfo(*self._address, type=socket.SOCK_STREAM)[0]
         return family, (str(address[0]), self._address[1])
 
-    def _away(self, error: OSError) -> Failed:
-        return Failed(f"no gateway answers at {self.url}: {error.strerror or error}; `gatepost up` starts it")
+    def _away(self, error: OSError) -> Away:
+        self.losses += 1
+        return Away(f"no gateway answers at {self.url}: {error.strerror or error}; `gatepost up` starts it")
 
 
 def read_url(url: str) -> tuple[str | tuple[str, int], str, str]:
@@ -650,6 +669,7 @@ class Session:
         self.version = ""
         self.lost = False  # the gateway has forgotten it, or never answered the handshake
         self.renewing = False
+        self.trouble = ""  # why it was not renewed
         self.opening: bytes = b""
         self.ready: bytes = b""
 
@@ -657,6 +677,9 @@ class Session:
     def headers(self) -> str:
         named = f"Mcp-Session-Id: {self.id}\r\n" if self.id else ""
         return named + (f"MCP-Protocol-Version: {header(self.version)}\r\n" if self.version else "")
+
+    def forget(self) -> None:
+        self.id, self.version, self.lost = "", "", True
 
     def opened(self, session_id: str, answer: Json) -> None:
         result = answer.get("result")
@@ -679,6 +702,7 @@ class Bridge:
         self._handshake: Message | None = None
         self._modern = ""  # the stateless revision that the client spoke last
         self._at_once = 0
+        self._met, self._away_since = False, 0.0  # whether the gateway ever answered; since when it does not
         self._changed, self._freed = Bell(self.loop), Bell(self.loop)
         self._listening: Task | None = None
 
@@ -745,7 +769,8 @@ class Bridge:
             return
         for key, request in message.owed.items():
             if key in self._flying:
-                self.out.add(error_line(request, INVALID_REQUEST, f"the request id {key} is already in use"))
+                used = f"the request id {key[:80]} is already in use: wait for its answer, or take another id"
+                self.out.add(error_line(request, INVALID_REQUEST, used))
                 return
         self._flying.update(dict.fromkeys(message.owed, message))
         if message.version or message.method == "initialize":
@@ -812,19 +837,22 @@ class Bridge:
     # To the gateway.
 
     async def _exchange(self, message: Message) -> None:
-        """Once more, if the gateway has forgotten the session."""
+        """Once more, if the gateway has forgotten the session; and again, if it was seen to leave meanwhile."""
         session = self.session
         opening, modern = message.method == "initialize", bool(message.version or self._modern)
         if opening:
             await self._leave()
             session.opening, session.ready, session.lost = message.line, b"", False
-        for again in (False, True):
-            if session.lost and not modern and not opening:
+        tries, losses = 0, -1
+        while True:
+            while (session.lost or session.renewing) and not modern and not opening:
                 await self._renew(session.id)
             tried, message.sent = "" if modern or opening else session.id, True
-            response = await self.link.request("POST", self._headers(message), message.line)
+            response = await self._post(self._headers(message), message.line)
             try:
-                if tried and not again and response.status in (400, 404) and forgotten(response, await response.all()):
+                more = tried and tries < HANDSHAKES and self.link.losses != losses
+                if more and response.status in (400, 404) and forgotten(response, await response.all()):
+                    tries, losses = tries + 1, self.link.losses
                     await self._renew(tried)
                     continue
                 await self._deliver(response, message)
@@ -837,6 +865,21 @@ class Bridge:
                 self._listen()
             return
 
+    async def _post(self, headers: str, body: bytes, until: float = 0.0) -> Response:
+        """A gateway that was there a moment ago is given one to come back: nothing was sent to it yet."""
+        while True:
+            try:
+                response = await self.link.request("POST", headers, body, until)
+            except Away:
+                now = _now()
+                self._away_since = self._away_since or now
+                if not self._met or now >= self._away_since + AWAY_S:
+                    raise
+                await Wait(until=now + AGAIN_S)
+            else:
+                self._met, self._away_since = True, 0.0
+                return response
+
     def _headers(self, message: Message) -> str:
         if message.method == "initialize":
             return ""
@@ -847,35 +890,51 @@ class Bridge:
         return f"MCP-Protocol-Version: {header(version)}\r\nMcp-Method: {header(message.method)}\r\n{named}"
 
     async def _renew(self, stale: str) -> None:
-        """A session in the place of the stale one, by the client's own words. Of several that miss it, one does it."""
+        """A session in the place of the stale one, by the client's own words. Of several that miss it, one does it, and
+        the others are told the same."""
         session = self.session
         if session.renewing:
-            await self._changed.until(lambda: not session.renewing)
-            if session.lost:
-                raise Failed("the gateway has forgotten the session, and did not open another")
+            if not await self._changed.until(lambda: not session.renewing, _now() + HANDSHAKE_S):
+                raise Failed("the gateway is slow to open another session; the call was not sent")
+            if session.lost and session.trouble:  # without: whoever did it was cancelled
+                raise Failed(session.trouble)
             return
         if session.id != stale:
             return
-        session.renewing = session.lost = True
-        session.id = session.version = ""
+        session.renewing, session.trouble = True, ""
+        session.forget()
         try:
-            log("the gateway does not know the session; opening another")
-            await self._replay()
+            if stale:  # else none was ever opened, and whoever hears of that knows why
+                log("the gateway does not know the session; opening another")
+            await self._reopen()
+        except Failed as failed:
+            session.forget()
+            session.trouble = str(failed)
+            raise
         finally:
             session.renewing = False
             self._changed.ring()
         if session.ready:
             self._listen()
 
-    async def _replay(self) -> None:
+    async def _reopen(self) -> None:
+        """Also by a gateway that ends meanwhile: to agree once more does no harm."""
+        until = _now() + HANDSHAKE_S
+        for _ in range(HANDSHAKES):
+            try:
+                return await self._replay(until)
+            except Cut:
+                self.session.forget()
+        raise Failed("the gateway hangs up whenever another session is opened; the call was not sent")
+
+    async def _replay(self, until: float) -> None:
         session = self.session
         for line in (session.opening, session.ready):
             if not line:
                 continue
             message = Message(line)
             message.replayed = True
-            until = _now() + HANDSHAKE_S
-            response = await self.link.request("POST", self._headers(message), line, until)
+            response = await self._post(self._headers(message), line, until)
             try:
                 await self._deliver(response, message)
             finally:
@@ -936,14 +995,17 @@ class Bridge:
                     resumes = RESUMES
                 if not message.owed:
                     return await response.finish()
-                if not events.last_id or message.version or not resumes:
-                    raise Failed(HUNG_UP)
+                if not events.last_id or message.version or message.replayed or not resumes:
+                    raise Cut
                 response.release()
                 resumes -= 1
                 await Wait(until=_now() + events.retry_s)
-                response = await self._open_stream(events)
+                try:
+                    response = await self._open_stream(events)
+                except Away:
+                    raise Cut from None  # the call was sent, long ago
                 if not response.streams:
-                    raise Failed(HUNG_UP)
+                    raise Cut
         finally:
             response.release()
 

@@ -21,8 +21,8 @@ from gatepost.core.errors import GatepostError, NotFound, Unavailable
 from gatepost.gate import frames
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
-from gatepost.gate.frames import CallParams, Message, RequestId
-from gatepost.gate.mcp import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
+from gatepost.gate.frames import CallParams, Message
+from gatepost.gate.mcp import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, in_use
 from gatepost.serve.agents.plain import CANCELLED, IDLE_S, Head, Plain, Running, Session, failure
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ class _Exchange:
     caller: Caller
     session: Session | None
     begun: Running | None = None  # the call that it is about
-    request: RequestId = 0
 
     async def answer(self, status: int, body: bytes, close: bool = False) -> None:
         named = self.head.session if self.session is not None else None
@@ -139,6 +138,11 @@ class Endpoint:
         session = exchange.session
         if session is not None and message.method == "notifications/cancelled" and _cancel(session, message):
             return await exchange.answer(202, b"")
+        request = message.id if session is not None and message.method is not None else None
+        if session is not None and isinstance(request, int | str):
+            if str(request) in session.flying:
+                return await exchange.answer(200, failure(request, INVALID_REQUEST, in_use(request)))
+            session.flying.add(str(request))
         try:
             if session is None or session.idle(self._now()) < IDLE_S / 3:  # the SDK must hear of it now and then
                 answered = await self._answer(exchange, message)
@@ -149,8 +153,10 @@ class Endpoint:
             exchange.receive = _again(body, exchange.receive)
             return await self._pass_on(exchange)
         finally:
-            if session is not None and exchange.begun is not None:
-                session.begun.pop(exchange.request, None)
+            if session is not None and isinstance(request, int | str):
+                running = session.begun.get(request)
+                if running is None or not running.adopted:  # else the SDK lets it go: a stream can be continued
+                    session.landed(request)
 
     async def _answer(self, exchange: _Exchange, message: Message) -> tuple[int, bytes] | None:
         """Status and answer, if the request is plain. None: it is not, or its call, now begun, takes longer."""
@@ -163,7 +169,7 @@ class Endpoint:
         raw, told_of = bytes(params.arguments), "progressToken" in (params.meta or {})
         raw, call_id = b"{}" if raw == b"null" else raw, f"{self._prefix}.{next(self._calls)}"
         running = Running(self._dispatch, caller, params.name, raw, call_id)
-        exchange.begun, exchange.request = running, request
+        exchange.begun = running
         if exchange.session is not None:
             exchange.session.begun[request] = running
         if not await running.settle(told_of):

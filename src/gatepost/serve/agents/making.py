@@ -70,4 +70,6 @@ def setup_notes(worktree: Worktree) -> list[str]:
         ]
     if worktree.setup_state == "failed":
         return [f"the worktree's setup failed; `gatepost worktree setup {worktree.name}` runs it again"]
+    if worktree.setup_state == "unreadable":
+        return [f"the worktree's setup cannot be read: {worktree.setup_output}"]
     return []

@@ -249,16 +249,17 @@ def _looking(service: Agents, made: Registry[Tool]) -> None:
     async def get_agent_activity(
         call: Call,
         agentId: AgentId,
-        limit: Annotated[int, Meta(description="The newest so many entries; 0: all.")] = 0,
+        limit: Annotated[int, Meta(description="The newest so many entries; 0: all that fit one answer.")] = 0,
     ) -> Activity:
         """Read what an agent did and said, as lines. For its state use get_agent_status."""
         found = await service.status(agentId)
         shown, total, text = await service.activity(found.agent_id, max(limit, 0))
+        more = " (the newest; the others do not fit one answer)" if shown < min(limit or total, total) else ""
         return Activity(
             agent_id=found.agent_id,
             update_count=total,
             current_mode_id=found.current_mode_id,
-            content=f"Showing {shown} of {total} entries\n\n{text}",
+            content=f"Showing {shown} of {total} entries{more}\n\n{text}",
         )
 
     @_declare(made, read_only=True, idempotent=True)

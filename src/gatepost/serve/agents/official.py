@@ -172,11 +172,15 @@ class Official:
         return _listed(self._dispatch.listed_for(_caller(ctx)))
 
     async def _call(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
-        running: Running | None = ctx.request.scope.get(BEGUN) if ctx.request is not None else None
+        scope = ctx.request.scope if ctx.request is not None else {}
+        running: Running | None = scope.get(BEGUN)
+        session: Session | None = scope.get(SESSION)
         if running is None:
             raw = _encode(params.arguments or {})
             running = Running(self._dispatch, _caller(ctx), params.name, raw, f"{self._name}.{next(self._calls)}")
         running.adopted = True
+        if session is not None and ctx.request_id is not None:
+            session.begun[ctx.request_id] = running
         try:
             while True:
                 while running.told:
@@ -187,6 +191,8 @@ class Official:
                 await running.news.wait()
         finally:
             running.cancel()
+            if session is not None and ctx.request_id is not None:
+                session.landed(ctx.request_id)  # perhaps long after its client has hung up
         if running.answer is None:
             raise MCPError(CANCELLED, "Request cancelled")
         return _result(running.answer)

@@ -130,7 +130,13 @@ class Session:
     events: object = None  # the SDK's side: what its streams have said lately
     serving: int = 0  # requests that the SDK is busy with
     begun: dict[RequestId, Running] = field(default_factory=dict)
+    flying: set[str] = field(default_factory=set)  # ids of requests without an answer; to the SDK, 5 and "5" are one
     tools_changed: Callable[[], None] | None = None  # tells the client
+
+    def landed(self, request: RequestId) -> None:
+        """It is answered, or never will be: its id may be used again."""
+        self.begun.pop(request, None)
+        self.flying.discard(str(request))
 
     def idle(self, now: float) -> float:
         return 0.0 if self.serving else now - self.seen
@@ -157,7 +163,7 @@ class Plain:
         except (ValueError, RecursionError):
             return None
         if head.old:
-            plain = session is not None and message.id not in session.begun
+            plain = session is not None
         else:
             plain = self._is_modern(head, message, params) and not self._wants_headers(caller, params)
         return params if plain else None

@@ -7,6 +7,7 @@ these functions and nothing else.
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,18 +19,19 @@ from gatepost.channels.hub import Hub
 from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.core.settings import setting
 from gatepost.flow.groups import make_folder
-from gatepost.flow.sessions import running_as
+from gatepost.flow.sessions import running_as, settle
 from gatepost.flow.sessions.permissions import NOT_PERMITTED
 from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.flow.sessions.wake import Sessions
 from gatepost.flow.worktrees.worktrees import Archived, Worktrees
 from gatepost.flow.worktrees.worktrees import Wanted as NewWorktree
 from gatepost.messages.text import clean
-from gatepost.serve.agents import making, providers, views
+from gatepost.serve.agents import asked, making, providers, views
+from gatepost.serve.agents.asked import Asker
 from gatepost.serve.agents.modes import check_mode
 from gatepost.serve.agents.plans import carry_out
 from gatepost.serve.agents.providers import Model, Provider
-from gatepost.serve.agents.timeline import curated, projected
+from gatepost.serve.agents.timeline import MOST_READ, curated, fitting, projected
 from gatepost.serve.agents.views import Eyes, News, Outcome, Request, Snapshot, request_of
 from gatepost.serve.agents.wishes import Wanted, check_labels, check_prompt, check_title
 from gatepost.store import agents, audit, groups, inbox, permissions, session_tokens, sessions, timeline
@@ -82,6 +84,7 @@ class Agents:
         cwd = str(self.worktrees.path(worktree)) if worktree else start
 
         def make(db: Db) -> Session:
+            self.worktrees.must_be_open(db, cwd)
             made = agents.create(db, replace(wish, cwd=cwd), now)
             if wanted.notify:
                 agents.want_news(db, made.id, True)
@@ -108,14 +111,18 @@ class Agents:
 
     async def archive_worktree(self, named: str, by: str, *, discard: bool = False) -> Archived:
         """Put a worktree away, and first every agent that works in it."""
-        found = await self.worktrees.find(named)
-        place = self.worktrees.path(found)
-        every = await self._parts.store.read(lambda db: agents.every(db, archived=True))
-        for each in every:
-            if each.closed_at is None and each.cwd and Path(each.cwd).is_relative_to(place):
-                await self.archive(each.id, by)
-                await self._flow.end(each.id, "its worktree is put away")
-        return await self.worktrees.archive(found.name, by, discard=discard)
+
+        async def clear(place: Path) -> None:
+            # Read as a write: behind whoever was just being made or woken there. From now on nobody is.
+            every = await self._parts.store.write(lambda db: agents.every(db, archived=True))
+            here = [each.id for each in every if each.closed_at is None and Path(each.cwd).is_relative_to(place)]
+            for agent_id in here:
+                await self.archive(agent_id, by)
+            for agent_id in here:  # once more: the end of one is news for another
+                await self._flow.stop(agent_id, by)
+                await self._flow.end(agent_id, "its worktree is put away")
+
+        return await self.worktrees.archive(named, by, discard=discard, clear=clear)
 
     async def token(self, agent_id: str, by: str) -> str:
         """A new token by which this agent is known at /mcp/self; the one before counts no more."""
@@ -148,6 +155,7 @@ class Agents:
             now = self._parts.clock.now()
 
             def add(db: Db) -> None:
+                self.worktrees.must_be_open(db, session.cwd)
                 agents.prompt(db, session, said, by, _name(by), POLICIES[policy], now)
                 if notify:
                     agents.want_news(db, session.id, True)
@@ -169,10 +177,12 @@ class Agents:
         await self._flow.stop(session.id, by)
 
         def close(db: Db) -> None:
+            settle.stop(db, self._parts, session.id, by)  # what came in meanwhile
             sessions.close(db, session.id, now)
             _record(db, now, by, "agent.kill", session.id)
 
         await self._parts.store.write(close)
+        await self._flow.stop(session.id, by)  # and whatever runs of that
         self._flow.renew(session.id)
         self._hub.ring(session.address)
 
@@ -220,13 +230,15 @@ class Agents:
     # Looking.
 
     async def find(self, named: str) -> Session:
-        """By its id, the beginning of it, or its title, if that means one of them."""
+        """By its id, the beginning of it, or its title, if that means one of them; one that was ended for good does not
+        stand in the way of another."""
         found = await self._parts.store.read(agents.get, named)
         if found is not None:
             return found
         every = await self._parts.store.read(lambda db: agents.every(db, archived=True))
         near = [each for each in every if len(named) >= 4 and each.id.startswith(named)]
-        near = near or [each for each in every if each.title and each.title == named]
+        titled = [each for each in every if each.title and each.title == named]
+        near = near or [each for each in titled if each.closed_at is None] or titled
         if len(near) == 1:
             return near[0]
         if near:
@@ -243,11 +255,13 @@ class Agents:
         return [each for each in found if not statuses or each.status in statuses]
 
     async def activity(self, agent_id: str, limit: int = 0) -> tuple[int, int, str]:
-        """(how many entries are shown, how many there are, as lines for a person). 0: all."""
+        """(how many entries are shown, how many there are, as lines for a person). 0: all that fit one answer."""
         session = await self.find(agent_id)
-        entries = projected(await self._parts.store.read(timeline.after, session.id, 0, 2**31))
-        shown = entries[-limit:] if limit > 0 else entries
-        return len(shown), len(entries), curated(shown)
+        newest = await self._parts.store.read(timeline.last, session.id, MOST_READ)
+        entries = projected(newest)
+        shown = fitting(entries[-limit:] if limit > 0 else entries)
+        older = newest[0].seq - 1 if newest else 0
+        return len(shown), len(entries) + older, curated(shown)
 
     async def entries(self, agent_id: str, after: int = 0, limit: int = 200) -> tuple[str, list[timeline.Entry]]:
         """(epoch, rows after a cursor). A timeline is never begun anew, so its epoch is the agent's id."""
@@ -290,16 +304,18 @@ class Agents:
                 # An entry is written behind its bell: who was rung for nothing looks again soon.
                 rung = await watch.wait(min(left, SOON_S if rung else LOOK_S), self._stopping)
 
-    async def pending(self) -> list[tuple[Snapshot, Request]]:
-        def look(db: Db) -> list[tuple[Snapshot, Request]]:
-            found = []
-            for each in permissions.pending(db):
-                session = sessions.get(db, each.session_id)
-                if session is not None:
-                    found.append((views.snapshot(db, session, self._eyes), request_of(each)))
-            return found
+    async def pending(self) -> list[tuple[Asker, Request]]:
+        return await self._parts.store.read(asked.waiting, self._eyes)
 
-        return await self._parts.store.read(look)
+    async def request(self, named: str) -> Request | None:
+        """By its id, the beginning of it, or the agent that asks it and nothing else. The agent is looked for among all
+        of them, so a title that another has taken as well means nobody."""
+        found = await self._parts.store.read(asked.by_id, named)
+        if found is None and named:
+            with suppress(NotFound):
+                session = await self.find(named)
+                found = await self._parts.store.read(asked.only_of, session.id, named)
+        return request_of(found) if found is not None else None
 
     async def respond(
         self,
@@ -313,17 +329,23 @@ class Agents:
         interrupt: bool = False,
     ) -> None:
         """Answer a request, once. What was answered is durable before the provider hears it."""
-        asked = await self._parts.store.read(permissions.get, request_id)
+        wish = await self._parts.store.read(permissions.get, request_id)
         session = await self.find(agent_id) if agent_id else None
-        if asked is None or (session is not None and asked.session_id != session.id):
+        if wish is None or (session is not None and wish.session_id != session.id):
             raise NotFound("permission request", request_id[:80], "`gatepost permit ls` shows those that wait")
+        if allow and updated and wish.cut and wish.kind != "question":
+            if dict(updated) != wish.input:
+                raise Invalid(
+                    "updatedInput", f"of {request_id} only an excerpt is shown; allow it as it is, or deny it"
+                )
+            updated = None  # as it was asked: an excerpt is no input
         now = self._parts.clock.now()
         verdict, state = ("allow", "allowed") if allow else ("deny", "denied")
 
         def answer(db: Db) -> tuple[Permission, bool]:
             answered = permissions.answer(db, request_id, state, message, dict(updated or {}), by, now)
             if answered is None:
-                raise Invalid("requestId", f"{request_id} does not wait any more: it is {asked.state}")
+                raise Invalid("requestId", f"{request_id} does not wait any more: it is {wish.state}")
             told = {"requestId": answered.id, "name": answered.tool, "status": state}
             timeline.add(db, answered.session_id, answered.turn_id, "permission", told, now)
             _record(db, now, by, f"permission.{verdict}", answered.session_id, tool=answered.tool)

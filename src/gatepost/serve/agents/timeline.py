@@ -4,9 +4,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gatepost.core.visible import one_line
 from gatepost.store.timeline import Entry
 
 LONGEST_SUMMARY = 200
+MOST_READ, MOST_SHOWN = 5000, 200_000  # rows, and characters of what one answer tells
 NOTHING = "No activity to display."
 
 
@@ -31,6 +33,16 @@ def projected(entries: Sequence[Entry]) -> list[Entry]:
     return found
 
 
+def fitting(entries: Sequence[Entry]) -> list[Entry]:
+    """The newest of them, as many as one answer holds; always one."""
+    size = 0
+    for at in range(len(entries) - 1, -1, -1):
+        size += len(line(entries[at])) + 1
+        if size > MOST_SHOWN:
+            return list(entries[min(at + 1, len(entries) - 1) :])
+    return list(entries)
+
+
 def curated(entries: Sequence[Entry]) -> str:
     """As somebody would want to read it."""
     return "\n".join(told for entry in entries if (told := line(entry))) or NOTHING
@@ -47,11 +59,14 @@ def line(entry: Entry) -> str:
         case "tool_call":
             status = data.get("status")
             failed = f" ({status})" if status in ("failed", "canceled") else ""
-            return f"[{data.get('name', 'Tool')}] {summary(data.get('input'))}{failed}".rstrip()
+            return (
+                f"[{one_line(str(data.get('name', 'Tool')))}] {one_line(summary(data.get('input')))}{failed}".rstrip()
+            )
         case "status":
             return f"[Status] {data.get('text', '')}"
         case "permission":
-            return f"[Permission] {data.get('name', '')}: {data.get('status', '')}"
+            again = ", as it was answered before" if data.get("again") else ""
+            return f"[Permission] {one_line(str(data.get('name', '')))}: {data.get('status', '')}{again}"
         case "worktree_setup":
             return f"[Setup] {data.get('status', '')}: {data.get('text', '')}"
         case "agent_finished":

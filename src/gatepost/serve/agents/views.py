@@ -40,6 +40,7 @@ class Request(Struct, frozen=True, rename="camel", kw_only=True):
     asked_at: str
     next_mode_id: str | None = None  # of a plan: the agent's mode once it is allowed
     follow_up: str | None = None  # and the prompt of the turn that carries it out, if the same turn cannot
+    cut: bool = False  # `input` is an excerpt; what is allowed is the whole, which its provider holds
 
 
 class Snapshot(Struct, frozen=True, rename="camel", kw_only=True):
@@ -182,6 +183,7 @@ def request_of(asked: Permission) -> Request:
         asked_at=iso(asked.asked_at) or "",
         next_mode_id=asked.next_mode or None,
         follow_up=asked.follow_up or None,
+        cut=asked.cut,
     )
 
 

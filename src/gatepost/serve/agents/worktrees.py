@@ -1,5 +1,6 @@
 """Managed worktrees as tools of the management server. To trust a setup is a person's: `gatepost worktree trust`."""
 
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -8,6 +9,7 @@ from gatepost.access.tiers import Tier
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid
 from gatepost.core.registry import Registry
+from gatepost.flow.worktrees.review import fetch_command, look_command
 from gatepost.flow.worktrees.worktrees import Wanted
 from gatepost.serve.agents.service import FOLDER, Agents
 from gatepost.serve.agents.wishes import check_path
@@ -26,11 +28,13 @@ class Shown(Struct, frozen=True, rename="camel", kw_only=True):
     folder: str
     branch_name: str
     base: str
+    base_commit: str
     state: str
     setup: list[str]
     teardown: list[str]
-    setup_state: str  # none | untrusted | trusted | done | failed
+    setup_state: str  # none | unreadable | untrusted | trusted | done | failed
     setup_output: str
+    bundle: str | None  # what was saved of it, for `git fetch`
     created_at: str
     archived_at: str | None
 
@@ -42,6 +46,9 @@ class Listed(Struct, frozen=True):
 class PutAway(Struct, frozen=True, rename="camel", kw_only=True):
     success: bool
     saved: str | None  # a bundle, for `git fetch`
+    contents: str  # what is in it
+    fetch: str  # the command that takes it into the repository, and the one that shows it then
+    look: str
     trouble: str
 
 
@@ -53,14 +60,21 @@ def shown(service: Agents, each: Worktree) -> Shown:
         folder=each.folder,
         branch_name=each.branch,
         base=each.base,
+        base_commit=each.base_commit,
         state=each.state,
         setup=list(each.setup),
         teardown=list(each.teardown),
         setup_state=each.setup_state,
         setup_output=each.setup_output,
+        bundle=str(bundle) if (bundle := service.worktrees.bundle(each)) else None,
         created_at=iso(each.created_at) or "",
         archived_at=iso(each.archived_at),
     )
+
+
+def commands(each: Worktree, bundle: Path | None) -> tuple[str, str]:
+    """By which its bundle is fetched and looked at; '' if there is none."""
+    return (fetch_command(bundle, each.slug), look_command(each.slug, each.base_commit)) if bundle else ("", "")
 
 
 def worktree_tools(service: Agents, made: Registry[Tool]) -> None:
@@ -107,4 +121,12 @@ def worktree_tools(service: Agents, made: Registry[Tool]) -> None:
     ) -> PutAway:
         """Put a worktree away, with the agents that work in it. What was done there is saved as a bundle first."""
         done = await service.archive_worktree(worktree, OPERATOR, discard=discard)
-        return PutAway(success=True, saved=str(done.saved) if done.saved else None, trouble=done.trouble)
+        fetch, look = commands(done.worktree, done.saved)
+        return PutAway(
+            success=True,
+            saved=str(done.saved) if done.saved else None,
+            contents=done.contents,
+            fetch=fetch,
+            look=look,
+            trouble=done.trouble,
+        )

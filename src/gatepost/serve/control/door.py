@@ -17,7 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
-from gatepost.serve.web.guard import host_allowed, host_of
+from gatepost.core.visible import visible
+from gatepost.serve.web.guard import LOCAL, host_allowed, host_of
 
 LISTEN = setting(
     "control.listen",
@@ -35,12 +36,17 @@ LARGEST_BODY = setting(
 HOSTS = setting("control.hosts", (), help="Further host names under which control.listen may be asked for.")
 
 SHORTEST = 16  # signs of a token
+LONGEST_NAME = 200  # characters of somebody's name that are said back
 OPEN = ("/v1/health", "/mcp/self")  # says nothing that a stranger could use; asks for a token of its own
+
+
+def token_path(home: Home, config: Config) -> Path:
+    return Path(config[TOKEN_FILE]).expanduser() if config[TOKEN_FILE] else home.path / "control.token"
 
 
 def read_token(home: Home, config: Config) -> str:
     """The token, made if there is none yet."""
-    path = Path(config[TOKEN_FILE]).expanduser() if config[TOKEN_FILE] else home.path / "control.token"
+    path = token_path(home, config)
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileExistsError:
@@ -62,32 +68,49 @@ def read_token(home: Home, config: Config) -> str:
 
 
 class Door:
-    """Stands before the API on TCP. `listens` is the host that it listens on."""
+    """Stands before the API on TCP. `listens` is the host that it listens on, and `lies` where the token lies."""
 
-    def __init__(self, app: ASGIApp, token: str, listens: str, further: tuple[str, ...]) -> None:
+    def __init__(
+        self, app: ASGIApp, token: str, listens: str, further: tuple[str, ...], lies: Path | None = None
+    ) -> None:
+        self._lies = lies
         self._app, self._token, self._listens, self._further = app, f"Bearer {token}".encode(), listens, further
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         headers = Headers(scope=scope)
-        origin = headers.get("origin")
-        if not self._is_ours(headers.get("host", "")) or (origin is not None and not self._is_ours(_rest(origin))):
-            await _no(403, "this name is not known here; add it to the setting control.hosts if it is yours")(
-                scope, receive, send
-            )
+        hosts = headers.getlist("host")
+        host = hosts[0] if hosts else ""
+        foreign = next((each for each in headers.getlist("origin") if not self._is_ours(_rest(each))), None)
+        if len(hosts) > 1:  # whoever reads another one than we do would be let in by the wrong name
+            await _no(400, "there is more than one Host header; send one")(scope, receive, send)
+        elif not self._is_ours(host):
+            await _no(403, _unknown("name", host))(scope, receive, send)
+        elif foreign is not None:
+            await _no(403, _unknown("origin", foreign))(scope, receive, send)
         elif scope["path"] not in OPEN and not self._opens(headers.get("authorization", "")):
-            answer = _no(401, "the token is missing or wrong; it is in the file of control.token_file")
+            answer = _no(401, f"the token is missing or wrong; it is in {self._place(scope)}")
             answer.headers["www-authenticate"] = "Bearer"
             await answer(scope, receive, send)
         else:
             await self._app(scope, receive, send)
+
+    def _place(self, scope: Scope) -> str:
+        """Where the token lies, for those on this machine; it is nobody else's business."""
+        near = (scope.get("client") or ("",))[0] in LOCAL
+        return str(self._lies) if near and self._lies is not None else "the file of control.token_file"
 
     def _opens(self, shown: str) -> bool:
         return hmac.compare_digest(_bytes(shown), self._token)
 
     def _is_ours(self, host: str) -> bool:
         return host_allowed(host, self._listens, self._further) or host_of(host).endswith(".localhost")
+
+
+def _unknown(what: str, given: str) -> str:
+    named = visible(given)[:LONGEST_NAME]
+    return f"the {what} {named!r} is not known here; add its host to the setting control.hosts if it is yours"
 
 
 def _rest(origin: str) -> str:
@@ -100,7 +123,7 @@ def _bytes(text: str) -> bytes:
 
 def _no(status: int, text: str) -> Response:
     """Both the API's clients and MCP's find the reason in it."""
-    kind = "refused" if status == 403 else "unauthorized"
+    kind = {400: "invalid", 403: "refused"}.get(status, "unauthorized")
     body = {
         "jsonrpc": "2.0",
         "id": None,

@@ -67,8 +67,9 @@ def _is_number(host: str) -> bool:
 
 def write_allowed(headers: Headers) -> bool:
     """Whether a write comes from our own page."""
-    scheme, _, origin = headers.get("origin", "").partition("://")
-    return scheme in ("http", "https") and origin == headers.get("host") and headers.get(OUR_HEADER) == "1"
+    host, origins = headers.get("host"), [each.partition("://") for each in headers.getlist("origin")]
+    ours = all(scheme in ("http", "https") and origin == host for scheme, _, origin in origins)
+    return bool(origins) and ours and headers.get(OUR_HEADER) == "1"
 
 
 class Guard:
@@ -90,7 +91,9 @@ class Guard:
             await send(message)
 
         host = headers.get("host", "")
-        if self._listens is not None and not host_allowed(host, self._listens, self._further):
+        if len(headers.getlist("host")) > 1:
+            await PlainTextResponse("There is more than one Host header.\n", 400)(scope, receive, send_guarded)
+        elif self._listens is not None and not host_allowed(host, self._listens, self._further):
             text = "This name is not known here. Add it to the setting web.hosts if it is yours.\n"
             await PlainTextResponse(text, 403)(scope, receive, send_guarded)
         elif scope["method"] not in READS and not write_allowed(headers):

@@ -12,14 +12,12 @@ from gatepost.serve.agents.providers import models as models_of
 from gatepost.serve.agents.questions import answers_to
 from gatepost.serve.agents.service import Agents
 from gatepost.serve.agents.timeline import curated, projected
-from gatepost.serve.agents.views import Request, Snapshot
 from gatepost.serve.agents.wishes import Wanted
 from gatepost.serve.control.contract import OPERATOR, Args, Nothing, Office, operation
 from gatepost.store.timeline import Entry
 
 LONGEST_WAIT_S = 50.0  # of one request; who wants to wait longer asks again
 MOST_ENTRIES = 1000
-SHORTEST = 4  # beginning of an id
 # What the tools call a thing, as somebody writes it who types.
 WORDS = {
     **{name: f"--{name}" for name in ("cwd", "title", "provider", "model", "mode", "folder", "policy")},
@@ -211,6 +209,7 @@ async def logs(office: Office, args: Logs) -> dict[str, Any]:
     return {
         "epoch": epoch,
         "next": entries[-1].seq if entries else args.after,
+        "more": bool(entries) and len((await service_of(office).entries(args.id, entries[-1].seq, 1))[1]) > 0,
         "entries": list(map(_entry, entries)),
         "text": curated(projected(entries)) if entries else "",
     }
@@ -257,28 +256,12 @@ async def pending(office: Office, args: Nothing) -> list[dict[str, Any]]:
 @operation("permit.answer", Answer)
 async def answer(office: Office, args: Answer) -> dict[str, Any]:
     service = service_of(office)
-    waiting = await service.pending()
-    request = _asked(waiting, args.id)
-    question = next((each for _, each in waiting if each.id == request), None)
-    given = answers_to(question, args.answers) if args.allow and question is not None else {}
     with _typed():
+        request = await service.request(args.id)
+        name = request.id if request is not None else args.id  # what does not wait, the service answers
+        given = answers_to(request, args.answers) if args.allow and request is not None else {}
         await service.respond(
-            request, OPERATOR, allow=args.allow, updated=given, message=args.message, interrupt=args.interrupt
+            name, OPERATOR, allow=args.allow, updated=given, message=args.message, interrupt=args.interrupt
         )
-    return {"id": request, "allowed": args.allow}
-
-
-def _asked(waiting: list[tuple[Snapshot, Request]], named: str) -> str:
-    """A request by its id, the beginning of it, or the agent that asks nothing else. What does not wait stays as it is
-    named: the answer to that is the service's."""
-    near = [
-        each.id for _, each in waiting if each.id == named or (len(named) >= SHORTEST and each.id.startswith(named))
-    ]
-    if not near and named:
-        of = {each.agent_id: each.title for each, _ in waiting}
-        known = [one for one, title in of.items() if named in (one, title)]
-        known = known or [one for one in of if len(named) >= SHORTEST and one.startswith(named)]
-        near = [request.id for agent, request in waiting if agent.agent_id in known]
-    if len(near) > 1:
-        raise Invalid("request", f"{named!r} means several requests: {', '.join(near[:5])}")
-    return near[0] if near else named
+    started = {"nextModeId": request.next_mode_id, "followUp": request.follow_up} if args.allow and request else {}
+    return {"id": name, "allowed": args.allow, **{key: each for key, each in started.items() if each}}
