@@ -110,6 +110,11 @@ class Server:
         self.sessions.clear()
         self.server = None
 
+    async def vanish(self) -> None:
+        """Stop, and be gone for good: nobody can send to a connection that is still to be closed."""
+        await self.stop()
+        await self.until(lambda: self.hung_up == self.connections)
+
     async def until(self, true: Callable[[], bool]) -> None:
         async with asyncio.timeout(20), self.changed:
             await self.changed.wait_for(true)
@@ -353,7 +358,7 @@ async def test_a_daemon_that_ends_while_the_session_is_opened_anew_costs_no_call
     async with bridged(server.url) as client:
         await client.open()
         await server.until(lambda: "notifications/initialized" in server.methods())
-        await server.stop()
+        await server.vanish()
         server.plays[cut] = end
         await server.start()
         client.say(*(called(number) for number in range(1, 21)))
@@ -385,7 +390,7 @@ async def test_a_daemon_that_always_ends_while_the_session_is_opened_anew_is_lef
 async def test_a_call_to_a_daemon_that_is_being_restarted_waits_for_it(server: Server) -> None:
     async with bridged(server.url) as client:
         await client.open()
-        await server.stop()
+        await server.vanish()
         client.say(called(1))
         for _ in range(2):  # the answer to the second line comes after the first try of the call
             client.say(b"no message\n")
@@ -397,7 +402,7 @@ async def test_a_call_to_a_daemon_that_is_being_restarted_waits_for_it(server: S
 async def test_a_daemon_that_stays_away_is_told_and_its_return_is_noticed(server: Server) -> None:
     async with bridged(server.url) as client:
         await client.open()
-        await server.stop()
+        await server.vanish()
         for number in (1, 2):
             client.say(called(number))
             answer = await client.hear()

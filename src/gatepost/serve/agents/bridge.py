@@ -826,6 +826,8 @@ class Bridge:
     def _fail(self, message: Message, failed: Failed) -> None:
         if message.method == "initialize":
             self.session.lost = True  # a client that goes on all the same is initialized then
+        elif message.method == "notifications/initialized" and not self._modern:
+            self.session.ready = message.line  # the gateway that comes next is to hear it
         if not message.owed:
             log(f"{message.method or 'an answer'} was not delivered: {failed}")
         for key, request in message.owed.items():
