@@ -1,6 +1,7 @@
 """What agents ask before they act, on a whole gateway against the scripted model: for the gateway's own tools nobody is
 asked, for everybody else's somebody is; and a plan that was approved is carried out."""
 
+import asyncio
 import json
 import sys
 from dataclasses import dataclass, field
@@ -235,3 +236,39 @@ async def test_an_approved_plan_of_claudes_goes_on_in_its_turn_and_in_its_mode_a
 
             assert outcome.permission is None and outcome.last_message == "swept again"
             assert (gateway.home.group("home") / "again").exists()
+
+
+@pytest.mark.parametrize(("name", "mode"), each("codex/untrusted"))
+async def test_a_yes_to_one_command_runs_no_other_when_codex_is_started_anew(
+    name: str, mode: str, tmp_path: Path
+) -> None:
+    first, second, third = ({"call": "exec_command", "with": {"cmd": f"touch {each}"}} for each in ("a1", "b2", "c3"))
+    script = {
+        "tools": True,
+        "turns": [{"when": "zanzibar", "do": [first, second, {"say": "well"}]}],
+        "default": [third, {"say": "went on"}],
+    }
+    channel = FakeChannel()
+    async with (
+        ModelEndpoint(script) as endpoint,
+        a_gateway(AGENTS[name], tmp_path / "h", channel, endpoint) as gateway,
+    ):
+        made = await gateway.agents.create(Wanted(prompt="zanzibar", folder="home", provider=name, mode=mode), "test")
+        asked: list[str] = []
+        for wanted in ("a1", "b2", "c3"):
+            async with asyncio.timeout(PATIENCE):
+                while True:
+                    request = (await gateway.agents.wait(made.agent_id, PATIENCE)).permission
+                    assert request is not None, f"nobody was asked about `touch {wanted}`"
+                    if request.id not in asked and wanted in str(request.input):
+                        break
+                    await asyncio.sleep(0.05)
+            asked.append(request.id)
+            if wanted == "a1":
+                await gateway.agents.respond(request.id, "test", allow=True)
+            elif wanted == "b2":
+                for live in gateway.sessions.awake:
+                    assert live.sandbox is not None
+                    live.sandbox.kill()
+        there = {each.name for each in gateway.home.group("home").iterdir()}
+        assert "a1" in there and not {"b2", "c3"} & there
