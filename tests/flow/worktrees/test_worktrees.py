@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.flow.worktrees.worktrees import Saved, Wanted
 from gatepost.inside.worktree import without_credentials
 from gatepost.serve.agents.wishes import Wanted as NewAgent
-from gatepost.store import audit, switches, worktrees
+from gatepost.store import audit, groups, switches, worktrees
 from gatepost.store.worktrees import Worktree
 from gatepost.testing.gateway import running_gateway
 from gatepost.testing.repositories import commit, git, repository
@@ -336,10 +337,41 @@ async def test_one_thing_at_a_time_is_done_to_a_worktree(gateway: Gateway, shop:
     made = await make(gateway, shop)
     setting_up = asyncio.create_task(gateway.worktrees.trust("fix", BY))
     await until_under_way(gateway)
+    agent = await an_agent(gateway, gateway.worktrees.path(made))
     with pytest.raises(Invalid, match="something else"):
-        await gateway.worktrees.archive("fix", BY)
+        await gateway.worktrees.rename(agent, "other")
+    archiving = asyncio.create_task(gateway.worktrees.archive("fix", BY))
     (gateway.worktrees.path(made) / "go").touch()
     assert (await setting_up).setup_state == "done"
+    assert (await archiving).worktree.state == "archived", "the operator only had to wait"
+
+
+async def test_a_worktree_is_for_agents_of_its_own_group_alone(gateway: Gateway, shop: Path) -> None:
+    """What lies in it decides what git and the teardown run, in the name of its group."""
+    await gateway.store.write(groups.add, "other", "other", "demo", 1)
+    place = gateway.worktrees.path(await make(gateway, shop))
+    with pytest.raises(Invalid, match="is for agents of the group 'agents', not of 'other'"):
+        await gateway.agents.create(NewAgent(folder="other", provider="demo", cwd=str(place)), BY)
+    assert await gateway.agents.every() == []
+
+
+async def test_whoever_hangs_up_while_a_worktree_ends_does_not_keep_it(gateway: Gateway, shop: Path) -> None:
+    made = await make(gateway, shop)
+    archiving = asyncio.create_task(gateway.worktrees.archive("fix", BY, discard=True))
+    async with asyncio.timeout(20):
+        while gateway.worktrees.path(made).exists():  # noqa: ASYNC110  a folder rings no bell
+            await asyncio.sleep(0)
+    archiving.cancel()
+    with suppress(asyncio.CancelledError):
+        await archiving
+    assert [each.state for each in await gateway.worktrees.every(archived=True)] == ["archived"]
+
+
+async def test_an_end_that_was_cut_off_can_be_asked_for_again(gateway: Gateway, shop: Path) -> None:
+    made = await make(gateway, shop)
+    await gateway.store.write(worktrees.set_state, made.project, made.slug, "ending", 1)
+    assert (await gateway.worktrees.archive("fix", BY)).worktree.state == "archived"
+    assert not gateway.worktrees.path(made).exists()
 
 
 async def an_agent(gateway: Gateway, place: Path) -> str:

@@ -86,6 +86,7 @@ class Errands:
         *,
         way_out: bool = False,
         keep: Path | None = None,
+        limit_s: float | None = None,
     ) -> Answer:
         """Do it, and wait for its end. `way_out`: with the group's network; `keep`: where a bundle is copied to."""
         self._must_be_open()
@@ -102,7 +103,7 @@ class Errands:
                 most = limits_of(self._config, group, parents).disk_mb * 1024 * 1024
                 places = (project.mount.source, self._home.session(name))
                 bounds = await asyncio.to_thread(disk_bounds, places, most, keep is not None)
-                too_much = await self._until_end(sandbox, bounds)
+                too_much = await self._until_end(sandbox, bounds, limit_s or self._config[LIMIT_S])
                 code = await sandbox.wait()
             self._must_be_open()
             if too_much is not None:
@@ -115,9 +116,8 @@ class Errands:
         if self._closed:
             raise Unavailable("every sandbox", "the gateway is stopping")
 
-    async def _until_end(self, sandbox: Sandbox, bounds: Mapping[Path, int]) -> Answer | None:
+    async def _until_end(self, sandbox: Sandbox, bounds: Mapping[Path, int], limit_s: float) -> Answer | None:
         """Wait for it, or end it: as long as it may take, and no more of the disk than an agent may."""
-        limit_s = self._config[LIMIT_S]
         try:
             async with asyncio.timeout(limit_s):
                 ending = asyncio.ensure_future(sandbox.wait())

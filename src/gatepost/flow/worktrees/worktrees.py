@@ -8,8 +8,8 @@ and a daemon that was killed half-way finds it there.
 import asyncio
 import errno
 import os
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,8 +32,11 @@ from gatepost.messages.text import clean, one_line
 from gatepost.store import audit, sessions, worktrees
 from gatepost.store.port import Db, Store
 from gatepost.store.worktrees import Worktree
+from gatepost.tools.contract import whole
 
 REMOVE_S = (0.0, 0.1, 0.3, 0.7, 1.5)  # before each try: what still ends inside may hold on to it for a moment
+WAIT_S = 60.0  # for what is being done to it
+RENAME_S = 20.0
 MOST_SUFFIXES = 20
 LONGEST_OUTPUT = 20_000  # characters of a setup's words that are kept
 HINT = "`gatepost worktree ls` shows them"
@@ -80,7 +83,7 @@ class Worktrees:
     def __init__(self, home: Home, config: Config, store: Store, clock: Clock, egress: EgressAround) -> None:
         self._home, self._config, self._store, self._clock = home, config, store, clock
         self.errands = Errands(home, config, store, egress)
-        self._busy: set[str] = set()
+        self._locks: dict[str, asyncio.Lock] = {}
         self._ending: set[str] = set()  # of those: where nobody may begin to work
 
     def path(self, worktree: Worktree) -> Path:
@@ -112,8 +115,9 @@ class Worktrees:
     async def every(self, *, archived: bool = False) -> list[Worktree]:
         return await self._store.read(lambda db: worktrees.every(db, archived=archived))
 
-    def must_be_open(self, db: Db, cwd: str) -> None:
-        """For whoever begins to work in a folder, while that is written down: refused if it is about to go."""
+    def must_be_open(self, db: Db, cwd: str, folder: str) -> None:
+        """For whoever begins to work in a folder, while that is written down: refused if it is about to go, or another
+        group's. What lies in a worktree decides what runs there in the name of its group."""
         place = worktree_of(self._home, cwd)
         if place is None:
             return
@@ -122,6 +126,8 @@ class Worktrees:
             raise Invalid("", f"the worktree {name} was put away; nobody can work there any more")
         if found.state != "ready" or name in self._ending:
             raise Invalid("", f"the worktree {name} is being {'made' if found.state == 'making' else 'put away'}")
+        if found.folder != folder:
+            raise Invalid("", f"the worktree {name} is for agents of the group {found.folder!r}, not of {folder!r}")
 
     # Making one.
 
@@ -225,7 +231,7 @@ class Worktrees:
         if not found.setup:
             return found
         await self._must_be_trusted(found)
-        with self._working(found):
+        async with self._working(found):
             job = {"task": "run", "commands": list(found.setup)}
             granted = worktree_mount(self._home, found.project, found.slug)
             answer = await self.errands.run(found.folder, job, granted, way_out=True)
@@ -258,17 +264,20 @@ class Worktrees:
             raise NotFound("agent", session_id)
         check_branch(name)
         home, place = self._home, worktree_of(self._home, session.cwd)
-        start = find_start(home, self._config, session.cwd)
+        try:
+            start = find_start(home, self._config, session.cwd)
+        except GatepostError:  # which names places of the host
+            raise Invalid("NOT_ALLOWED", "what you work in is not to be had any more") from None
         if not await asyncio.to_thread(is_repository, home, session.folder, start):
             raise Invalid("NOT_GIT_REPO", "you do not work in a git repository")
         found = await self._store.read(worktrees.get, place[0], place[1]) if place else None
         if found is None or found.state != "ready":
             raise Invalid("NOT_ALLOWED", "this names the branch of a managed worktree alone; use git for any other")
-        with self._working(found):
+        async with self._working(found, wait_s=0):
             granted = worktree_mount(home, found.project, found.slug)
             first = found.branch if slug_of(found.branch) == found.slug else found.slug
             job = {"task": "rename", "first": first, "name": name}
-            answer = await self.errands.run(session.folder, job, granted)
+            answer = await self.errands.run(session.folder, job, granted, limit_s=RENAME_S)
             if answer.code in ("NOT_ALLOWED", "NOT_GIT_REPO"):
                 raise Invalid(answer.code, clean(answer.error)[:500])
             if answer.code or answer.branch != name:
@@ -281,7 +290,7 @@ class Worktrees:
         found = await self.find(named, archived=True)
         if found.state == "archived":
             return found, Saved(self.bundle(found))
-        with self._working(found):
+        async with self._working(found):
             saved, now = await self._save(found), self._clock.now()
             await self._store.write(lambda db: _record(db, now, by, "worktree.save", found.name))
             return found, saved
@@ -303,7 +312,10 @@ class Worktrees:
         """Put it away: what was done in it is saved first, unless it is to be thrown away. A teardown that fails holds
         nothing up. `clear` ends whoever works in it; from then on nobody begins to."""
         found = await self.find(named)
-        with self._working(found, ending=True):
+        if found.state == "ending":  # whoever had begun it was cut off
+            async with self._working(found, state="ending"):
+                return Archived(await whole(self._end(found, by)), self.bundle(found), "", "")
+        async with self._working(found, ending=True):
             if clear is not None:
                 await clear(self.path(found))
             trouble = await self._tear_down(found)
@@ -315,11 +327,14 @@ class Worktrees:
                     f"{found.name} stays, because not everything in it can be saved ({saved.left}){place};"
                     f" {_else(found)}",
                 )
-            now = self._clock.now()
-            await self._store.write(worktrees.set_state, found.project, found.slug, "ending", now)
-            await self._remove(found.project, found.slug)
-            gone = await self._store.write(self._put_away, found, by)
-            return Archived(gone, saved.bundle, saved.contents, trouble)
+            return Archived(await whole(self._end(found, by)), saved.bundle, saved.contents, trouble)
+
+    async def _end(self, found: Worktree, by: str) -> Worktree:
+        """From here on it is gone, whoever waits for that."""
+        now = self._clock.now()
+        await self._store.write(worktrees.set_state, found.project, found.slug, "ending", now)
+        await self._remove(found.project, found.slug)
+        return await self._store.write(self._put_away, found, by)
 
     def _put_away(self, db: Db, found: Worktree, by: str) -> Worktree:
         now = self._clock.now()
@@ -368,18 +383,30 @@ class Worktrees:
             except Unavailable as error:  # the next start tries again; this one goes on
                 _log.error("a worktree cannot be cleared away", worktree=each.name, why=str(error))
 
-    @contextmanager
-    def _working(self, found: Worktree, *, ending: bool = False) -> Iterator[None]:
-        """One thing at a time is done to a worktree."""
-        if found.state != "ready" or found.name in self._busy:
-            raise Invalid("worktree", f"something else is being done to {found.name} right now; try again")
-        self._busy.add(found.name)
+    @asynccontextmanager
+    async def _working(
+        self, found: Worktree, *, ending: bool = False, wait_s: float = WAIT_S, state: str = "ready"
+    ) -> AsyncIterator[None]:
+        """One thing at a time is done to a worktree. An operator waits for what an agent has begun, not the other way
+        round."""
+        busy = Invalid("worktree", f"something else is being done to {found.name} right now; try again")
+        lock = self._locks.setdefault(found.name, asyncio.Lock())
+        if lock.locked() and not wait_s:
+            raise busy
+        try:
+            async with asyncio.timeout(wait_s or WAIT_S):
+                await lock.acquire()
+        except TimeoutError:
+            raise busy from None
         self._ending |= {found.name} if ending else set()
         try:
+            now = await self._store.read(worktrees.get, found.project, found.slug)
+            if now is None or now.state != state:
+                raise busy
             yield
         finally:
-            self._busy.discard(found.name)
             self._ending.discard(found.name)
+            lock.release()
 
 
 def no_setup(found: Worktree) -> str:

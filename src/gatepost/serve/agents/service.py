@@ -84,7 +84,7 @@ class Agents:
         cwd = str(self.worktrees.path(worktree)) if worktree else start
 
         def make(db: Db) -> Session:
-            self.worktrees.must_be_open(db, cwd)
+            self.worktrees.must_be_open(db, cwd, wish.folder)
             made = agents.create(db, replace(wish, cwd=cwd), now)
             if wanted.notify:
                 agents.want_news(db, made.id, True)
@@ -155,7 +155,7 @@ class Agents:
             now = self._parts.clock.now()
 
             def add(db: Db) -> None:
-                self.worktrees.must_be_open(db, session.cwd)
+                self.worktrees.must_be_open(db, session.cwd, session.folder)
                 agents.prompt(db, session, said, by, _name(by), POLICIES[policy], now)
                 if notify:
                     agents.want_news(db, session.id, True)
