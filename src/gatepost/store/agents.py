@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 INSTANCE = PLATFORM = "agents"
 _HELD = 2  # in `notify`: wanted, but not of what ends now
 _SHOWN = ("agentId", "title", "status", "text")  # of that news, in the parent's timeline
+_LONGEST_SAID = 250_000  # characters of one thing that it said, in its timeline; the ledger has all of it
+_LONGEST_LAST = 1_000_000  # and of its last words, which are what its turn said at its end
 _LONGEST_NEWS = 2000  # characters of what an agent said last, in the news of its end
 
 
@@ -155,6 +157,9 @@ def last_said(db: Db, session_id: str) -> str:
     said: list[str] = []
     turn = ""
     for entry in reversed(timeline.last(db, session_id, 50)):
+        if sum(map(len, said)) > _LONGEST_LAST:
+            said.append("[… what it said before is in its timeline]")
+            break
         if entry.kind == "assistant_message" and turn in ("", entry.turn_id):
             turn = entry.turn_id
             said.append(str(entry.data.get("text", "")))
@@ -168,7 +173,8 @@ def last_said(db: Db, session_id: str) -> str:
 
 def said(db: Db, turn: "Turn", text: str, now: int) -> None:
     if text and get(db, turn.session_id) is not None:
-        timeline.add(db, turn.session_id, turn.id, "assistant_message", {"text": text}, now)
+        cut = f"\n\n[… {len(text)} characters in all]" if len(text) > _LONGEST_SAID else ""
+        timeline.add(db, turn.session_id, turn.id, "assistant_message", {"text": text[:_LONGEST_SAID] + cut}, now)
 
 
 def turn_ended(db: Db, turn: "Turn", state: str, error: str, now: int) -> None:

@@ -13,7 +13,7 @@ from gatepost.core.errors import Invalid
 from gatepost.flow.sessions.permissions import MOST_WAITING
 from gatepost.flow.sessions.talk import MOST_BYTES, UNTOLD
 from gatepost.serve.agents.timeline import MOST_SHOWN
-from gatepost.store import agents, audit, permissions, sessions, timeline
+from gatepost.store import agents, audit, permissions, sessions, timeline, turns
 from gatepost.store.permissions import Wish
 from gatepost.store.port import Db
 from gatepost.testing.daemon import Daemon
@@ -231,3 +231,19 @@ def test_a_request_outlives_every_restart_of_the_gateway_while_it_waits(tmp_path
         assert daemon.gatepost("agent", "wait", "Asks").stdout == "told allow\n"
     finally:
         daemon.stop()
+
+
+async def test_of_what_is_said_at_endless_length_the_timeline_keeps_the_beginning_and_says_so(desk: Desk) -> None:
+    made = await desk("create_agent", initialPrompt="ask")
+    name, store = made["agentId"], desk.gateway.store
+
+    def say(db: Db, text: str) -> str:
+        turn = turns.open_of(db, name)
+        assert turn is not None
+        agents.said(db, turn, text, 1)
+        return agents.last_said(db, name)
+
+    assert (await store.write(say, "x" * 400_000)).endswith("x\n\n[… 400000 characters in all]")
+    for _ in range(10):
+        told = await store.write(say, "x" * 400_000)
+    assert told.startswith("[… what it said before") and len(told) < 1_400_000
