@@ -70,3 +70,21 @@ def test_references_hold_everywhere(store_path: Path) -> None:
         connection = connect(store_path, readonly=readonly)
         assert Sqlite(connection).row("PRAGMA foreign_keys") == (1,)
         connection.close()
+
+
+def test_requests_are_kept_when_answers_come_to_hold_for_what_was_asked(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    connection = connect(path)
+    db = Sqlite(connection)
+    for each in all_migrations()[:13]:
+        each.apply(db)
+    db.run("PRAGMA foreign_keys = OFF")
+    db.run(
+        "INSERT INTO permissions (id, session_id, turn_id, request, kind, tool, input, state, asked_at)"
+        " VALUES ('p-1', 's-1', 't-1', '0', 'tool', 'Bash', '{\"command\": \"ls\"}', 'allowed', 7)"
+    )
+    all_migrations()[13].apply(db)
+    assert db.rows("SELECT id, request, digest, input, cut, answer, state, asked_at FROM permissions") == [
+        ("p-1", "0", "", '{"command": "ls"}', 0, "{}", "allowed", 7)
+    ]
+    connection.close()

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from gatepost.core.errors import Invalid
+from gatepost.flow.sessions.events import MOST_BYTES
 from gatepost.flow.sessions.permissions import MOST_WAITING
-from gatepost.flow.sessions.talk import MOST_BYTES, UNTOLD
+from gatepost.flow.sessions.talk import UNTOLD
 from gatepost.serve.agents.timeline import MOST_SHOWN
 from gatepost.store import agents, audit, permissions, sessions, timeline, turns
 from gatepost.store.permissions import Wish

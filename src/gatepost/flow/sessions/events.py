@@ -1,4 +1,4 @@
-"""What a runner tells of its agent's doings, as entries of the timeline. Pure; cut to what somebody would read."""
+"""What a runner tells of its agent's doings, as entries of the timeline; cut to what somebody would read."""
 
 import json
 from typing import Any
@@ -10,8 +10,24 @@ LONGEST = 20_000  # characters of one text in an entry
 LONGEST_NAME = 200
 DEEPEST = 8
 MOST_ITEMS = 100  # of one list or object
+MOST_EVENTS, MOST_BYTES = 5000, 16 * 1024 * 1024  # of a turn
 LARGEST = 64 * 1024  # bytes of JSON of one input, as it is kept
 SMALLER = ((LONGEST, MOST_ITEMS), (2000, 50), (200, 20), (50, 8))  # longest text, most items: what is tried to fit it
+
+
+class Told:
+    """How much one turn has told and asked."""
+
+    def __init__(self) -> None:
+        self._events = self._bytes = 0
+
+    def count(self, data: dict[str, Any]) -> bool:
+        """Whether that was the last."""
+        self._events, self._bytes = self._events + 1, self._bytes + size_of(json.dumps(data, ensure_ascii=False))
+        return self.is_full()
+
+    def is_full(self) -> bool:
+        return self._events >= MOST_EVENTS or self._bytes >= MOST_BYTES
 
 
 def timeline_of(event: wire.Event) -> tuple[str, dict[str, Any]] | None:

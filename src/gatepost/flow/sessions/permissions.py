@@ -64,7 +64,8 @@ def hold(
     if asked is not None and asked.state in ("allowed", "denied"):
         return _again(db, session, turn, asked, now)
     permissions.outlived(db, turn.id, {wish.request, *others}, now)
-    if asked is None and permissions.waiting(db, session.id) >= MOST_WAITING:
+    waits = asked is not None and asked.state == "pending"
+    if not waits and permissions.waiting(db, session.id) >= MOST_WAITING:
         return refusal_of(event, TOO_MANY.format(MOST_WAITING))
     if asked is None or asked.state != "pending":
         asked = permissions.ask(db, session.id, turn.id, wish, now)

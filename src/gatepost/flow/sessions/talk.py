@@ -16,7 +16,7 @@ from gatepost.core.errors import GatepostError
 from gatepost.flow.delivery.outgoing import MOST_RESULTS
 from gatepost.flow.sessions import permissions, plan, results, settle
 from gatepost.flow.sessions.copies import copy_files
-from gatepost.flow.sessions.events import plain, size_of, timeline_of
+from gatepost.flow.sessions.events import Told, plain, timeline_of
 from gatepost.flow.sessions.parts import BATCH, LEASE, TRANSCRIBE, Parts
 from gatepost.mailbox import wire
 from gatepost.messages.outbound import Feature, File
@@ -28,8 +28,6 @@ from gatepost.store.turns import Claim, Turn
 
 MOST_STATUSES, STATUS_PAUSE = 200, SECOND // 4  # interim lines of a turn, and the time between two
 MOST_TROUBLES = 20  # that are listened to
-MOST_EVENTS = 5000  # of a turn, in the timeline
-MOST_BYTES = 16 * 1024 * 1024  # of those
 UNTOLD = "This turn does more than is told here: the rest of what it does is left out."
 
 _log = log.get("sessions")
@@ -61,8 +59,8 @@ class Talk:
         self.giving = False  # a batch is on its way to it
         self.last_words: wire.Trouble | None = None  # why the runner says that it ends
         self.failure: wire.Submit | None = None  # how its last turn that failed did so
-        self._statuses = self._status_at = self._troubles = self._permissions = self._events = self._bytes = 0
-        self._at_once = 0  # requests of the turn that were answered as they came
+        self._statuses = self._status_at = self._troubles = self._permissions = 0
+        self._told, self._at_once = Told(), 0  # of the turn; requests of the turn that were answered as they came
         self._requests: set[str] = set()  # that this runner has named
         self.turn_since = 0  # when this attempt of the turn began
         self.warned = False  # that the turn's time is nearly over
@@ -121,10 +119,11 @@ class Talk:
         turn = self.turn
         if turn is None or event.turn != turn.id:
             return
-        if self._events >= MOST_EVENTS or self._at_once >= permissions.MOST_WRITTEN:
+        if self._told.is_full() or self._at_once >= permissions.MOST_WRITTEN:
             self._say(permissions.refusal_of(event, permissions.TOO_OFTEN))
             return
-        self._events += 1
+        wish = permissions.read_wish(event)
+        self._told.count(wish.input)
         now, others = self.parts.clock.now(), frozenset(self._requests)
         known = await self.parts.store.write(permissions.hold, self.session, turn, event, now, others)
         if known is not None:
@@ -133,7 +132,7 @@ class Talk:
             if known.input == {"reason": permissions.TOO_MANY.format(permissions.MOST_WAITING)}:
                 self._write_refusal(event)
         else:
-            self._requests.add(permissions.read_wish(event).request)
+            self._requests.add(wish.request)
         self.parts.bells.change(turn.instance, turn.address)
 
     def answer(self, request: str, verdict: str, given: dict[str, Any]) -> None:
@@ -147,11 +146,9 @@ class Talk:
 
     def _enter(self, turn: Turn, kind: str, data: dict[str, Any]) -> None:
         """Into the timeline; written behind, in order, and bounded."""
-        size = size_of(json.dumps(data, ensure_ascii=False))
-        if self._events >= MOST_EVENTS or self._bytes >= MOST_BYTES:
+        if self._told.is_full():
             return
-        self._events, self._bytes = self._events + 1, self._bytes + size
-        if self._events >= MOST_EVENTS or self._bytes >= MOST_BYTES:
+        if self._told.count(data):
             kind, data = "status", {"text": UNTOLD}
         self.parts.store.post(timeline.add, self.session.id, turn.id, kind, data, self.parts.clock.now())
         self.parts.bells.change(turn.instance, turn.address)
@@ -389,7 +386,7 @@ class Talk:
             self.parts.typing.stop(self.turn.instance, self.turn.address, self.turn.thread)
             self.parts.bells.change(self.turn.instance, self.turn.address)
         self.turn, self.tool_timeout, self._statuses = None, 0, 0
-        self._events = self._bytes = self._at_once = 0
+        self._told, self._at_once = Told(), 0
         if self.session.parent:
             self.parts.bells.session(self.session.parent)  # it may have been told of this one's end
         self.time_up_at = None
