@@ -29,15 +29,16 @@ SCRIPT: dict[str, Any] = {
 }
 
 
-def every(*, pushes: bool = False, shell: bool = False) -> list[Any]:
-    """As parameters of a test: named, skipped with the reason, slow where it is."""
+def every(*, pushes: bool = False, shell: bool = False, later: tuple[str, ...] = ()) -> list[Any]:
+    """As parameters of a test: named, skipped with the reason, slow where it is. `later`: slow, too, because another
+    test of every day shows the same with them."""
     return [
         pytest.param(
             each,
             id=each.provider,
             marks=[
                 pytest.mark.skipif(bool(each.missing), reason=each.missing or "it is there"),
-                *([pytest.mark.slow] if each.slow else []),
+                *([pytest.mark.slow] if each.slow or each.provider in later else []),
             ],
         )
         for each in AGENTS.values()
@@ -169,7 +170,7 @@ async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_
     assert last.said("go to it") == 1 and last.said("broke off") == 1
 
 
-@pytest.mark.parametrize("agent", every(pushes=True))
+@pytest.mark.parametrize("agent", every(pushes=True, later=("claude",)))
 async def test_a_follow_up_joins_a_turn_that_runs(agent: Agent, tmp_path: Path, channel: FakeChannel) -> None:
     """Whether an agent then goes on with the first plan or the new one is its own affair; both are answered."""
     script = {
@@ -195,7 +196,7 @@ async def test_a_follow_up_joins_a_turn_that_runs(agent: Agent, tmp_path: Path, 
     assert endpoint.calls[-1].raw.count(b"plus pears") == 1
 
 
-@pytest.mark.parametrize("agent", every())
+@pytest.mark.parametrize("agent", every(later=("claude",)))
 async def test_stop_ends_a_request_that_hangs_and_the_next_turn_goes_on(
     agent: Agent, tmp_path: Path, channel: FakeChannel
 ) -> None:

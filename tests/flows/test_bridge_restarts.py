@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gatepost.serve.agents import bridge
 from gatepost.testing.daemon import Daemon
 
@@ -61,6 +63,7 @@ class Client:
         self._stdin.close()
 
 
+@pytest.mark.slow
 async def test_over_kills_of_the_daemon_each_call_is_answered_once_and_the_next_works(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path / "home")
     await asyncio.to_thread(daemon.start)

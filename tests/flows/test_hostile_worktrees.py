@@ -80,6 +80,7 @@ class Attempt:
     saved: bool | None = True  # whether its work can be saved all the same; None: as it happens
 
 
+EVERY_DAY = 4  # one in so many is tried in `make test`, all of them in `make test-all`
 ATTEMPTS = (
     Attempt("settings that name programs", SETTINGS),
     Attempt("hooks of every kind", HOOKS),
@@ -191,7 +192,13 @@ async def step_on_it(desk: Desk, agent: str) -> dict[str, str]:
     return told
 
 
-@pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        pytest.param(each, id=each.name, marks=() if place % EVERY_DAY == 0 else pytest.mark.slow)
+        for place, each in enumerate(ATTEMPTS)
+    ],
+)
 async def test_what_is_planted_in_a_worktree_stays_there(attempt: Attempt, shop: Path, host: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'echo set up'\n")
     before = state_of(shop), state_of(host)

@@ -119,6 +119,7 @@ async def test_in_the_default_mode_somebody_is_asked(tmp_path: Path, verdict: st
 
 @needs_sdk
 @pytest.mark.parametrize(("verdict", "made"), [("allow", True), ("deny", False)])
+@pytest.mark.slow
 async def test_an_approved_plan_is_carried_out_in_the_same_turn_and_edits_are_accepted(
     tmp_path: Path, verdict: str, made: bool
 ) -> None:
@@ -148,6 +149,7 @@ async def test_an_approved_plan_is_carried_out_in_the_same_turn_and_edits_are_ac
         ({"say": "Look.", "call": "ExitPlanMode", "with": {"plan": "1. sweep\n2. mop"}}, "1. sweep\n2. mop"),
     ],
 )
+@pytest.mark.slow
 async def test_a_plan_is_asked_about_with_its_text_wherever_the_model_wrote_it(
     tmp_path: Path, step: dict[str, Any], plan: str
 ) -> None:
@@ -163,6 +165,7 @@ async def test_a_plan_is_asked_about_with_its_text_wherever_the_model_wrote_it(
 
 
 @needs_sdk
+@pytest.mark.slow
 async def test_a_mode_can_be_changed_while_it_lives(tmp_path: Path) -> None:
     use = {"call": "Bash", "with": {"command": "touch made"}}
     script = {
@@ -206,6 +209,7 @@ async def test_follow_ups_that_come_with_the_last_word_end_with_one_result(tmp_p
 
 
 @needs_sdk
+@pytest.mark.slow
 async def test_a_command_is_answered(tmp_path: Path) -> None:
     async with ModelEndpoint({"tools": True}) as endpoint, a_claude(tmp_path, endpoint) as claude:
         heard = await all_of(claude.query(batch("/no-such-command"), ""))
@@ -214,6 +218,7 @@ async def test_a_command_is_answered(tmp_path: Path) -> None:
 
 
 @needs_sdk
+@pytest.mark.slow
 async def test_an_interrupted_turn_ends_and_the_conversation_goes_on(tmp_path: Path) -> None:
     script = {
         "tools": True,
@@ -248,6 +253,7 @@ async def test_before_a_turn_nothing_is_started_and_nothing_is_taken(tmp_path: P
 
 
 @needs_sdk
+@pytest.mark.slow
 async def test_a_conversation_that_goes_on_without_a_model_of_its_own_asks_the_usual_one(tmp_path: Path) -> None:
     script = {"tools": True, "turns": [{"when": "plumcake", "do": [{"say": "well"}]}]}
     async with ModelEndpoint(script) as endpoint:

@@ -98,11 +98,13 @@ async def test_paseo_check_40_two_concurrent_requests_on_one_model_finish_with_t
         assert [name for name in os.listdir(folder) if name.startswith("gatepost_embed_")] == []
 
 
+@pytest.mark.slow
 async def test_output_has_the_type_that_was_asked_for(model: ClaudeCodeModel) -> None:
     result = await Agent(model, output_type=Size).run("zx-size of it")
     assert result.output == Size(width=3, name="box")
 
 
+@pytest.mark.slow
 async def test_metadata_and_the_messages_themselves(model: ClaudeCodeModel) -> None:
     response, metadata = await model.request_with_metadata(asking("hello zx"))
     assert isinstance(response.parts[0], TextPart) and "hello zx" in response.parts[0].content
@@ -115,6 +117,7 @@ async def test_metadata_and_the_messages_themselves(model: ClaudeCodeModel) -> N
     assert isinstance(again.parts[0], TextPart) and "first words" in again.parts[0].content
 
 
+@pytest.mark.slow
 async def test_what_goes_wrong_is_told(model: ClaudeCodeModel) -> None:
     with pytest.raises(exceptions.ModelAPIError, match="no such thing"):
         await model.request_with_metadata(asking("zx-busy"))
@@ -128,6 +131,7 @@ async def test_what_goes_wrong_is_told(model: ClaudeCodeModel) -> None:
         await model.request_with_metadata([ModelRequest(parts=[UserPromptPart([VideoUrl("https://a.example/b.mp4")])])])
 
 
+@pytest.mark.slow
 async def test_leaving_the_stream_early_ends_claude_code(model: ClaudeCodeModel) -> None:
     async with aclosing(model.stream_messages(asking("hello"))) as said:
         async for _ in said:

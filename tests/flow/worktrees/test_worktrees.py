@@ -414,11 +414,12 @@ async def test_agents_stay_where_something_else_is_being_done(gateway: Gateway, 
     agent = await an_agent(gateway, place)
     setting_up = asyncio.create_task(gateway.worktrees.trust("fix", BY))
     await until_under_way(gateway)
-    with pytest.raises(Invalid, match="something else"):
-        await gateway.agents.archive_worktree("fix", BY)
+    archiving = asyncio.create_task(gateway.agents.archive_worktree("fix", BY))
     assert (await gateway.agents.find(agent)).archived_at is None
     (place / "go").touch()
-    await setting_up
+    assert (await setting_up).setup_state == "done"
+    await archiving
+    assert (await gateway.agents.find(agent)).archived_at is not None
 
 
 async def test_a_panic_ends_what_runs_in_worktrees_and_starts_nothing(gateway: Gateway, shop: Path) -> None:

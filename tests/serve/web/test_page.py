@@ -135,6 +135,7 @@ async def test_a_send_that_fails_keeps_its_text_and_is_retried_once(site: Any, c
     assert len(site.answerer.accepted) == 1
 
 
+@pytest.mark.slow
 async def test_what_could_not_be_sent_is_seen_whole_also_below_a_banner(site: Any, context: BrowserContext) -> None:
     for number in range(30):
         await site.answerer.say(HOME, "", f"earlier {number}", key=f"k{number}")
@@ -154,6 +155,7 @@ async def test_what_could_not_be_sent_is_seen_whole_also_below_a_banner(site: An
     await page.screenshot(path=ARTIFACTS / "web-not-sent.png")
 
 
+@pytest.mark.slow
 async def test_a_text_that_is_too_long_stays_in_the_box_with_a_hint(site: Any, context: BrowserContext) -> None:
     page = await enter(context, site)
     await write(page, "ä" * 40_000)
@@ -170,6 +172,7 @@ async def test_a_text_that_is_too_long_stays_in_the_box_with_a_hint(site: Any, c
     assert len(site.answerer.accepted) == 1
 
 
+@pytest.mark.slow
 async def test_a_very_long_message_is_folded_until_somebody_wants_all_of_it(site: Any, context: BrowserContext) -> None:
     page = await enter(context, site)
     await write(page, "\n".join(f"line {number}" for number in range(100)))
@@ -187,6 +190,7 @@ async def test_a_very_long_message_is_folded_until_somebody_wants_all_of_it(site
     await expect(folded).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_a_file_without_a_text_reads_well(site: Any, context: BrowserContext) -> None:
     site.answerer.answers = lambda text: "I got it."
     page = await enter(context, site)
@@ -236,6 +240,7 @@ async def test_after_a_lost_connection_nothing_is_missing(site: Any, context: Br
     await expect(page.locator("#banner")).to_be_hidden()
 
 
+@pytest.mark.slow
 async def test_a_second_tab_takes_over_and_the_first_can_take_it_back(site: Any, context: BrowserContext) -> None:
     first = await enter(context, site)
     second = await enter(context, site)

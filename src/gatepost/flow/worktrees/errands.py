@@ -7,6 +7,7 @@ have had its hands, so it is bounded, and means nothing beyond that worktree.
 
 import asyncio
 import json
+import math
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -103,7 +104,7 @@ class Errands:
                 most = limits_of(self._config, group, parents).disk_mb * 1024 * 1024
                 places = (project.mount.source, self._home.session(name))
                 bounds = await asyncio.to_thread(disk_bounds, places, most, keep is not None)
-                too_much = await self._until_end(sandbox, bounds, limit_s or self._config[LIMIT_S])
+                too_much = await self._until_end(sandbox, bounds, min(limit_s or math.inf, self._config[LIMIT_S]))
                 code = await sandbox.wait()
             self._must_be_open()
             if too_much is not None:
