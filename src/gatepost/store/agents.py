@@ -172,14 +172,14 @@ def last_said(db: Db, session_id: str) -> str:
 
 
 def said(db: Db, turn: "Turn", text: str, now: int) -> None:
-    if text and get(db, turn.session_id) is not None:
+    if text and turn.instance == INSTANCE:
         cut = f"\n\n[… {len(text)} characters in all]" if len(text) > _LONGEST_SAID else ""
         timeline.add(db, turn.session_id, turn.id, "assistant_message", {"text": text[:_LONGEST_SAID] + cut}, now)
 
 
 def turn_ended(db: Db, turn: "Turn", state: str, error: str, now: int) -> None:
     """Nobody waits for its answers any more; what went wrong is told; and whoever made it hears of its end, once."""
-    session = get(db, turn.session_id)
+    session = get(db, turn.session_id) if turn.instance == INSTANCE else None
     if session is None:
         return
     permissions.end_turn(db, turn.id, "the turn has ended", now)

@@ -66,7 +66,7 @@ def _take(
             hint = f"no destination is named {frame.to!r}; there are: {known or 'none'}"
             return wire.Done(id=frame.id, error=hint), []
         where = (found.instance, found.address, found.thread)
-    before = outbox.by_key(db, _key(frame))
+    told = turn.instance == agents.INSTANCE and not frame.to and outbox.by_key(db, _key(frame)) is None
     effects = say(
         db,
         reach,
@@ -87,7 +87,7 @@ def _take(
         ),
         now,
     )
-    if not frame.to and before is None and effects and effects[0].key == _key(frame):
+    if told and effects and effects[0].key == _key(frame):
         agents.said(db, turn, frame.text, now)  # what a continued turn says again was said
     return wire.Done(id=frame.id, seq=effects[0].seq if effects else 0), effects
 
