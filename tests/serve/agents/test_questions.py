@@ -1,5 +1,6 @@
 """A question, as providers ask it, and its answer, as they take it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from gatepost.core.errors import Invalid
 from gatepost.serve.agents.questions import Question, answers_to, questions_of
 from gatepost.serve.agents.views import Request
+from gatepost.testing.desk import a_desk
 
 DRINK = {"question": "Tea or coffee?", "header": "Drink", "options": [{"label": "tea"}, {"label": "coffee"}]}
 
@@ -42,3 +44,15 @@ def test_answers_are_known_by_the_header_or_by_the_question() -> None:
 def test_an_answer_that_does_not_fit_is_refused(request_: Request, texts: list[str], said: str) -> None:
     with pytest.raises(Invalid, match=said):
         answers_to(request_, texts)
+
+
+async def test_a_question_is_answered_with_an_answer_or_not_at_all(tmp_path: Path) -> None:
+    script = {"turns": [{"do": [{"ask": {"question": "Tea?", "options": ["yes", "no"]}}, {"final": "so: {answer}"}]}]}
+    async with a_desk(tmp_path / "h", script=script) as desk:
+        made = await desk("create_agent", initialPrompt="drink")
+        answer = {"agentId": made["agentId"], "requestId": made["permission"]["id"]}
+        empty = await desk.ask("respond_to_permission", **answer, response={"behavior": "allow"})
+        assert empty.failed and "answers" in empty.text
+        given = {"behavior": "allow", "updatedInput": {"answers": {"Tea?": "yes"}}}
+        await desk("respond_to_permission", **answer, response=given)
+        assert (await desk("wait_for_agent", agentId=made["agentId"]))["lastMessage"] == "so: yes"

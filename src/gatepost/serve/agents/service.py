@@ -31,6 +31,7 @@ from gatepost.serve.agents.asked import Asker
 from gatepost.serve.agents.modes import check_mode
 from gatepost.serve.agents.plans import carry_out
 from gatepost.serve.agents.providers import Model, Provider
+from gatepost.serve.agents.questions import KIND as QUESTION
 from gatepost.serve.agents.timeline import MOST_READ, curated, fitting, projected
 from gatepost.serve.agents.views import Eyes, News, Outcome, Request, Snapshot, request_of
 from gatepost.serve.agents.wishes import Wanted, check_labels, check_prompt, check_title
@@ -333,7 +334,9 @@ class Agents:
         session = await self.find(agent_id) if agent_id else None
         if wish is None or (session is not None and wish.session_id != session.id):
             raise NotFound("permission request", request_id[:80], "`gatepost permit ls` shows those that wait")
-        if allow and updated and wish.cut and wish.kind != "question":
+        if allow and wish.kind == QUESTION and not isinstance((updated or {}).get("answers"), dict):
+            raise Invalid("updatedInput", 'a question is answered by {"answers": {"the question": "your answer"}}')
+        if allow and updated and wish.cut and wish.kind != QUESTION:
             if dict(updated) != wish.input:
                 raise Invalid(
                     "updatedInput", f"of {request_id} only an excerpt is shown; allow it as it is, or deny it"
