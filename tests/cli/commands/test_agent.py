@@ -241,6 +241,7 @@ def started(daemon: Daemon, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "gatepost", *words],
         env=daemon.env,
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -298,7 +299,9 @@ def test_somebody_who_has_enough_of_waiting_leaves_it_at_work_and_knows_its_name
 def test_waiting_has_a_limit_wherever_one_waits(daemon: Daemon) -> None:
     assert agent(daemon, "run", "hang", "--title", "Slow", "--timeout", "0.05").code == STILL
     assert agent(daemon, "send", "Slow", "more", "--timeout", "0").code == STILL
-    assert agent(daemon, "attach", "Slow", "--timeout", "0.05", given=b"").code == STILL
+    attached = started(daemon, "agent", "attach", "Slow", "--timeout", "0.05")  # what follows it ends with its process
+    attached.communicate(timeout=25)
+    assert attached.returncode == STILL
     agent(daemon, "kill", "Slow")
 
 
