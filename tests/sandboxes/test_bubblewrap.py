@@ -3,7 +3,9 @@
 import asyncio
 import os
 import select
+import shutil
 import subprocess
+import sys
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +16,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.sandboxes import bubblewrap, cgroups
-from gatepost.sandboxes.bubblewrap import Bubblewrap, Bubblewrapped, explain, find_trouble, read_version
+from gatepost.sandboxes.bubblewrap import Bubblewrap, Bubblewrapped, end_orphans, explain, find_trouble, read_version
 from gatepost.sandboxes.contract import Limits, Mount, Plan
 
 needs_bwrap = pytest.mark.skipif(
@@ -231,3 +233,40 @@ def children_of(pid: int) -> list[int]:
     ran = subprocess.run(["ps", "--ppid", str(pid), "-o", "pid="], capture_output=True, text=True, check=False)
     direct = [int(word) for word in ran.stdout.split()]
     return direct + [below for child in direct for below in children_of(child)]
+
+
+LEAVES = """import os, subprocess, sys
+given = os.memfd_create("gatepost")
+nothing = subprocess.DEVNULL
+left = subprocess.Popen([sys.argv[1], "60"], pass_fds=(given,), stdin=nothing, stdout=nothing, stderr=nothing)
+print(left.pid)
+"""
+
+
+def state_of(pid: int) -> str:
+    """R, S … as the kernel has it; Z and '' for one that has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
+    except OSError:
+        return ""
+
+
+@needs_bwrap
+async def test_what_a_killed_daemon_left_of_a_start_is_ended_and_what_lives_is_not(tmp_path: Path) -> None:
+    alive = await start("sleep 60")
+    shutil.copy("/bin/sleep", tmp_path / "bwrap")
+    words = [sys.executable, "-c", LEAVES, str(tmp_path / "bwrap")]
+    told = await asyncio.to_thread(subprocess.run, words, check=True, capture_output=True, text=True)
+    orphan = int(told.stdout)
+    if "PPid:\t1\n" not in Path(f"/proc/{orphan}/status").read_text():
+        os.kill(orphan, 9)
+        pytest.skip("here orphans have another parent than the first process")
+    try:
+        end_orphans()
+        async with asyncio.timeout(20):
+            while state_of(orphan) not in ("Z", ""):  # noqa: ASYNC110  the kernel rings no bell
+                await asyncio.sleep(0.01)
+        assert state_of(alive.pid) not in ("Z", ""), "a sandbox that lives is left alone"
+    finally:
+        alive.kill()
+        await alive.wait()

@@ -152,6 +152,7 @@ class Bubblewrap:
         return Child(process, None if words is None else words[0], plan.log)
 
     def sweep(self, prefix: str) -> int:
+        end_orphans()
         try:
             return cgroups.sweep(prefix, Path("/proc/self/mounts").read_text())
         except OSError:
@@ -295,6 +296,32 @@ def _handle(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
         return None
+
+
+def end_orphans() -> int:
+    """bwrap has two processes, and the second waits for a word of the first. Where that was killed with its daemon before
+    it spoke, the other waits for ever: a bwrap that holds what a gateway gave it, and whose parent is gone. As the first
+    process of a container we are the parent of those who live, so then nobody is judged by that."""
+    if os.getpid() == 1:
+        return 0
+    ended = 0
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
+        with suppress(OSError, AttributeError):
+            handle = os.pidfd_open(pid)
+            try:
+                if _is_orphan(Path(f"/proc/{pid}")):
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+                    ended += 1
+            finally:
+                os.close(handle)
+    return ended
+
+
+def _is_orphan(process: Path) -> bool:
+    status = (process / "status").read_text().splitlines()
+    if "Name:\tbwrap" not in status or "PPid:\t1" not in status:
+        return False
+    return any("memfd:gatepost" in os.readlink(each) for each in (process / "fd").iterdir())
 
 
 def descends(pid: int, ancestor: int) -> bool:
