@@ -299,9 +299,9 @@ def _handle(pid: int) -> int | None:
 
 
 def end_orphans() -> int:
-    """bwrap has two processes, and the second waits for a word of the first. Where that was killed with its daemon before
-    it spoke, the other waits for ever: a bwrap that holds what a gateway gave it, and whose parent is gone. As the first
-    process of a container we are the parent of those who live, so then nobody is judged by that."""
+    """bwrap has two processes, and the second waits for a word of the first. Where that was killed with its daemon
+    before it spoke, the other waits for ever: a bwrap that holds what a gateway gave it, and whose parent is gone. As
+    the first process of a container we are the parent of those who live, so then nobody is judged by that."""
     if os.getpid() == 1:
         return 0
     ended = 0
