@@ -218,23 +218,7 @@ def _tell_parent(db: Db, session: Session, ended: str, state: str, error: str, n
         "status": "idle" if state == "done" else "error",
         "text": (last_said(db, session.id) if state == "done" else error)[:_LONGEST_NEWS],
     }
-    message_id = messages.accept(
-        db,
-        NewMessage(
-            instance=parent.instance,
-            address=parent.address,
-            thread=parent.thread,
-            direction="in",
-            platform_id=f"finished:{ended}",
-            event="system",
-            kind="system",
-            sender="gatepost:system",
-            text=str(news["text"]),
-            content=json.dumps(news, ensure_ascii=False),
-            at=now,
-        ),
-        now,
-    )
+    message_id = messages.from_us(db, parent, f"finished:{ended}", news, now, text=news["text"])
     if message_id is None:
         return
     inbox.enqueue(db, message_id, parent.id, parent.folder, "owner", now, inbox.NEXT)

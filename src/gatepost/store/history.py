@@ -5,18 +5,15 @@ What was said before somebody asked for a fresh start is over for everybody: a p
 takes its turns with it.
 """
 
-import json
 from typing import TYPE_CHECKING
 
 from gatepost.store import inbox, messages
-from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 
 if TYPE_CHECKING:
     from gatepost.store.turns import Turn
 
 EVENT = "history"
-SENDER = "gatepost:system"
 MOST_MESSAGES, MOST_CHARS = 40, 16_000  # of the end of it
 
 _TURNS = (
@@ -56,23 +53,7 @@ def tell(db: Db, turn: "Turn", now: int) -> int | None:
     lines = missed(db, turn)
     if not lines:
         return None
-    message_id = messages.accept(
-        db,
-        NewMessage(
-            instance=turn.instance,
-            address=turn.address,
-            thread=turn.thread,
-            direction="in",
-            platform_id=f"{EVENT}:{turn.id}",
-            event="system",
-            kind="system",
-            sender=SENDER,
-            text="",
-            content=json.dumps({"event": EVENT, "messages": lines}, ensure_ascii=False),
-            at=now,
-        ),
-        now,
-    )
+    message_id = messages.from_us(db, turn, f"{EVENT}:{turn.id}", {"event": EVENT, "messages": lines}, now)
     assert message_id is not None
     return inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now)
 
@@ -94,6 +75,6 @@ def _is_told(db: Db, session_id: str) -> bool:
         "SELECT 1 FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.session_id = ?"
         " AND i.state IN ('queued', 'retry', 'working') AND m.kind = 'system' AND m.sender = ?"
         " AND m.platform_id >= ? AND m.platform_id < ? LIMIT 1",
-        (session_id, SENDER, f"{EVENT}:", f"{EVENT};"),
+        (session_id, messages.SYSTEM, f"{EVENT}:", f"{EVENT};"),
     )
     return row is not None

@@ -2,11 +2,12 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from gatepost.store import search
 from gatepost.store.port import Db, quick
 
+SYSTEM = "gatepost:system"  # who speaks, when it is the gateway itself
 COLUMNS = (
     "id, instance, address, thread, direction, platform_id, event, kind, verb, sender, sender_name, text, content,"
     " reply_to, folder, at, accepted_at"
@@ -53,8 +54,42 @@ class NewMessage:
     folder: str = ""
 
 
+class Where(Protocol):
+    """A session, or a turn of one: both know their room."""
+
+    @property
+    def instance(self) -> str: ...
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def thread(self) -> str: ...
+
+
 def of_row(row: tuple[Any, ...]) -> Message:
     return Message(*(*row[:12], json.loads(row[12]), *row[13:]))
+
+
+def from_us(db: Db, where: Where, key: str, content: dict[str, Any], now: int, text: str = "") -> int | None:
+    """The gateway's own word to an agent: people do not see it. None if it was said before, by its key."""
+    return accept(
+        db,
+        NewMessage(
+            instance=where.instance,
+            address=where.address,
+            thread=where.thread,
+            direction="in",
+            platform_id=key,
+            event="system",
+            kind="system",
+            sender=SYSTEM,
+            text=text,
+            content=json.dumps(content),
+            at=now,
+        ),
+        now,
+    )
 
 
 def accept(db: Db, new: NewMessage, now: int) -> int | None:

@@ -86,7 +86,7 @@ def add(db: Db, new: NewEffect, now: int) -> Effect:
             event=event,
             kind="chat" if new.origin != "notice" else "system",
             verb=new.op,
-            sender=f"agent:{new.folder}" if new.folder else "gatepost:system",
+            sender=f"agent:{new.folder}" if new.folder else messages.SYSTEM,
             text=new.text,
             content=json.dumps({**new.payload, "target_id": new.target_id}),
             folder=new.folder,

@@ -7,13 +7,12 @@ most once (`store/breaks.py`): what it had said stays said, and the next attempt
 old attempt still says under its epoch is not believed.
 """
 
-import json
 from dataclasses import dataclass
 from itertools import takewhile
 
 from gatepost.core import ids
 from gatepost.store import agents, history, inbox, messages, outbox, sessions, steps
-from gatepost.store.messages import Message, NewMessage
+from gatepost.store.messages import Message
 from gatepost.store.port import Db, quick
 
 COLUMNS = (
@@ -202,23 +201,7 @@ def _note_continuation(db: Db, turn: Turn, now: int) -> None:
             for effect in outbox.done_in_turn(db, turn.id)
         ],
     }
-    message_id = messages.accept(
-        db,
-        NewMessage(
-            instance=turn.instance,
-            address=turn.address,
-            thread=turn.thread,
-            direction="in",
-            platform_id=f"{_continuation(turn)}{turn.epoch}",
-            event="system",
-            kind="system",
-            sender="gatepost:system",
-            text="",
-            content=json.dumps(content),
-            at=now,
-        ),
-        now,
-    )
+    message_id = messages.from_us(db, turn, f"{_continuation(turn)}{turn.epoch}", content, now)
     assert message_id is not None
     row_id = inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now)
     db.run("UPDATE inbox SET state = 'working', turn_id = ? WHERE id = ?", (turn.id, row_id))

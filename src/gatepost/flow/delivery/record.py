@@ -4,7 +4,6 @@ Whoever asked for an effect that failed is told: the agent by a row of context (
 room cannot make an agent talk in circles), a room after an outage by one notice.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,9 +12,7 @@ from gatepost.flow.delivery import retry
 from gatepost.flow.delivery.outgoing import Reach, Say, say
 from gatepost.flow.delivery.retry import Policy
 from gatepost.flow.delivery.sending import Job, Outcome
-from gatepost.messages.inbound import Kind
 from gatepost.store import inbox, messages, outbox, sessions
-from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import Effect
 from gatepost.store.port import Db
 
@@ -88,23 +85,8 @@ def _tell_agent(db: Db, effect: Effect, event: str, reason: str, now: int, count
     session = sessions.get(db, effect.session_id) if effect.session_id else None
     if session is None or session.closed_at is not None:
         return
-    message_id = messages.accept(
-        db,
-        NewMessage(
-            instance=session.instance,
-            address=session.address,
-            thread=session.thread,
-            direction="in",
-            platform_id=f"delivery:{effect.id}",
-            event="system",
-            kind=Kind.SYSTEM,
-            sender="gatepost:system",
-            text="",
-            content=json.dumps({"event": event, "seq": effect.seq, "op": effect.op, "reason": reason, "count": count}),
-            at=now,
-        ),
-        now,
-    )
+    told = {"event": event, "seq": effect.seq, "op": effect.op, "reason": reason, "count": count}
+    message_id = messages.from_us(db, session, f"delivery:{effect.id}", told, now)
     if message_id is not None:
         inbox.observe(db, message_id, session.id, session.folder, "guest", now)
 

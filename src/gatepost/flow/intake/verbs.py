@@ -1,7 +1,7 @@
 """Verbs: what a person did, as routes ask for it. Answering or reacting to the agent's own words is a `mention`."""
 
 from gatepost.messages.inbound import Inbound, Verb
-from gatepost.store.messages import Message
+from gatepost.store.messages import SYSTEM, Message
 
 NEGATIVE = frozenset(("👎", "💩", "😡", "🤬", "💔", "🤮", "😢", "-1", "thumbsdown"))
 _PROMOTED = frozenset((Verb.MESSAGE, Verb.REPLY, Verb.COMMENT, Verb.LIKE, Verb.DISLIKE))
@@ -33,7 +33,7 @@ def done(inbound: Inbound) -> Verb:
 
 def promote(verb: Verb, parent: Message | None) -> Verb:
     """The verb that routes see."""
-    agents_own = parent is not None and parent.direction == "out" and parent.sender != "gatepost:system"
+    agents_own = parent is not None and parent.direction == "out" and parent.sender != SYSTEM
     return Verb.MENTION if agents_own and verb in _PROMOTED else verb
 
 
