@@ -140,12 +140,13 @@ class Root:
         with self._parent(relative) as (folder, name):
             os.symlink(target, name, dir_fd=folder)
 
-    def list(self, relative: str = "") -> list[str]:
-        """The names in a folder, sorted."""
+    def list(self, relative: str = "", begins: str = "") -> list[str]:
+        """The names in a folder, sorted; `begins`: only those that begin so."""
         with self._open_folder(relative) as fd:
             names: list[str] = []
             for entry in os.scandir(fd):
-                names.append(entry.name)
+                if entry.name.startswith(begins):
+                    names.append(entry.name)
                 if len(names) > MOST_ENTRIES:
                     raise Invalid(relative or ".", f"holds more than {MOST_ENTRIES} entries")
             return sorted(names)

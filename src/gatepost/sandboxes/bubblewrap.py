@@ -307,6 +307,8 @@ def end_orphans() -> int:
     ended = 0
     for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
         with suppress(OSError, AttributeError):
+            if Path(f"/proc/{pid}/comm").read_text() != "bwrap\n":
+                continue
             handle = os.pidfd_open(pid)
             try:
                 if _is_orphan(Path(f"/proc/{pid}")):
@@ -319,7 +321,7 @@ def end_orphans() -> int:
 
 def _is_orphan(process: Path) -> bool:
     status = (process / "status").read_text().splitlines()
-    if "Name:\tbwrap" not in status or "PPid:\t1" not in status:
+    if "PPid:\t1" not in status:
         return False
     return any("memfd:gatepost" in os.readlink(each) for each in (process / "fd").iterdir())
 

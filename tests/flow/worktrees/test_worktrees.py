@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from gatepost.app import Gateway
+from gatepost.core import untrusted
 from gatepost.core.errors import GatepostError, Invalid, NotFound
+from gatepost.core.home import Home
+from gatepost.flow.worktrees import errands
 from gatepost.flow.worktrees.worktrees import Saved, Wanted
 from gatepost.inside.worktree import without_credentials
 from gatepost.serve.agents.wishes import Wanted as NewAgent
@@ -443,3 +446,16 @@ def test_git_is_run_by_nobody_but_the_program_inside() -> None:
         if '["git"' in path.read_text() and "testing" not in path.parts
     ]
     assert runs == ["inside/worktree.py"]
+
+
+def test_a_home_with_many_sessions_is_swept_of_errands_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is listed without bounds is refused; what is looked for among many is found."""
+    home = Home(tmp_path / "h")
+    home.prepare()
+    for name in ("s-1", "s-2", "s-3", "s-4", "errand-1"):
+        (home.sessions / name).mkdir()
+    monkeypatch.setattr(untrusted, "MOST_ENTRIES", 3)
+    errands.sweep(home)
+    assert sorted(path.name for path in home.sessions.iterdir()) == ["s-1", "s-2", "s-3", "s-4"]

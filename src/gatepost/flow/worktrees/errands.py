@@ -242,6 +242,6 @@ def _forget(home: Home, name: str) -> None:
 def sweep(home: Home) -> None:
     """What a daemon that was killed has left."""
     with open_root(home.sessions) as root:
-        left = [name for name in root.list() if name.startswith(f"{PREFIX}-")]
+        left = root.list(begins=f"{PREFIX}-")
     for name in left:
         _forget(home, name)

@@ -1,18 +1,17 @@
 """What is wanted of an agent, and whether it can be: the caller's words, checked. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from gatepost.core.errors import Invalid
 from gatepost.messages.text import clean, one_line
+from gatepost.serve.control.contract import Args
 
 LONGEST_TITLE, LONGEST_PROMPT, MOST_LABELS = 60, 1_000_000, 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """An agent to be made."""
+class Wanted(Args, frozen=True):
+    """An agent to be made, whoever asks for it."""
 
     prompt: str = ""
     folder: str = ""
@@ -20,7 +19,7 @@ class Wanted:
     model: str = ""
     mode: str = ""
     title: str = ""
-    labels: Mapping[str, str] | None = None
+    labels: dict[str, str] | None = None
     parent: str = ""
     notify: bool = False
     cwd: str = ""  # on the host; '': it starts in its group's folder

@@ -30,21 +30,6 @@ WORDS = {
 }
 
 
-class Create(Args, frozen=True):
-    prompt: str = ""
-    folder: str = ""
-    provider: str = ""
-    model: str = ""
-    mode: str = ""
-    title: str = ""
-    labels: dict[str, str] | None = None
-    parent: str = ""
-    notify: bool = False
-    cwd: str = ""
-    worktree: str = ""
-    base: str = ""
-
-
 class Named(Args, frozen=True):
     id: str
 
@@ -119,24 +104,11 @@ def _told(what: Any) -> Any:
     return msgspec.to_builtins(what)
 
 
-@operation("agent.create", Create)
-async def create(office: Office, args: Create) -> Any:
+@operation("agent.create", Wanted)
+async def create(office: Office, args: Wanted) -> Any:
     service = service_of(office)
     parent = (await service.find(args.parent)).id if args.parent else ""
-    wanted = Wanted(
-        prompt=args.prompt,
-        folder=args.folder,
-        provider=args.provider,
-        model=args.model,
-        mode=args.mode,
-        title=args.title,
-        labels=args.labels,
-        parent=parent,
-        notify=args.notify,
-        cwd=args.cwd,
-        worktree=args.worktree,
-        base=args.base,
-    )
+    wanted = msgspec.structs.replace(args, parent=parent)
     with _typed():
         return _told(await service.create(wanted, OPERATOR))
 
