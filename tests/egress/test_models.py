@@ -58,9 +58,9 @@ async def test_a_call_goes_out_with_the_key_and_is_booked_as_measured(way: Any) 
 async def test_a_subscription_token_is_sent_as_such(way: Any) -> None:
     way.keys.keys = {"ANTHROPIC_AUTH_TOKEN": KEY}
     way.vendor.reply = http(ANSWER)
-    await way.post(MESSAGES + "?beta=true", ASK, "anthropic-beta: a-1,files-api-2025-04-14\r\n")
+    await way.post(MESSAGES + "?beta=true", ASK, "anthropic-beta: effort-2025-11-24,files-api-2025-04-14\r\n")
     head = way.vendor.heads[0].lower()
-    assert f"authorization: bearer {KEY}" in head and "anthropic-beta: a-1,oauth-2025-04-20\r\n" in head
+    assert f"authorization: bearer {KEY}" in head and "anthropic-beta: effort-2025-11-24,oauth-2025-04-20\r\n" in head
     assert "beta=true" not in head
 
 

@@ -115,7 +115,7 @@ RESPONSES = Shape(
     ),
     refused=dict.fromkeys(("previous_response_id", "conversation", "prompt", "background"), None),
     forced={"store": False},
-    conversation=("input",),
+    conversation=("input", "instructions"),
     types=_OPENAI_TYPES,
     tools=("function", "custom", "namespace", "local_shell", "apply_patch", "computer", "tool_search"),
     limits=("max_output_tokens",),
@@ -171,7 +171,8 @@ def judge(shape: Shape, given: dict[str, Any], features: frozenset[str], most_ou
         raise Refusal(400, "n: one answer a call")
     _judge_tools(shape, body, features)
     if shape is RESPONSES:
-        _judge_items(body.get("input"))
+        for name in shape.conversation:
+            _judge_items(body.get(name))
     walk = _Walk(shape, features, media.picture_of(model))
     found = sum((_judge_content(walk, body.get(name), 0) for name in shape.conversation), media.NONE)
     _judge_edits(body)
@@ -219,7 +220,7 @@ def _fit_thinking(body: dict[str, Any], output: int) -> None:
         body["thinking"] = thinking | {"budget_tokens": output - LEAST_OUTPUT}
         return
     del body["thinking"]
-    edits = body.get("context_management", {}).get("edits", [])
+    edits = (body.get("context_management") or {}).get("edits") or []
     kept = [each for each in edits if not each["type"].startswith("clear_thinking")]
     body.pop("context_management", None)
     if kept:
@@ -338,7 +339,7 @@ def _judge_places(part: dict[str, Any], features: frozenset[str]) -> None:
 def _judge_edits(body: dict[str, Any]) -> None:
     """Context management may forget; it may not have the model write a summary that is not in the usage."""
     given = body.get("context_management")
-    edits = given.get("edits", []) if isinstance(given, dict) else [] if given is None else None
+    edits = (given.get("edits") or []) if isinstance(given, dict) else [] if given is None else None
     kinds = [each.get("type") if isinstance(each, dict) else None for each in edits] if isinstance(edits, list) else [0]
     if not all(isinstance(kind, str) and kind.startswith("clear_") for kind in kinds):
         raise Refusal(400, "context_management: only edits that clear are passed on")

@@ -15,6 +15,7 @@ from gatepost.store.bindings import Binding
 
 MARK = "{}"
 PORTS = {"https": 443, "http": 80}
+LEAST_WAITING = 256  # bytes of an answer that are held back until more comes
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")
 _VALUE = re.compile(r"[\x20-\x7e]+\Z")
 # What frames or leads a request is nobody's to choose.
@@ -74,18 +75,23 @@ def put_in(binding: Binding, value: str | None) -> PutIn:
 
 
 class Scrub:
-    """Bytes on their way in, with every secret in them struck out by as many stars, so that lengths stay true."""
+    """Bytes on their way in, with every secret in them struck out by as many stars, so that lengths stay true.
+
+    How many bytes wait for what follows does not depend on what they are. If only the beginning of a secret waited, an
+    agent whose words a host repeats could guess the secret sign by sign from where the pieces end.
+    """
 
     def __init__(self, values: Iterable[str]) -> None:
         self._values = sorted({value.encode() for value in values if value}, key=len, reverse=True)
+        self._waits = _power_of_two(max(LEAST_WAITING, *map(len, self._values))) if self._values else 0
         self._kept = b""
 
     def feed(self, data: bytes) -> bytes:
-        """What may go on; the beginning of a secret, at the end, waits for what comes behind it."""
+        """What may go on. The last bytes wait: a secret may begin in them."""
         data = self._struck(self._kept + data)
-        keep = max((_begun(data, value) for value in self._values), default=0)
-        self._kept = data[len(data) - keep :]
-        return data[: len(data) - keep]
+        end = max(len(data) - self._waits, 0)
+        self._kept = data[end:]
+        return data[:end]
 
     def rest(self) -> bytes:
         rest, self._kept = self._kept, b""
@@ -97,6 +103,6 @@ class Scrub:
         return data
 
 
-def _begun(data: bytes, value: bytes) -> int:
-    """How many bytes at the end of `data` are the beginning of `value`."""
-    return next((size for size in range(min(len(value) - 1, len(data)), 0, -1) if data.endswith(value[:size])), 0)
+def _power_of_two(size: int) -> int:
+    """Rounded up, so that the length of a secret is not told either."""
+    return 1 << (size - 1).bit_length()

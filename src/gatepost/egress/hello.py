@@ -10,6 +10,7 @@ from dataclasses import dataclass
 LARGEST = 64 * 1024  # bytes of a ClientHello, with its records' heads
 ALERT = b"\x15\x03\x01\x00\x02\x02\x70"  # fatal: unrecognized name
 _HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME, _HOST_NAME = 22, 1, 0, 0
+_ENCRYPTED_HELLO = frozenset({0xFE0D, 0xFFCE})  # ECH, and the encrypted name that came before it
 
 
 class Malformed(ValueError):
@@ -86,6 +87,9 @@ def _name(hello: _Bytes) -> str:
     extensions = hello.vector(2) if hello else _Bytes(b"")
     while extensions:
         kind, content = extensions.number(2), extensions.vector(2)
+        if kind in _ENCRYPTED_HELLO:
+            # The name outside is then a cover for another one, and nobody but the host can tell (GREASE looks alike).
+            raise Malformed("it carries an encrypted greeting (ECH), which may name another host; switch that off")
         if kind == _SERVER_NAME:
             found += _host_names(content)
     if hello:

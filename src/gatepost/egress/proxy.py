@@ -47,7 +47,8 @@ _HOP = frozenset(
     }
 )
 
-_HTTP = re.compile(rb"[\r\n]*[!-~]+[ \t].*HTTP/[0-9]\Z", re.IGNORECASE | re.DOTALL)
+_BLANK = b"\t\n\v\f\r "  # a lenient server passes over these before a request and takes them for spaces (RFC 9112, 3)
+_HTTP = re.compile(rb"[\t-\r ]*[!-~]+[\t\v\f\r ].*HTTP/[0-9]\Z", re.IGNORECASE | re.DOTALL)
 
 Judge = Callable[[Target], Awaitable[Verdict]]
 Resolve = Callable[[str, int, Threads], Awaitable[list[str]]]
@@ -278,7 +279,8 @@ async def _line(reader: asyncio.StreamReader, begun: bytes) -> bytes:
     lines before it are overlooked by servers."""
     line = bytearray(begun)
     while line and len(line) <= LONGEST_LINE and not (line[-1:].isdigit() and line[-6:-1].upper() == b"HTTP/"):
-        if line[-1] < ord(" ") and line[-1:] != b"\t" and line.strip(b"\r\n"):
+        control = line[-1] < ord(" ") and line[-1:] not in (b"\t", b"\v", b"\f", b"\r")
+        if control and line.strip(_BLANK):
             break  # a line that says no version, or no text at all
         if not (piece := await reader.read(1)):
             break

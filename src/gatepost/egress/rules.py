@@ -8,6 +8,7 @@ looked up, and the one that was checked is the one that is connected to.
 import ipaddress
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gatepost.access.tiers import covers
@@ -86,6 +87,8 @@ def read_target(text: str, port: int | None = None) -> Target:
 
 def read_pattern(text: str) -> tuple[str, int]:
     """What a rule is written for: `host`, `host:port`, `*.host`, `*`. Port 0: the usual ones."""
+    if "://" in text or "/" in text:
+        raise Invalid("host", f"{text[:80]!r} is the address of a page; {_host_alone(text)}")
     host, colon, after = text.strip().partition(":")
     if ":" in after:
         raise Invalid("host", f"{text[:80]!r} is an address; only names can be allowed, say the host's name")
@@ -95,6 +98,16 @@ def read_pattern(text: str) -> tuple[str, int]:
     if host.startswith("*."):
         return f"*.{read_host(host[2:])}", port
     return read_host(host), port
+
+
+def _host_alone(text: str) -> str:
+    """What whoever wrote an address in the place of a host meant."""
+    scheme, there, rest = text.strip().rpartition("://")
+    name = rest.split("/", 1)[0]
+    with suppress(Invalid):
+        target = read_target(name, 80 if scheme.lower() == "http" else 443)
+        return f"a rule names its host: {target}" if there else f"a rule names its host: {target.host}"
+    return "a rule names a host, like example.com or example.com:8443"
 
 
 def is_one_host(host: str, port: int) -> bool:

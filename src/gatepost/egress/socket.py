@@ -1,11 +1,13 @@
 """`egress.sock`: one per session, the only way out of its sandbox. HTTP/1.1, one request a connection.
 
 CONNECT, http:// and `/to/HOST/…` go to allowed hosts, `/anthropic/v1/…` and `/openai/v1/…` to the models; everything
-else, every denial and every way of asking that leaves a doubt is refused with a sentence, and written down.
+else, every denial and every way of asking that leaves a doubt is refused with a sentence, and written down. Many
+clients show nothing of a refused CONNECT but its number, so `GET /refused` tells the latest reasons.
 """
 
 import asyncio
 import ssl
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -33,6 +35,8 @@ MOST_CONNECTIONS = 128
 MOST_CALLS = 16  # of models at once
 MEGABYTE = 1024 * 1024
 MOST_HELD = 64  # megabytes of such calls' bodies at once
+REFUSED = "/refused"
+MOST_REFUSALS = 20  # that /refused tells
 MOST_WRITTEN = 2000  # different denials of one session that are written down one by one
 REVOKED = "this session was stopped"
 
@@ -89,6 +93,7 @@ class EgressSocket:
         self._server: asyncio.Server | None = None
         self._file = ExitStack()
         self._written: set[tuple[str, str]] = set()
+        self._refusals: OrderedDict[str, None] = OrderedDict()  # the latest last, each sentence once
         self._revoked = False
 
     async def open(self, path: Path, uid: int | None = None) -> None:
@@ -151,6 +156,10 @@ class EgressSocket:
         if head.target.startswith(proxy.TO):
             await self._proxy.forward(client, head)
             return
+        if (head.method, head.target) == ("GET", REFUSED):
+            told = "\n".join(self._refusals) or "nothing was refused yet"
+            await client.whole(200, f"{told}\n".encode(), "text/plain; charset=utf-8")
+            return
         group = await self._around.store.read(groups.get, self._caller.folder)
         features = read_features(group.options.get("model_features")) if group else frozenset()
         size = LARGEST_BODY if head.length is None else min(head.length, LARGEST_BODY)
@@ -178,6 +187,7 @@ class EgressSocket:
 
     async def _refuse(self, client: Client, head: Head | None, no: Refusal) -> None:
         self._tried(no.target or "-", "denied" if no.status < 500 else "failed", no.reason)
+        self._remember(clean(no.reason)[:500])
         if client.answered:
             return  # it breaks off: there is no other way to say so
         with suppress(OSError):
@@ -189,6 +199,12 @@ class EgressSocket:
             phrase = reason if head is not None and head.method == "CONNECT" else ""
             await client.whole(no.status, body, kind, [("x-gatepost-reason", reason), *later], phrase)
             await client.linger()
+
+    def _remember(self, reason: str) -> None:
+        self._refusals.pop(reason, None)
+        self._refusals[reason] = None
+        if len(self._refusals) > MOST_REFUSALS:
+            self._refusals.popitem(last=False)
 
     def _tried(self, target: str, verdict: str, reason: str) -> None:
         """Write it down: a denial for the first time also in the audit."""

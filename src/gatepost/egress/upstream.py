@@ -4,6 +4,7 @@ Headers go both ways by list. The key is in one header out; an answer that holds
 Redirects are not followed and not passed on.
 """
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,17 +24,37 @@ CONNECT_S, SILENCE_S = 15.0, 600.0
 _SENT = ("accept", "anthropic-version", "user-agent")
 _PASSED = ("content-type", "request-id", "x-request-id", "retry-after", "retry-after-ms", "x-should-retry")
 _PASSED_PREFIXES = ("anthropic-ratelimit-", "x-ratelimit-")
-# What these switch on costs more than the price list says, or works on what is kept at the vendor's.
-_NO_BETAS = (
-    "context-1m",
-    "fast-mode",
-    "files-api",
-    "mcp-client",
-    "code-execution",
-    "web-fetch",
-    "skills",
-    "message-batches",
+# Betas by list, without their dates: none of these costs more than the price list says, works on what is kept at the
+# vendor's, or lets another model answer. Others are left out, and the client's own fallback takes their place.
+_BETAS = frozenset(
+    {
+        "advanced-tool-use",
+        "claude-code",
+        "claude-code-side-query",
+        "computer-use",
+        "context-management",
+        "effort",
+        "extended-cache-ttl",
+        "fine-grained-tool-streaming",
+        "interleaved-thinking",
+        "mid-conversation-system",
+        "mid-conversation-tool-changes",
+        "oauth",
+        "output-128k",
+        "pdfs",
+        "prompt-caching",
+        "prompt-caching-scope",
+        "redact-thinking",
+        "structured-outputs",
+        "thinking-display-updates",
+        "thinking-token-count",
+        "token-counting",
+        "token-efficient-tools",
+        "tool-examples",
+        "tool-search-tool",
+    }
 )
+_DATED = re.compile(r"([a-z0-9-]{1,60}?)-20[0-9]{2}-?[0-9]{2}-?[0-9]{2}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +167,16 @@ def request_headers(head: Head, vendor: str, key: Key) -> dict[str, str]:
     if vendor == "anthropic":
         sent.setdefault("anthropic-version", "2023-06-01")
         given = [each.strip() for name, value in head.headers if name == "anthropic-beta" for each in value.split(",")]
-        betas = [each for each in given if each and not each.lower().startswith(_NO_BETAS)]
+        betas = [each for each in given if _is_listed(each)]
         betas += [key.beta] if key.beta and key.beta not in betas else []
         if betas:
             sent["anthropic-beta"] = ",".join(betas)
     return {**sent, **key.headers}
+
+
+def _is_listed(beta: str) -> bool:
+    dated = _DATED.match(beta)
+    return dated is not None and dated[1] in _BETAS
 
 
 def answer_headers(response: "httpx2.Response", key: str) -> list[tuple[str, str]]:

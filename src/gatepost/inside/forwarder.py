@@ -35,6 +35,7 @@ def environment(port: int) -> dict[str, str]:
         "ANTHROPIC_API_KEY": PLACEHOLDER,
         "OPENAI_BASE_URL": f"{proxy}/openai/v1",
         "OPENAI_API_KEY": PLACEHOLDER,
+        "GATEPOST_REFUSED": f"{proxy}/refused",  # why the latest requests were refused, and what the operator can do
         "GATEPOST_TO": f"{proxy}/to",  # …/HOST/path is asked over HTTPS, with what the operator has bound to HOST
     }
 
