@@ -272,18 +272,19 @@ CREATE TABLE secret_uses (
         outcome TEXT NOT NULL                   -- used | missing | unreadable
     ) STRICT;
 CREATE TABLE secrets (
-        scope TEXT NOT NULL,                    -- '' the gateway | folder:acme/eng | user:telegram:user/9
-        name TEXT NOT NULL,
-        folder TEXT REFERENCES groups (folder) ON DELETE CASCADE,
-        user_id TEXT REFERENCES users (id) ON DELETE CASCADE,
-        key_id TEXT NOT NULL,                   -- which key of the ring
-        nonce BLOB NOT NULL,
-        sealed BLOB NOT NULL,                   -- AES-GCM; scope, name and key_id are sealed in with the value
-        created_at INTEGER NOT NULL,
-        updated_at INTEGER NOT NULL,
-        used_at INTEGER,
-        PRIMARY KEY (scope, name)
-    ) STRICT;
+            scope TEXT NOT NULL,                    -- '' the gateway | folder:acme/eng | user:telegram:user/9
+            name TEXT NOT NULL,
+            origin TEXT NOT NULL DEFAULT '',        -- of a model's key: https://api.openai.com:443
+            folder TEXT REFERENCES groups (folder) ON DELETE CASCADE,
+            user_id TEXT REFERENCES users (id) ON DELETE CASCADE,
+            key_id TEXT NOT NULL,                   -- which key of the ring
+            nonce BLOB NOT NULL,
+            sealed BLOB NOT NULL,                   -- AES-GCM; scope, name and key_id are sealed in with the value
+            created_at INTEGER NOT NULL,
+            updated_at INTEGER NOT NULL,
+            used_at INTEGER,
+            PRIMARY KEY (scope, name, origin)
+        ) STRICT;
 CREATE TABLE session_tokens (
             session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
             digest TEXT NOT NULL UNIQUE,

@@ -29,6 +29,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.listen import LISTEN, Listen, control_path, how_to_open, parse
 from gatepost.core.settings import Config, setting
+from gatepost.egress.endpoints import key_origins
 from gatepost.egress.models import Models
 from gatepost.egress.price_list import PriceList
 from gatepost.egress.socket import EgressAround
@@ -61,7 +62,7 @@ from gatepost.serve.control.operations.groups import own_providers, plugged_prov
 from gatepost.serve.http import Server, binding, bound
 from gatepost.serve.web.login import new_address
 from gatepost.serve.web.site import SiteParts, make_site
-from gatepost.store import reservations
+from gatepost.store import reservations, secrets
 from gatepost.store.migrate import migrate
 from gatepost.store.secrets import Secrets
 from gatepost.store.writer import SqliteStore
@@ -108,11 +109,11 @@ class Gateway:
         self.reach = Reach(self.kinds)
         self.typing = Typing(self.channels, self.reach)
         self.pump = Pump(self.store, clock, config, self.channels, self.reach, self.bells, self.owner)
-        secrets = Secrets(self.store, Keyring(home), clock)
+        opened = Secrets(self.store, Keyring(home), clock)
         tools = TOOLS.copy()
-        self.connectors = Connectors(config[CONNECTORS], tools, home, self.bells, secrets)
+        self.connectors = Connectors(config[CONNECTORS], tools, home, self.bells, opened)
         purse = Purse(self.store, clock, self.reach, self.bells)
-        keys = Keys(self.store, secrets)
+        keys = Keys(self.store, opened)
         self.prices = PriceList(home, config)
         self.models = Models(config, purse, keys, self.prices)
         egress = EgressAround(store=self.store, clock=clock, models=self.models, keys=keys)
@@ -181,6 +182,7 @@ class Gateway:
         await ensure_defaults(self.store, self.home, self.clock, sandbox_uid(self.config))
         sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))
         await self.store.write(reservations.book_leftovers, self.clock.now())
+        await self.store.write(secrets.bind_origins, key_origins(self.config))
         await self.worktrees.recover()
         await continue_turns(self.sessions.parts)
         await self.sessions.obey()

@@ -81,7 +81,9 @@ class FakeKeys:
 
     purposes: list[str] = field(default_factory=list)
 
-    async def get(self, name: str, spender: Spender, purpose: str = "model") -> str | None:
+    async def get(
+        self, name: str, spender: Spender, purpose: str = "model", origins: tuple[str, ...] | None = None
+    ) -> str | None:
         self.purposes.append(purpose)
         return self.keys.get(name)
 

@@ -137,6 +137,7 @@ def test_a_models_key_goes_to_its_own_host_alone() -> None:
     assert names("http://127.0.0.1:8880", openai) == ("TTS_API_KEY",)
     assert names("https://api.openai.com.evil.example/v1", openai) == ("TTS_API_KEY",)
     assert names("http://127.0.0.1:8880", "http://127.0.0.1:11434") == ("TTS_API_KEY",)
+    assert names("http://api.openai.com/v1", openai) == ("TTS_API_KEY",)  # in the clear
 
 
 def test_the_same_words_in_the_same_voice_are_the_same_sound() -> None:

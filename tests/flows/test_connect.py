@@ -100,7 +100,31 @@ async def test_a_running_gateway_uses_what_was_connected_at_once(down: Daemon) -
             said = await asyncio.to_thread(daemon.gatepost, "chat", "-m", "hello", "--wait")
 
         assert "echo:" in said.stdout and "hello" in said.stdout
-    assert f'base_url = "{endpoint.anthropic}"' in (down.home / "gatepost.toml").read_text()
+    group = await shown(down, "group", "show", "home")
+    assert group["options"] == {"anthropic_base_url": f"{endpoint.anthropic}/v1"}
+
+
+async def test_stranger_13_connecting_one_group_moves_no_other_and_sends_no_stored_key_elsewhere(down: Daemon) -> None:
+    """A key was given for the vendor, then one group is pointed elsewhere. That place must not see the key, and the
+    other groups stay where they are."""
+    theirs = "sk-given-for-the-vendor-000"
+    async with ModelEndpoint(SCRIPT, key=theirs) as vendor, ModelEndpoint(SCRIPT) as other:
+        (down.home).mkdir(mode=0o700, exist_ok=True)
+        (down.home / "gatepost.toml").write_text(f'[openai]\nbase_url = "{vendor.openai}"\n')
+        with down as daemon:
+            stored = await connect(daemon, "openai", "--model", MODELS["openai"], key=theirs)
+            assert stored.returncode == 0, stored.stderr
+            await asyncio.to_thread(daemon.gatepost, "group", "add", "acme")
+            words = ("openai", "--folder", "acme", "--base-url", other.openai, "--model", MODELS["openai"])
+            moved = await connect(daemon, *words, key="")
+            assert moved.returncode == 0, moved.stderr
+            said = await asyncio.to_thread(daemon.gatepost, "chat", "-m", "hello", "--wait")
+
+        assert "echo:" in said.stdout  # home is still answered by the vendor, which wants its key
+        assert [call.headers.get("authorization") for call in other.calls] == [None]
+        assert vendor.calls[-1].headers["authorization"] == f"Bearer {theirs}"
+        (secret,) = await shown(down, "secret", "list")
+        assert secret["origin"] == vendor.openai.removesuffix("/v1")
 
 
 @needs_claude

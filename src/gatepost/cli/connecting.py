@@ -18,8 +18,9 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound, SetupError
 from gatepost.core.home import Home
 from gatepost.core.registry import load_folder, load_package
 from gatepost.egress import price_list, prices
+from gatepost.egress.endpoints import BASES, base_in_force, gateway_base, read_own_base
 from gatepost.egress.prices import FILE
-from gatepost.egress.upstream import read_base
+from gatepost.egress.upstream import Base
 from gatepost.flow.groups import WORLD
 from gatepost.flow.sessions.parts import PROVIDER
 from gatepost.flow.sessions.plan import choose_sandbox
@@ -27,7 +28,6 @@ from gatepost.flow.sessions.running_as import FOLDER, group_as_run
 from gatepost.flow.sessions.trial import NO_PRICE
 from gatepost.serve.control.agents import (
     AGENTS,
-    BASES,
     Agent,
     agent,
     has_library,
@@ -98,7 +98,7 @@ def connect(
     chosen, tell = agent(name, vendor), Teller(as_json)
     check_provider(home, name)
     if base_url:
-        read_base("--base-url", base_url, default=False)
+        read_own_base(chosen.vendor, base_url)
     group = _group(home, folder)
     options = _options(chosen, group, started_by)
     model = model or _model(chosen, group, base_url)
@@ -111,12 +111,13 @@ def connect(
     install_library(chosen, tell, allowed=not no_install)
     install_program(home, chosen, tell, allowed=not no_install)
     tell.step("sandbox", f"{_sandbox(home, group, name)} works")
-    key = find_key(home, chosen, folder, base_url, from_stdin=key_stdin, ask=not yes and sys.stdin.isatty())
+    base = _base(home, chosen, folder, base_url)
+    key = find_key(home, chosen, folder, base, from_stdin=key_stdin, ask=not yes and sys.stdin.isatty())
     tell.step("key", key.origin)
     wish: dict[str, Any] = {"folder": folder, "provider": name, "model": model}
     wish |= {"base_url": base_url, "price": price, "vendor": vendor, "options": options}
     tell.step("trial", f"asking {name} for one word, on {_on(home, model, price)} …")
-    if not price and _is_elsewhere(home, chosen, base_url) and _is_vendors(home, model):
+    if not price and not base.default and _is_vendors(home, model):
         tell.step("price", f"{model} is booked at its vendor's price, wherever it runs; if it is free there: --price 0")
     outcome = _try(home, {**wish, "key": key.value}, timeout)
     if outcome["trouble"]:
@@ -170,8 +171,13 @@ def _is_vendors(home: Home, model: str) -> bool:
     return listed is not None and price_list.PriceList(home, settings.peek(home.path, FILE))(model) == listed
 
 
-def _is_elsewhere(home: Home, chosen: Agent, base_url: str) -> bool:
-    return base_url != BASES[chosen.vendor].default if base_url else _has_own_endpoint(home, chosen)
+def _base(home: Home, chosen: Agent, folder: str, base_url: str) -> Base:
+    """The endpoint that will be asked: the one that was named, else the one in force for the group."""
+    if base_url:
+        return read_own_base(chosen.vendor, base_url)
+    if home.store.is_file():
+        return reading(home, base_in_force, home, folder, chosen.vendor)
+    return gateway_base(settings.peek(home.path, BASES[chosen.vendor]), chosen.vendor)
 
 
 def _sandbox(home: Home, group: Group, provider: str) -> str:
@@ -184,23 +190,23 @@ def _sandbox(home: Home, group: Group, provider: str) -> str:
 # The key.
 
 
-def find_key(home: Home, chosen: Agent, folder: str, base_url: str, *, from_stdin: bool, ask: bool) -> Key:
-    """From standard input, the store, the environment, or whoever sits there. An endpoint of one's own needs none."""
+def find_key(home: Home, chosen: Agent, folder: str, base: Base, *, from_stdin: bool, ask: bool) -> Key:
+    """From standard input, the store, the environment, or whoever sits there. An endpoint of one's own needs none, and
+    gets none that was given for another: neither a stored one, nor one of the environment, which is for the vendor."""
     if from_stdin:
-        return _checked(home, chosen, folder, _read_key(), "from standard input")
+        return _checked(home, chosen, folder, base, _read_key(), "from standard input")
     names = names_of_keys(chosen)
     for name in names:
-        place = reading(home, nearest, folder, name) if home.store.is_file() else None
+        place = reading(home, nearest, folder, name, base.origins) if home.store.is_file() else None
         if place is not None:
             return Key(name, "", f"{name}, stored for {place}")
     for name in names:
-        if os.environ.get(name, "").strip():
-            return _checked(home, chosen, folder, os.environ[name].strip(), "from the environment")
-    own = bool(base_url) or _has_own_endpoint(home, chosen)
+        if base.default and os.environ.get(name, "").strip():
+            return _checked(home, chosen, folder, base, os.environ[name].strip(), "from the environment")
     if ask:
-        return _asked(home, chosen, folder, own)
-    if own:
-        return Key("", "", "none, for an endpoint of your own")
+        return _asked(home, chosen, folder, base)
+    if not base.default:
+        return Key("", "", f"none for {base.origin}; if it needs one: --key-stdin")
     raise SetupError(
         f"{chosen.name} needs a key and none is there; `gatepost connect {chosen.name} --key-stdin < key.txt`,"
         f" or set {' or '.join(names)} in the environment"
@@ -217,29 +223,25 @@ def _read_key() -> str:
     return value
 
 
-def _has_own_endpoint(home: Home, chosen: Agent) -> bool:
-    where = BASES[chosen.vendor]
-    return settings.peek(home.path, where)[where] != where.default
-
-
-def _asked(home: Home, chosen: Agent, folder: str, own: bool) -> Key:
+def _asked(home: Home, chosen: Agent, folder: str, base: Base) -> Key:
+    own = not base.default
     what = "Anthropic API key" if chosen.vendor == "anthropic" else "OpenAI API key"
     also = ", or a token from `claude setup-token`" if chosen.subscription else ""
-    none = "; empty for none" if own else ""
+    none = f"; for {base.origin}, empty for none" if own else ""
     text = f"{what}{also} (not shown{none})"
     value = str(click.prompt(text, hide_input=True, default="" if own else None, show_default=False)).strip()
     if not value and own:
         return Key("", "", "none, for an endpoint of your own")
-    return _checked(home, chosen, folder, value, "as given now")
+    return _checked(home, chosen, folder, base, value, "as given now")
 
 
-def _checked(home: Home, chosen: Agent, folder: str, value: str, origin: str) -> Key:
+def _checked(home: Home, chosen: Agent, folder: str, base: Base, value: str, origin: str) -> Key:
     if not value or not value.isprintable() or " " in value:
         raise Invalid("key", "there is none in it, or more than one line")
     if not value.isascii():
         raise Invalid("key", "has signs in it that no key has; it is ASCII alone")
     name = secret_for(chosen, value)
-    rival = reading(home, hidden_by, folder, name) if home.store.is_file() else ""
+    rival = reading(home, hidden_by, folder, name, base.origins) if home.store.is_file() else ""
     if rival:
         raise SetupError(f"{rival} is stored, and would be used before {name}; `gatepost secret rm {rival}` first")
     return Key(name, value, f"{name}, {origin}")
@@ -277,13 +279,14 @@ def told(outcome: dict[str, Any]) -> dict[str, Any]:
 
 def _failed(home: Home, chosen: Agent, key: Key, wish: dict[str, Any], outcome: dict[str, Any], as_json: bool) -> int:
     """A new key that was not refused is kept: it need not be typed again."""
-    keeps = bool(key.value) and outcome["trouble"] not in ("auth", "stopped") and not _is_stored(home, wish, key.name)
+    base = _base(home, chosen, wish["folder"], wish["base_url"])
+    new = bool(key.value) and not _is_stored(home, wish, key.name, base)
+    keeps = new and outcome["trouble"] not in ("auth", "stopped")
     if keeps:
-        operate(home, "secret.set", {"name": key.name, "value": key.value})
-    where = BASES[chosen.vendor]
+        operate(home, "secret.set", {"name": key.name, "value": key.value, "origin": base.origin})
     facts = {
         "agent": chosen.name,
-        "base": wish["base_url"] or settings.peek(home.path, where)[where],
+        "base": base.url,
         "model": found[1] if (found := NO_PRICE.search(outcome["reason"])) else wish["model"],
     }
     way_out = _WAYS_OUT[outcome["trouble"]].format(**facts)
@@ -298,8 +301,8 @@ def _failed(home: Home, chosen: Agent, key: Key, wish: dict[str, Any], outcome: 
     return 1
 
 
-def _is_stored(home: Home, wish: dict[str, Any], name: str) -> bool:
-    return home.store.is_file() and reading(home, nearest, wish["folder"], name) is not None
+def _is_stored(home: Home, wish: dict[str, Any], name: str, base: Base) -> bool:
+    return home.store.is_file() and reading(home, nearest, wish["folder"], name, base.origins) is not None
 
 
 def _report(home: Home, tell: Teller, wish: dict[str, Any], outcome: dict[str, Any]) -> None:

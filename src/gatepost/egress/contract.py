@@ -52,8 +52,10 @@ class Purse(Protocol):
 
 
 class Keys(Protocol):
-    async def get(self, name: str, spender: Spender, purpose: str = "model") -> str | None:
-        """Of a model's vendor; the use is recorded."""
+    async def get(
+        self, name: str, spender: Spender, purpose: str = "model", origins: tuple[str, ...] | None = None
+    ) -> str | None:
+        """Of a model's vendor, if it was given for one of these endpoints; the use is recorded."""
         ...
 
 

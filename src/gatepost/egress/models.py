@@ -13,11 +13,12 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from gatepost.core import log
-from gatepost.core.settings import Config, Setting, setting
+from gatepost.core.settings import Config, setting
 from gatepost.core.threads import Threads
 from gatepost.egress import audio, bodies
 from gatepost.egress.bodies import CHAT, MESSAGES, RESPONSES, Asked, Shape
 from gatepost.egress.contract import Keys, Prices, Purse, Spender
+from gatepost.egress.endpoints import gateway_bases
 from gatepost.egress.http import Client, Head, Refusal
 from gatepost.egress.paying import Till
 from gatepost.egress.prices import Price
@@ -29,7 +30,6 @@ from gatepost.egress.upstream import (
     Key,
     Upstream,
     give_back,
-    read_base,
     request_headers,
     stream_back,
 )
@@ -37,12 +37,6 @@ from gatepost.store.costs import Usage
 
 T = TypeVar("T")
 
-ANTHROPIC_BASE = setting(
-    "anthropic.base_url", "https://api.anthropic.com", help="Where Anthropic-shaped models are; local ones too."
-)
-OPENAI_BASE = setting(
-    "openai.base_url", "https://api.openai.com/v1", help="Where OpenAI-shaped models are; local ones too."
-)
 MAX_OUTPUT = setting("egress.max_output", 16_000, help="Tokens that one model call may answer with at most.")
 
 COUNT_S = 15.0  # longer than that nobody waits for a number
@@ -147,6 +141,7 @@ class Order:
     endpoint: Endpoint
     spender: Spender
     features: frozenset[str]
+    base: Base
 
 
 class Models:
@@ -154,7 +149,7 @@ class Models:
 
     def __init__(self, config: Config, purse: Purse, keys: Keys, prices: Prices) -> None:
         self._config, self._purse, self._keys, self._prices = config, purse, keys, prices
-        self._bases = _bases(config)
+        self._bases = gateway_bases(config)
         self._upstream = Upstream()
         self._till = Till(purse)
         self._every_judge = Threads(MOST_JUDGES)
@@ -167,19 +162,23 @@ class Models:
 
     def move(self, config: Config) -> None:
         """The vendors are elsewhere from now on."""
-        self._bases = _bases(config)
+        self._bases = gateway_bases(config)
 
     async def close(self) -> None:
         """When no socket is open any more."""
         await self._till.close()
         await self._upstream.close()
 
-    async def answer(self, client: Client, head: Head, spender: Spender, features: frozenset[str]) -> str:
-        """One request, from its body to the last byte of its answer; what it was, for the log. Raises Refusal."""
+    async def answer(
+        self, client: Client, head: Head, spender: Spender, features: frozenset[str], own: Mapping[str, Base]
+    ) -> str:
+        """One request, from its body to the last byte of its answer; what it was, for the log. `own`: the endpoints of
+        the group itself, by vendor. Raises Refusal."""
         endpoint = find(head)
         name = f"{endpoint.vendor} {endpoint.path}"
         try:
-            order = Order(client, head, endpoint, spender, features)
+            base = own.get(endpoint.vendor) or self._bases[endpoint.vendor]
+            order = Order(client, head, endpoint, spender, features, base)
             await _while_there(client, self._serve(order, await _read(client, head)))
         except Refusal as no:
             no.target = no.target or name
@@ -204,8 +203,7 @@ class Models:
         if price.minute:
             raise Refusal(400, f"{asked.model[:100]!r} is priced by the minute: it transcribes, and answers nothing")
         deal = await self._strike(order, asked, price)
-        at_vendor = self._bases[order.endpoint.vendor].default
-        body = bodies.clamped(shape, asked, deal.output, at_vendor=at_vendor)
+        body = bodies.clamped(shape, asked, deal.output, at_vendor=order.base.default)
         async with self._till.paid(order.spender, deal) as bill:
             await self._call(order, await self._key(order), body, bill, drop_usage=asked.adds_usage)
 
@@ -224,7 +222,7 @@ class Models:
         """The prompt's tokens, which its endpoint tells for nothing; None: it does not."""
         try:
             key = await self._key(order, COUNTING)
-            url = f"{self._bases[order.endpoint.vendor].url}/messages/count_tokens"
+            url = f"{order.base.url}/messages/count_tokens"
             headers = request_headers(order.head, order.endpoint.vendor, key) | {"accept": "application/json"}
             async with (
                 asyncio.timeout(COUNT_S),
@@ -266,7 +264,7 @@ class Models:
     ) -> None:
         """`kind`: what the body is, where that is not as the client said."""
         endpoint, client = order.endpoint, order.client
-        url = self._bases[endpoint.vendor].url + endpoint.path
+        url = order.base.url + endpoint.path
         headers = request_headers(order.head, endpoint.vendor, key) | ({"content-type": kind} if kind else {})
         async with self._upstream.ask(order.head.method, url, headers, body, bill) as response:
             told = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -277,25 +275,18 @@ class Models:
 
     async def _key(self, order: Order, purpose: str = "model") -> Key:
         """Asked for when it is about to be sent: what is asked for is on record as used."""
-        vendor, spender = order.endpoint.vendor, order.spender
+        vendor, spender, base = order.endpoint.vendor, order.spender, order.base
         wanted = "ANTHROPIC_API_KEY" if vendor == "anthropic" else "OPENAI_API_KEY"
-        key = await self._keys.get(wanted, spender, purpose)
+        key = await self._keys.get(wanted, spender, purpose, base.origins)
         if key:
             return Key(key, {"x-api-key": key} if vendor == "anthropic" else {"authorization": f"Bearer {key}"})
-        token = await self._keys.get("ANTHROPIC_AUTH_TOKEN", spender, purpose) if vendor == "anthropic" else None
-        if token:
-            return Key(token, {"authorization": f"Bearer {token}"}, beta="oauth-2025-04-20")
-        if self._bases[vendor].default:
+        if vendor == "anthropic":
+            token = await self._keys.get("ANTHROPIC_AUTH_TOKEN", spender, purpose, base.origins)
+            if token:
+                return Key(token, {"authorization": f"Bearer {token}"}, beta="oauth-2025-04-20")
+        if base.default:
             raise Refusal(401, f"there is no key for this model; the operator can: gatepost secret set {wanted}")
         return NO_KEY
-
-
-def _bases(config: Config) -> dict[str, Base]:
-    return {"anthropic": _base(config, ANTHROPIC_BASE), "openai": _base(config, OPENAI_BASE)}
-
-
-def _base(config: Config, where: Setting[str]) -> Base:
-    return read_base(where.name, config[where], default=config[where] == where.default)
 
 
 async def _read(client: Client, head: Head) -> bytes:

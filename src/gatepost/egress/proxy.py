@@ -279,7 +279,7 @@ async def _line(reader: asyncio.StreamReader, begun: bytes) -> bytes:
     lines before it are overlooked by servers."""
     line = bytearray(begun)
     while line and len(line) <= LONGEST_LINE and not (line[-1:].isdigit() and line[-6:-1].upper() == b"HTTP/"):
-        control = line[-1] < ord(" ") and line[-1:] not in (b"\t", b"\v", b"\f", b"\r")
+        control = line[-1] < ord(" ") and line[-1] not in b"\t\v\f\r"
         if control and line.strip(_BLANK):
             break  # a line that says no version, or no text at all
         if not (piece := await reader.read(1)):

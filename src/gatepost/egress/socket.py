@@ -8,10 +8,11 @@ clients show nothing of a refused CONNECT but its number, so `GET /refused` tell
 import asyncio
 import ssl
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -26,6 +27,7 @@ from gatepost.egress.contract import Secrets, Spender
 from gatepost.egress.http import LARGEST_HEAD, Client, Head, Refusal
 from gatepost.egress.models import Models
 from gatepost.egress.rules import Target, Verdict
+from gatepost.egress.upstream import Base
 from gatepost.messages.text import clean
 from gatepost.store import audit, bindings, egress, groups
 from gatepost.store.port import Db, Store
@@ -78,8 +80,15 @@ class Load:
 class EgressSocket:
     """Open it before its sandbox starts, close it after the sandbox has ended."""
 
-    def __init__(self, around: EgressAround, caller: Caller, owns: Callable[[int], bool]) -> None:
-        self._around, self._caller, self._owns = around, caller, owns
+    def __init__(
+        self,
+        around: EgressAround,
+        caller: Caller,
+        owns: Callable[[int], bool],
+        own: Mapping[str, Base] = MappingProxyType({}),
+    ) -> None:
+        """`own`: the model endpoints of the group itself, by vendor."""
+        self._around, self._caller, self._owns, self._own = around, caller, owns, own
         ways = proxy.Ways(
             judge=self._judge,
             reached=lambda target: self._tried(str(target), "allowed", ""),
@@ -164,7 +173,7 @@ class EgressSocket:
         features = read_features(group.options.get("model_features")) if group else frozenset()
         size = LARGEST_BODY if head.length is None else min(head.length, LARGEST_BODY)
         async with self._calls, self._bodies.hold(-(-size // MEGABYTE)):
-            name = await self._around.models.answer(client, head, self._spender(), features)
+            name = await self._around.models.answer(client, head, self._spender(), features, self._own)
         self._tried(name, "allowed", "")
 
     def _spender(self) -> Spender:
@@ -174,7 +183,8 @@ class EgressSocket:
     async def _judge(self, target: Target) -> Verdict:
         """Rules are read anew for every request: what is denied now is denied now."""
         known = await self._around.store.read(egress.rules)
-        return rules.judge(known, self._caller.folder, target, self._around.models.targets)
+        models = self._around.models.targets | {base.target for base in self._own.values() if base.target is not None}
+        return rules.judge(known, self._caller.folder, target, models)
 
     async def _bound(self, scheme: str, target: Target) -> list[PutIn]:
         """What goes into a request to this host, read anew for every one."""

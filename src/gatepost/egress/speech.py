@@ -3,14 +3,13 @@
 import asyncio
 import hashlib
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 import msgspec
 
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.settings import Config, setting
+from gatepost.egress.endpoints import gateway_base
 from gatepost.egress.http import Refusal
-from gatepost.egress.models import OPENAI_BASE
 from gatepost.egress.upstream import Base, Bill, Upstream, read_base
 from gatepost.store.secrets import OPENAI_API_KEY
 
@@ -48,8 +47,8 @@ def base_of(config: Config) -> Base | None:
 
 def key_names(base: Base, config: Config) -> tuple[str, ...]:
     """The secrets that this endpoint may see, the first that there is: a model's key goes to its own host alone."""
-    models = urlsplit(config[OPENAI_BASE])
-    return (TTS_API_KEY, OPENAI_API_KEY) if models.netloc == urlsplit(base.url).netloc else (TTS_API_KEY,)
+    models = gateway_base(config, "openai")
+    return (TTS_API_KEY, OPENAI_API_KEY) if models.origin == base.origin else (TTS_API_KEY,)
 
 
 async def speak(base: Base, key: str, said: Utterance, bill: Bill, *, wait_s: float = LONGEST_WAIT_S) -> bytes:

@@ -15,6 +15,7 @@ from gatepost.core.errors import Invalid, SetupError
 from gatepost.egress import usage
 from gatepost.egress.http import Client, Head, Refusal
 from gatepost.egress.rules import Target, read_host
+from gatepost.store.secrets import UNBOUND
 
 if TYPE_CHECKING:
     import httpx2
@@ -65,6 +66,17 @@ class Base:
     host: str
     port: int
     default: bool  # the vendor's own, where nothing is answered without a key
+    own: bool = False  # a group's, not the gateway's
+
+    @property
+    def origin(self) -> str:
+        """What a key is given for."""
+        return f"{self.url.partition(':')[0]}://{self.host}:{self.port}"
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Of the keys that may be sent here. What was set before origins were kept is for the gateway's endpoint."""
+        return (self.origin,) if self.own else (self.origin, UNBOUND)
 
     @property
     def target(self) -> Target | None:
@@ -75,7 +87,7 @@ class Base:
             return None
 
 
-def read_base(name: str, text: str, *, default: bool) -> Base:
+def read_base(name: str, text: str, *, default: bool, own: bool = False) -> Base:
     """`…/v1` may be written or left out."""
     try:
         parts = urlsplit(text.strip())
@@ -86,7 +98,7 @@ def read_base(name: str, text: str, *, default: bool) -> Base:
         raise SetupError(f"{name} = {text!r} is not an address; write it like https://host/v1, without user or query")
     path = parts.path.rstrip("/")
     path = path if path.endswith("/v1") else f"{path}/v1"
-    return Base(f"{parts.scheme}://{parts.netloc}{path}", parts.hostname, port, default)
+    return Base(f"{parts.scheme}://{parts.netloc}{path}", parts.hostname, port, default, own)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,9 +105,11 @@ class Keys:
     def __init__(self, store: Store, secrets: Secrets) -> None:
         self._store, self._secrets = store, secrets
 
-    async def get(self, name: str, spender: Spender, purpose: str = "model") -> str | None:
+    async def get(
+        self, name: str, spender: Spender, purpose: str = "model", origins: tuple[str, ...] | None = None
+    ) -> str | None:
         def look(db: Db) -> str:
             return _payer(db, spender)
 
         user = await self._store.read(look)
-        return await self._secrets.get(name, spender.folder, user or None, purpose=purpose)
+        return await self._secrets.get(name, spender.folder, user or None, purpose=purpose, origins=origins)

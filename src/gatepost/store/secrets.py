@@ -4,6 +4,7 @@ Sealing and opening happen inside the store's transactions, which come one after
 that a rotation beside it is about to drop. No function here that lists, records or rotates gives a value away.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gatepost.core.clock import Clock, SystemClock
@@ -17,7 +18,8 @@ OPENAI_API_KEY = "OPENAI_API_KEY"
 KNOWN = (ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY)  # those that the gateway itself uses
 
 USES_KEPT = 100_000  # one a model call: the record is for looking back, not for ever
-_COLUMNS = "name, folder, user_id, key_id, created_at, updated_at, used_at"
+UNBOUND = ""  # the origin of what is no model's key, and of keys that were set before origins were kept
+_COLUMNS = "name, folder, user_id, key_id, created_at, updated_at, used_at, origin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Secret:
     created_at: int
     updated_at: int
     used_at: int | None
+    origin: str = UNBOUND  # https://api.openai.com:443: the only endpoint that a model's key is sent to
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +78,17 @@ def scopes_for(folder: str, user: str | None) -> tuple[str, ...]:
 
 
 def _secret(row: Row) -> Secret:
-    name, folder, user_id, key_id, created_at, updated_at, used_at = row
-    return Secret(name, folder or "", user_id or "", key_id, created_at, updated_at, used_at)
+    name, folder, user_id, key_id, created_at, updated_at, used_at, origin = row
+    return Secret(name, folder or "", user_id or "", key_id, created_at, updated_at, used_at, origin)
 
 
-def put(db: Db, keyring: Keyring, place: Place, name: str, value: str, now: int) -> Secret:
+def put(db: Db, keyring: Keyring, place: Place, name: str, value: str, now: int, origin: str = UNBOUND) -> Secret:
     """Seal a value into its place; the one that was there is gone."""
     sealed = _ring_to_seal(db, keyring).seal(value.encode(), (place.scope, name))
     row = db.row(
-        "INSERT INTO secrets (scope, name, folder, user_id, key_id, nonce, sealed, created_at, updated_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (scope, name) DO UPDATE SET key_id = excluded.key_id,"
-        " nonce = excluded.nonce, sealed = excluded.sealed, updated_at = excluded.updated_at"
+        "INSERT INTO secrets (scope, name, folder, user_id, key_id, nonce, sealed, created_at, updated_at, origin)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (scope, name, origin) DO UPDATE SET"
+        " key_id = excluded.key_id, nonce = excluded.nonce, sealed = excluded.sealed, updated_at = excluded.updated_at"
         f" RETURNING {_COLUMNS}",
         (
             place.scope,
@@ -97,23 +100,41 @@ def put(db: Db, keyring: Keyring, place: Place, name: str, value: str, now: int)
             sealed.data,
             now,
             now,
+            origin,
         ),
     )
     assert row is not None
     return _secret(row)
 
 
-def get(db: Db, place: Place, name: str) -> Secret | None:
-    row = db.row(f"SELECT {_COLUMNS} FROM secrets WHERE scope = ? AND name = ?", (place.scope, name))
-    return _secret(row) if row else None
+def bind_origins(db: Db, origins: Mapping[str, str]) -> int:
+    """Keys that were set before origins were kept belong to the endpoints of now; how many there were."""
+    return sum(
+        db.run(
+            "UPDATE secrets SET origin = ? WHERE name = ? AND origin = ? AND NOT EXISTS (SELECT 1 FROM secrets AS own"
+            " WHERE own.scope = secrets.scope AND own.name = secrets.name AND own.origin = ?)",
+            (origin, name, UNBOUND, origin),
+        )
+        for name, origin in origins.items()
+    )
+
+
+def get(db: Db, place: Place, name: str, origins: tuple[str, ...] | None = None) -> Secret | None:
+    """`origins`: of those alone that were given for one of these endpoints, the first of them before the others."""
+    rows = db.rows(f"SELECT {_COLUMNS} FROM secrets WHERE scope = ? AND name = ? ORDER BY origin", (place.scope, name))
+    found = [each for each in map(_secret, rows) if origins is None or each.origin in origins]
+    return min(found, key=lambda each: origins.index(each.origin) if origins else 0, default=None)
 
 
 def every(db: Db) -> list[Secret]:
-    return [_secret(row) for row in db.rows(f"SELECT {_COLUMNS} FROM secrets ORDER BY name, scope")]
+    return [_secret(row) for row in db.rows(f"SELECT {_COLUMNS} FROM secrets ORDER BY name, scope, origin")]
 
 
-def remove(db: Db, place: Place, name: str) -> bool:
-    return bool(db.run("DELETE FROM secrets WHERE scope = ? AND name = ?", (place.scope, name)))
+def remove(db: Db, place: Place, name: str, origin: str | None = None) -> bool:
+    """`origin`: the one for that endpoint alone."""
+    if origin is None:
+        return bool(db.run("DELETE FROM secrets WHERE scope = ? AND name = ?", (place.scope, name)))
+    return bool(db.run("DELETE FROM secrets WHERE scope = ? AND name = ? AND origin = ?", (place.scope, name, origin)))
 
 
 def uses(db: Db, limit: int) -> list[Use]:
@@ -152,20 +173,33 @@ def _open(ring: Ring, scope: str, name: str, sealed: Sealed) -> bytes:
 
 
 def _use(
-    db: Db, keyring: Keyring, name: str, folder: str, user: str | None, purpose: str, now: int
+    db: Db,
+    keyring: Keyring,
+    name: str,
+    folder: str,
+    user: str | None,
+    purpose: str,
+    now: int,
+    origins: tuple[str, ...] | None,
 ) -> tuple[str | None, SetupError | None]:
     """The nearest value, and its use on record. A near one that does not open is not passed over for a farther one."""
     order = scopes_for(folder, user)
     marks = ", ".join("?" * len(order))
-    rows = db.rows(
-        f"SELECT scope, key_id, nonce, sealed FROM secrets WHERE name = ? AND scope IN ({marks})", (name, *order)
+    found = db.rows(
+        f"SELECT scope, key_id, nonce, sealed, origin FROM secrets WHERE name = ? AND scope IN ({marks})",
+        (name, *order),
     )
+    rows = [row for row in found if origins is None or row[4] in origins]
     scope, value, trouble = None, None, None
     if rows:
-        scope, *sealed = min(rows, key=lambda row: order.index(row[0]))
+        scope, *sealed, origin = min(
+            rows, key=lambda row: (order.index(row[0]), origins.index(row[4]) if origins else 0, row[4])
+        )
         try:
             value = _open(_ring_to_open(keyring), scope, name, Sealed(*sealed)).decode()
-            db.run("UPDATE secrets SET used_at = ? WHERE scope = ? AND name = ?", (now, scope, name))
+            db.run(
+                "UPDATE secrets SET used_at = ? WHERE scope = ? AND name = ? AND origin = ?", (now, scope, name, origin)
+            )
         except SetupError as error:
             trouble = error
     outcome = "unreadable" if trouble else "missing" if value is None else "used"
@@ -185,12 +219,22 @@ class Secrets:
     def __init__(self, store: Store, keyring: Keyring, clock: Clock | None = None) -> None:
         self._store, self._keyring, self._clock = store, keyring, clock or SystemClock()
 
-    async def get(self, name: str, folder: str, user: str | None = None, *, purpose: str = "") -> str | None:
+    async def get(
+        self,
+        name: str,
+        folder: str,
+        user: str | None = None,
+        *,
+        purpose: str = "",
+        origins: tuple[str, ...] | None = None,
+    ) -> str | None:
         """The value that holds for a group, and for a person if one is named: theirs first, then that of the deepest
-        folder, then the gateway's. None: nobody has it. The use is recorded with its purpose, such as a host; a value
-        that does not open is a SetupError."""
+        folder, then the gateway's. `origins`: of those alone that were given for one of these endpoints. None: nobody
+        has it. The use is recorded with its purpose, such as a host; a value that does not open is a SetupError."""
         now = self._clock.now()
-        value, trouble = await self._store.write(_use, self._keyring, name, folder, user, purpose, now, durable=False)
+        value, trouble = await self._store.write(
+            _use, self._keyring, name, folder, user, purpose, now, origins, durable=False
+        )
         if trouble is not None:
             raise trouble
         return value
@@ -201,17 +245,17 @@ def reseal(db: Db, keyring: Keyring) -> tuple[str, int]:
 
     All are opened before the ring is touched: one that does not open stops it, and nothing has changed.
     """
-    rows = db.rows("SELECT scope, name, key_id, nonce, sealed FROM secrets ORDER BY scope, name")
+    rows = db.rows("SELECT scope, name, origin, key_id, nonce, sealed FROM secrets ORDER BY scope, name, origin")
     ring = _ring_to_open(keyring) if rows else keyring.read()
-    opened = [(scope, name, _open(ring, scope, name, Sealed(*sealed))) for scope, name, *sealed in rows] if ring else []
+    opened = [(*row[:3], _open(ring, row[0], row[1], Sealed(*row[3:]))) for row in rows] if ring else []
     if keyring.is_file:
         ring = keyring.add_key()  # beside the old ones: a crash from here on leaves every secret readable
     assert ring is not None
-    for scope, name, value in opened:
+    for scope, name, origin, value in opened:
         sealed = ring.seal(value, (scope, name))
         db.run(
-            "UPDATE secrets SET key_id = ?, nonce = ?, sealed = ? WHERE scope = ? AND name = ?",
-            (sealed.key_id, sealed.nonce, sealed.data, scope, name),
+            "UPDATE secrets SET key_id = ?, nonce = ?, sealed = ? WHERE scope = ? AND name = ? AND origin = ?",
+            (sealed.key_id, sealed.nonce, sealed.data, scope, name, origin),
         )
     return ring.current, len(opened)
 

@@ -117,7 +117,7 @@ async def _key(call: Call, base: Base, spender: Spender) -> str:
     around = call.around
     keys = Keys(around.store, Secrets(around.store, Keyring(around.home), around.clock))
     for name in speech.key_names(base, around.config):
-        if key := await keys.get(name, spender, purpose=f"speech at {base.host}"):
+        if key := await keys.get(name, spender, f"speech at {base.host}", base.origins):
             return key
     return ""
 

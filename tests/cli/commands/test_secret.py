@@ -29,7 +29,8 @@ def test_a_value_comes_from_standard_input_without_its_last_newline(
 
     told = run("secret", "set", "ANTHROPIC_API_KEY", *given)
 
-    assert (told.code, told.out) == (0, "ANTHROPIC_API_KEY is set for the gateway\n")
+    where = "it is sent to https://api.anthropic.com:443 alone"
+    assert (told.code, told.out) == (0, f"ANTHROPIC_API_KEY is set for the gateway; {where}\n")
     assert _stored(home, "ANTHROPIC_API_KEY") == VALUE
 
 

@@ -11,7 +11,7 @@ from gatepost.cli.operate import home_of
 @click.argument("agent", required=False)
 @click.option("--folder", default="home", show_default=True, help="The group that is to run on it.")
 @click.option("--model", default="", help="The model (default: what the group has, else the agent's own).")
-@click.option("--base-url", default="", metavar="URL", help="A local or compatible endpoint; kept in gatepost.toml.")
+@click.option("--base-url", default="", metavar="URL", help="A local or compatible endpoint, for this group alone.")
 @click.option(
     "--price", default="", metavar="IN/OUT", help="The model's price in USD for a million tokens, kept; 0: it is free."
 )

@@ -7,7 +7,7 @@ nothing runs under `gatepost panic`.
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +21,7 @@ from gatepost.core.errors import NotFound, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.untrusted import open_root
+from gatepost.egress.upstream import Base
 from gatepost.sandboxes.contract import Sandbox
 from gatepost.store import egress, groups, switches
 from gatepost.store.groups import Group
@@ -78,6 +79,7 @@ def run(home: str | None, named: str, words: tuple[str, ...]) -> int:
 
 async def _run(home: Home, config: Config, line: list[Group], provider: str, cmd: tuple[str, ...]) -> int:
     """`line`: the group and those above it."""
+    from gatepost.egress.endpoints import own_bases
     from gatepost.flow.sessions.plan import beside_forwarder, choose_sandbox, plan_for, prepare_folders
 
     group, *parents = line
@@ -88,7 +90,8 @@ async def _run(home: Home, config: Config, line: list[Group], provider: str, cmd
     try:
         prepare_folders(home, config, group, session)
         plan = plan_for(home, config, group, session, provider=provider, parents=parents, command=cmd, stdio=True)
-        async with _egress(home, config, Caller(group.folder, session, provider), plan.uid) as way:
+        own = own_bases(each.options for each in (group, *parents))
+        async with _egress(home, config, Caller(group.folder, session, provider), plan.uid, own) as way:
             # Not by the name of the home: a gateway that starts meanwhile ends what bears it.
             sandbox = await kind.start(replace(plan, name=f"gatepost-{session}", log=None))
             way.admit(sandbox)
@@ -116,14 +119,16 @@ async def _wait(sandbox: Sandbox, way: Way) -> int:
 
 
 @asynccontextmanager
-async def _egress(home: Home, config: Config, caller: Caller, uid: int | None) -> AsyncIterator[Way]:
+async def _egress(
+    home: Home, config: Config, caller: Caller, uid: int | None, own: Mapping[str, Base]
+) -> AsyncIterator[Way]:
     """An egress.sock as a session has it."""
     from gatepost.egress.socket import EgressSocket
     from gatepost.flow.way_out import stopped, way_out
 
     started: list[Sandbox] = []
     async with way_out(home, config) as around:
-        socket = EgressSocket(around, caller, lambda pid: any(each.owns(pid) for each in started))
+        socket = EgressSocket(around, caller, lambda pid: any(each.owns(pid) for each in started), own)
         try:
             await socket.open(home.sockets_of(caller.session_id or "") / "egress.sock", uid)
             yield Way(started.append, socket.revoke, partial(stopped, around.store))

@@ -31,10 +31,17 @@ def command() -> None:
 @click.argument("value", required=False)
 @click.option("--folder", default="", help="The group that it is for, with those below it.")
 @click.option("--user", default="", metavar="ID", help="The person that it is for, like telegram:user/9.")
+@click.option(
+    "--for", "origin", default="", metavar="URL", help="Of a model's key: its endpoint (default: the one in force)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what is known of it as JSON, without the value.")
 @click.pass_obj
-def set_secret(home: str | None, name: str, value: str | None, folder: str, user: str, as_json: bool) -> None:
+def set_secret(
+    home: str | None, name: str, value: str | None, folder: str, user: str, origin: str, as_json: bool
+) -> None:
     """Set a secret. Without VALUE (or with -) it is read from standard input, or asked for on a terminal.
+
+    A model's key belongs to one endpoint, and is sent to no other, whatever the settings say later.
 
     That is the better way: other users of the machine can see a VALUE on the command line while the command runs, and
     the shell may keep it in its history.
@@ -46,11 +53,13 @@ def set_secret(home: str | None, name: str, value: str | None, folder: str, user
         value = _read_value(name)
     else:
         _forget(value)
-    made = operate(home_of(home), "secret.set", {"name": name, "value": value, "folder": folder, "user": user})
+    wish = {"name": name, "value": value, "folder": folder, "user": user, "origin": origin}
+    made = operate(home_of(home), "secret.set", wish)
     if as_json:
         show.as_json(made)
     else:
-        show.say(f"{name} is {'set' if made['new'] else 'replaced'} for {_whose(made)}")
+        where = f"; it is sent to {made['origin']} alone" if made["origin"] else ""
+        show.say(f"{name} is {'set' if made['new'] else 'replaced'} for {_whose(made)}{where}")
 
 
 def _read_value(name: str) -> str:
@@ -74,7 +83,7 @@ def _forget(value: str) -> None:
     "--json",
     "as_json",
     is_flag=True,
-    help="A list: name, folder, user_id, key_id, created_at, updated_at, used_at, bound_to (a list).",
+    help="A list: name, folder, user_id, key_id, created_at, updated_at, used_at, origin, bound_to (a list).",
 )
 @click.pass_obj
 def list_secrets(home: str | None, as_json: bool) -> None:
@@ -93,7 +102,7 @@ def list_secrets(home: str | None, as_json: bool) -> None:
                 Place(each.folder, each.user_id),
                 show.clock(each.updated_at, zone),
                 show.clock(each.used_at, zone),
-                ", ".join(_bound_to(each.name, bound)),
+                ", ".join([*([each.origin] if each.origin else []), *_bound_to(each.name, bound)]),
                 each.key_id,
             )
             for each in found
@@ -158,10 +167,11 @@ def _whose(secret: dict[str, Any]) -> str:
 @click.argument("name")
 @click.option("--folder", default="", help="The group whose it is.")
 @click.option("--user", default="", metavar="ID", help="The person whose it is.")
+@click.option("--for", "origin", default="", metavar="URL", help="Of a model's keys: the one for this endpoint alone.")
 @click.pass_obj
-def rm(home: str | None, name: str, folder: str, user: str) -> None:
+def rm(home: str | None, name: str, folder: str, user: str, origin: str) -> None:
     """Remove a secret. One of the same name farther up holds from then on."""
-    gone = operate(home_of(home), "secret.rm", {"name": name, "folder": folder, "user": user})
+    gone = operate(home_of(home), "secret.rm", {"name": name, "folder": folder, "user": user, "origin": origin})
     show.say(f"{name} is removed for {_whose(gone)}")
 
 

@@ -15,6 +15,7 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.sockets import bind_unix
 from gatepost.core.untrusted import is_larger, open_root
+from gatepost.egress.endpoints import own_bases
 from gatepost.egress.socket import EgressSocket
 from gatepost.flow.sessions import plan, projection, settle
 from gatepost.flow.sessions.limits import limits_of
@@ -180,7 +181,8 @@ class Live:
             folder=session.folder, session_id=session.id, provider=self.provider, running=lambda: self.talk.turn
         )
         tools = ToolSocket(parts.dispatch, caller, self._owns, self.talk.submit_turn)
-        egress = EgressSocket(parts.egress, caller, self._owns)
+        own = own_bases(group.options for group in (self.group, *parents))
+        egress = EgressSocket(parts.egress, caller, self._owns, own)
         try:
             await tools.open(folder / "router.sock", layout.uid)
             await egress.open(folder / "egress.sock", layout.uid)

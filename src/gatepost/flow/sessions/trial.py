@@ -81,8 +81,12 @@ class _Keys:
     def __init__(self, brought: Mapping[str, str | None], stored: Keys) -> None:
         self._brought, self._stored = brought, stored
 
-    async def get(self, name: str, spender: Spender, purpose: str = "model") -> str | None:
-        return self._brought[name] if name in self._brought else await self._stored.get(name, spender, purpose)
+    async def get(
+        self, name: str, spender: Spender, purpose: str = "model", origins: tuple[str, ...] | None = None
+    ) -> str | None:
+        if name in self._brought:
+            return self._brought[name]
+        return await self._stored.get(name, spender, purpose, origins)
 
 
 async def try_out(host: Sessions, wish: Wish) -> Outcome:

@@ -5,6 +5,8 @@ A model without a price is refused on its way out, so what is listed here is wha
 
 import asyncio
 import shutil
+from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct
 
@@ -12,13 +14,14 @@ from gatepost.access.budgets import in_usd
 from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
+from gatepost.egress.endpoints import BASES, base_in_force
 from gatepost.egress.prices import FILE, Price, own_prices, shipped
 from gatepost.flow.groups import WORLD
 from gatepost.flow.sessions.parts import Parts
 from gatepost.flow.sessions.plan import DEMO, describe_sandbox
 from gatepost.flow.sessions.programs import PROGRAMS, find_program, needs_of
 from gatepost.serve.agents.modes import Mode, modes_of
-from gatepost.serve.control.agents import AGENTS, BASES, Agent, has_library, names_of_keys
+from gatepost.serve.control.agents import AGENTS, Agent, has_library, names_of_keys
 from gatepost.serve.control.operations.connect import nearest
 from gatepost.serve.control.operations.groups import provider_names
 from gatepost.store import groups
@@ -95,7 +98,9 @@ async def lacking_for(parts: Parts, group: Group) -> str:
         return NO_COMMAND.format(known.name)
     if known.any_vendor or _has_own_endpoint(parts, known):
         return ""
-    return "" if await parts.store.read(_has_key, known, group.folder) else NO_KEY.format(known.name)
+    return (
+        "" if await parts.store.read(_can_ask, parts, known, group.folder, group.options) else NO_KEY.format(known.name)
+    )
 
 
 def _lacking(parts: Parts, name: str, known: Agent | None) -> str:
@@ -120,7 +125,7 @@ def _unconnected(db: Db, parts: Parts, known: Agent) -> str:
         each.provider == known.name and each.options.get("command") for each in groups.every(db)
     ):
         return NO_COMMAND.format(known.name)
-    if _has_own_endpoint(parts, known) or _has_key(db, known, WORLD):
+    if _has_own_endpoint(parts, known) or _can_ask(db, parts, known, WORLD):
         return ""
     return NO_KEY.format(known.name)
 
@@ -131,8 +136,10 @@ def _has_own_endpoint(parts: Parts, known: Agent) -> bool:
     return any(each[where] != where.default for each in (settings.peek(parts.home.path, where), parts.config))
 
 
-def _has_key(db: Db, known: Agent, folder: str) -> bool:
-    return any(nearest(db, folder, name) is not None for name in names_of_keys(known))
+def _can_ask(db: Db, parts: Parts, known: Agent, folder: str, options: Mapping[str, Any] | None = None) -> bool:
+    """Whether the group's endpoint needs no key, or one is there that was given for it."""
+    base = base_in_force(db, parts.home, folder, known.vendor, options)
+    return not base.default or any(nearest(db, folder, name, base.origins) is not None for name in names_of_keys(known))
 
 
 def models(home: Home, provider: str) -> list[Model]:

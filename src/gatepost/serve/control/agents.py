@@ -6,10 +6,9 @@ from importlib import metadata, util
 from typing import Any
 
 from gatepost.core.errors import Invalid
-from gatepost.egress.models import ANTHROPIC_BASE, OPENAI_BASE
+from gatepost.egress.endpoints import BASES
 from gatepost.store.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
 
-BASES = {"anthropic": ANTHROPIC_BASE, "openai": OPENAI_BASE}
 KEYS = {"anthropic": ANTHROPIC_API_KEY, "openai": OPENAI_API_KEY}
 TOKEN, ANTHROPICS = "sk-ant-oat", "sk-ant-"  # how a subscription's token begins, and everything of Anthropic's
 

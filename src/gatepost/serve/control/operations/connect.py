@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 
 from gatepost.core import settings, settings_file
-from gatepost.core.errors import Invalid, Unavailable
+from gatepost.core.errors import Unavailable
 from gatepost.egress import price_list
+from gatepost.egress.endpoints import BASES, OPTIONS, base_in_force, read_own_base
 from gatepost.egress.prices import FILE
-from gatepost.egress.upstream import read_base
-from gatepost.serve.control.agents import BASES, KEYS, Agent, agent, secret_for
+from gatepost.egress.upstream import Base
+from gatepost.serve.control.agents import KEYS, Agent, agent, secret_for
 from gatepost.serve.control.contract import Args, Office, operation, write_down
 from gatepost.serve.control.operations import groups as group_operations
 from gatepost.serve.control.operations import secrets as secret_operations
@@ -63,7 +64,7 @@ async def try_agent(office: Office, args: Try) -> dict[str, Any]:
         folder=args.folder,
         provider=args.provider,
         model=args.model,
-        options={**args.agent.trial, **_options(office, args.options)},
+        options={**args.agent.trial, **_options(office, args.options), **_endpoint(args)},
         secrets=_brought(args),
         settings=_places(office, args),
         price=price_list.parse(args.price) if args.price else None,
@@ -87,22 +88,15 @@ def _options(office: Office, given: dict[str, str]) -> dict[str, Any]:
 
 
 def _places(office: Office, args: Connection) -> dict[str, str]:
-    """Where the models and their prices are, by what the settings say now; what is tried as it is to be."""
+    """Where the gateway's models and their prices are, by what the settings say now."""
     now = settings.peek(office.home.path, *BASES.values(), FILE)
-    found = {each.name: now[each] for each in (*BASES.values(), FILE)}
-    return found | ({BASES[args.agent.vendor].name: _checked_base(office, args)} if args.base_url else {})
+    return {each.name: now[each] for each in (*BASES.values(), FILE)}
 
 
-def _checked_base(office: Office, args: Connection) -> str:
-    """An address, which nothing in the environment overrules."""
-    where = BASES[args.agent.vendor]
-    read_base("--base-url", args.base_url, default=False)
-    if office.config.source(where) == where.variable and office.config[where] != args.base_url:
-        raise Invalid(
-            "--base-url",
-            f"{where.variable} is set in the gateway's environment and wins over gatepost.toml; change it there",
-        )
-    return args.base_url
+def _endpoint(args: Connection) -> dict[str, str]:
+    """The group's own endpoint, where one was named: nobody else's models move."""
+    vendor = args.agent.vendor
+    return {OPTIONS[vendor]: read_own_base(vendor, args.base_url).url} if args.base_url else {}
 
 
 @operation("connect.cancel", Named)
@@ -121,25 +115,26 @@ def _trial(db: Db, trial_id: str) -> Session | None:
 
 @operation("connect.keep", Connection)
 async def keep(office: Office, args: Connection) -> dict[str, Any]:
-    """Put it in force: the key, the endpoint, and last the group, which then begins to use them."""
-    chosen = args.agent
-    stored = await keep_key(office, args) if args.key else ""
-    if args.base_url:
-        where, url = BASES[chosen.vendor], _checked_base(office, args)
-
-        def put(db: Db) -> None:
-            settings_file.put(office.home.path / "gatepost.toml", where.name, url)
-
-        await write_down(office, "settings.put", {"name": where.name, "value": url}, put)
+    """Put it in force: the key, the price, and last the group with its endpoint, which then begins to use them."""
+    base = await base_for(office, args)
+    stored = await keep_key(office, args, base) if args.key else ""
     if args.price:
         await keep_price(office, args)
-    if (args.base_url or args.price) and office.move_models is not None:
-        office.move_models(settings.peek(office.home.path, *BASES.values(), FILE))
+        if office.move_models is not None:
+            office.move_models(settings.peek(office.home.path, *BASES.values(), FILE))
     prefix = group_operations.OPTION
     values = {"provider": args.provider, "model": args.model}
-    values |= {prefix + name: raw for name, raw in args.options.items()}
+    values |= {prefix + name: raw for name, raw in (args.options | _endpoint(args)).items()}
     group = await group_operations.change(office, group_operations.Set(folder=args.folder, values=values))
     return {"group": group, "secret": stored}
+
+
+async def base_for(office: Office, args: Connection) -> Base:
+    """The endpoint that the group asks once this is in force."""
+    vendor = args.agent.vendor
+    if args.base_url:
+        return read_own_base(vendor, args.base_url)
+    return await office.store.read(base_in_force, office.home, args.folder, vendor)
 
 
 async def keep_price(office: Office, args: Connection) -> None:
@@ -154,23 +149,26 @@ async def keep_price(office: Office, args: Connection) -> None:
     await write_down(office, "prices.put", {"model": args.model, "price": args.price}, put)
 
 
-async def keep_key(office: Office, args: Connection) -> str:
-    """In the place where the group finds it today, else for the whole gateway; the secret's name."""
+async def keep_key(office: Office, args: Connection, base: Base) -> str:
+    """In the place where the group finds one for this endpoint today, else for the whole gateway: it goes to this
+    endpoint alone, whoever asks there. The secret's name."""
     name = secret_for(args.agent, args.key)
-    held = await office.store.read(nearest, args.folder, name)
+    held = await office.store.read(nearest, args.folder, name, base.origins)
     place = held or Place()
-    await secret_operations.put(office, secret_operations.Set(name=name, value=args.key, folder=place.folder))
+    await secret_operations.put(
+        office, secret_operations.Set(name=name, value=args.key, folder=place.folder, origin=base.origin)
+    )
     return name
 
 
-def nearest(db: Db, folder: str, name: str) -> Place | None:
-    """Whose secret of that name holds for a group; None: nobody's."""
+def nearest(db: Db, folder: str, name: str, origins: tuple[str, ...] | None = None) -> Place | None:
+    """Whose secret of that name holds for a group, of those that were given for these endpoints; None: nobody's."""
     parts = folder.split("/")
     places = [Place("/".join(parts[:depth])) for depth in range(len(parts), 0, -1)]
-    return next((place for place in (*places, Place()) if secrets.get(db, place, name) is not None), None)
+    return next((place for place in (*places, Place()) if secrets.get(db, place, name, origins) is not None), None)
 
 
-def hidden_by(db: Db, folder: str, name: str) -> str:
+def hidden_by(db: Db, folder: str, name: str, origins: tuple[str, ...] | None = None) -> str:
     """The secret that would be used in the place of this one; '' if none would."""
     rival = KEYS["anthropic"]
-    return rival if name == ANTHROPIC_AUTH_TOKEN and nearest(db, folder, rival) is not None else ""
+    return rival if name == ANTHROPIC_AUTH_TOKEN and nearest(db, folder, rival, origins) is not None else ""

@@ -9,6 +9,8 @@ from gatepost.access.tiers import check_folder, tier_of
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
+from gatepost.egress.endpoints import OPTIONS as ENDPOINT_OPTIONS
+from gatepost.egress.endpoints import read_own_base
 from gatepost.flow.groups import DEFAULTS, make_folder
 from gatepost.flow.sessions.extra_mounts import grant_all, keys_within, may_write, read_wish, read_wishes
 from gatepost.flow.sessions.limits import read_limit
@@ -197,6 +199,9 @@ def read_value(home: Home, name: str, raw: str) -> tuple[str, Any]:
         bare = name.removeprefix(OPTION)
         if bare in groups.SETTABLE:
             raise Invalid(name, f"is no provider's option but the group's own: write {bare}=…")
+        vendor = next((vendor for vendor, option in ENDPOINT_OPTIONS.items() if option == bare), "")
+        if vendor and raw:
+            return bare, read_own_base(vendor, raw).url
         return bare, _option(name, raw) if raw else None
     if name in _TEXTS:
         return name, clean(raw)

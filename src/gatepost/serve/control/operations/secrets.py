@@ -5,9 +5,12 @@ import re
 from typing import Any
 
 from gatepost.access.tiers import check_folder
+from gatepost.core import settings
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.egress import bound, rules
+from gatepost.egress import bound, rules, speech
+from gatepost.egress.endpoints import BASES, VENDORS, base_in_force, key_origins, read_origin
 from gatepost.egress.rules import Target
 from gatepost.serve.control.contract import OPERATOR, Args, Nothing, Office, as_told, operation, write_down
 from gatepost.store import bindings, egress, groups, secrets, users
@@ -23,6 +26,7 @@ class Set(Args, frozen=True):
     value: str
     folder: str = ""
     user: str = ""  # neither: the whole gateway's
+    origin: str = ""  # of a model's key: the endpoint that it is for; '': the one in force
 
     def __repr__(self) -> str:
         return f"Set({self.name!r}, folder={self.folder!r}, user={self.user!r})"
@@ -32,6 +36,7 @@ class Named(Args, frozen=True):
     name: str
     folder: str = ""
     user: str = ""
+    origin: str = ""  # '': those for every endpoint
 
 
 class Bind(Args, frozen=True):
@@ -80,6 +85,15 @@ def place_of(folder: str, user: str) -> Place:
     return Place(check_folder(folder) if folder else "", user)
 
 
+def origin_in_force(db: Db, home: Home, folder: str, name: str) -> str:
+    """The endpoint that a model's key set now is for; '' for every other secret."""
+    if name == speech.TTS_API_KEY:
+        base = speech.base_of(settings.peek(home.path, speech.BASE))
+        return base.origin if base else ""
+    vendor = VENDORS.get(name)
+    return base_in_force(db, home, folder, vendor).origin if vendor else ""
+
+
 def _check_known(db: Db, place: Place) -> None:
     """A secret goes with its group or its person, so these must be there."""
     if place.folder and groups.get(db, place.folder) is None:
@@ -92,11 +106,14 @@ def _check_known(db: Db, place: Place) -> None:
 async def put(office: Office, args: Set) -> dict[str, Any]:
     name, value, place = check_name(args.name), check_value(args.value), place_of(args.folder, args.user)
     keyring, now = Keyring(office.home), office.clock.now()
+    given = read_origin(args.origin) if args.origin else ""
 
     def insert(db: Db) -> dict[str, Any]:
         _check_known(db, place)
-        new = secrets.get(db, place, name) is None
-        return {**as_told(secrets.put(db, keyring, place, name, value, now)), "new": new}
+        secrets.bind_origins(db, key_origins(settings.peek(office.home.path, *BASES.values())))
+        origin = given or origin_in_force(db, office.home, place.folder, name)
+        new = secrets.get(db, place, name, (origin,)) is None
+        return {**as_told(secrets.put(db, keyring, place, name, value, now, origin)), "new": new}
 
     return await write_down(office, "secret.set", {"name": name, "scope": place.scope}, insert)
 
@@ -115,9 +132,10 @@ async def uses(office: Office, args: Log) -> list[dict[str, Any]]:
 async def remove(office: Office, args: Named) -> dict[str, Any]:
     """Needs no key ring: what cannot be read any more can still be removed."""
     name, place = check_name(args.name), place_of(args.folder, args.user)
+    origin = read_origin(args.origin) if args.origin else None
 
     def delete(db: Db) -> dict[str, Any]:
-        if not secrets.remove(db, place, name):
+        if not secrets.remove(db, place, name, origin):
             raise NotFound("secret", name, f"{place} has none of its own; `gatepost secret list` shows them")
         return {"name": name, "folder": place.folder, "user_id": place.user_id}
 

@@ -1,0 +1,80 @@
+"""Where models are asked: the gateway's endpoints by setting, a group's own by option, and which key is for which.
+
+A key belongs to the endpoint that it was given for. Moving an endpoint never moves a key: the new one gets none until
+somebody gives it one.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from gatepost.core import settings
+from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.home import Home
+from gatepost.core.settings import Config, setting
+from gatepost.egress.upstream import Base, read_base
+from gatepost.store import groups
+from gatepost.store.port import Db
+from gatepost.store.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
+
+ANTHROPIC_BASE = setting(
+    "anthropic.base_url",
+    "https://api.anthropic.com",
+    help="Where Anthropic-shaped models are, for groups without an endpoint of their own; local ones too.",
+)
+OPENAI_BASE = setting(
+    "openai.base_url",
+    "https://api.openai.com/v1",
+    help="Where OpenAI-shaped models are, for groups without an endpoint of their own; local ones too.",
+)
+BASES = {"anthropic": ANTHROPIC_BASE, "openai": OPENAI_BASE}
+OPTIONS = {vendor: f"{vendor}_base_url" for vendor in BASES}  # of a group with an endpoint of its own
+VENDORS = {ANTHROPIC_API_KEY: "anthropic", ANTHROPIC_AUTH_TOKEN: "anthropic", OPENAI_API_KEY: "openai"}
+
+
+def gateway_base(config: Config, vendor: str) -> Base:
+    where = BASES[vendor]
+    return read_base(where.name, config[where], default=config[where] == where.default)
+
+
+def gateway_bases(config: Config) -> dict[str, Base]:
+    return {vendor: gateway_base(config, vendor) for vendor in BASES}
+
+
+def read_own_base(vendor: str, url: str) -> Base:
+    """A group's own. Raises SetupError."""
+    vendors = read_base(vendor, BASES[vendor].default, default=True)
+    base = read_base(f"options.{OPTIONS[vendor]}", url, default=False, own=True)
+    return replace(base, default=base.origin == vendors.origin)
+
+
+def own_bases(options: Iterable[Mapping[str, Any]]) -> dict[str, Base]:
+    """By vendor, from the options of a group and of those above it, the nearest first."""
+    found: dict[str, Base] = {}
+    for each in options:
+        for vendor, name in OPTIONS.items():
+            if vendor not in found and each.get(name):
+                found[vendor] = read_own_base(vendor, str(each[name]))
+    return found
+
+
+def base_in_force(db: Db, home: Home, folder: str, vendor: str, lent: Mapping[str, Any] | None = None) -> Base:
+    """The group's own, or that of a group above it, else the gateway's as the settings say now. `lent`: the options
+    that the group is run with, where those are not its own alone."""
+    group = groups.get(db, folder) if folder else None
+    own_options = lent if lent is not None else group.options if group else {}
+    own = own_bases((own_options, *(each.options for each in groups.above(db, folder)))).get(vendor)
+    return own or gateway_base(settings.peek(home.path, BASES[vendor]), vendor)
+
+
+def read_origin(text: str) -> str:
+    """`https://host[:port]`, with or without a path, as a key names its endpoint."""
+    try:
+        return read_base("origin", text, default=False).origin
+    except SetupError as error:
+        raise Invalid("origin", str(error)) from None
+
+
+def key_origins(config: Config) -> dict[str, str]:
+    """The gateway's endpoints, by the names of the keys that they take."""
+    return {name: gateway_base(config, vendor).origin for name, vendor in VENDORS.items()}
