@@ -13,8 +13,8 @@ from gatepost.core.keyring import FILE, Keyring
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.extra_mounts import Wish, grant, read_target, read_wish
 from gatepost.flow.sessions.limits import limits_of
+from gatepost.flow.sessions.owner import sandbox_uid
 from gatepost.flow.sessions.parts import PROVIDER
-from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.flow.sessions.programs import channels_on, find_program, needs_of
 from gatepost.sandboxes import cgroups
 from gatepost.store import groups, secrets

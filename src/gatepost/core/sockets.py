@@ -11,8 +11,9 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from gatepost.core.errors import SetupError
+from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import LONGEST_SOCKET_PATH
+from gatepost.core.untrusted import is_shortage
 
 BACKLOG = 512
 OWNER_ONLY = 0o600
@@ -41,6 +42,8 @@ def bind_unix(path: Path, uid: int | None = None) -> socket.socket:
     except OSError as error:
         listener.close()
         hidden.unlink(missing_ok=True)
+        if is_shortage(error):
+            raise Unavailable(f"the socket {path}", error.strerror or "") from None
         raise SetupError(f"the socket {path} cannot be made: {error.strerror}") from None
     finally:
         os.umask(before)

@@ -5,14 +5,15 @@ A group's folder belongs to its agent: it is touched through `core/untrusted.py`
 ever overwritten.
 """
 
-import os
 import stat
 from dataclasses import dataclass
 
 from gatepost.core.clock import Clock
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
+from gatepost.core.settings import Config
 from gatepost.core.untrusted import open_root
+from gatepost.flow.sessions.owner import group_uid
 from gatepost.store import groups, rooms, routes, users
 from gatepost.store.port import Db, Store
 
@@ -64,13 +65,12 @@ def make_folder(
     home: Home, folder: str, uid: int | None = None, *, name: str = "", prototype: Prototype | None = None
 ) -> None:
     """Give a group what a new agent needs; what exists stays as it is, but for what the prototype has."""
-    passable = 0o711 if os.geteuid() == 0 else 0o700  # sandboxes of groups below it must get through, as their own uid
     with open_root(home.groups) as root:
         place = ""
         for segment in folder.split("/"):
             place = f"{place}/{segment}" if place else segment
             if not root.exists(place):
-                root.make_dir(place, passable, uid=uid)
+                root.make_dir(place, 0o700, uid=uid)  # of one world, so of one uid
         # Everything by its way from the top: a parent's agent could have put a link where its child's folder should be.
         if prototype is not None:
             for below in prototype.folders:
@@ -130,9 +130,11 @@ def add_defaults(db: Db, now: int) -> bool:
     return first
 
 
-async def ensure_defaults(store: Store, home: Home, clock: Clock, uid: int | None = None) -> bool:
-    """`root`, `home`, the default route and the owner exist; True if they were made now."""
+async def ensure_defaults(store: Store, home: Home, clock: Clock, config: Config | None = None) -> bool:
+    """`root`, `home`, the default route and the owner exist; True if they were made now. Without `config`, their
+    folders are the daemon's own until they are woken."""
     first = await store.write(add_defaults, clock.now())
     for folder in DEFAULTS:
+        uid = None if config is None else await group_uid(store, config, clock, folder)
         make_folder(home, folder, uid, name=_NAMES[folder])
     return first

@@ -17,11 +17,11 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from gatepost.core.errors import Unavailable
+from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.plan import sandbox_uid
+from gatepost.flow.sessions.owner import sandbox_uid
 from gatepost.sandboxes import cgroups, mounts, seccomp
-from gatepost.sandboxes.child import Child
+from gatepost.sandboxes.child import Child, lowered
 from gatepost.sandboxes.contract import Limits, Plan, sandbox
 
 WALLS = (
@@ -106,6 +106,8 @@ class Bubblewrap:
         for mount in plan.mounts:
             if not mount.source.exists():  # bwrap would say so after it has started
                 raise Unavailable("bubblewrap", f"{mount.source}, to be seen at {mount.target}, is missing")
+        if plan.uid == 0:
+            raise SetupError("a sandbox never runs as the host's root; this one has no uid of its own")
         # A name of its own for each start: the last one's may still be on its way out.
         cgroup = cgroups.make(f"{plan.name}.{os.getpid()}.{next(_starts)}", plan.limits, self._bases)
         child: Child | None = None
@@ -202,7 +204,7 @@ def outer_command(
     moved: dict[Path, Path] = {}
     if plan.uid is not None:
         moved = mounts.stage(mounts.closed_roots([mount.source for mount in plan.mounts], plan.uid))
-    arguments = [*WALLS, *mounts.base_arguments()]
+    arguments = [*WALLS, *mounts.base_arguments(plan.limits.tmpfs_bytes)]
     for name, text in mounts.ETC.items():
         arguments += ["--perms", "0444", "--file", ends.give(text.encode()), f"/etc/{name}"]
     arguments += mounts.mount_arguments(plan.mounts, moved)
@@ -217,11 +219,11 @@ def outer_command(
 
 def _rlimits(limits: Limits, cgroup: cgroups.Cgroup | None) -> list[str]:
     """Only ever lowered: raising needs a capability that even root may not have."""
-    files = limits.files
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY:
-        files = min(files, hard)
+    files = lowered(resource.RLIMIT_NOFILE, limits.files)
     chain = ["prlimit", "--core=0:0", f"--nofile={files}:{files}"]
+    if limits.file_mb:
+        most = lowered(resource.RLIMIT_FSIZE, limits.file_mb << 20)
+        chain.append(f"--fsize={most}:{most}")
     if cgroup is None or not cgroup.limits("memory"):
         data = limits.memory_mb << 20  # of each process; RLIMIT_AS would end whoever reserves more than he uses
         chain.append(f"--data={data}:{data}")

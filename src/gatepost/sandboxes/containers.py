@@ -22,7 +22,7 @@ from pathlib import Path
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.settings import setting
 from gatepost.sandboxes import mounts, profile
-from gatepost.sandboxes.child import Child
+from gatepost.sandboxes.child import Child, lowered
 from gatepost.sandboxes.contract import Limits, Plan
 
 RUNTIME = setting(
@@ -167,7 +167,7 @@ def owner(plan: Plan) -> tuple[int, int]:
 def run_options(plan: Plan, container: str, place: Place, *, image: bool) -> list[str]:
     """What both engines understand, from `run` up to the image."""
     uid, gid = owner(plan)
-    size = str(mounts.LARGEST_TMP)
+    size = str(plan.limits.tmpfs_bytes)
     options = [
         *(
             "--rm",
@@ -203,6 +203,9 @@ def limit_options(limits: Limits) -> list[str]:
     options = ["--ulimit", f"nofile={files}:{files}", "--ulimit", f"nproc={processes}:{processes}"]
     options += ["--ulimit", "core=0:0", "--pids-limit", str(limits.processes)]
     options += ["--memory", f"{limits.memory_mb}m", "--memory-swap", f"{limits.memory_mb}m"]
+    if limits.file_mb:
+        most = lowered(resource.RLIMIT_FSIZE, limits.file_mb << 20)
+        options += ["--ulimit", f"fsize={most}:{most}"]
     if limits.cpu_percent:
         options += ["--cpus", f"{limits.cpu_percent / 100:g}"]
     return options

@@ -20,6 +20,7 @@ from gatepost.egress.socket import EgressSocket
 from gatepost.flow.sessions import plan, projection, settle
 from gatepost.flow.sessions.limits import limits_of
 from gatepost.flow.sessions.line import Line
+from gatepost.flow.sessions.owner import runs_as
 from gatepost.flow.sessions.parts import WINDOW, WINDOW_CHARS, Parts
 from gatepost.flow.sessions.start import Start, find_start
 from gatepost.flow.sessions.talk import Talk
@@ -160,13 +161,16 @@ class Live:
         parts, session = self.parts, self.session
         # Off the loop: whether a kind works is tried out when it is first asked for, and some take half a second.
         name, kind = await self._off_loop(plan.choose_sandbox, parts.config, self.group, self.provider)
-        await self._off_loop(plan.prepare_folders, parts.home, parts.config, self.group, session.id)
+        uid = await runs_as(parts.store, parts.config, parts.clock, session.folder, isolated=kind.isolated)
+        await self._off_loop(plan.prepare_folders, parts.home, parts.config, self.group, session.id, uid)
         pairs, known = await self._open_rows()
         self._with_files = _with_files(pairs)
         await self._off_loop(self._mailbox.begin, pairs, known)
         parents = await parts.store.read(groups.above, session.folder)
         self.limits = limits_of(parts.config, self.group, parents)
         self._start = await self._off_loop(find_start, parts.home, parts.config, session.cwd)
+        if self._start is not None and self._start.managed:
+            await self._off_loop(plan.own_worktree, parts.home, self._start.granted.mount.source, uid)
         layout = plan.plan_for(
             parts.home,
             parts.config,
@@ -175,6 +179,7 @@ class Live:
             provider=self.provider,
             parents=parents,
             start=self._start,
+            uid=uid,
         )
         folder = parts.home.sockets_of(session.id)
         caller = Caller(

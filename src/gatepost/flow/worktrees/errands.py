@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from gatepost.core import ids
+from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
@@ -24,10 +25,12 @@ from gatepost.core.untrusted import Root, is_larger, open_root
 from gatepost.egress.socket import EgressAround, EgressSocket
 from gatepost.flow.sessions.extra_mounts import EXTRA, WORKSPACE, Granted
 from gatepost.flow.sessions.limits import limits_of
+from gatepost.flow.sessions.owner import runs_as
 from gatepost.flow.sessions.plan import (
     beside_forwarder,
     choose_sandbox,
     inside_program,
+    own_worktree,
     plan_for,
     prepare_folders,
 )
@@ -63,8 +66,8 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Errands:
-    def __init__(self, home: Home, config: Config, store: Store, egress: EgressAround) -> None:
-        self._home, self._config, self._store, self._egress = home, config, store, egress
+    def __init__(self, home: Home, config: Config, store: Store, clock: Clock, egress: EgressAround) -> None:
+        self._home, self._config, self._store, self._clock, self._egress = home, config, store, clock, egress
         self.running: set[Sandbox] = set()  # what is under way
         self._closed = False
 
@@ -149,7 +152,9 @@ class Errands:
         command = inside_program("worktree.py", WORKSPACE, PROJECT, *([f"{EXTRA}/{source.name}"] if source else []))
         # Without walls it has the host's own network.
         command = beside_forwarder(command) if way_out and kind.isolated else command
-        await asyncio.to_thread(prepare_folders, home, config, group, name)
+        uid = await runs_as(self._store, config, self._clock, group.folder, isolated=kind.isolated)
+        await asyncio.to_thread(prepare_folders, home, config, group, name, uid)
+        await asyncio.to_thread(own_worktree, home, project.mount.source, uid)
         await asyncio.to_thread(_hand_over, home, name, job)
         plan = plan_for(
             home,
@@ -162,6 +167,7 @@ class Errands:
             also=[source] if source else [],
             errand=True,
             command=command,
+            uid=uid,
         )
         started: list[Sandbox] = []
         egress = EgressSocket(
@@ -191,7 +197,7 @@ def disk_bounds(places: Iterable[Path], most: int, saving: bool) -> dict[Path, i
 
 def _hand_over(home: Home, name: str, job: Mapping[str, Any]) -> None:
     with open_root(home.session(name)) as root:
-        root.write_bytes("in/errand.json", json.dumps(job).encode(), mode=0o644)
+        root.write_bytes("in/errand.json", json.dumps(job).encode(), mode=0o640)
 
 
 def _read_answer(home: Home, name: str, code: int, keep: Path | None, most: int) -> Answer:
