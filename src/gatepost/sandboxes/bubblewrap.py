@@ -70,6 +70,18 @@ class Bubblewrapped:
         if self._cgroup is not None:
             self._cgroup.kill()
 
+    @property
+    def memory_is_limited(self) -> bool:
+        """By its cgroup, whatever it does."""
+        return self._cgroup is not None and self._cgroup.limits("memory")
+
+    def freeze(self) -> bool:
+        return self._cgroup is not None and self._cgroup.freeze()
+
+    def thaw(self) -> None:
+        if self._cgroup is not None:
+            self._cgroup.thaw()
+
     def owns(self, pid: int) -> bool:
         if self._child.ended:
             return False

@@ -53,6 +53,21 @@ class Cgroup:
         if frozen is not None:
             _tried(frozen / "freezer.state", "THAWED")
 
+    def freeze(self) -> bool:
+        """Nothing in it runs until `thaw`. False: there is no freezer here."""
+        return self._freeze(frozen=True)
+
+    def thaw(self) -> None:
+        self._freeze(frozen=False)
+
+    def _freeze(self, *, frozen: bool) -> bool:
+        folder = self.folders.get("freezer")
+        if folder is None:
+            return False
+        if self.unified:
+            return _tried(folder / "cgroup.freeze", "1" if frozen else "0")
+        return _tried(folder / "freezer.state", "FROZEN" if frozen else "THAWED")
+
     def remove(self) -> bool:
         """True when it is gone; False while something in it is still ending."""
         gone = True

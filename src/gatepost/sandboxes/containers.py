@@ -333,6 +333,11 @@ class Contained:
             self._guard.act()
         asyncio.get_running_loop().call_later(ENGINE_S, self._insist)
 
+    @property
+    def memory_is_limited(self) -> bool:
+        """By the engine's cgroup: one that cannot is refused at its trial."""
+        return True
+
     def owns(self, pid: int) -> bool:
         """gVisor's kernel is an ordinary process of the host, and another one connects for it; but both are alone in
         the container's cgroup."""

@@ -67,6 +67,11 @@ class Sandbox(Protocol):
         """End it now, whatever it does. Never waits; `wait` returns soon after."""
         ...
 
+    @property
+    def memory_is_limited(self) -> bool:
+        """Whether the kernel holds all of it to the plan's memory. If not, the gateway watches it."""
+        ...
+
     def owns(self, pid: int) -> bool:
         """Whether a process that connected to a socket lives in this sandbox."""
         ...

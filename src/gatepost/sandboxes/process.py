@@ -36,6 +36,10 @@ class Bare:
         if not self._child.ended:
             self._child.kill_group()
 
+    @property
+    def memory_is_limited(self) -> bool:
+        return False
+
     def owns(self, pid: int) -> bool:
         """It leads a session: whatever it started is in it."""
         try:

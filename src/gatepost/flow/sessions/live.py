@@ -4,7 +4,7 @@ When the sandbox ends, for whatever reason, the ledger decides what becomes of i
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar, TypeVarTuple
@@ -14,7 +14,7 @@ from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.sockets import bind_unix
-from gatepost.core.untrusted import is_larger, open_root
+from gatepost.core.untrusted import open_root
 from gatepost.egress.endpoints import own_bases
 from gatepost.egress.socket import EgressSocket
 from gatepost.flow.sessions import plan, projection, settle
@@ -24,6 +24,7 @@ from gatepost.flow.sessions.owner import runs_as
 from gatepost.flow.sessions.parts import WINDOW, WINDOW_CHARS, Parts
 from gatepost.flow.sessions.start import Start, find_start
 from gatepost.flow.sessions.talk import Talk
+from gatepost.flow.sessions.usage import Baseline, Tree, group_tree
 from gatepost.flow.sessions.watch import Facts, Patience
 from gatepost.gate.caller import Caller
 from gatepost.gate.socket import ToolSocket
@@ -60,6 +61,7 @@ class Live:
         self._opened = asyncio.Event()
         self._mailbox = projection.Projection(parts.home, session)
         self._projecting = asyncio.Lock()
+        self.baseline = Baseline()
         self._start: Start | None = None  # where it works, if that is not its group's folder
         self._with_files: set[int] = set()  # open rows whose files lie in the mailbox
         self.ending = ""  # why we asked it to end; '' means: it was not asked
@@ -138,14 +140,21 @@ class Live:
         if self.talk.turn is None:
             self.kill(reason, blameless=True)
 
-    async def check_disk(self) -> None:
-        """What it writes is bounded: a session or group that takes more of the disk than it may is ended."""
-        limit = self.limits.disk_mb * 1024 * 1024
-        home = self.parts.home
-        worktree = [self._start.granted.mount.source] if self._start and self._start.managed else []
-        for what in (home.group(self.session.folder), home.session(self.session.id), *worktree):
-            if await self._off_loop(is_larger, what, limit):
-                self.kill(f"the agent's files take more than {self.limits.disk_mb} MB of the disk")
+    def trees(self, folders: Sequence[str]) -> list[Tree]:
+        """What its files are charged to. `folders`: of all groups."""
+        home, folder = self.parts.home, self.session.folder
+        worktree = [Tree(self._start.granted.mount.source)] if self._start and self._start.managed else []
+        return [group_tree(home.group(folder), folder, folders), Tree(home.session(self.session.id)), *worktree]
+
+    def trees_below(self, some: Sequence[str], folders: Sequence[str]) -> list[Tree]:
+        """Those of `some` groups that it can write to, because they are below its own."""
+        inner = [each for each in some if each.startswith(self.session.folder + "/")]
+        return [group_tree(self.parts.home.group(each), each, folders) for each in inner]
+
+    async def _measure(self) -> None:
+        """What its trees take before it can write to them."""
+        folders = [each.folder for each in await self.parts.store.read(groups.every)]
+        self.baseline = await self.parts.usage.baseline([*self.trees(folders), *self.trees_below(folders, folders)])
 
     def _is_ending(self) -> bool:
         return bool(self.ending)
@@ -196,6 +205,7 @@ class Live:
             if self._is_ending():  # asked to end while it was prepared
                 listener.close()
                 return
+            await self._measure()
             self.sandbox = await kind.start(layout)
             # Served only now: who connects is held against the sandbox that was started.
             server = await asyncio.get_running_loop().create_unix_server(lambda: Line(self._admit), sock=listener)
