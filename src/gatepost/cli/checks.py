@@ -13,12 +13,13 @@ from typing import Any
 
 from gatepost import declared
 from gatepost.cli.agent_checks import examine_agents
-from gatepost.cli.findings import Finding
+from gatepost.cli.findings import Finding, FindingLevel
 from gatepost.core import listen, lock, settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.settings import SETTINGS, Config
+from gatepost.flow.sessions.enforcement import Hold, limits_that_hold, read_machine
 from gatepost.flow.sessions.plan import choose_sandbox
 from gatepost.flow.sessions.programs import needs_of
 from gatepost.gate import connectors
@@ -53,7 +54,8 @@ def examine(home: Home) -> list[Finding]:
         config = _what_can_be_read(home)
     else:
         findings.append(Finding("ok", "settings", f"{len(SETTINGS)} settings, every plug-in loads"))
-    findings += [*_providers(home), *_control(home), *_sandboxes(home, config), *_connectors(home, config)]
+    findings += [*_providers(home), *_control(home), *_sandboxes(home, config), *_limits(home, config)]
+    findings += [*_connectors(home, config)]
     return [*findings, *examine_agents(home, config), *_store(home, config)]
 
 
@@ -209,6 +211,21 @@ def _sandboxes(home: Home, config: Config) -> Iterator[Finding]:
         yield Finding(
             "warn", "sandbox", f"agents run in {chosen.name!r}, without any walls", "set sandbox.kind to bubblewrap"
         )
+
+
+def _limits(home: Home, config: Config) -> Iterator[Finding]:
+    """Which limits hold for the agents whose group says nothing else. A watched one is told, not ticked off."""
+    chosen = chosen_sandbox(config)
+    if chosen.trouble is not None:
+        return
+    try:
+        machine = read_machine(config, home.path)
+    except GatepostError as error:
+        yield Finding("fail", "limits", str(error))
+        return
+    levels: dict[Hold, FindingLevel] = {Hold.ENFORCED: "ok", Hold.WATCHED: "note", Hold.NONE: "note"}
+    for fact in limits_that_hold(chosen.name, machine):
+        yield Finding(levels[fact.hold], "limits", f"{chosen.name}: {fact.limit} is {fact.hold}: {fact.by}")
 
 
 def _store(home: Home, config: Config) -> Iterator[Finding]:

@@ -18,11 +18,22 @@ from contextlib import suppress
 from pathlib import Path
 
 from gatepost.core.errors import SetupError, Unavailable
-from gatepost.core.settings import Config
+from gatepost.core.settings import Config, setting
 from gatepost.flow.sessions.owner import sandbox_uid
 from gatepost.sandboxes import cgroups, mounts, seccomp
 from gatepost.sandboxes.child import Child, lowered
 from gatepost.sandboxes.contract import Limits, Plan, sandbox
+
+NEED_CGROUP = setting(
+    "sandbox.need_memory_cgroup",
+    False,
+    help="Of bubblewrap: refuse to run agents where no cgroup can limit their memory. Else it is watched, which a "
+    "sandbox can outrun for a second; `gatepost doctor` tells which it is.",
+)
+NO_CGROUP = (
+    "no cgroup can limit memory here, and sandbox.need_memory_cgroup is set; run the gateway as root or with systemd's "
+    "Delegate=yes, or unset it to have memory watched"
+)
 
 WALLS = (
     *("--unshare-all", "--unshare-user", "--uid", str(mounts.UID), "--gid", str(mounts.GID), "--disable-userns"),
@@ -107,6 +118,8 @@ class Bubblewrap:
         self._bases = cgroups.here()
 
     def trouble(self) -> str | None:
+        if self._config[NEED_CGROUP] and not cgroups.limits_memory(self._bases):
+            return NO_CGROUP
         key = (self._bwrap, sandbox_uid(self._config))
         if key not in _known_trouble:
             _known_trouble[key] = find_trouble(*key)
@@ -122,6 +135,9 @@ class Bubblewrap:
             raise SetupError("a sandbox never runs as the host's root; this one has no uid of its own")
         # A name of its own for each start: the last one's may still be on its way out.
         cgroup = cgroups.make(f"{plan.name}.{os.getpid()}.{next(_starts)}", plan.limits, self._bases)
+        if self._config[NEED_CGROUP] and (cgroup is None or not cgroup.limits("memory")):
+            _undo(None, cgroup)
+            raise Unavailable("bubblewrap", NO_CGROUP)
         child: Child | None = None
         with Ends() as ends:
             try:

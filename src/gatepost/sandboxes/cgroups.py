@@ -174,8 +174,15 @@ def _handed_down(base: Path) -> set[str]:
     return set((base / "cgroup.subtree_control").read_text().split())
 
 
+def limits_memory(bases: Bases) -> bool:
+    """Whether the memory of a sandbox can be limited here."""
+    if "pids" in bases.v1 and os.access(bases.v1["pids"], os.W_OK):
+        return "memory" in bases.v1 and os.access(bases.v1["memory"], os.W_OK)
+    return bases.v2 is not None and _delegated(bases.v2) is not None
+
+
 def limits_time(bases: Bases) -> bool:
-    """Whether processor time can be limited here; memory and processes always are, if need be by other means."""
+    """Whether processor time can be limited here."""
     if "pids" in bases.v1:
         return "cpu" in bases.v1 and os.access(bases.v1["cpu"], os.W_OK)
     base = _delegated(bases.v2) if bases.v2 is not None else None

@@ -1,0 +1,86 @@
+"""Processes of sandboxes as the host sees them: found, stopped, and what they hold."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from gatepost.core.settings import Config
+from gatepost.flow.sessions.owner import sandbox_uid
+from gatepost.sandboxes import cgroups, processes
+from gatepost.sandboxes.bubblewrap import Bubblewrap, Bubblewrapped, find_bwrap
+from gatepost.sandboxes.contract import Mount, Plan
+
+pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
+CONFIG = Config()
+
+
+async def start(folder: Path, script: str, *, with_cgroup: bool) -> Bubblewrapped:
+    """Started, and past its first line: it writes to a pipe that is read here."""
+    uid = sandbox_uid(CONFIG)
+    if uid is not None:
+        os.chown(folder, uid, uid)
+    os.mkfifo(folder / "ready")
+    os.chmod(folder / "ready", 0o666)
+    kind = Bubblewrap(CONFIG)
+    if not with_cgroup:
+        kind._bases = cgroups.Bases({}, None)
+    plan = Plan(
+        name=f"gatepost-test-{folder.name}-{os.getpid()}",
+        mounts=(Mount(source=folder, target="/shared", writable=True),),
+        command=("/bin/sh", "-c", script),
+        env={"PATH": "/usr/bin:/bin"},
+        cwd="/",
+        uid=uid,
+    )
+    started = await kind.start(plan)
+    await asyncio.to_thread((folder / "ready").read_text)
+    return started
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
+
+
+def frozen(pid: int) -> bool:
+    """Stopped by a signal, or held by its cgroup."""
+    if state_of(pid) == "T":
+        return True
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        state = Path(f"/sys/fs/cgroup/freezer{path}/freezer.state")
+        if "freezer" in controllers.split(",") and state.exists():
+            return state.read_text().strip() in ("FROZEN", "FREEZING")
+        events = Path(f"/sys/fs/cgroup{path}/cgroup.freeze")
+        if not controllers and events.exists():
+            return events.read_text().strip() == "1"
+    return False
+
+
+@pytest.mark.parametrize("with_cgroup", [True, False])
+async def test_stranger_06_a_sandbox_is_frozen_whole_and_goes_on(tmp_path: Path, with_cgroup: bool) -> None:
+    started = await start(tmp_path, "sleep 60 & sleep 60 & echo up > /shared/ready; wait", with_cgroup=with_cgroup)
+    (inside,) = processes.members([started])
+    assert started.inner_pid in inside and len(inside) >= 3 and os.getpid() not in inside
+
+    processes.freeze([started])
+    assert all(frozen(pid) for pid in inside)
+    processes.thaw([started])
+    assert not any(frozen(pid) for pid in inside)
+    processes.freeze([started])
+    started.kill()
+    await asyncio.wait_for(started.wait(), 10)
+
+
+async def test_stranger_06_a_deleted_file_that_is_open_is_seen_once(tmp_path: Path) -> None:
+    script = "exec 5>/shared/x; rm /shared/x; head -c 3000000 /dev/zero >&5; sleep 60 & echo up > /shared/ready; wait"
+    started = await start(tmp_path, script, with_cgroup=True)
+    (inside,) = processes.members([started])
+
+    held = processes.held_by(inside, [tmp_path.stat().st_dev])
+
+    assert 3_000_000 <= held.deleted < 4_000_000
+    assert processes.held_by(inside, []).deleted == 0
+    started.kill()
+    await started.wait()
