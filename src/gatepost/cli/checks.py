@@ -19,11 +19,11 @@ from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.settings import SETTINGS, Config
-from gatepost.flow.sessions.enforcement import Hold, limits_that_hold, read_machine
 from gatepost.flow.sessions.plan import choose_sandbox
 from gatepost.flow.sessions.programs import needs_of
 from gatepost.gate import connectors
 from gatepost.sandboxes.contract import SANDBOXES
+from gatepost.sandboxes.enforcement import Hold, limits_that_hold, read_machine
 from gatepost.serve.control.client import Control
 from gatepost.store import groups, ledger, switches
 from gatepost.store.groups import Group

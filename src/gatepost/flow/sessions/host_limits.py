@@ -13,6 +13,7 @@ from typing import Any
 
 from gatepost.core import log
 from gatepost.core.errors import GatepostError
+from gatepost.flow.sessions import processes
 from gatepost.flow.sessions.floor import (
     FLOOR_FILES,
     FLOOR_MB,
@@ -26,7 +27,6 @@ from gatepost.flow.sessions.floor import (
 from gatepost.flow.sessions.live import Live
 from gatepost.flow.sessions.parts import Parts
 from gatepost.flow.sessions.usage import find_breach, grown
-from gatepost.sandboxes import processes
 from gatepost.sandboxes.contract import Sandbox
 from gatepost.store import groups
 from gatepost.store.port import Db

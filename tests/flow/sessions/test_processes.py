@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.settings import Config
+from gatepost.flow.sessions import processes
 from gatepost.flow.sessions.owner import sandbox_uid
-from gatepost.sandboxes import cgroups, processes
+from gatepost.sandboxes import cgroups
 from gatepost.sandboxes.bubblewrap import Bubblewrap, Bubblewrapped, find_bwrap
 from gatepost.sandboxes.contract import Mount, Plan
 

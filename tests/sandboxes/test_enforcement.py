@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.flow.sessions.enforcement import Hold, Machine, limits_that_hold, why_no_quota
+from gatepost.sandboxes.enforcement import Hold, Machine, limits_that_hold, why_no_quota
 
 ALL = {
     "memory",
