@@ -3,11 +3,15 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from gatepost.app import Gateway
+from gatepost.core.errors import Unavailable
+from gatepost.core.sockets import bind_unix
+from gatepost.core.untrusted import open_root
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import ledger
 from gatepost.testing.channel import FakeChannel
@@ -176,3 +180,22 @@ async def test_stranger_06_without_inodes_nothing_runs_and_messages_wait_for_spa
         for path in gateway.home.group("home").glob("n*"):
             path.unlink()
         await channel.wait_for(lambda sent: any(each.message.text == "late" for each in sent), timeout=30)
+
+
+def test_stranger_06_a_full_disk_is_passing_trouble(small_disk: Path) -> None:
+    """No message fails for good because a folder, a file or a socket could not be made just now."""
+    sessions = small_disk / "sessions"
+    sessions.mkdir(parents=True)
+    with open_root(sessions) as root:
+        root.write_bytes("file", b"x")
+        filled = [small_disk / str(number) for number in range(20_000)]
+        with suppress(OSError):
+            for path in filled:
+                path.touch()
+        with pytest.raises(Unavailable):
+            root.make_dir("s-1", 0o700)
+        with pytest.raises(Unavailable):
+            root.write_bytes("file", b"y")
+        with pytest.raises(Unavailable):
+            bind_unix(small_disk / "x.sock")
+        assert root.read_bytes("file", 10) == b"x"

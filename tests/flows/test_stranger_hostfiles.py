@@ -4,6 +4,8 @@ go missing, one host uid a world."""
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,6 +70,14 @@ async def test_stranger_14_nobody_else_on_the_machine_reads_a_file_of_the_home(
         assert found == []
         assert stat.S_IMODE(gateway.home.group("home").stat().st_mode) == 0o700
         assert stat.S_IMODE(gateway.home.group("acme").stat().st_mode) == 0o700
+
+
+def test_stranger_14_what_a_command_makes_is_closed_to_others_whatever_the_umask(tmp_path: Path) -> None:
+    home = tmp_path / "h"
+    command = [sys.executable, "-m", "gatepost", "--home", str(home), "group", "add", "acme"]
+    subprocess.run(command, check=True, capture_output=True, umask=0)
+
+    assert [path for path in open_to_others(home) if not path.startswith(MEANT_FOR_OTHERS)] == []
 
 
 async def test_stranger_22_a_conversation_goes_on_after_the_home_was_copied_by_root(

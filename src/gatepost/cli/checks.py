@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pwd
 import shutil
 import stat
 import sys
@@ -19,6 +20,7 @@ from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.settings import SETTINGS, Config
+from gatepost.flow.sessions.owner import uid_range
 from gatepost.flow.sessions.plan import choose_sandbox
 from gatepost.flow.sessions.programs import needs_of
 from gatepost.gate import connectors
@@ -213,6 +215,17 @@ def _sandboxes(home: Home, config: Config) -> Iterator[Finding]:
         )
 
 
+def _uids(config: Config) -> Iterator[Finding]:
+    """Users of this machine in the range that is meant for sandboxes."""
+    wanted = uid_range(config)
+    if os.geteuid() != 0 or wanted is None:
+        return
+    taken = [each for each in pwd.getpwall() if wanted[0] <= each.pw_uid <= wanted[1]]
+    if taken:
+        text = f"{taken[0].pw_name} (uid {taken[0].pw_uid}) is in sandbox.uids, which is for sandboxes alone"
+        yield Finding("warn", "sandbox", text, "set sandbox.uids to a range that nobody has")
+
+
 def _limits(home: Home, config: Config) -> Iterator[Finding]:
     """Which limits hold for the agents whose group says nothing else. A watched one is told, not ticked off."""
     chosen = chosen_sandbox(config)
@@ -223,6 +236,7 @@ def _limits(home: Home, config: Config) -> Iterator[Finding]:
     except GatepostError as error:
         yield Finding("fail", "limits", str(error))
         return
+    yield from _uids(config)
     levels: dict[Hold, FindingLevel] = {Hold.ENFORCED: "ok", Hold.WATCHED: "note", Hold.NONE: "note"}
     for fact in limits_that_hold(chosen.name, machine):
         yield Finding(levels[fact.hold], "limits", f"{chosen.name}: {fact.limit} is {fact.hold}: {fact.by}")

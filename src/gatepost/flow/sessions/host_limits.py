@@ -120,7 +120,7 @@ class HostLimits:
         pids = await self._usage.quick(processes.members, [sandbox for _, sandbox in lives])
         found = {}
         for (live, _), own in zip(lives, pids, strict=True):
-            usage = await self._usage.off_loop(self._usage.measure, live.trees(folders))
+            usage = await self._usage.off_loop(self._usage.measure, live.trees(folders), live.most_counted)
             held = await self._usage.quick(processes.held_by, own, self._devices())
             found[live.session.id] = grown(usage, held.deleted, live.baseline)
         return found
@@ -164,10 +164,9 @@ class HostLimits:
         }
 
     async def _look_at(self, live: Live, pids: list[int], folders: list[str], awake: set[str]) -> None:
-        size, files = live.limits.disk_mb * MIB, live.limits.files
         own = live.trees(folders)
         others = live.trees_below([each for each in folders if each not in awake], folders)
-        found = await self._usage.off_loop(self._usage.measure, [*own, *others], size, files)
+        found = await self._usage.off_loop(self._usage.measure, [*own, *others], live.most_counted)
         held = await self._usage.quick(processes.held_by, pids, self._devices())
         breach = find_breach(found, own, held.deleted, live.limits, live.baseline)
         if breach and not live.ending:

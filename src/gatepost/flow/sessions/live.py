@@ -154,7 +154,13 @@ class Live:
     async def _measure(self) -> None:
         """What its trees take before it can write to them."""
         folders = [each.folder for each in await self.parts.store.read(groups.every)]
-        self.baseline = await self.parts.usage.baseline([*self.trees(folders), *self.trees_below(folders, folders)])
+        trees = [*self.trees(folders), *self.trees_below(folders, folders)]
+        self.baseline = await self.parts.usage.baseline(trees, self.most_counted)
+
+    @property
+    def most_counted(self) -> int:
+        """How many files of a tree are counted: enough to see how far it is above its limit."""
+        return 2 * self.limits.files
 
     def _is_ending(self) -> bool:
         return bool(self.ending)

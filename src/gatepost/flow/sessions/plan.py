@@ -307,6 +307,7 @@ def _compile_inside() -> None:
     package = Path(gatepost.__file__).parent
     with suppress(OSError):
         compileall.compile_file(package / "__init__.py", quiet=2)
+        _open_to_read(package / "__pycache__")
         for name in ("inside", "mailbox"):
             compileall.compile_dir(package / name, quiet=2)
             for compiled in (package / name).rglob("__pycache__"):

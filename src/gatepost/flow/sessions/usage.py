@@ -20,7 +20,8 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 MIB = 1024 * 1024
-FAR = 2**62
+NO_LIMIT = 2**62
+MOST_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,11 @@ class Usage:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._quick.shutdown(wait=False, cancel_futures=True)
 
-    async def baseline(self, trees: Sequence[Tree]) -> Baseline:
+    async def baseline(self, trees: Sequence[Tree], files: int) -> Baseline:
         """Before a sandbox starts. A tree that was measured since the gateway began is not measured again."""
         unknown = [each for each in trees if each.place not in self._last]
         if unknown:
-            await self.off_loop(self.measure, unknown)
+            await self.off_loop(self.measure, unknown, files)
         return Baseline({each.place: self._last.get(each.place, TreeUsage(0, 0)) for each in trees})
 
     async def off_loop(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
@@ -65,17 +66,19 @@ class Usage:
         """For what takes a moment: never behind a tree that is being measured."""
         return await asyncio.get_running_loop().run_in_executor(self._quick, fn, *args)
 
-    def measure(self, trees: Iterable[Tree], size: int = FAR, files: int = FAR) -> dict[Path, TreeUsage]:
-        """May take long. What is not there takes nothing."""
+    def measure(self, trees: Iterable[Tree], files: int) -> dict[Path, TreeUsage]:
+        """May take long: it stops behind `files` of them in a tree. What is not there takes nothing."""
         found = {}
         for each in trees:
             try:
                 with open_root(each.place) as root:
-                    found[each.place] = root.measure(size, files, each.skip)
+                    found[each.place] = root.measure(NO_LIMIT, files, each.skip)
             except NotFound:
                 found[each.place] = TreeUsage(0, 0)
             except GatepostError:
                 continue  # a link in its place, or too few descriptors: the next look tells
+        if len(self._last) > MOST_REMEMBERED:
+            self._last.clear()
         self._last.update(found)
         return found
 
