@@ -154,3 +154,28 @@ async def test_stranger_08_two_worlds_have_a_host_uid_each_and_a_child_has_its_p
         assert len(set(uids.values())) == 2 and min(uids.values()) >= 70000
         assert owners(gateway.home.group("acme")) == {uids["acme/eng"]}
         assert owners(gateway.home.group("home")) == {uids["home"]}
+
+
+INOTIFY = """run import ctypes  # numbers are kept, so they stay open
+libc, kept = ctypes.CDLL(None), []
+while (handle := libc.inotify_init()) >= 0 and len(kept) < {most}:
+    kept.append(handle)
+answer = len(kept)
+"""
+
+
+async def test_stranger_08_inotify_instances_of_one_world_are_not_anothers(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    home = tmp_path / "h"
+    add_looker(home)
+    async with running_gateway(
+        home, {"fake": (channel.kind, channel)}, sandbox__kind="bubblewrap", sessions__provider="looker"
+    ) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await open_room(gateway, "fake", OTHER)
+        await add_group(gateway, "acme")
+        await add_route(gateway, f"chat_jid={OTHER}", "acme", seq=1)
+        taken = int(await ask(gateway, channel, INOTIFY.format(most=900), ROOM))
+
+        assert taken > 0 and await ask(gateway, channel, INOTIFY.format(most=1), OTHER) == "1"

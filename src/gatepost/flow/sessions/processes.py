@@ -19,6 +19,7 @@ from gatepost.sandboxes.contract import Sandbox
 MOST_DESCRIPTORS = 50_000  # that are looked at in one sandbox
 STOP_PASSES = 5  # a process can fork while it is being stopped
 IN_MEMORY = ("tmp", "dev/shm")  # file systems of a sandbox's own that are memory
+LARGEST_MAPS = 1 << 20
 KIB = 1024
 
 
@@ -81,6 +82,7 @@ def thaw(sandboxes: Sequence[Sandbox]) -> None:
 def held_by(pids: Iterable[int], devices: Iterable[int]) -> Held:
     """`devices`: of the file systems whose deleted files count."""
     disks, seen = frozenset(devices), set[tuple[int, int]]()
+    pids = list(pids)
     deleted = memfd = looked = 0
     for path in (each for pid in pids for each in _descriptors(pid)):
         looked += 1
@@ -98,6 +100,10 @@ def held_by(pids: Iterable[int], devices: Iterable[int]) -> Held:
             deleted += found.st_blocks * 512
         elif _target(path).startswith("/memfd:"):
             memfd += found.st_blocks * 512
+    for key, size in (each for pid in pids for each in _mapped_and_deleted(pid)):
+        if key[0] in disks and key not in seen:
+            seen.add(key)
+            deleted += size
     return Held(deleted, memfd)
 
 
@@ -126,6 +132,17 @@ def _descriptors(pid: int) -> Iterator[str]:
     with suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/fd"):
             yield f"/proc/{pid}/fd/{name}"
+
+
+def _mapped_and_deleted(pid: int) -> Iterator[tuple[tuple[int, int], int]]:
+    """Files without a name that a process has mapped, perhaps with no descriptor left: which, and how much of each."""
+    with suppress(OSError, ValueError), Path(f"/proc/{pid}/maps").open() as maps:
+        for line in maps.read(LARGEST_MAPS).splitlines():
+            if line.endswith(" (deleted)"):
+                span, _, _, device, inode, *_ = line.split(None, 5)
+                first, _, last = span.partition("-")
+                major, _, minor = device.partition(":")
+                yield (os.makedev(int(major, 16), int(minor, 16)), int(inode)), int(last, 16) - int(first, 16)
 
 
 def _target(path: str) -> str:

@@ -23,6 +23,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.core.untrusted import Root, is_larger, open_root
 from gatepost.egress.socket import EgressAround, EgressSocket
+from gatepost.flow.sessions import processes
 from gatepost.flow.sessions.extra_mounts import EXTRA, WORKSPACE, Granted
 from gatepost.flow.sessions.limits import limits_of
 from gatepost.flow.sessions.owner import runs_as
@@ -104,10 +105,12 @@ class Errands:
         name = ids.new(PREFIX)
         try:
             async with self._sandbox(name, group, parents, job, project, source, way_out) as sandbox:
-                most = limits_of(self._config, group, parents).disk_mb * 1024 * 1024
+                limits = limits_of(self._config, group, parents)
+                most = limits.disk_mb * 1024 * 1024
                 places = (project.mount.source, self._home.session(name))
                 bounds = await asyncio.to_thread(disk_bounds, places, most, keep is not None)
-                too_much = await self._until_end(sandbox, bounds, min(limit_s or math.inf, self._config[LIMIT_S]))
+                patience = min(limit_s or math.inf, self._config[LIMIT_S])
+                too_much = await self._until_end(sandbox, bounds, limits.memory_mb, patience)
                 code = await sandbox.wait()
             self._must_be_open()
             if too_much is not None:
@@ -120,17 +123,18 @@ class Errands:
         if self._closed:
             raise Unavailable("every sandbox", "the gateway is stopping")
 
-    async def _until_end(self, sandbox: Sandbox, bounds: Mapping[Path, int], limit_s: float) -> Answer | None:
-        """Wait for it, or end it: as long as it may take, and no more of the disk than an agent may."""
+    async def _until_end(
+        self, sandbox: Sandbox, bounds: Mapping[Path, int], memory_mb: int, limit_s: float
+    ) -> Answer | None:
+        """Wait for it, or end it: as long as it may take, and no more of disk and memory than an agent may."""
         try:
             async with asyncio.timeout(limit_s):
                 ending = asyncio.ensure_future(sandbox.wait())
                 while not (await asyncio.wait({ending}, timeout=DISK_S))[0]:
-                    for place, most in bounds.items():
-                        if await asyncio.to_thread(is_larger, place, most):
-                            sandbox.kill()
-                            told = f"its files take more than {most // 1024**2} MB of the disk (sandbox.disk_mb)"
-                            return Answer("DISK", told)
+                    breach = await asyncio.to_thread(find_breach, self._home, sandbox, bounds, memory_mb)
+                    if breach is not None:
+                        sandbox.kill()
+                        return breach
         except TimeoutError:
             sandbox.kill()
             return Answer("TIMEOUT", f"it took longer than {limit_s:g} s (worktrees.limit_s)")
@@ -186,6 +190,19 @@ class Errands:
                 sandbox.kill()
                 self.running.discard(sandbox)
             await egress.close()
+
+
+def find_breach(home: Home, sandbox: Sandbox, bounds: Mapping[Path, int], memory_mb: int) -> Answer | None:
+    """What it takes too much of, if anything. Deleted files that it holds open count with each of its places."""
+    (pids,) = processes.members([sandbox])
+    deleted = processes.held_by(pids, [home.path.stat().st_dev]).deleted
+    for place, most in bounds.items():
+        if deleted > most or is_larger(place, most - deleted):
+            return Answer("DISK", f"its files take more than {most // 1024**2} MB of the disk (sandbox.disk_mb)")
+    limit = memory_mb * 1024 * 1024
+    if sandbox.memory_is_limited or processes.memory_of(pids, sandbox.inner_pid, limit) <= limit:
+        return None
+    return Answer("MEMORY", f"it takes more than {memory_mb} MB of memory (sandbox.memory_mb)")
 
 
 def disk_bounds(places: Iterable[Path], most: int, saving: bool) -> dict[Path, int]:
