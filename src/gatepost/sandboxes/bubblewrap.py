@@ -337,7 +337,7 @@ def end_orphans() -> int:
     ended = 0
     for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
         with suppress(OSError, AttributeError):
-            if Path(f"/proc/{pid}/comm").read_text() != "bwrap\n":
+            if Path(f"/proc/{pid}/comm").read_bytes() != b"bwrap\n":
                 continue
             handle = os.pidfd_open(pid)
             try:
@@ -350,8 +350,7 @@ def end_orphans() -> int:
 
 
 def _is_orphan(process: Path) -> bool:
-    status = (process / "status").read_text().splitlines()
-    if "PPid:\t1" not in status:
+    if parent_of(int(process.name)) != 1:
         return False
     return any("memfd:gatepost" in os.readlink(each) for each in (process / "fd").iterdir())
 
@@ -361,12 +360,17 @@ def descends(pid: int, ancestor: int) -> bool:
     while pid > 1:
         if pid == ancestor:
             return True
-        try:
-            status = Path(f"/proc/{pid}/status").read_text()
-        except OSError:
-            return False
-        pid = next((int(line.split()[1]) for line in status.splitlines() if line.startswith("PPid:")), 0)
+        pid = parent_of(pid)
     return False
+
+
+def parent_of(pid: int) -> int:
+    """0 if there is none. Read as bytes, by the kernel's own line ends: a process can give itself any name."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_bytes()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in status.split(b"\n") if line.startswith(b"PPid:")), 0)
 
 
 def find_bwrap() -> str | None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +13,14 @@ from gatepost.core.settings import Config
 from gatepost.flow.sessions import processes
 from gatepost.flow.sessions.owner import sandbox_uid
 from gatepost.sandboxes import cgroups
-from gatepost.sandboxes.bubblewrap import Bubblewrap, Bubblewrapped, find_bwrap
+from gatepost.sandboxes.bubblewrap import (
+    Bubblewrap,
+    Bubblewrapped,
+    descends,
+    end_orphans,
+    find_bwrap,
+    parent_of,
+)
 from gatepost.sandboxes.contract import Mount, Plan
 
 pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
@@ -109,3 +118,24 @@ async def test_stranger_06_a_deleted_file_that_is_only_mapped_is_seen(tmp_path: 
     assert 3_000_000 <= processes.held_by(inside, [tmp_path.stat().st_dev]).deleted < 4_000_000
     started.kill()
     await started.wait()
+
+
+ODD = r"""
+import ctypes, sys
+ctypes.CDLL(None).prctl(15, b"\xff\x0cPPid:\t1", 0, 0, 0)
+kept = bytearray(40 << 20)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_process_with_an_odd_name_is_read_like_any_other() -> None:
+    with subprocess.Popen([sys.executable, "-c", ODD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as odd:
+        assert odd.stdin is not None and odd.stdout is not None
+        odd.stdout.readline()
+
+        assert processes.memory_of([odd.pid], odd.pid, 0) > 40 << 20
+        assert parent_of(odd.pid) == os.getpid()
+        assert descends(odd.pid, os.getpid())
+        end_orphans()
+        odd.stdin.close()

@@ -136,12 +136,12 @@ def _descriptors(pid: int) -> Iterator[str]:
 
 def _mapped_and_deleted(pid: int) -> Iterator[tuple[tuple[int, int], int]]:
     """Files without a name that a process has mapped, perhaps with no descriptor left: which, and how much of each."""
-    with suppress(OSError, ValueError), Path(f"/proc/{pid}/maps").open() as maps:
-        for line in maps.read(LARGEST_MAPS).splitlines():
-            if line.endswith(" (deleted)"):
+    with suppress(OSError, ValueError), Path(f"/proc/{pid}/maps").open("rb") as maps:
+        for line in maps.read(LARGEST_MAPS).split(b"\n"):
+            if line.endswith(b" (deleted)"):
                 span, _, _, device, inode, *_ = line.split(None, 5)
-                first, _, last = span.partition("-")
-                major, _, minor = device.partition(":")
+                first, _, last = span.partition(b"-")
+                major, _, minor = device.partition(b":")
                 yield (os.makedev(int(major, 16), int(minor, 16)), int(inode)), int(last, 16) - int(first, 16)
 
 
@@ -153,20 +153,21 @@ def _target(path: str) -> str:
 
 
 def _status(pid: int) -> int:
-    return _sum(Path(f"/proc/{pid}/status"), ("RssAnon:", "RssShmem:", "VmSwap:"))
+    return _sum(Path(f"/proc/{pid}/status"), (b"RssAnon:", b"RssShmem:", b"VmSwap:"))
 
 
 def _shares(pid: int) -> int:
     """What is a process's own, with its share of what it has in common with others."""
     rollup = Path(f"/proc/{pid}/smaps_rollup")
-    found = _sum(rollup, ("Pss_Anon:", "Pss_Shmem:", "SwapPss:"))
+    found = _sum(rollup, (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"))
     return found or _status(pid)
 
 
-def _sum(path: Path, names: tuple[str, ...]) -> int:
+def _sum(path: Path, names: tuple[bytes, ...]) -> int:
+    """Of bytes, by the kernel's own line ends: a process can give itself any other sign as its name."""
     total = 0
     with suppress(OSError, ValueError, IndexError):
-        for line in path.read_text().splitlines():
+        for line in path.read_bytes().split(b"\n"):
             if line.startswith(names):
                 total += int(line.split()[1]) * KIB
     return total

@@ -13,6 +13,7 @@ from typing import TypeVar, TypeVarTuple
 
 from gatepost.core.errors import GatepostError, NotFound
 from gatepost.core.untrusted import TreeUsage, open_root
+from gatepost.core.visible import one_line
 from gatepost.flow.sessions.floor import Growth
 from gatepost.flow.sessions.limits import Limits
 
@@ -98,7 +99,7 @@ def find_breach(
             return f"the agent's files take more than {limits.disk_mb} MB of the disk (sandbox.disk_mb)"
         if now.files > limits.files:
             return f"the agent has more than {limits.files} files and folders (sandbox.files)"
-    closed = next((f"{place.name}/{now.closed}" for place, now in found.items() if now.closed), "")
+    closed = next((one_line(f"{place.name}/{now.closed}")[:200] for place, now in found.items() if now.closed), "")
     if closed and before.closed:
         return f"the agent's folder {closed} cannot be looked into, so its files cannot be counted; chmod u+rx it"
     before.closed = closed
