@@ -117,11 +117,9 @@ def test_stranger_08_the_doctor_says_of_each_limit_how_it_holds(run: Run, monkey
 
     told = about(run, "limits")
 
-    assert any(level == "note" and "process: memory is watched" in text for level, text, _ in told)
-    assert any(level == "note" and "process: network is not limited" in text for level, text, _ in told)
-    assert any(
-        level == "ok" and "process: size of one file is enforced: RLIMIT_FSIZE" in text for level, text, _ in told
-    )
+    assert any(level == "note" and "process, memory: watched" in text for level, text, _ in told)
+    assert any(level == "note" and "process, network: not limited" in text for level, text, _ in told)
+    assert any(level == "ok" and "process, size of one file: enforced, RLIMIT_FSIZE" in text for level, text, _ in told)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the gateway as root")

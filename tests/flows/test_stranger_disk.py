@@ -1,6 +1,7 @@
 """What a sandbox can take of the disk: no large file, no hidden ones, no inodes, and never the last of it."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,7 +21,15 @@ from gatepost.testing.gateway import open_room, running_gateway, settled
 from .conftest import ROOM, add_group, add_looker, add_route, until
 
 needs_bwrap = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
-kinds = pytest.mark.parametrize("kind", ["process", pytest.param("bubblewrap", marks=needs_bwrap)])
+needs_podman = pytest.mark.skipif(shutil.which("podman") is None, reason="podman is not installed")
+kinds = pytest.mark.parametrize(
+    "kind",
+    [
+        "process",
+        pytest.param("bubblewrap", marks=needs_bwrap),
+        pytest.param("podman", marks=[needs_podman, pytest.mark.slow]),
+    ],
+)
 OTHER = "fake:room/2"
 HOLD = "\ntime.sleep(60)"
 

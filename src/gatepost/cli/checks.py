@@ -239,7 +239,7 @@ def _limits(home: Home, config: Config) -> Iterator[Finding]:
     yield from _uids(config)
     levels: dict[Hold, FindingLevel] = {Hold.ENFORCED: "ok", Hold.WATCHED: "note", Hold.NONE: "note"}
     for fact in limits_that_hold(chosen.name, machine):
-        yield Finding(levels[fact.hold], "limits", f"{chosen.name}: {fact.limit} is {fact.hold}: {fact.by}")
+        yield Finding(levels[fact.hold], "limits", f"{chosen.name}, {fact.limit}: {fact.hold}, {fact.by}")
 
 
 def _store(home: Home, config: Config) -> Iterator[Finding]:
