@@ -14,7 +14,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.sockets import bind_unix
 from gatepost.core.untrusted import open_root
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import ledger
+from gatepost.store import groups, ledger
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, settled
 
@@ -189,6 +189,36 @@ async def test_stranger_06_without_inodes_nothing_runs_and_messages_wait_for_spa
         for path in gateway.home.group("home").glob("n*"):
             path.unlink()
         await channel.wait_for(lambda sent: any(each.message.text == "late" for each in sent), timeout=30)
+
+
+@needs_bwrap
+async def test_stranger_06_who_writes_where_nothing_is_counted_ends_before_the_others(
+    small_disk: Path, channel: FakeChannel
+) -> None:
+    add_looker(small_disk)
+    around, outside = {"fake": (channel.kind, channel)}, small_disk.parent / "project"
+    outside.mkdir(mode=0o777)
+    outside.chmod(0o777)
+    given = settings() | {"sandbox__mounts_allowed": (f"{outside}:rw",)}
+    async with running_gateway(small_disk, around, **given) as gateway:
+        for room in (ROOM, OTHER):
+            await open_room(gateway, "fake", room)
+        await add_group(gateway, "other")
+        await add_route(gateway, f"chat_jid={OTHER}", "other", seq=1)
+        await gateway.store.write(groups.set_mounts, "home", (f"{outside}:/workspace/extra/project:rw",))
+        await channel.say("run answer = 'awake'", address=OTHER)
+        await channel.wait_for(1, timeout=30)
+        (neighbour,) = gateway.sessions.awake
+        await channel.say("run answer = 'awake, too'")
+        await channel.wait_for(2, timeout=30)
+        (writer,) = [live for live in gateway.sessions.awake if live is not neighbour]
+        space = os.statvfs(small_disk)
+        with (outside / "large").open("wb") as large:
+            os.posix_fallocate(large.fileno(), 0, space.f_bavail * space.f_frsize - (1 << 20))
+
+        await until(lambda: "nearly full" in writer.ending, "the one who writes outside to be ended")
+        (outside / "large").unlink()
+        assert "grew most" not in writer.ending
 
 
 def test_stranger_06_a_full_disk_is_passing_trouble(small_disk: Path) -> None:

@@ -91,15 +91,12 @@ class HostLimits:
         try:
             growth = await self._growth(lives)
             heaviest = pick_heaviest(growth, shortage)
-            for live, _ in lives:
-                if live.session.id == heaviest:
+            if heaviest:
+                ended = [live for live, _ in lives if live.session.id == heaviest]
+                for live in ended:
                     live.kill(f"{shortage.why}; this agent's files grew most")
-                    ended.append(live)
-                elif not heaviest and shortage.level is Level.EMPTY:
-                    live.kill(shortage.why, blameless=True)
-                    ended.append(live)
-            if not heaviest and shortage.level is Level.EMPTY:
-                self._stop(shortage)
+            elif shortage.level is Level.EMPTY:
+                ended = self._end_without_blame([live for live, _ in lives], shortage)
         finally:
             await self._usage.quick(processes.thaw, [each for live, each in lives if live not in ended])
         if ended:
@@ -108,6 +105,15 @@ class HostLimits:
         if not ended:
             took = time.monotonic() - began
             self._not_before = time.monotonic() + max(1.0, DUTY * took)
+
+    def _end_without_blame(self, lives: list[Live], shortage: Shortage) -> list[Live]:
+        """Nobody can be seen to have filled it. First those end who write where nothing is counted, then all."""
+        ended = [live for live in lives if live.writes_elsewhere] or lives
+        for live in ended:
+            live.kill(shortage.why, blameless=True)
+        if len(ended) == len(lives):
+            self._stop(shortage)
+        return ended
 
     def _stop(self, shortage: Shortage) -> None:
         if not self.low:

@@ -62,6 +62,7 @@ class Live:
         self._mailbox = projection.Projection(parts.home, session)
         self._projecting = asyncio.Lock()
         self.baseline = Baseline()
+        self.writes_elsewhere = False  # to a host folder that is not counted
         self._start: Start | None = None  # where it works, if that is not its group's folder
         self._with_files: set[int] = set()  # open rows whose files lie in the mailbox
         self.ending = ""  # why we asked it to end; '' means: it was not asked
@@ -195,6 +196,9 @@ class Live:
             parents=parents,
             start=self._start,
             uid=uid,
+        )
+        self.writes_elsewhere = any(
+            each.writable and not each.source.is_relative_to(parts.home.path) for each in layout.mounts
         )
         folder = parts.home.sockets_of(session.id)
         caller = Caller(
