@@ -111,7 +111,9 @@ async def test_stranger_06_no_file_becomes_larger_than_the_limit(
 
 @needs_bwrap
 @pytest.mark.parametrize(
-    ("attack", "reason"), [(DELETED, "take more than 8 MB of the disk"), (MANY, "more than 2000 files and folders")]
+    ("attack", "reason"),
+    [(DELETED, "take more than 8 MB of the disk"), (MANY, "more than 2000 files and folders")],
+    ids=["deleted", "many"],
 )
 async def test_stranger_06_deleted_files_and_empty_ones_count(
     tmp_path: Path, channel: FakeChannel, attack: str, reason: str
@@ -171,6 +173,7 @@ async def test_stranger_06_who_fills_the_disk_is_ended_and_his_neighbour_goes_on
 
 
 @needs_bwrap
+@pytest.mark.slow
 async def test_stranger_06_without_inodes_nothing_runs_and_messages_wait_for_space(
     small_disk: Path, channel: FakeChannel
 ) -> None:

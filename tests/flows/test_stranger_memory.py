@@ -36,7 +36,14 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("attack", [MEMFD, SHARED, IN_TMP], ids=["memfd", "shared", "tmpfs"])
+@pytest.mark.parametrize(
+    "attack",
+    [
+        pytest.param(MEMFD, id="memfd"),
+        pytest.param(SHARED, id="shared", marks=pytest.mark.slow),
+        pytest.param(IN_TMP, id="tmpfs", marks=pytest.mark.slow),
+    ],
+)
 async def test_stranger_08_memory_without_a_cgroup_is_watched(
     tmp_path: Path, channel: FakeChannel, attack: str
 ) -> None:
