@@ -46,6 +46,7 @@ from gatepost.flow.sessions.plan import KIND, TIMEZONE, describe_sandbox, name_p
 from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.trial import try_out
 from gatepost.flow.sessions.wake import Sessions
+from gatepost.flow.sessions.watch import ListeningTime
 from gatepost.flow.spending import Keys, Purse
 from gatepost.flow.worktrees.worktrees import Worktrees
 from gatepost.gate.connectors import CONNECTORS, Connectors
@@ -145,6 +146,7 @@ class Gateway:
                 pump=self.pump,
                 owner=self.owner,
                 files=self.files,
+                listening=ListeningTime(clock),
             )
         )
         self.pump.on_sent(self.typing.delivered)

@@ -15,7 +15,7 @@ from gatepost.flow.delivery.pump import Pump
 from gatepost.flow.delivery.typing import Typing
 from gatepost.flow.sessions.limits import TURN_S
 from gatepost.flow.sessions.pressure import Memory, read_memory
-from gatepost.flow.sessions.watch import Patience
+from gatepost.flow.sessions.watch import ListeningTime, Patience
 from gatepost.gate.dispatch import Dispatch
 from gatepost.sandboxes.contract import SANDBOXES, SandboxKind
 from gatepost.store.breaks import Policy
@@ -55,6 +55,7 @@ class Parts:
     typing: Typing
     pump: Pump
     owner: str  # this run of the daemon
+    listening: ListeningTime  # for every judgement of who is silent, idle or late
     files: ThreadPoolExecutor  # mailbox files are never touched on the loop or on the store's writer thread
     memory: Callable[[], Memory | None] = read_memory
     sandboxes: Registry[Callable[[Config], SandboxKind]] = field(default_factory=lambda: SANDBOXES)

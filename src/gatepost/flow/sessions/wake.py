@@ -317,7 +317,7 @@ class Sessions:
             await asyncio.sleep(0.5)
             if self._has_room() and self._slots.waiting:
                 self._bell.set()
-            now = self.parts.clock.now()
+            now = self.parts.listening.tick()
             for session_id, live in list(self._live.items()):
                 if live.ending:
                     continue
