@@ -1,6 +1,5 @@
 """Time, as integer microseconds UTC. Whoever needs `now` is given a clock, so that a test can hold it still."""
 
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -78,7 +77,7 @@ class SystemClock:
 
 
 def _boot_ns() -> int:
-    if sys.platform == "linux":
+    if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     return time.monotonic_ns()
 

@@ -66,7 +66,7 @@ main()
 
 Make = Callable[[Config], SandboxKind]
 
-_kinds: WeakKeyDictionary[Config, dict[str, SandboxKind]] = WeakKeyDictionary()
+_kinds: WeakKeyDictionary[Config, dict[Make, SandboxKind]] = WeakKeyDictionary()
 
 
 def sandbox_uid(config: Config) -> int | None:
@@ -201,10 +201,10 @@ def _choose(chosen: str, config: Config, registry: Registry[Make]) -> tuple[str,
 
 def _kind(name: str, config: Config, registry: Registry[Make]) -> SandboxKind:
     """One object a kind and configuration: it remembers whether it works."""
-    known = _kinds.setdefault(config, {})
-    if name not in known:
-        known[name] = registry[name](config)
-    return known[name]
+    known, make = _kinds.setdefault(config, {}), registry[name]
+    if make not in known:
+        known[make] = make(config)
+    return known[make]
 
 
 def _extra_mounts(home: Home, config: Config, group: Group, provider: str) -> list[Granted]:

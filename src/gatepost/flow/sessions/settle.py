@@ -80,11 +80,20 @@ def end_overdue(db: Db, parts: Parts, session: Session) -> tuple[str, str] | Non
     return _tell_failed(db, parts, session, broken, "")
 
 
-async def not_woken(parts: Parts, session: Session, reason: str, *, final: bool = False) -> None:
+async def not_woken(
+    parts: Parts,
+    session: Session,
+    reason: str,
+    *,
+    final: bool = False,
+    passing: bool = False,
+    wait: int | None = None,
+) -> None:
     """No sandbox came far enough to claim anything, or nobody is left who works on what was claimed."""
 
     def settle(db: Db) -> Broken | None:
-        return breaks.not_woken(db, session.id, reason, parts.policy, parts.clock.now(), final=final)
+        now, policy = parts.clock.now(), parts.policy
+        return breaks.not_woken(db, session.id, reason, policy, now, final=final, passing=passing, wait=wait)
 
     await _settle(parts, session, settle, "")
 
@@ -110,17 +119,19 @@ async def _settle(parts: Parts, session: Session, settle: Callable[[Db], Broken 
 def _tell_failed(
     db: Db, parts: Parts, session: Session, broken: Broken | None, error_class: str
 ) -> tuple[str, str] | None:
-    """The room to ring, None if nobody's message was given up."""
-    if broken is None or not broken.failed:
+    """The room to ring, None if nobody is to be told."""
+    if broken is None or not (broken.failed or broken.cut_off):
         return None
     if broken.reason == OVERTIME and broken.turn is not None:
         text = notices.out_of_time(spoke=bool(outbox.done_in_turn(db, broken.turn.id)))
+    elif not broken.failed:
+        text = notices.cut_off(broken.reason)
     else:
         text = notices.failed(broken.reason, error_class, len(broken.failed))
     if broken.turn is None:
         agents.not_started(db, session.id, broken.reason, broken.failed[0], parts.clock.now())
     where = broken.turn or session
-    _notice(db, parts, session.id, f"failed/{broken.failed[0]}", where, text)
+    _notice(db, parts, session.id, f"failed/{broken.failed[0] if broken.failed else broken.cut_off}", where, text)
     return where.instance, where.address
 
 
