@@ -33,7 +33,6 @@ class Broken:
     turn: Turn | None  # None: it broke before there was one
     retry_at: int | None
     failed: tuple[int, ...] = ()  # message ids
-    cut_off: int | None = None  # the last message that got a word of a turn that then failed, if it may lack another
     reason: str = ""
 
 
@@ -70,9 +69,11 @@ def break_off(
     final: bool = False,
     blame: bool = True,
     spare: bool = False,
+    finished: frozenset[int] = frozenset(),
 ) -> Broken | None:
     """The turn ended badly. None if it is not this attempt's to end. A continuation that the provider never had is
-    itself retried. `spare`: this attempt does not count, it was ended in good order."""
+    itself retried. `spare`: this attempt does not count, it was ended in good order. `finished`: rows that the
+    provider was done with before."""
     turn = turns.get(db, turn_id)
     if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.state == "interrupted":
         return None
@@ -90,7 +91,7 @@ def break_off(
         db.run("UPDATE turns SET spared = spared + 1 WHERE id = ?", (turn_id,))
     elif final or turn.attempt - turn.spared >= policy.most_attempts:
         given = [pair for pair in entries if pair[0].given]
-        return _fail(db, turn, given, reason if final else f"interrupted: {reason}", now)
+        return _fail(db, turn, given, reason if final else f"interrupted: {reason}", now, finished)
     return _continue_later(db, turn, reason, now, wait or 0)
 
 
@@ -158,37 +159,40 @@ def _retry(
     return Broken(turn=turn, retry_at=retry_at if left else None, failed=tuple(failed), reason=cause.reason)
 
 
-def _fail(db: Db, turn: Turn, entries: list[tuple[Entry, Message]], reason: str, now: int) -> Broken:
-    """What was answered stays answered: nobody is told that a message failed whose answer he has. A word that names no
-    message answers those that the provider had by then; only of a turn whose time ran out it is known to lack more."""
-    replies, last_word = _said(db, turn)
-    failed, cut_off = [], None
+def _fail(
+    db: Db,
+    turn: Turn,
+    entries: list[tuple[Entry, Message]],
+    reason: str,
+    now: int,
+    finished: frozenset[int] = frozenset(),
+) -> Broken:
+    """What was answered stays answered: nobody is told that a message failed whose answer he has. `finished`: the rows
+    that the provider was done with before."""
+    spoke = bool(outbox.done_in_turn(db, turn.id))
+    answered, failed = _answered(db, turn, entries), []
     for entry, message in entries:
-        given = steps.first(db, message.id, "given") if last_word and reason != OVERTIME else None
-        if entry.seq in replies:
-            inbox.move(db, entry.id, "answered", "", None, now)
-        elif given is not None and given < last_word:
-            inbox.move(db, entry.id, "answered", f"the turn broke off afterwards: {reason}", None, now)
-            cut_off = message.id if message.kind != "system" else cut_off
+        if entry.id in answered or entry.id in finished:
+            inbox.move(db, entry.id, "answered" if spoke else "silent", "", None, now)
         else:
             inbox.move(db, entry.id, "failed", reason, None, now)
             failed += [message.id] if message.kind != "system" else []
     turns.end(db, turn, "failed", reason, "{}", now)
-    return Broken(turn=turn, retry_at=None, failed=tuple(failed), cut_off=cut_off, reason=reason)
+    return Broken(turn=turn, retry_at=None, failed=tuple(failed), reason=reason)
 
 
-def _said(db: Db, turn: Turn) -> tuple[set[int], int]:
-    """The seqs that this turn has answered, and the step of its last word that names none; 0: there is none."""
-    replies, last_word = set(), 0
+def _answered(db: Db, turn: Turn, entries: list[tuple[Entry, Message]]) -> set[int]:
+    """The rows that a result names. If each has one, the agent was still at the last: that one is not done with."""
+    by_seq = {entry.seq: entry.id for entry, message in entries if message.kind != "system"}
+    named: dict[int, None] = {}  # by the last word to each
     for effect in outbox.done_in_turn(db, turn.id):
-        if effect.origin != "result" or effect.state == "failed":
-            continue
         answers: object = effect.payload.get("in_reply_to")
-        if isinstance(answers, int):
-            replies.add(answers)
-        elif (effect.instance, effect.address) == (turn.instance, turn.address):
-            last_word = steps.first(db, effect.message_id, "pending") or last_word
-    return replies, last_word
+        if effect.origin == "result" and effect.state != "failed" and isinstance(answers, int) and answers in by_seq:
+            named.pop(answers, None)
+            named[answers] = None
+    if len(named) == len(by_seq):
+        named = dict.fromkeys(list(named)[:-1])
+    return {by_seq[seq] for seq in named}
 
 
 def _continue_later(db: Db, turn: Turn, reason: str, now: int, wait: int) -> Broken:

@@ -26,9 +26,3 @@ def of(db: Db, message_id: int) -> list[Step]:
         "SELECT message_id, row_id, at, step, detail FROM steps WHERE message_id = ? ORDER BY id", (message_id,)
     )
     return [Step(*row) for row in rows]
-
-
-def first(db: Db, message_id: int, step: str) -> int | None:
-    """The number of the first step of that name; steps are numbered as they happened."""
-    row = db.row("SELECT MIN(id) FROM steps WHERE message_id = ? AND step = ?", (message_id, step))
-    return int(row[0]) if row is not None and row[0] is not None else None

@@ -4,6 +4,7 @@ When the sandbox ends, for whatever reason, the ledger decides what becomes of i
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
@@ -41,6 +42,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 GRACE_S = 2.0  # between a friendly word and the end
+MOST_EARLY = 100
 MOST_SPARED = 60  # breaks of one turn for want of something on the host that are not counted against it
 SPARED_PAUSE, SPARED_LONGEST = 5 * SECOND, 60 * SECOND  # before such a turn goes on
 
@@ -55,6 +57,8 @@ class Live:
         self.talk = Talk(parts, session, group, provider, self._say, self._project, lambda: self._rings, rested)
         self._started_at = self.talk.heard_at
         self._line: Line | None = None
+        self._welcomed = False
+        self._early: deque[wire.Frame] = deque(maxlen=MOST_EARLY)  # frames that wait for Welcome
         self._tools: ToolSocket | None = None
         self._egress: EgressSocket | None = None
         self.sandbox: Sandbox | None = None
@@ -300,8 +304,19 @@ class Live:
         return await asyncio.get_running_loop().run_in_executor(self.parts.files, fn, *args)
 
     def _say(self, frame: wire.Frame) -> None:
-        if self._line is not None:
+        """Welcome comes first: a runner reads by it what everything else means. What is said before waits for it; a
+        bell need not, because Welcome itself is followed by one."""
+        if self._line is None:
+            return
+        if isinstance(frame, wire.Welcome):
             self._line.send(frame)
+            self._welcomed = True
+            while self._early:
+                self._line.send(self._early.popleft())
+        elif self._welcomed:
+            self._line.send(frame)
+        elif not isinstance(frame, wire.Bell):
+            self._early.append(frame)
 
     # Its end.
 

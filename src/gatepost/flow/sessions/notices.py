@@ -33,9 +33,4 @@ def out_of_time(*, spoke: bool) -> str:
     return f"My time for this ran out before I was done. {so_far}; write to me, and I go on from there."
 
 
-def cut_off(reason: str) -> str:
-    """The agent has answered, and its turn broke off afterwards: there may be more to say, or not."""
-    return f"I was interrupted after this: {_plain(reason)} Write to me if something is missing."
-
-
 STOPPED = "Stopped."

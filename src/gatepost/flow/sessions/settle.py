@@ -34,6 +34,7 @@ async def break_off(
     wait: int | None = None,
     blame: bool = True,
     spare: bool = False,
+    finished: frozenset[int] = frozenset(),
 ) -> None:
     """A turn ended badly: tried again, continued, or given up. `spare`: we ended it in good order, which does not use
     up its one continuation."""
@@ -50,6 +51,7 @@ async def break_off(
             final=error_class in FINAL,
             blame=blame,
             spare=spare,
+            finished=finished,
         )
 
     _log.warning("a turn broke off", session=session.id, turn=turn.id, reason=reason)
@@ -120,18 +122,16 @@ def _tell_failed(
     db: Db, parts: Parts, session: Session, broken: Broken | None, error_class: str
 ) -> tuple[str, str] | None:
     """The room to ring, None if nobody is to be told."""
-    if broken is None or not (broken.failed or broken.cut_off):
+    if broken is None or not broken.failed:
         return None
     if broken.reason == OVERTIME and broken.turn is not None:
         text = notices.out_of_time(spoke=bool(outbox.done_in_turn(db, broken.turn.id)))
-    elif not broken.failed:
-        text = notices.cut_off(broken.reason)
     else:
         text = notices.failed(broken.reason, error_class, len(broken.failed))
     if broken.turn is None:
         agents.not_started(db, session.id, broken.reason, broken.failed[0], parts.clock.now())
     where = broken.turn or session
-    _notice(db, parts, session.id, f"failed/{broken.failed[0] if broken.failed else broken.cut_off}", where, text)
+    _notice(db, parts, session.id, f"failed/{broken.failed[0]}", where, text)
     return where.instance, where.address
 
 

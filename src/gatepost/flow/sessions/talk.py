@@ -378,7 +378,15 @@ class Talk:
         else:
             wait = seconds(frame.retry_after) if frame.retry_after is not None else None
             reason, self.failure = frame.error or "the agent failed", frame
-            await settle.break_off(self.parts, self.session, turn, reason, error_class=frame.error_class, wait=wait)
+            await settle.break_off(
+                self.parts,
+                self.session,
+                turn,
+                reason,
+                error_class=frame.error_class,
+                wait=wait,
+                finished=frozenset(frame.finished),
+            )
         self.turn_over()
         return wire.Done(id=frame.id)
 
