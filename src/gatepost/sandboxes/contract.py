@@ -72,7 +72,7 @@ class SandboxKind(Protocol):
 
     def trouble(self) -> str | None:
         """Why it does not work on this machine, in one sentence with the way out; None if it does. May try it out,
-        which takes time. Raises Unavailable if that cannot be told now, because the machine lacks something for a while."""
+        which takes time. Raises Unavailable if that cannot be told now: the machine lacks something for a while."""
         ...
 
     async def start(self, plan: Plan) -> Sandbox:
