@@ -398,16 +398,14 @@ def check(home: Home, config: Config) -> None:
     read_allowed(config, home)
 
 
-def run(home: Home, given: Mapping[str, Any]) -> int:
-    """`gatepost up`."""
-    home.prepare()
-    with lock.take(home) as held:
-        load_plugins(home)
-        config = settings.load(home.path, given=given)
-        check(home, config)
-        log.configure(home, config)
-        try:
-            uvloop.run(Daemon(home, config, held).serve())
-        finally:
-            log.close()
+def run(home: Home, given: Mapping[str, Any], held: lock.Lock) -> int:
+    """`gatepost up`, with the home's lock held for life."""
+    load_plugins(home)
+    config = settings.load(home.path, given=given)
+    check(home, config)
+    log.configure(home, config)
+    try:
+        uvloop.run(Daemon(home, config, held).serve())
+    finally:
+        log.close()
     return 0
