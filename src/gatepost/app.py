@@ -63,7 +63,7 @@ from gatepost.serve.control.operations.groups import own_providers, plugged_prov
 from gatepost.serve.http import Server, binding, bound
 from gatepost.serve.web.login import new_address
 from gatepost.serve.web.site import SiteParts, make_site
-from gatepost.store import reservations, secrets
+from gatepost.store import reservations, secrets, turns
 from gatepost.store.migrate import migrate
 from gatepost.store.secrets import Secrets
 from gatepost.store.writer import SqliteStore
@@ -214,7 +214,7 @@ class Gateway:
     async def _stop(self) -> None:
         self.stopping.set()  # who waits for an agent is let go
         self.worktrees.errands.close()
-        await self.sessions.stop_all("the gateway was stopped")
+        await self.sessions.stop_all(turns.GATEWAY_STOPPED)
         self.flows.cancel()
         await asyncio.wait({self.flows}, timeout=STOP_S / 2)
         await self.models.close()

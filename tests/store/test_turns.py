@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from gatepost.cli import reasons
 from gatepost.core.clock import SECOND
 from gatepost.store import breaks, inbox, ledger, messages, outbox, sessions, turns
 
@@ -476,3 +477,22 @@ def test_an_answer_that_could_not_be_delivered_is_none(desk: Desk) -> None:
     broken = desk.break_off(turn, "it crashed late", final=True)
 
     assert (desk.states(), broken.failed) == (["failed"], (message.id,))
+
+
+@pytest.mark.parametrize(("reason", "cause"), [(turns.GATEWAY_STOPPED, "restart"), ("the sandbox died", "break")])
+def test_stranger_e_clean_down_is_told_as_a_restart(desk: Desk, reason: str, cause: str) -> None:
+    turn = desk.begun("go")
+    desk.break_off(turn, reason, blame=False)
+    claim = desk.claim()
+
+    assert claim is not None and claim.continued
+    message = messages.get(desk.db, desk.entry(claim.rows[-1]).message_id)
+    assert message is not None
+    assert (message.content["event"], message.content["cause"], message.content["reason"]) == (
+        "continued",
+        cause,
+        reason,
+    )
+    assert reasons.note_by_id(message.platform_id) == reasons.note_of(message.content)
+    assert ("restart" in reasons.note_of(message.content)) == (cause == "restart")
+    assert "crash" not in reasons.note_of(message.content)
