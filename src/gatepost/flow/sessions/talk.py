@@ -13,6 +13,7 @@ from typing import Any
 from gatepost.core import log
 from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError
+from gatepost.core.trouble import is_passing
 from gatepost.flow.delivery.outgoing import MOST_RESULTS
 from gatepost.flow.sessions import permissions, plan, results, settle
 from gatepost.flow.sessions.copies import copy_files
@@ -313,6 +314,8 @@ class Talk:
                 self.parts.files, copy_files, self.parts, self.session.id, key, frame.files
             )
         except (GatepostError, OSError) as error:
+            if is_passing(error):
+                raise  # the result is not acknowledged, so it comes again with its files
             _log.warning("files of a result were not taken", session=self.session.id, error=str(error))
             return ()
 
