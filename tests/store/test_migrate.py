@@ -31,6 +31,7 @@ SHIPPED = {
     "0012_plans": "d37dcef086266699",
     "0013_worktrees": "f927c34e333c7267",
     "0014_answers": "28a0fb5fbf092295",
+    "0015_secret_origins": "6ad99a2f71e49725",
     "0016_early_stores": "ab0e27ec19bb827b",
 }
 
