@@ -46,6 +46,7 @@ from gatepost.flow.sessions.plan import KIND, TIMEZONE, describe_sandbox, name_p
 from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.trial import try_out
 from gatepost.flow.sessions.wake import Sessions
+from gatepost.flow.sessions.watch import ListeningTime
 from gatepost.flow.spending import Keys, Purse
 from gatepost.flow.worktrees.worktrees import Worktrees
 from gatepost.gate.connectors import CONNECTORS, Connectors
@@ -62,7 +63,7 @@ from gatepost.serve.control.operations.groups import own_providers, plugged_prov
 from gatepost.serve.http import Server, binding, bound
 from gatepost.serve.web.login import new_address
 from gatepost.serve.web.site import SiteParts, make_site
-from gatepost.store import reservations, secrets
+from gatepost.store import reservations, secrets, turns
 from gatepost.store.migrate import migrate
 from gatepost.store.secrets import Secrets
 from gatepost.store.writer import SqliteStore
@@ -145,6 +146,7 @@ class Gateway:
                 pump=self.pump,
                 owner=self.owner,
                 files=self.files,
+                listening=ListeningTime(clock),
             )
         )
         self.pump.on_sent(self.typing.delivered)
@@ -212,7 +214,7 @@ class Gateway:
     async def _stop(self) -> None:
         self.stopping.set()  # who waits for an agent is let go
         self.worktrees.errands.close()
-        await self.sessions.stop_all("the gateway was stopped")
+        await self.sessions.stop_all(turns.GATEWAY_STOPPED)
         self.flows.cancel()
         await asyncio.wait({self.flows}, timeout=STOP_S / 2)
         await self.models.close()
@@ -396,16 +398,14 @@ def check(home: Home, config: Config) -> None:
     read_allowed(config, home)
 
 
-def run(home: Home, given: Mapping[str, Any]) -> int:
-    """`gatepost up`."""
-    home.prepare()
-    with lock.take(home) as held:
-        load_plugins(home)
-        config = settings.load(home.path, given=given)
-        check(home, config)
-        log.configure(home, config)
-        try:
-            uvloop.run(Daemon(home, config, held).serve())
-        finally:
-            log.close()
+def run(home: Home, given: Mapping[str, Any], held: lock.Lock) -> int:
+    """`gatepost up`, with the home's lock held for life."""
+    load_plugins(home)
+    config = settings.load(home.path, given=given)
+    check(home, config)
+    log.configure(home, config)
+    try:
+        uvloop.run(Daemon(home, config, held).serve())
+    finally:
+        log.close()
     return 0

@@ -196,8 +196,8 @@ def test_a_row_that_the_gateway_wrote_for_an_agent_says_what_it_is(run: Run, db:
     assert message_id is not None
     inbox.enqueue(db, message_id, session_id, "home", "member", 2_000_000)
 
-    assert "(note: continued after a crash)" in run("ledger", "list").out
-    assert "(note: continued after a crash)" in run("trace", str(message_id)).out
+    assert "(note: continued after it broke off)" in run("ledger", "list").out
+    assert "(note: continued after it broke off)" in run("trace", str(message_id)).out
 
 
 def test_times_have_a_year_and_their_zone_is_named_once(run: Run, db: Db, monkeypatch: pytest.MonkeyPatch) -> None:

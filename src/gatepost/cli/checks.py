@@ -22,7 +22,7 @@ from gatepost.core.settings import SETTINGS, Config
 from gatepost.flow.sessions.plan import choose_sandbox
 from gatepost.flow.sessions.programs import needs_of
 from gatepost.gate import connectors
-from gatepost.sandboxes.contract import SANDBOXES
+from gatepost.sandboxes.contract import SANDBOXES, trouble_of
 from gatepost.serve.control.client import Control
 from gatepost.store import groups, ledger, switches
 from gatepost.store.groups import Group
@@ -170,7 +170,7 @@ def sandboxes(config: Config) -> list[Seen]:
     seen = []
     for name, make in SANDBOXES.items():
         kind = make(config)
-        seen.append(Seen(name, kind.isolated, kind.trouble()))
+        seen.append(Seen(name, kind.isolated, trouble_of(kind)))
     return seen
 
 

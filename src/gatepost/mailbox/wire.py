@@ -109,6 +109,7 @@ class Submit(Frame, tag="submit_turn"):
     retry_after: Seconds | None = None
     conversation: Words = ""
     usage: dict[str, Any] = {}
+    finished: list[Number] = []  # of a turn that failed: the rows that the provider was done with before
 
 
 class Ping(Frame, tag="ping"):

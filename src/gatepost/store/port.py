@@ -34,6 +34,11 @@ class Db(Protocol):
         """Data definition; `{id}`, `{int}`, `{text}`, `{real}`, `{blob}`, `{strict}` come from the dialect."""
         ...
 
+    def definition(self, name: str) -> str:
+        """The text that a table or an index was made by, '' if there is none of that name. For migrations that repair:
+        a dialect that keeps no such text says '', and has no store that needs them."""
+        ...
+
 
 class Store(Protocol):
     async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True) -> T:

@@ -20,6 +20,9 @@ COLUMNS = (
     " usage, next_at, owner, lease_until, epoch, started_at, begun_at, ended_at"
 )
 
+GATEWAY_STOPPED = "the gateway was stopped"  # why a turn broke off that is continued after a clean `down`
+RESTARTED = ":restart"  # how the platform ids of continuation rows after one end
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -187,8 +190,10 @@ def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int) -> 
 
 def _note_continuation(db: Db, turn: Turn, now: int) -> None:
     """Listed now and not when the turn broke: until here the old attempt's unacknowledged results were still taken."""
+    restarted = turn.error == GATEWAY_STOPPED
     content = {
         "event": "continued",
+        "cause": "restart" if restarted else "break",
         "reason": turn.error,
         "done": [
             {
@@ -201,7 +206,9 @@ def _note_continuation(db: Db, turn: Turn, now: int) -> None:
             for effect in outbox.done_in_turn(db, turn.id)
         ],
     }
-    message_id = messages.from_us(db, turn, f"{_continuation(turn)}{turn.epoch}", content, now)
+    message_id = messages.from_us(
+        db, turn, f"{_continuation(turn)}{turn.epoch}{RESTARTED if restarted else ''}", content, now
+    )
     assert message_id is not None
     row_id = inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now)
     db.run("UPDATE inbox SET state = 'working', turn_id = ? WHERE id = ?", (turn.id, row_id))

@@ -61,6 +61,10 @@ class Sqlite:
     def define(self, ddl: str) -> None:
         self.connection.execute(ddl.format_map(TYPES))
 
+    def definition(self, name: str) -> str:
+        row = self.row("SELECT sql FROM sqlite_schema WHERE name = ?", (name,))
+        return str(row[0] or "") if row else ""
+
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE

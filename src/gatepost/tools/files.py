@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core import trouble
+from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.untrusted import open_root
 from gatepost.flow.sessions.start import Start, find_start
 from gatepost.messages.outbound import File
@@ -92,7 +93,7 @@ def _start(call: Call) -> Start | None:
 def _copy_all(found: Sequence[Located], keep: Path, name: str) -> tuple[File, ...]:
     made = []
     for place, each in enumerate(found):
-        keep.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make(keep)
         with open_root(each.root) as root:
             if each.identity not in (None, root.identity):
                 raise Invalid("path", "what you work in was exchanged for something else")
@@ -101,6 +102,15 @@ def _copy_all(found: Sequence[Located], keep: Path, name: str) -> tuple[File, ..
         mime = mimetypes.guess_type(shown)[0] or "application/octet-stream"
         made.append(File(name=shown, mime=mime, path=str(keep / str(place)), size=size))
     return tuple(made)
+
+
+def _make(folder: Path) -> None:
+    """The host's own folder: what goes wrong here is never the caller's mistake."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        otherwise = SetupError(f"{folder} cannot be made: {error.strerror}")
+        raise trouble.error_for("the disk", error, otherwise) from None
 
 
 def file_name(name: str) -> str:

@@ -83,10 +83,10 @@ class Pump:
             answer = await self._store.write(fn)
             self._heard(instance, address)
             return answer
-        now = self._clock.now()
+        now, oldest = self._clock.now(), self._clock.ago(self._terms.policy.most_age)
 
         def both(db: Db) -> tuple[T, Job | Later | None]:
-            return fn(db), record.advance(db, self._terms, lane, None, self._look_up_at, now)
+            return fn(db), record.advance(db, self._terms, lane, None, self._look_up_at, now, oldest)
 
         writing = asyncio.ensure_future(self._store.write(both))
         writing.add_done_callback(lambda done: self._written(lane, done))  # also if the caller is cancelled meanwhile
@@ -206,10 +206,11 @@ class Pump:
         if outcome is not None and outcome.state == "sending":
             self._look_up_at[outcome.effect.id] = outcome.next_at or 0
         while True:
-            now = self._clock.now()
+            now, oldest = self._clock.now(), self._clock.ago(self._terms.policy.most_age)
+            durable = self._durable(lane)
             try:
                 job = await self._store.write(
-                    record.advance, self._terms, lane, outcome, self._look_up_at, now, durable=self._durable(lane)
+                    record.advance, self._terms, lane, outcome, self._look_up_at, now, oldest, durable=durable
                 )
             except Unavailable as error:
                 if outcome is None:

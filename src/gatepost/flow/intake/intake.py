@@ -51,7 +51,8 @@ class Intake:
 
     async def receive(self, instance: str, inbound: Inbound) -> Receipt:
         """Take one event. Told twice, it is accepted once."""
-        arrival = read_arrival(instance, inbound, self._config, self._clock.now())
+        oldest = self._clock.ago(seconds(self._config[STALE_S]))
+        arrival = read_arrival(instance, inbound, self._config, self._clock.now(), oldest)
         if arrival.inbound.attachments and not arrival.fault:
             media, given = self._home.media, arrival.inbound.attachments
             arrival = replace(arrival, kept=await asyncio.to_thread(attachments.keep, media, given))
@@ -99,8 +100,8 @@ def _say_nothing_ran(db: Db, reach: Reach, arrival: Arrival, accepted: Accepted,
     say(db, reach, told, now)
 
 
-def read_arrival(instance: str, inbound: Inbound, config: Config, now: int) -> Arrival:
-    """Clean and measure an event. Pure."""
+def read_arrival(instance: str, inbound: Inbound, config: Config, now: int, oldest: int) -> Arrival:
+    """Clean and measure an event. Pure. `oldest`: what was written before is stale."""
     address = _parse(inbound.address, "address")
     _parse(inbound.sender, "sender")
     for field, value in (("platform_id", inbound.platform_id), ("event", inbound.event)):
@@ -122,7 +123,7 @@ def read_arrival(instance: str, inbound: Inbound, config: Config, now: int) -> A
         command=commands.read(cleaned.text) if spoken and not fault else None,
         fault=fault,
         complaint=complaint,
-        stale=bool(config[STALE_S]) and now - at > seconds(config[STALE_S]),
+        stale=bool(config[STALE_S]) and at < oldest,
     )
 
 

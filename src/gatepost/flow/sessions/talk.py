@@ -13,6 +13,7 @@ from typing import Any
 from gatepost.core import log
 from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError
+from gatepost.core.trouble import is_passing
 from gatepost.flow.delivery.outgoing import MOST_RESULTS
 from gatepost.flow.sessions import permissions, plan, results, settle
 from gatepost.flow.sessions.copies import copy_files
@@ -51,7 +52,7 @@ class Talk:
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
         self._say, self._project, self._rung, self._rested = say, project, rung, rested
         self._waiting: wire.Claim | None = None  # a claim that is answered when there is something
-        self.heard_at = self.active_at = self._renewed_at = parts.clock.now()
+        self.heard_at = self.active_at = self._renewed_at = parts.listening.now()
         self.turn: Turn | None = None
         self.tool_timeout = 0
         self.claimed = False  # it has come as far as to ask for work and get some
@@ -59,7 +60,7 @@ class Talk:
         self.giving = False  # a batch is on its way to it
         self.last_words: wire.Trouble | None = None  # why the runner says that it ends
         self.failure: wire.Submit | None = None  # how its last turn that failed did so
-        self._statuses = self._status_at = self._troubles = self._permissions = 0
+        self._statuses = self._next_status = self._troubles = self._permissions = 0
         self._told, self._at_once = Told(), 0  # of the turn; requests of the turn that were answered as they came
         self._requests: set[str] = set()  # that this runner has named
         self.turn_since = 0  # when this attempt of the turn began
@@ -67,7 +68,7 @@ class Talk:
         self.time_up_at: int | None = None  # when it was interrupted for that
 
     async def hear(self, frames: list[wire.FromRunner]) -> None:
-        self.heard_at = self.parts.clock.now()
+        self.heard_at = self.parts.listening.now()
         said: list[wire.Result] = []
         for frame in frames:
             if isinstance(frame, wire.Result):
@@ -169,7 +170,7 @@ class Talk:
 
     def interrupt(self) -> None:
         """Its time is up. It may say how far it has come; nothing new joins the turn."""
-        self.time_up_at = self.parts.clock.now()
+        self.time_up_at = self.parts.listening.now()
         self._say(wire.Interrupt(reason="time"))
 
     def _is_own(self, turn_id: str) -> bool:
@@ -250,8 +251,8 @@ class Talk:
             await self._project()
         turn = claim.turn
         if not self._is_own(turn.id):
-            self.turn_since, self.warned, self.time_up_at = self.parts.clock.now(), False, None
-        self.turn, self.claimed, self.active_at = turn, True, self.parts.clock.now()
+            self.turn_since, self.warned, self.time_up_at = self.parts.listening.now(), False, None
+        self.turn, self.claimed, self.active_at = turn, True, self.parts.listening.now()
         self.parts.typing.start(turn.instance, turn.address, turn.thread)
         self.parts.bells.change(turn.instance, turn.address)
         stored = await self.parts.store.read(sessions.conversation, self.session.id, self.provider)
@@ -283,7 +284,7 @@ class Talk:
 
     async def _take_results(self, frames: list[wire.Result]) -> None:
         now = self.parts.clock.now()
-        self.active_at = now
+        self.active_at = self.parts.listening.now()
         given = [(frame, await self._files(frame)) for frame in frames]
         parts, session_id, most = self.parts, self.session.id, self.parts.config[MOST_RESULTS]
         room = self.turn or self.session
@@ -313,6 +314,8 @@ class Talk:
                 self.parts.files, copy_files, self.parts, self.session.id, key, frame.files
             )
         except (GatepostError, OSError) as error:
+            if is_passing(error):
+                raise  # the result is not acknowledged, so it comes again with its files
             _log.warning("files of a result were not taken", session=self.session.id, error=str(error))
             return ()
 
@@ -324,9 +327,10 @@ class Talk:
             self._enter(turn, "status", {"text": plain(frame.text)})
         if Feature.EDIT not in self.parts.reach.features(turn.instance):
             return
-        if self._statuses >= MOST_STATUSES or now - self._status_at < STATUS_PAUSE:
+        moment = self.parts.clock.monotonic()
+        if self._statuses >= MOST_STATUSES or moment < self._next_status:
             return  # interim lines may be lost; the next one says more
-        self._statuses, self._status_at = self._statuses + 1, now
+        self._statuses, self._next_status = self._statuses + 1, moment + STATUS_PAUSE
         room = await self.parts.store.write(
             results.show_status, turn.id, turn.epoch, frame.text, self._statuses, now, durable=False
         )
@@ -334,10 +338,10 @@ class Talk:
             self.parts.bells.room(*room)
 
     async def _pinged(self, frame: wire.Ping) -> None:
-        now = self.heard_at
+        now, heard_at = self.parts.clock.now(), self.heard_at
         self.tool_timeout = seconds(min(frame.tool_timeout, 3600.0)) if frame.tool else 0
-        if self.turn is not None and now - self._renewed_at > LEASE // 3:
-            self._renewed_at = now
+        if self.turn is not None and heard_at - self._renewed_at > LEASE // 3:
+            self._renewed_at = heard_at
             await self.parts.store.write(turns.renew, self.turn.id, self.turn.epoch, now, LEASE, durable=False)
 
     async def submit_turn(self, session_id: str, params: dict[str, object]) -> dict[str, object]:
@@ -377,7 +381,15 @@ class Talk:
         else:
             wait = seconds(frame.retry_after) if frame.retry_after is not None else None
             reason, self.failure = frame.error or "the agent failed", frame
-            await settle.break_off(self.parts, self.session, turn, reason, error_class=frame.error_class, wait=wait)
+            await settle.break_off(
+                self.parts,
+                self.session,
+                turn,
+                reason,
+                error_class=frame.error_class,
+                wait=wait,
+                finished=frozenset(frame.finished),
+            )
         self.turn_over()
         return wire.Done(id=frame.id)
 
@@ -390,5 +402,5 @@ class Talk:
         if self.session.parent:
             self.parts.bells.session(self.session.parent)  # it may have been told of this one's end
         self.time_up_at = None
-        self.active_at = self.parts.clock.now()
+        self.active_at = self.parts.listening.now()
         self._rested()

@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any
 
 from gatepost.core import log
-from gatepost.core.clock import SECOND
+from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.trouble import classify
 from gatepost.flow.sessions import pressure, settle
 from gatepost.flow.sessions.live import Live
 from gatepost.flow.sessions.owed import Owed
@@ -204,6 +205,8 @@ class Sessions:
             session = await self.parts.store.read(sessions.get, session_id)
             if session is None or session.closed_at is not None or session_id in self._owed:
                 continue
+            if await self.parts.store.read(inbox.waits_until, session_id, self.parts.clock.now()) is not None:
+                continue  # the look finds it when its next try is due; arrivals lead to none before
             live = self._live.get(session_id)
             if live is not None:
                 if live.ending:
@@ -271,12 +274,17 @@ class Sessions:
         return group_as_run(db, self.parts.config, session.folder, session.provider)
 
     async def _not_woken(self, session_id: str, error: Exception) -> None:
-        known = isinstance(error, GatepostError)
+        """An error without a name of ours is a mistake of ours: it is tried again, a few times."""
+        found, known = classify(error), isinstance(error, GatepostError)
         reason = str(error) if known else "the gateway had a problem of its own, which its log describes"
+        if isinstance(error, OSError) and found.passing:
+            reason = f"the gateway lacks something for a while: {error.strerror or error}"
         _log.error("a session could not be woken", session=session_id, error=f"{type(error).__name__}: {error}")
         session = await self.parts.store.read(sessions.get, session_id)
         if session is not None:
-            await settle.not_woken(self.parts, session, reason, final=known and not isinstance(error, Unavailable))
+            wait = seconds(found.retry_after) if found.retry_after is not None else None
+            final = known and not found.passing
+            await settle.not_woken(self.parts, session, reason, final=final, passing=found.passing, wait=wait)
 
     # Watching.
 
@@ -317,7 +325,7 @@ class Sessions:
             await asyncio.sleep(0.5)
             if self._has_room() and self._slots.waiting:
                 self._bell.set()
-            now = self.parts.clock.now()
+            now = self.parts.listening.tick()
             for session_id, live in list(self._live.items()):
                 if live.ending:
                     continue

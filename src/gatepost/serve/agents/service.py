@@ -275,11 +275,11 @@ class Agents:
         """Until it has ended what it does, asks something, or the time is up."""
         session = await self.find(agent_id)
         clock, most = self._parts.clock, self._parts.config[WAIT_S] if timeout is None else timeout
-        until = clock.now() + int(most * 1_000_000)
+        until = clock.monotonic() + int(most * 1_000_000)
         with self._hub.watch(session.address) as watch:
             while True:
                 now = await self._parts.store.read(views.outcome, session.id, self._eyes)
-                left = (until - clock.now()) / 1_000_000
+                left = (until - clock.monotonic()) / 1_000_000
                 if now.permission is not None or now.status not in (*BUSY, "interrupted"):
                     return now
                 if left <= 0 or self._stopping.is_set():
@@ -293,13 +293,13 @@ class Agents:
         """What came after a cursor (None: the newest `limit`); waits until there is something, or the state or the
         requests that wait are others than those `seen`."""
         session, clock = await self.find(agent_id), self._parts.clock
-        until = clock.now() + int(timeout * 1_000_000)
+        until = clock.monotonic() + int(timeout * 1_000_000)
         with self._hub.watch(session.address) as watch:
             rung = False
             while True:
                 news = await self._parts.store.read(views.news, session.id, after, limit, self._eyes)
                 new = (news.status, frozenset(each.id for each in news.permissions)) != seen
-                left = (until - clock.now()) / 1_000_000
+                left = (until - clock.monotonic()) / 1_000_000
                 if new or news.entries or left <= 0 or self._stopping.is_set():
                     return news
                 # An entry is written behind its bell: who was rung for nothing looks again soon.
