@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import apsw
@@ -37,6 +38,14 @@ class Gate:
         assert self.open.wait(30)
 
 
+@pytest.fixture
+async def patient_store(store_path: Path) -> AsyncIterator[SqliteStore]:
+    """One whose groups are not closed by time, so that a busy machine does not split them."""
+    store = SqliteStore(store_path, group_s=60)
+    yield store
+    store.close()
+
+
 def commits(path: Path) -> int:
     """How many transactions the write-ahead log holds, by its commit frames."""
     log, size, count = path.with_name(path.name + "-wal").read_bytes(), 4096 + 24, 0
@@ -45,7 +54,8 @@ def commits(path: Path) -> int:
     return count
 
 
-async def test_units_that_wait_together_are_committed_together(store: SqliteStore) -> None:
+async def test_units_that_wait_together_are_committed_together(patient_store: SqliteStore) -> None:
+    store = patient_store
     before, gate = commits(store.path), Gate()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(store.write(gate.hold))
@@ -259,3 +269,41 @@ async def test_a_read_that_takes_too_long_is_given_up_and_the_next_is_not(store:
     assert await store.read(lambda db: db.row("SELECT 1"), within=10.0) == (1,)
     bounded = endless.replace("FROM n)", "FROM n WHERE i < 20000)")
     assert await store.read(lambda db: db.row(bounded)) == (20000,)
+
+
+def note(db: Db, seen: list[str], name: str) -> None:
+    seen.append(name)
+
+
+async def test_stranger_04_a_flood_in_one_lane_lets_the_others_through(store: SqliteStore) -> None:
+    gate, seen = Gate(), list[str]()
+    held = asyncio.create_task(store.write(gate.hold))
+    await asyncio.to_thread(gate.entered.wait, 30)
+    for number in range(5 * LARGEST_GROUP):
+        store.post(note, seen, f"flood {number}", lane="flood")
+    neighbours = [asyncio.create_task(store.write(note, seen, f"quiet {n}", lane=f"quiet {n}")) for n in range(3)]
+    await asyncio.sleep(0)
+    gate.open.set()
+    await asyncio.gather(held, *neighbours)
+    await store.write(note, seen, "last", lane="flood")
+
+    assert seen[:4] == ["flood 0", "quiet 0", "quiet 1", "quiet 2"]
+    assert [each for each in seen if each.startswith("flood")] == [f"flood {n}" for n in range(5 * LARGEST_GROUP)]
+    assert seen[-1] == "last"
+
+
+async def test_stranger_04_a_group_is_closed_after_some_time_and_the_rest_goes_on(store_path: Path) -> None:
+    store = SqliteStore(store_path, group_s=0)  # every unit takes longer than that
+    gate, seen = Gate(), list[str]()
+    held = asyncio.create_task(store.write(gate.hold))
+    await asyncio.to_thread(gate.entered.wait, 30)
+    before = commits(store_path)
+    writes = [asyncio.create_task(store.write(add, f"g{n}", lane=str(n % 2))) for n in range(4)]
+    await asyncio.sleep(0)
+    store.post(note, seen, "posted", lane="1")
+    gate.open.set()
+    await asyncio.gather(held, *writes)
+
+    assert commits(store_path) - before == 4
+    assert await store.write(lambda db: list(seen), lane="1") == ["posted"]
+    store.close()

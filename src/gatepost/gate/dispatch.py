@@ -288,12 +288,18 @@ class Dispatch:
         self._wanted.clear()
         if not notes:
             return
-        try:
-            await self._around.store.write(_append, notes, durable=False)
-        except Unavailable:
-            self._waiting = notes + self._waiting
-            self._wanted.set()
-            raise
+        lanes: dict[str, list[_Note]] = {}  # a call that was cancelled is judged behind what it had under way
+        for note in notes:
+            lanes.setdefault("" if note.unless is None else note.caller.lane, []).append(note)
+        while lanes:
+            lane, some = lanes.popitem()
+            try:
+                await self._around.store.write(_append, some, durable=False, lane=lane)
+            except (Unavailable, asyncio.CancelledError) as error:
+                rest = [note for each in lanes.values() for note in each]
+                self._waiting = [*(some if isinstance(error, Unavailable) else ()), *rest, *self._waiting]
+                self._wanted.set()
+                raise
 
 
 def _append(db: Db, notes: list[_Note]) -> None:

@@ -2,12 +2,12 @@
 
 Units that wait together are committed together, each in a savepoint of its own, so that one that fails takes nobody
 with it. A group with a durable unit in it is committed with `synchronous=FULL`, another with NORMAL. An answer is
-given only after COMMIT.
+given only after COMMIT. A group takes units from all lanes in turn and is closed after some time, so that who floods
+the store delays others by about one group.
 """
 
 import asyncio
 import os
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +20,7 @@ import apsw
 
 from gatepost.core import log
 from gatepost.core.errors import SetupError, Unavailable
+from gatepost.store.lanes import Lanes, Unit
 from gatepost.store.port import Db, Row
 
 T = TypeVar("T")
@@ -33,7 +34,8 @@ TYPES = {
     "blob": "BLOB",
     "strict": "STRICT",
 }
-LARGEST_GROUP = 512  # units in one commit: bounds how long the first of them waits
+LARGEST_GROUP = 512  # units in one commit …
+GROUP_S = 0.02  # … and the time after which no further one is begun: both bound how long the first of them waits
 SNAPSHOT_S = 0.02
 STEPS = 200  # of SQLite's machine, between two looks at the clock
 BUSY_MS = 5000  # the command line may write while the daemon runs
@@ -86,28 +88,12 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     return connection
 
 
-class _Unit:
-    __slots__ = ("answer", "args", "durable", "error", "fn", "future", "loop")
-
-    def __init__(
-        self,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        durable: bool,
-        loop: asyncio.AbstractEventLoop,
-        future: asyncio.Future[Any],
-    ) -> None:
-        self.fn, self.args, self.durable, self.loop, self.future = fn, args, durable, loop, future
-        self.answer: Any = None
-        self.error: BaseException | None = None
-
-
 class SqliteStore:
     """The default store. Open it on a running loop; `close` waits for what was accepted."""
 
-    def __init__(self, path: Path, *, readers: int = 2) -> None:
-        self.path = path
-        self._queue: queue.SimpleQueue[_Unit | None] = queue.SimpleQueue()
+    def __init__(self, path: Path, *, readers: int = 2, group_s: float = GROUP_S) -> None:
+        self.path, self._group_s = path, group_s
+        self._lanes = Lanes()
         self._writer = connect(path)
         self._here = connect(path, readonly=True)
         self._here_db = Sqlite(self._here)
@@ -121,20 +107,20 @@ class SqliteStore:
         self._closed = False
         self._thread.start()
 
-    async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True) -> T:
+    async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True, lane: str = "") -> T:
         if self._closed:
             raise Unavailable("the store", "the gateway is stopping")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._queue.put(_Unit(fn, args, durable, loop, future))
+        self._lanes.put(Unit(fn, args, durable, lane, loop, future))
         return await future
 
-    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts) -> None:
+    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str = "") -> None:
         if not self._closed:
             loop = asyncio.get_running_loop()
             future: asyncio.Future[object] = loop.create_future()
             future.add_done_callback(_nobody_waits)
-            self._queue.put(_Unit(fn, args, False, loop, future))
+            self._lanes.put(Unit(fn, args, False, lane, loop, future))
 
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None) -> T:
         if fn.__dict__.get("quick"):
@@ -173,7 +159,7 @@ class SqliteStore:
         self._closed = True
         if self._letting_go is not None:
             self._letting_go.cancel()
-        self._queue.put(None)
+        self._lanes.close()
         self._thread.join()
         self._pool.shutdown()
         for connection in (*self._opened, self._here):
@@ -196,27 +182,15 @@ class SqliteStore:
 
     def _work(self) -> None:
         db = Sqlite(self._writer)
-        stopping = False
-        while not stopping:
-            first = self._queue.get()
-            if first is None:
-                break
-            group = [first]
-            while len(group) < LARGEST_GROUP:
-                try:
-                    unit = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-                if unit is None:
-                    stopping = True
-                    break
-                group.append(unit)
-            self._commit(db, group)
+        while group := self._lanes.take(LARGEST_GROUP):
+            done = self._commit(db, group)
+            self._lanes.put_back(group[done:])
             self._commits += 1
-            _answer(group)
+            _answer(group[:done])
 
-    def _commit(self, db: Sqlite, group: list[_Unit]) -> None:
-        execute = self._writer.execute
+    def _commit(self, db: Sqlite, group: list[Unit]) -> int:
+        """Run the units for as long as a group may take. How many of them have their answer now."""
+        execute, done, end = self._writer.execute, 0, time.monotonic() + self._group_s
         wanted = "FULL" if any(unit.durable for unit in group) else "NORMAL"
         try:
             if wanted != self._synchronous:
@@ -234,6 +208,9 @@ class SqliteStore:
                     unit.error = RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
                     execute("ROLLBACK TO unit")
                 execute("RELEASE unit")
+                done += 1
+                if time.monotonic() > end:
+                    break
             execute("COMMIT")
         except apsw.Error as error:
             if self._writer.in_transaction:
@@ -241,6 +218,8 @@ class SqliteStore:
             trouble = Unavailable("the store", _reason(error))
             for unit in group:
                 unit.error = unit.error or trouble
+            done = len(group)
+        return done
 
 
 @contextmanager
@@ -269,7 +248,7 @@ def _reason(error: apsw.Error) -> str:
     return str(error)
 
 
-def _answer(group: list[_Unit]) -> None:
+def _answer(group: list[Unit]) -> None:
     """Settle all futures of a loop with one wake-up."""
     loops = {unit.loop for unit in group}
     for loop in loops:
@@ -280,7 +259,7 @@ def _answer(group: list[_Unit]) -> None:
             continue
 
 
-def _settle(units: list[_Unit]) -> None:
+def _settle(units: list[Unit]) -> None:
     for unit in units:
         if unit.future.cancelled():
             continue

@@ -56,7 +56,8 @@ class Intake:
             media, given = self._home.media, arrival.inbound.attachments
             arrival = replace(arrival, kept=await asyncio.to_thread(attachments.keep, media, given))
         try:
-            accepted = await self._store.write(accept, self._reach, arrival, self._clock.now(), durable=True)
+            lane = f"{instance} {arrival.address}"
+            accepted = await self._store.write(accept, self._reach, arrival, self._clock.now(), durable=True, lane=lane)
         except GatepostError:
             await self._forget_files(arrival)
             raise
@@ -78,7 +79,7 @@ class Intake:
         by = arrival.inbound.sender
         for session_id in accepted.clear:
             await self._stop(session_id, by)  # a provider that is awake would remember all the same
-            await self._store.write(sessions.forget_conversations, session_id)
+            await self._store.write(sessions.forget_conversations, session_id, lane=session_id)
         if accepted.stop:
             stopped = [await self._stop(session_id, by) for session_id in accepted.stop]
             if not any(stopped):

@@ -88,7 +88,12 @@ class Talk:
                 await self._claim(frame)
             case wire.Begun():
                 ok = self._is_own(frame.turn) and await self.parts.store.write(
-                    turns.begin, frame.turn, frame.epoch, tuple(frame.rows), self.parts.clock.now()
+                    turns.begin,
+                    frame.turn,
+                    frame.epoch,
+                    tuple(frame.rows),
+                    self.parts.clock.now(),
+                    lane=self.session.id,
                 )
                 self._say(wire.Done(id=frame.id, ok=ok))
             case wire.Started():
@@ -125,7 +130,8 @@ class Talk:
         wish = permissions.read_wish(event)
         self._told.count(wish.input)
         now, others = self.parts.clock.now(), frozenset(self._requests)
-        known = await self.parts.store.write(permissions.hold, self.session, turn, event, now, others)
+        lane = self.session.id
+        known = await self.parts.store.write(permissions.hold, self.session, turn, event, now, others, lane=lane)
         if known is not None:
             self._say(known)
             self._at_once += 1
@@ -150,7 +156,8 @@ class Talk:
             return
         if self._told.count(data):
             kind, data = "status", {"text": UNTOLD}
-        self.parts.store.post(timeline.add, self.session.id, turn.id, kind, data, self.parts.clock.now())
+        now, lane = self.parts.clock.now(), self.session.id
+        self.parts.store.post(timeline.add, self.session.id, turn.id, kind, data, now, lane=lane)
         self.parts.bells.change(turn.instance, turn.address)
 
     async def _refuse_permission(self, event: wire.Event) -> None:
@@ -160,8 +167,8 @@ class Talk:
             self._write_refusal(event)
 
     def _write_refusal(self, event: wire.Event) -> None:
-        now = self.parts.clock.now()
-        self.parts.store.post(permissions.write_down, event, self.group, self.provider, self.session.id, now)
+        now, own = self.parts.clock.now(), self.session.id
+        self.parts.store.post(permissions.write_down, event, self.group, self.provider, own, now, lane=own)
 
     def warn(self, seconds_left: float) -> None:
         self.warned = True
@@ -230,14 +237,18 @@ class Talk:
         if not self.open:
             return None
         if not frame.turn:
-            claim, ended = await self.parts.store.write(self._claim_batch, frame.ready, now, most, durable=frame.ready)
+            claim, ended = await self.parts.store.write(
+                self._claim_batch, frame.ready, now, most, durable=frame.ready, lane=self.session.id
+            )
             if ended is not None:
                 self.claimed = True  # that was what it had been woken for
                 self.parts.bells.room(*ended)
             return claim
         if not self._is_own(frame.turn) or self.time_up_at is not None:
             return None
-        return await self.parts.store.write(turns.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False)
+        return await self.parts.store.write(
+            turns.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False, lane=self.session.id
+        )
 
     async def _answer_claim(self, frame: wire.Claim, claim: Claim | None, there: set[int]) -> None:
         if claim is None:
@@ -274,12 +285,13 @@ class Talk:
         return claim, ended
 
     def _name_conversation(self, turn_id: str, epoch: int, conversation: str) -> None:
-        """Nobody waits for it: whatever the agent says in this conversation is committed behind it, in order."""
+        """Nobody waits for it: what the agent says in this conversation is committed behind it, in the same lane."""
         turn = self.turn
         if turn is None or (turn.id, turn.epoch) != (turn_id, epoch) or turn.conversation == conversation:
             return
         self.turn = replace(turn, conversation=conversation)
-        self.parts.store.post(turns.name_conversation, turn_id, epoch, conversation, self.parts.clock.now())
+        now, lane = self.parts.clock.now(), self.session.id
+        self.parts.store.post(turns.name_conversation, turn_id, epoch, conversation, now, lane=lane)
 
     async def _take_results(self, frames: list[wire.Result]) -> None:
         now = self.parts.clock.now()
@@ -291,6 +303,7 @@ class Talk:
             room.instance,
             room.address,
             lambda db: results.take_results(db, parts.reach, session_id, given, most, now),
+            lane=session_id,
         )
         for instance, address in taken.rooms:
             if (instance, address) != (room.instance, room.address):
@@ -328,7 +341,14 @@ class Talk:
             return  # interim lines may be lost; the next one says more
         self._statuses, self._status_at = self._statuses + 1, now
         room = await self.parts.store.write(
-            results.show_status, turn.id, turn.epoch, frame.text, self._statuses, now, durable=False
+            results.show_status,
+            turn.id,
+            turn.epoch,
+            frame.text,
+            self._statuses,
+            now,
+            durable=False,
+            lane=self.session.id,
         )
         if room is not None:
             self.parts.bells.room(*room)
@@ -338,7 +358,8 @@ class Talk:
         self.tool_timeout = seconds(min(frame.tool_timeout, 3600.0)) if frame.tool else 0
         if self.turn is not None and now - self._renewed_at > LEASE // 3:
             self._renewed_at = now
-            await self.parts.store.write(turns.renew, self.turn.id, self.turn.epoch, now, LEASE, durable=False)
+            turn, lane = self.turn, self.session.id
+            await self.parts.store.write(turns.renew, turn.id, turn.epoch, now, LEASE, durable=False, lane=lane)
 
     async def submit_turn(self, session_id: str, params: dict[str, object]) -> dict[str, object]:
         """The same by JSON-RPC on router.sock, for other agent loops."""
@@ -369,7 +390,8 @@ class Talk:
             self._name_conversation(turn.id, turn.epoch, frame.conversation)
         if frame.status == "success":
             usage = json.dumps(frame.usage)[:10_000]
-            if not await self.parts.store.write(turns.finish, turn.id, turn.epoch, usage, now):
+            lane = self.session.id
+            if not await self.parts.store.write(turns.finish, turn.id, turn.epoch, usage, now, lane=lane):
                 await settle.break_off(self.parts, self.session, turn, "the agent did not look at the message")
         elif self.time_up_at is not None:
             self.failure = frame

@@ -118,7 +118,7 @@ class Sessions:
         if (live := self._live.get(session_id)) is not None:
             live.kill(f"stopped by {by}", stopped=True)
         try:
-            room = await self.parts.store.write(settle.stop, self.parts, session_id, by)
+            room = await self.parts.store.write(settle.stop, self.parts, session_id, by, lane=session_id)
         except Unavailable:
             self._owed.put(session_id, partial(self._write_stop, session_id, by))
             return live is not None
@@ -153,7 +153,7 @@ class Sessions:
             live.retire("it was changed")
 
     async def _write_stop(self, session_id: str, by: str) -> None:
-        room = await self.parts.store.write(settle.stop, self.parts, session_id, by)
+        room = await self.parts.store.write(settle.stop, self.parts, session_id, by, lane=session_id)
         if room is not None:
             self.parts.bells.room(*room)
 
