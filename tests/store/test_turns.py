@@ -1,11 +1,14 @@
 """Turns: batches of one room and one rights class, retried before the provider has them, continued once after."""
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from gatepost.core.clock import SECOND
 from gatepost.store import breaks, inbox, ledger, messages, outbox, sessions, turns
+from gatepost.store.port import Db, Row
 
 from .conftest import LEASE, POLICY, Desk
 
@@ -341,3 +344,36 @@ def test_usage_is_kept_with_the_turn(desk: Desk) -> None:
     turn = desk.begun()
     turns.finish(desk.db, turn.id, turn.epoch, json.dumps({"tokens": 7}), desk.now)
     assert json.loads(desk.turn(turn.id).usage) == {"tokens": 7}
+
+
+class Counting:
+    """A `Db` that counts what is asked of it."""
+
+    def __init__(self, db: Db) -> None:
+        self._db, self.asked = db, 0
+
+    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        self.asked += 1
+        return self._db.rows(sql, params)
+
+    def row(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
+        self.asked += 1
+        return self._db.row(sql, params)
+
+    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
+        self.asked += 1
+        return self._db.run(sql, params)
+
+    def define(self, ddl: str) -> None:
+        self._db.define(ddl)
+
+
+def test_stranger_03_a_runner_that_names_many_rows_costs_as_much_as_its_turn_has(desk: Desk) -> None:
+    desk.hear("one")
+    desk.hear("two")
+    claim = desk.claim()
+    assert claim is not None
+    db = Counting(desk.db)
+    assert turns.begin(db, claim.turn.id, claim.turn.epoch, (*claim.rows, *range(10**6, 10**6 + 50_000)), desk.now)
+    assert db.asked < 20
+    assert [entry.given for entry, _ in inbox.of_turn(desk.db, claim.turn.id)] == [True, True]

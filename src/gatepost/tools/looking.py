@@ -66,7 +66,7 @@ def concerns(call: Call, route: Route) -> bool:
         target = targets.parse(route.target)
     except Invalid:
         return False
-    return not target.drops and reaches(Within.SUBTREE, call.caller.folder, target.folder.partition("/{sender}")[0])
+    return not target.drops and reaches(Within.SUBTREE, call.caller.folder, targets.parent_of(target))
 
 
 def is_own(route: Route, folder: str) -> bool:
