@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -306,4 +307,108 @@ async def test_stranger_04_a_group_is_closed_after_some_time_and_the_rest_goes_o
 
     assert commits(store_path) - before == 4
     assert await store.write(lambda db: list(seen), lane="1") == ["posted"]
+    store.close()
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT COUNT(*) FROM n"
+
+
+def read_for_ever(db: Db) -> None:
+    db.row(ENDLESS)
+
+
+def write_for_ever(db: Db) -> None:
+    """Interrupted, this takes the whole transaction with it."""
+    db.run(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+        " INSERT INTO groups (folder, name, provider, created_at) SELECT 'x' || i, '', '', 1 FROM n"
+    )
+
+
+@pytest.mark.parametrize("endless", [read_for_ever, write_for_ever])
+async def test_stranger_01_sql_that_takes_too_long_is_undone_alone(
+    store_path: Path, endless: Callable[[Db], None]
+) -> None:
+    store = SqliteStore(store_path, unit_s=0.05, group_s=60)
+    gate = Gate()
+    held = asyncio.create_task(store.write(gate.hold))
+    await asyncio.to_thread(gate.entered.wait, 30)
+    group = asyncio.gather(
+        store.write(add, "before", lane="a"),
+        store.write(endless, lane="b"),
+        store.write(add, "after", lane="c"),
+        return_exceptions=True,
+    )
+    await asyncio.sleep(0)
+    gate.open.set()
+    first, failed, last = await group
+    await asyncio.gather(held, return_exceptions=True)
+
+    assert (first, last) == (True, True)
+    assert isinstance(failed, Unavailable) and "takes more than 0.05 s" in str(failed)
+    assert await store.read(folders) == ["after", "before"]
+    store.close()
+
+
+async def test_stranger_01_a_unit_that_computes_for_ever_is_interrupted_and_nothing_else(store_path: Path) -> None:
+    store = SqliteStore(store_path, unit_s=0.05)
+    entered = threading.Event()
+
+    def compute(db: Db) -> None:
+        add(db, "half")
+        entered.set()
+        while True:
+            with suppress(Exception):  # it swallows what it can
+                entered.is_set()
+
+    computing = asyncio.create_task(_outcome(store, compute))
+    await asyncio.to_thread(entered.wait, 30)
+    while not computing.done():
+        store.interrupt_overdue()
+        await asyncio.sleep(0)
+
+    assert "Unavailable" in await computing
+    assert await store.write(add, "whole")
+    assert await store.read(folders) == ["whole"]
+    assert store.close() == ""
+
+
+async def test_stranger_01_closing_does_not_wait_for_ever_and_answers_who_waits(store_path: Path) -> None:
+    store, gate = SqliteStore(store_path), Gate()
+    held = asyncio.create_task(_outcome(store, gate.hold))
+    await asyncio.to_thread(gate.entered.wait, 30)
+    waiting = asyncio.create_task(_outcome(store, add, "late"))
+    await asyncio.sleep(0)
+    left = store.close(within=0)
+
+    assert "Gate.hold" in left
+    assert "the gateway is stopping" in await held
+    assert "the gateway is stopping" in await waiting
+    gate.open.set()
+
+
+async def test_stranger_01_a_read_that_does_not_end_is_interrupted_when_the_store_closes(store_path: Path) -> None:
+    store, entered = SqliteStore(store_path), threading.Event()
+
+    def read(db: Db) -> None:
+        entered.set()
+        db.row(ENDLESS)
+
+    reading = asyncio.create_task(store.read(read))
+    await asyncio.to_thread(entered.wait, 30)
+    assert await asyncio.to_thread(store.close, 0) == ""
+    with pytest.raises(apsw.InterruptError):
+        await reading
+
+
+async def test_a_slow_unit_is_reported_under_its_own_name(store_path: Path) -> None:
+    found: list[str] = []
+    store = SqliteStore(store_path, slow=lambda name, wall, cpu: found.append(name))
+
+    def count(db: Db) -> None:
+        db.row("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000000) SELECT COUNT(*) FROM n")
+
+    await store.write(add, "quick")
+    await store.write(count)
+    assert [name.rpartition(".")[2] for name in found] == ["count"]
     store.close()

@@ -74,6 +74,17 @@ class Lanes:
             self._waiting.setdefault(unit.lane, deque()).appendleft(unit)
             self._waiting.move_to_end(unit.lane, last=False)
 
+    def rest(self) -> list[Unit]:
+        """All that waits, for whoever gives up on the writer's thread."""
+        found = [unit for units in self._waiting.values() for unit in units]
+        while True:
+            try:
+                unit = self._arrived.get_nowait()
+            except queue.Empty:
+                return found
+            if unit is not None:
+                found.append(unit)
+
     def _sort_in(self, unit: Unit | None) -> None:
         if unit is None:
             self.closed = True

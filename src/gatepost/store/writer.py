@@ -20,6 +20,7 @@ import apsw
 
 from gatepost.core import log
 from gatepost.core.errors import SetupError, Unavailable
+from gatepost.store.deadline import NEVER, UNIT_S, Deadline, Overdue
 from gatepost.store.lanes import Lanes, Unit
 from gatepost.store.port import Db, Row
 
@@ -38,6 +39,10 @@ LARGEST_GROUP = 512  # units in one commit …
 GROUP_S = 0.02  # … and the time after which no further one is begun: both bound how long the first of them waits
 SNAPSHOT_S = 0.02
 STEPS = 200  # of SQLite's machine, between two looks at the clock
+STEPS_OF_WRITER = 10_000  # the same in the writer: a fraction of a millisecond, and no cost that can be measured
+SLOW_S = 0.05  # a unit that takes longer is reported
+OVERDUE_S = 0.5  # for what was interrupted to end
+CLOSE_S = 5.0  # for what was accepted, when the store is closed
 BUSY_MS = 5000  # the command line may write while the daemon runs
 
 _log = log.get("store")
@@ -89,10 +94,23 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
 
 
 class SqliteStore:
-    """The default store. Open it on a running loop; `close` waits for what was accepted."""
+    """The default store. Open it on a running loop; `close` waits for what was accepted, within bounds. `slow` is
+    called in the writer's thread with a unit that took long: its name, its seconds by the clock and by the processor.
+    """
 
-    def __init__(self, path: Path, *, readers: int = 2, group_s: float = GROUP_S) -> None:
-        self.path, self._group_s = path, group_s
+    def __init__(
+        self,
+        path: Path,
+        *,
+        readers: int = 2,
+        group_s: float = GROUP_S,
+        unit_s: float = UNIT_S,
+        slow: Callable[[str, float, float], None] = lambda name, wall, cpu: None,
+    ) -> None:
+        self.path, self._group_s, self._slow = path, group_s, slow
+        self._deadline = Deadline(unit_s)
+        self.running: Unit | None = None  # in the writer, right now …
+        self._group: list[Unit] = []  # … and what is committed with it
         self._lanes = Lanes()
         self._writer = connect(path)
         self._here = connect(path, readonly=True)
@@ -153,20 +171,47 @@ class SqliteStore:
             self._here.execute("COMMIT")
             self._seen = -1
 
-    def close(self) -> None:
+    def close(self, within: float = CLOSE_S) -> str:
+        """Write what was accepted and close. '' if that is done; else what did not end in time and is left behind: the
+        process should end then. Whoever still waits is told that the gateway is stopping."""
         if self._closed:
-            return
+            return ""
         self._closed = True
         if self._letting_go is not None:
             self._letting_go.cancel()
         self._lanes.close()
-        self._thread.join()
-        self._pool.shutdown()
-        for connection in (*self._opened, self._here):
-            connection.close()
+        end = time.monotonic() + within
+        self._thread.join(within)
+        if self._thread.is_alive():
+            self.interrupt_overdue()
+            self._thread.join(OVERDUE_S)
+        if self._thread.is_alive():
+            unit = self.running
+            for each in (*self._group, *self._lanes.rest()):
+                each.error = Unavailable("the store", "the gateway is stopping")
+                _answer([each])
+            return f"the store's writer is still at {unit.name if unit is not None else 'a commit'}"
+        if not self._close_readers(end):
+            return "a read of the store does not end"
+        self._here.close()
         with suppress(apsw.Error):  # a full disk must not keep us from closing
             self._writer.execute("PRAGMA optimize")
         self._writer.close()
+        return ""
+
+    def _close_readers(self, end: float) -> bool:
+        ending = threading.Thread(target=self._pool.shutdown, name="store-close", daemon=True)
+        ending.start()
+        ending.join(max(OVERDUE_S, end - time.monotonic()))
+        if ending.is_alive():
+            for connection in self._opened:
+                connection.interrupt()
+            ending.join(OVERDUE_S)
+        if ending.is_alive():
+            return False
+        for connection in self._opened:
+            connection.close()
+        return True
 
     def _read(self, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> T:
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
@@ -182,35 +227,26 @@ class SqliteStore:
 
     def _work(self) -> None:
         db = Sqlite(self._writer)
+        self._writer.set_progress_handler(self._deadline.is_over, STEPS_OF_WRITER)
         while group := self._lanes.take(LARGEST_GROUP):
+            self._group = group
             done = self._commit(db, group)
             self._lanes.put_back(group[done:])
             self._commits += 1
+            self._group = []
             _answer(group[:done])
 
     def _commit(self, db: Sqlite, group: list[Unit]) -> int:
-        """Run the units for as long as a group may take. How many of them have their answer now."""
-        execute, done, end = self._writer.execute, 0, time.monotonic() + self._group_s
+        """Run units for as long as a group may take, and commit them. How many of them have their answer now."""
+        execute = self._writer.execute
         wanted = "FULL" if any(unit.durable for unit in group) else "NORMAL"
         try:
             if wanted != self._synchronous:
                 execute(f"PRAGMA synchronous={wanted}")
                 self._synchronous = wanted
-            execute("BEGIN IMMEDIATE")
-            for unit in group:
-                execute("SAVEPOINT unit")
-                try:
-                    unit.answer = unit.fn(db, *unit.args)
-                except (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError):
-                    raise  # the whole group fails: SQLite may have rolled all of it back
-                except BaseException as error:  # noqa: BLE001  it is the caller's, and is raised there
-                    # A future takes no StopIteration, and the rest of the group must be answered.
-                    unit.error = RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
-                    execute("ROLLBACK TO unit")
-                execute("RELEASE unit")
-                done += 1
-                if time.monotonic() > end:
-                    break
+            done = self._run(db, group, time.monotonic() + self._group_s)
+            while not self._writer.in_transaction:  # a unit that was interrupted took the others with it
+                done = self._run(db, group[:done], NEVER)
             execute("COMMIT")
         except apsw.Error as error:
             if self._writer.in_transaction:
@@ -218,8 +254,54 @@ class SqliteStore:
             trouble = Unavailable("the store", _reason(error))
             for unit in group:
                 unit.error = unit.error or trouble
-            done = len(group)
+            return len(group)
         return done
+
+    def _run(self, db: Sqlite, group: list[Unit], end: float) -> int:
+        """Run units that have not failed yet, each in its savepoint, until the time is up. How many were looked at; if
+        the transaction is gone then, the last of them was interrupted, and they are to be run again without it."""
+        execute = self._writer.execute
+        execute("BEGIN IMMEDIATE")
+        for count, unit in enumerate(group, 1):
+            if unit.error is not None:
+                continue
+            execute("SAVEPOINT unit")
+            try:
+                self._run_one(db, unit)
+            except (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError):
+                raise  # the whole group fails: SQLite may have rolled all of it back
+            except BaseException as error:  # noqa: BLE001  it is the caller's, and is raised there
+                unit.error = self._error_of(unit, error)
+                if not self._writer.in_transaction:
+                    return count
+                execute("ROLLBACK TO unit")
+            execute("RELEASE unit")
+            if time.monotonic() > end:
+                return count
+        return len(group)
+
+    def _run_one(self, db: Sqlite, unit: Unit) -> None:
+        self.running = unit
+        wall, cpu = time.monotonic(), time.thread_time()
+        try:
+            unit.answer = self._deadline.run(unit.fn, db, *unit.args)
+        finally:
+            self.running = None
+            if (took := time.monotonic() - wall) > SLOW_S:
+                self._slow(unit.name, took, time.thread_time() - cpu)
+
+    def _error_of(self, unit: Unit, error: BaseException) -> BaseException:
+        if isinstance(error, (Overdue, apsw.InterruptError)):
+            seconds = self._deadline.seconds
+            _log.error("a write took too long and was undone", unit=unit.name, lane=unit.lane, seconds=seconds)
+            return Unavailable("the store", f"this takes more than {seconds:g} s to write; ask for less at once")
+        # A future takes no StopIteration, and the rest of the group must be answered.
+        return RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
+
+    def interrupt_overdue(self) -> None:
+        """Called by a watchdog every now and then: end a unit that computes beyond its time."""
+        if self._deadline.interrupt() and (unit := self.running) is not None:
+            _log.error("a write computes beyond its time and is interrupted", unit=unit.name, lane=unit.lane)
 
 
 @contextmanager
@@ -261,7 +343,7 @@ def _answer(group: list[Unit]) -> None:
 
 def _settle(units: list[Unit]) -> None:
     for unit in units:
-        if unit.future.cancelled():
+        if unit.future.done():  # nobody waits, or was told that we are stopping
             continue
         if unit.error is not None:
             unit.future.set_exception(unit.error)
