@@ -3,15 +3,22 @@ until it is written. A restart before that forgets it, so whoever asked is told.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from gatepost.core import log
 from gatepost.core.errors import Unavailable
 
 AGAIN_S = 1.0  # between two tries
+SOON_S = 0.4  # a store that has not written by then is not waited for
 
 _log = log.get("sessions")
 
 Write = Callable[[], Awaitable[None]]
+T = TypeVar("T")
+
+
+def _nothing(answer: Any) -> None:
+    return None
 
 
 class Owed:
@@ -28,6 +35,30 @@ class Owed:
         task = asyncio.get_running_loop().create_task(self._pay(key, write))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def write_soon(self, key: str, write: Callable[[], Awaitable[T]], then: Callable[[T], None] = _nothing) -> T:
+        """Write down what was done already, if the store does so soon. Else raise Unavailable, and have it written when
+        the store is back, `then` with its answer: a first try that is still under way is waited for before a second."""
+        first = asyncio.ensure_future(write())
+        done, _ = await asyncio.wait((first,), timeout=SOON_S)
+        if done:
+            try:
+                return first.result()
+            except Unavailable:
+                self.put(key, self._again(None, write, then))
+                raise
+        self.put(key, self._again(first, write, then))
+        raise Unavailable("the store", "it does not answer; what was asked is done and not written down yet")
+
+    def _again(
+        self, first: "asyncio.Future[T] | None", write: Callable[[], Awaitable[T]], then: Callable[[T], None]
+    ) -> Write:
+        tries = [] if first is None else [first]
+
+        async def again() -> None:
+            then(await (asyncio.shield(tries.pop()) if tries else write()))
+
+        return again
 
     def drop(self, key: str) -> None:
         self._writes.pop(key, None)
