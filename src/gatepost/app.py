@@ -30,7 +30,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.listen import LISTEN, Listen, control_path, how_to_open, parse
 from gatepost.core.settings import Config, setting
-from gatepost.core.watchdog import Watchdog
+from gatepost.core.watchdog import EVERY_S, Watchdog
 from gatepost.egress.endpoints import key_origins
 from gatepost.egress.models import Models
 from gatepost.egress.price_list import PriceList
@@ -66,6 +66,7 @@ from gatepost.serve.http import Server, binding, bound
 from gatepost.serve.web.login import new_address
 from gatepost.serve.web.site import SiteParts, make_site
 from gatepost.store import reservations, secrets
+from gatepost.store.deadline import UNIT_S
 from gatepost.store.migrate import migrate
 from gatepost.store.secrets import Secrets
 from gatepost.store.writer import SqliteStore
@@ -103,8 +104,8 @@ class Gateway:
         self.left = ""  # what did not end when we stopped
         self.bells = Bells()
         migrate(home.store, clock)
-        self.watchdog = Watchdog()
-        self.store = SqliteStore(home.store, slow=self.watchdog.slow_unit)
+        self.watchdog = Watchdog(every=config[EVERY_S])
+        self.store = SqliteStore(home.store, unit_s=config[UNIT_S], slow=self.watchdog.slow_unit)
         self.watchdog.on_tick(self.store.interrupt_overdue)
         self.kinds: dict[str, ChannelKind] = {}
         self.channels: dict[str, Channel] = {}

@@ -47,4 +47,11 @@ def test_what_is_slow_again_and_again_is_counted_and_kept_once_in_a_while() -> N
     for number in range(1000):
         watchdog.slow_unit("accept", 0.1 + number / 1000, 0.01)
     assert watchdog.count == 1000 and len(watchdog.steps) <= 200
-    assert watchdog.shown() == {"slow_steps": 1000, "slowest": "writer: accept", "slowest_ms": 1099}
+    watchdog.slow_unit("compute", 0.2, 0.2)
+    assert watchdog.shown() == {
+        "slow_steps": 1001,
+        "slowest": "writer: accept",
+        "slowest_ms": 1099,
+        "busiest": "writer: compute",
+        "busiest_ms": 200,
+    }

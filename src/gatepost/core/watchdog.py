@@ -17,9 +17,12 @@ from dataclasses import dataclass
 from types import FrameType
 
 from gatepost.core import log
+from gatepost.core.settings import setting
 
+EVERY_S = setting(
+    "watchdog.every_s", 0.25, help="How often to look whether a step of the gateway takes long; smaller finds more."
+)
 LIMIT_S = 0.05
-EVERY_S = 0.25  # between two beats
 LOOK_S = 0.01  # between two looks at a loop that does not answer
 SAID_AGAIN_S = 60.0  # the same name is logged so often at most
 MOST_NAMES = 200
@@ -36,11 +39,12 @@ class SlowStep:
 
 
 class Watchdog:
-    def __init__(self, *, limit: float = LIMIT_S, every: float = EVERY_S) -> None:
+    def __init__(self, *, limit: float = LIMIT_S, every: float = EVERY_S.default) -> None:
         self._limit, self._every = limit, every
         self._counts: dict[str, int] = {}
         self._said: dict[tuple[str, str], float] = {}
-        self.worst: SlowStep | None = None
+        self.worst: SlowStep | None = None  # by the clock …
+        self.busiest: SlowStep | None = None  # … and by the processor
         self.steps: list[SlowStep] = []  # the first of them, for whoever judges
         self._stop = threading.Event()
         self._checks: list[Callable[[], None]] = []
@@ -59,6 +63,8 @@ class Watchdog:
         self._counts[where] = self._counts.get(where, 0) + 1
         if self.worst is None or wall > self.worst.wall:
             self.worst = step
+        if self.busiest is None or cpu > self.busiest.cpu:
+            self.busiest = step
         if len(self.steps) < MOST_NAMES:
             self.steps.append(step)
         now = time.monotonic()
@@ -71,11 +77,13 @@ class Watchdog:
 
     def shown(self) -> dict[str, object]:
         """For the status."""
-        worst = self.worst
+        worst, busiest = self.worst, self.busiest
         return {
             "slow_steps": self.count,
             "slowest": f"{worst.where}: {worst.name}" if worst else "",
             "slowest_ms": round(worst.wall * 1000) if worst else 0,
+            "busiest": f"{busiest.where}: {busiest.name}" if busiest else "",
+            "busiest_ms": round(busiest.cpu * 1000) if busiest else 0,
         }
 
     @contextmanager

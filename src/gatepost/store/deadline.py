@@ -10,10 +10,14 @@ import time
 from collections.abc import Callable
 from typing import TypeVar, TypeVarTuple
 
+from gatepost.core.settings import setting
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-UNIT_S = 5.0
+UNIT_S = setting(
+    "store.unit_s", 5.0, help="A write that takes longer is undone and fails; those that wait beside it go on."
+)
 NEVER = float("inf")
 
 
@@ -22,7 +26,7 @@ class Overdue(BaseException):
 
 
 class Deadline:
-    def __init__(self, seconds: float = UNIT_S, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, seconds: float = UNIT_S.default, now: Callable[[], float] = time.monotonic) -> None:
         self.seconds, self._now = seconds, now
         self._until = NEVER
         self._lock = threading.Lock()

@@ -42,7 +42,7 @@ STEPS = 200  # of SQLite's machine, between two looks at the clock
 STEPS_OF_WRITER = 10_000  # the same in the writer: a fraction of a millisecond, and no cost that can be measured
 SLOW_S = 0.05  # a unit that takes longer is reported
 OVERDUE_S = 0.5  # for what was interrupted to end
-CLOSE_S = 5.0  # for what was accepted, when the store is closed
+CLOSE_S = 3.0  # for what was accepted, when the store is closed
 BUSY_MS = 5000  # the command line may write while the daemon runs
 
 _log = log.get("store")
@@ -104,7 +104,7 @@ class SqliteStore:
         *,
         readers: int = 2,
         group_s: float = GROUP_S,
-        unit_s: float = UNIT_S,
+        unit_s: float = UNIT_S.default,
         slow: Callable[[str, float, float], None] = lambda name, wall, cpu: None,
     ) -> None:
         self.path, self._group_s, self._slow = path, group_s, slow

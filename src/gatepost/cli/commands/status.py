@@ -23,7 +23,7 @@ from gatepost.store.port import Db
     "as_json",
     is_flag=True,
     help="running, answers, pid, since, home, version, listen, control, sandbox, awake, waiting, pressed, slow_steps,"
-    " slowest, slowest_ms, channels, store.",
+    " slowest, slowest_ms, busiest, busiest_ms (the same by the processor's time), channels, store.",
 )
 @click.pass_obj
 def command(home: str | None, as_json: bool) -> int:
@@ -56,6 +56,8 @@ def gather(home: Home) -> dict[str, Any]:
         "slow_steps": 0,
         "slowest": "",
         "slowest_ms": 0,
+        "busiest": "",
+        "busiest_ms": 0,
         "channels": [],
         "store": _store(home),
     }
@@ -71,6 +73,8 @@ def gather(home: Home) -> dict[str, Any]:
                 "slow_steps": told["slow_steps"],
                 "slowest": told["slowest"],
                 "slowest_ms": told["slowest_ms"],
+                "busiest": told["busiest"],
+                "busiest_ms": told["busiest_ms"],
                 "sandbox": _as_told(told["sandbox"], told["sandbox_note"]),
             }
         except GatepostError as error:
