@@ -412,3 +412,20 @@ async def test_a_slow_unit_is_reported_under_its_own_name(store_path: Path) -> N
     await store.write(count)
     assert [name.rpartition(".")[2] for name in found] == ["count"]
     store.close()
+
+
+async def test_stranger_01_what_computes_when_the_store_closes_is_ended(store_path: Path) -> None:
+    store, entered = SqliteStore(store_path), threading.Event()
+
+    def compute(db: Db) -> None:
+        entered.set()
+        while True:
+            entered.is_set()
+
+    computing = asyncio.create_task(_outcome(store, compute))
+    await asyncio.to_thread(entered.wait, 30)
+    waiting = asyncio.create_task(_outcome(store, add, "late"))
+    await asyncio.sleep(0)
+    assert store.close(within=0) == ""
+    assert "Unavailable" in await computing
+    assert await waiting == "True"

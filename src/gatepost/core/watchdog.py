@@ -68,7 +68,9 @@ class Watchdog:
         if len(self.steps) < MOST_NAMES:
             self.steps.append(step)
         now = time.monotonic()
-        if now - self._said.get((where, name), -SAID_AGAIN_S) >= SAID_AGAIN_S and len(self._said) < MOST_NAMES:
+        if now - self._said.get((where, name), -SAID_AGAIN_S) >= SAID_AGAIN_S:
+            if len(self._said) >= MOST_NAMES:
+                self._said.clear()
             self._said[where, name] = now
             _log.warning("a step took long", where=where, step=name, ms=round(wall * 1000), cpu_ms=round(cpu * 1000))
 

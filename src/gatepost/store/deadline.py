@@ -62,15 +62,15 @@ class Deadline:
                 _raise_in(threading.get_ident(), None)
                 self._raised = False
 
-    def interrupt(self) -> bool:
-        """From another thread: end a unit that has had its time and does not come back to SQL. True if that was tried
-        now. Code of an extension that does not return to Python cannot be ended this way."""
-        if not self.is_over():
+    def interrupt(self, *, now: bool = False) -> bool:
+        """From another thread: end a unit that has had its time and does not come back to SQL; `now`: in any case. True
+        if that was tried. Code of an extension that does not return to Python cannot be ended this way."""
+        if not now and not self.is_over():
             return False
         with self._lock:
-            if self._thread is None or self._raised or not self.is_over():
+            if self._thread is None or self._raised or not (now or self.is_over()):
                 return False
-            self._raised = True
+            self._until, self._raised = -NEVER, True
             _raise_in(self._thread, Overdue)
             return True
 

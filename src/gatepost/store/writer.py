@@ -41,7 +41,7 @@ SNAPSHOT_S = 0.02
 STEPS = 200  # of SQLite's machine, between two looks at the clock
 STEPS_OF_WRITER = 10_000  # the same in the writer: a fraction of a millisecond, and no cost that can be measured
 SLOW_S = 0.05  # a unit that takes longer is reported
-OVERDUE_S = 0.5  # for what was interrupted to end
+OVERDUE_S = 1.0  # for what was interrupted to end
 CLOSE_S = 3.0  # for what was accepted, when the store is closed
 BUSY_MS = 5000  # the command line may write while the daemon runs
 
@@ -183,7 +183,7 @@ class SqliteStore:
         end = time.monotonic() + within
         self._thread.join(within)
         if self._thread.is_alive():
-            self.interrupt_overdue()
+            self.interrupt_overdue(now=True)
             self._thread.join(OVERDUE_S)
         if self._thread.is_alive():
             unit = self.running
@@ -298,9 +298,10 @@ class SqliteStore:
         # A future takes no StopIteration, and the rest of the group must be answered.
         return RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
 
-    def interrupt_overdue(self) -> None:
+    def interrupt_overdue(self, *, now: bool = False) -> None:
         """Called by a watchdog every now and then: end a unit that computes beyond its time."""
-        if self._deadline.interrupt() and (unit := self.running) is not None:
+        unit = self.running
+        if self._deadline.interrupt(now=now) and unit is not None:
             _log.error("a write computes beyond its time and is interrupted", unit=unit.name, lane=unit.lane)
 
 
