@@ -66,7 +66,7 @@ from gatepost.serve.http import Server, binding, bound
 from gatepost.serve.web.login import new_address
 from gatepost.serve.web.site import SiteParts, make_site
 from gatepost.store import reservations, secrets
-from gatepost.store.deadline import UNIT_S
+from gatepost.store.deadline import NEVER, UNIT_S
 from gatepost.store.migrate import migrate
 from gatepost.store.secrets import Secrets
 from gatepost.store.writer import SqliteStore
@@ -105,7 +105,7 @@ class Gateway:
         self.bells = Bells()
         migrate(home.store, clock)
         self.watchdog = Watchdog(every=config[EVERY_S])
-        self.store = SqliteStore(home.store, unit_s=config[UNIT_S], slow=self.watchdog.slow_unit)
+        self.store = SqliteStore(home.store, unit_s=NEVER, slow=self.watchdog.slow_unit)
         self.watchdog.on_tick(self.store.interrupt_overdue)
         self.kinds: dict[str, ChannelKind] = {}
         self.channels: dict[str, Channel] = {}
@@ -205,6 +205,7 @@ class Gateway:
         await self.worktrees.recover()
         await continue_turns(self.sessions.parts)
         await self.sessions.obey()
+        self.store.limit_units(self.config[UNIT_S])  # not before: a start may have much to settle, and nobody waits
         self.flows = asyncio.create_task(self._flows())
         with self.watchdog.watching(asyncio.get_running_loop()):
             try:

@@ -298,6 +298,10 @@ class SqliteStore:
         # A future takes no StopIteration, and the rest of the group must be answered.
         return RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
 
+    def limit_units(self, seconds: float) -> None:
+        """From now on a unit has this long."""
+        self._deadline.seconds = seconds
+
     def interrupt_overdue(self, *, now: bool = False) -> None:
         """Called by a watchdog every now and then: end a unit that computes beyond its time."""
         unit = self.running

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from gatepost.core import log
 from gatepost.core.errors import Unavailable
 
-AGAIN_S = 1.0  # between two tries
+AGAIN_S, LONGEST_S = 1.0, 8.0  # between two tries: it doubles, because a try may cost the store a unit's whole time
 SOON_S = 0.4  # a store that has not written by then is not waited for
 
 _log = log.get("sessions")
@@ -68,12 +68,14 @@ class Owed:
             task.cancel()
 
     async def _pay(self, key: str, write: Write) -> None:
+        pause = AGAIN_S
         while self._writes.get(key) is write:
             try:
                 await write()
             except Unavailable as error:
                 _log.error("what was done cannot be written down yet", what=key, error=str(error))
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_S)
             else:
                 if self._writes.get(key) is write:
                     del self._writes[key]

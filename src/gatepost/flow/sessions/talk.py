@@ -6,7 +6,7 @@ turn and epoch.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,10 +27,25 @@ from gatepost.store.sessions import Session
 from gatepost.store.turns import Claim, Turn
 
 MOST_STATUSES, STATUS_PAUSE = 200, SECOND // 4  # interim lines of a turn, and the time between two
+MOST_AT_ONCE, LARGEST_AT_ONCE = 20, 64 * 1024  # results, and characters of them, that one transaction takes
 MOST_TROUBLES = 20  # that are listened to
 UNTOLD = "This turn does more than is told here: the rest of what it does is left out."
 
 _log = log.get("sessions")
+
+
+def portions(said: Sequence[wire.Result]) -> Iterator[list[wire.Result]]:
+    """Results that came together, as one transaction each should take them: everybody's writes wait for it."""
+    some: list[wire.Result] = []
+    size = 0
+    for frame in said:
+        if some and (len(some) >= MOST_AT_ONCE or size + len(frame.text) > LARGEST_AT_ONCE):
+            yield some
+            some, size = [], 0
+        some.append(frame)
+        size += len(frame.text)
+    if some:
+        yield some
 
 
 class Talk:
@@ -73,12 +88,12 @@ class Talk:
             if isinstance(frame, wire.Result):
                 said.append(frame)
                 continue
-            if said:
-                await self._take_results(said)
-                said = []
+            for some in portions(said):
+                await self._take_results(some)
+            said = []
             await self._answer(frame)
-        if said:
-            await self._take_results(said)
+        for some in portions(said):
+            await self._take_results(some)
 
     async def _answer(self, frame: wire.FromRunner) -> None:
         match frame:
