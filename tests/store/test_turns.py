@@ -1,12 +1,15 @@
 """Turns: batches of one room and one rights class, retried before the provider has them, continued once after."""
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from gatepost.cli import reasons
 from gatepost.core.clock import SECOND
 from gatepost.store import breaks, inbox, ledger, messages, outbox, sessions, turns
+from gatepost.store.port import Db, Row
 
 from .conftest import LEASE, POLICY, Desk
 
@@ -496,3 +499,36 @@ def test_stranger_e_clean_down_is_told_as_a_restart(desk: Desk, reason: str, cau
     assert reasons.note_by_id(message.platform_id) == reasons.note_of(message.content)
     assert ("restart" in reasons.note_of(message.content)) == (cause == "restart")
     assert "crash" not in reasons.note_of(message.content)
+
+
+class Counting:
+    """A `Db` that counts what is asked of it."""
+
+    def __init__(self, db: Db) -> None:
+        self._db, self.asked = db, 0
+
+    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        self.asked += 1
+        return self._db.rows(sql, params)
+
+    def row(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
+        self.asked += 1
+        return self._db.row(sql, params)
+
+    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
+        self.asked += 1
+        return self._db.run(sql, params)
+
+    def define(self, ddl: str) -> None:
+        self._db.define(ddl)
+
+
+def test_stranger_03_a_runner_that_names_many_rows_costs_as_much_as_its_turn_has(desk: Desk) -> None:
+    desk.hear("one")
+    desk.hear("two")
+    claim = desk.claim()
+    assert claim is not None
+    db = Counting(desk.db)
+    assert turns.begin(db, claim.turn.id, claim.turn.epoch, (*claim.rows, *range(10**6, 10**6 + 50_000)), desk.now)
+    assert db.asked < 20
+    assert [entry.given for entry, _ in inbox.of_turn(desk.db, claim.turn.id)] == [True, True]

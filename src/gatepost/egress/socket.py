@@ -223,7 +223,9 @@ class EgressSocket:
             target, reason = "-", "more than can be told apart"
         self._written.add((target, reason))
         try:
-            self._around.store.post(self._write, target, verdict, reason, self._around.clock.now())
+            self._around.store.post(
+                self._write, target, verdict, reason, self._around.clock.now(), lane=self._caller.lane
+            )
         except GatepostError:
             _log.warning("a try could not be written down", folder=self._caller.folder, target=target, verdict=verdict)
 

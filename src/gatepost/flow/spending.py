@@ -42,7 +42,7 @@ class Purse:
                 return Short(judged.why(found), found.busy), room
             return Held(found.id), room
 
-        answer, room = await self._store.write(hold)
+        answer, room = await self._store.write(hold, lane=spender.session_id)
         if isinstance(answer, Held):
             self._spenders[answer.id] = spender
         self._ring(room)
@@ -63,7 +63,7 @@ class Purse:
                 return None
             return self._tell(db, spender, settled.notes, now)
 
-        self._ring(await self._store.write(book))
+        self._ring(await self._store.write(book, lane=spender.session_id if spender is not None else ""))
 
     def _tell(self, db: Db, spender: Spender, notes: tuple[Note, ...], now: int) -> Room | None:
         """One honest message each, where the turn is, else where the session is."""

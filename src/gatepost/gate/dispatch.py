@@ -34,6 +34,7 @@ __all__ = ["INVALID_PARAMS", "Around", "Dispatch", "ToolAnswer"]
 INVALID_PARAMS = -32602
 BATCH_S = 0.01  # how long an audit row of a read may wait for others
 AGAIN_S = 1.0  # until the next try, when the store cannot be written
+AUDIT_LANE, AT_ONCE = "audit", 100  # of the writer, and how many rows of it one unit writes
 MOST_WAITING = 2000  # audit rows; who makes more than can be written behind waits for them
 LONGEST_ARGUMENT = 200  # characters of an argument that the audit keeps as it is
 
@@ -288,12 +289,18 @@ class Dispatch:
         self._wanted.clear()
         if not notes:
             return
-        try:
-            await self._around.store.write(_append, notes, durable=False)
-        except Unavailable:
-            self._waiting = notes + self._waiting
-            self._wanted.set()
-            raise
+        lanes: dict[str, list[_Note]] = {}  # a call that was cancelled is judged behind what it had under way
+        for note in notes:
+            lanes.setdefault(AUDIT_LANE if note.unless is None else note.caller.lane, []).append(note)
+        units = [(lane, some[at : at + AT_ONCE]) for lane, some in lanes.items() for at in range(0, len(some), AT_ONCE)]
+        for count, (lane, some) in enumerate(units, 1):
+            try:
+                await self._around.store.write(_append, some, durable=False, lane=lane)
+            except (Unavailable, asyncio.CancelledError) as error:
+                rest = [note for _, each in units[count:] for note in each]
+                self._waiting = [*(some if isinstance(error, Unavailable) else ()), *rest, *self._waiting]
+                self._wanted.set()
+                raise
 
 
 def _append(db: Db, notes: list[_Note]) -> None:

@@ -142,7 +142,7 @@ class Turn:
         there = {row.id: row for row in self._mail.look().waiting if row.id in marked}
         if not there:
             return []
-        frame = wire.Claim(id=self._link.number(), rows=list(there), turn=self.id, epoch=self.epoch)
+        frame = wire.Claim(id=self._link.number(), rows=list(there)[: wire.MOST_ROWS], turn=self.id, epoch=self.epoch)
         claimed = await self._link.claim(frame)
         for row in await self._mail.read(claimed.rows) if claimed.rows else []:
             there[row.id] = row
@@ -244,7 +244,7 @@ class Turn:
         if len(free) == len(waiting) and not free and not rang:
             return True
         if free or not waiting:
-            ids = [row.id for row in free]
+            ids = [row.id for row in free[: wire.MOST_ROWS]]
             frame = wire.Claim(id=self._link.number(), rows=ids, turn=self.id, epoch=self.epoch)
             claimed = await self._link.claim(frame)
             rows = await self._mail.read(claimed.rows) if claimed.rows else []

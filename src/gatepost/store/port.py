@@ -41,12 +41,16 @@ class Db(Protocol):
 
 
 class Store(Protocol):
-    async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True) -> T:
-        """Run `fn` in a transaction and return when it is committed; `durable`: and on the disk."""
+    async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True, lane: str = "") -> T:
+        """Run `fn` in a transaction and return when it is committed; `durable`: and on the disk.
+
+        `lane`: a session's id, or a room. Units of one lane run in the order in which they were given; lanes take
+        turns, so a flood in one hardly delays another. There is no order between lanes but that of waiting.
+        """
         ...
 
-    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts) -> None:
-        """The same without waiting and without the disk: it is written before whatever is written after it."""
+    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str = "") -> None:
+        """The same without waiting and without the disk: it is written before what is written after it in its lane."""
         ...
 
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None) -> T:

@@ -254,13 +254,12 @@ def begin(db: Db, turn_id: str, epoch: int, rows: tuple[int, ...], now: int) -> 
     )
     if not changed:
         return False
-    for row_id in rows:
-        found = db.rows(
-            "UPDATE inbox SET given = 1, updated_at = ? WHERE id = ? AND turn_id = ? RETURNING message_id",
-            (now, row_id, turn_id),
-        )
-        if found:
-            steps.add(db, int(found[0][0]), row_id, now, "given", "the provider has it")
+    named = set(rows)  # by the runner, which may name whatever it likes
+    for row_id in [int(own[0]) for own in db.rows("SELECT id FROM inbox WHERE turn_id = ? ORDER BY id", (turn_id,))]:
+        if row_id not in named:
+            continue
+        found = db.rows("UPDATE inbox SET given = 1, updated_at = ? WHERE id = ? RETURNING message_id", (now, row_id))
+        steps.add(db, int(found[0][0]), row_id, now, "given", "the provider has it")
     return True
 
 

@@ -53,6 +53,11 @@ class Caller:
     def tier(self) -> Tier:
         return tier_of(self.folder)
 
+    @property
+    def lane(self) -> str:
+        """Of the store's writer: one caller's writes keep their order, and hardly delay anybody else's."""
+        return self.session_id or self.folder
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -83,7 +88,7 @@ class NamesBranches(Protocol):
 class WritesTo(Protocol):
     """Writes down what goes to a room, and has it delivered."""
 
-    async def __call__(self, instance: str, address: str, fn: Callable[[Db], T]) -> T: ...
+    async def __call__(self, instance: str, address: str, fn: Callable[[Db], T], *, lane: str = "") -> T: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +136,7 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
 
     async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         """Run `fn` in a durable transaction; the first one also holds the call's audit row."""
-        answer = await self.around.store.write(self._with_record(lambda db: fn(db, *args)))
+        answer = await self.around.store.write(self._with_record(_given(fn, args)), lane=self.caller.lane)
         self.recorded = True
         return answer
 
@@ -139,10 +144,10 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
         """The same for what goes to the call's room, which is delivered once it is committed."""
         place, recorded = self.place, self._with_record(fn)
         if self.around.writes_to is not None:
-            answer = await self.around.writes_to(place.instance, place.address, recorded)
+            answer = await self.around.writes_to(place.instance, place.address, recorded, lane=self.caller.lane)
         else:
             try:
-                answer = await self.around.store.write(recorded)
+                answer = await self.around.store.write(recorded, lane=self.caller.lane)
             finally:  # also when we were cancelled meanwhile: the rows may be there
                 self.around.bells.room(place.instance, place.address)
         self.recorded = True
@@ -157,6 +162,7 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
             self._append(db)
             return answer
 
+        recorded.__dict__["__wrapped__"] = fn  # a unit that takes long is logged under this name
         return recorded
 
     def _append(self, db: Db) -> None:
@@ -165,7 +171,7 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
 
     def happened(self, db: Db) -> bool:
         """Whether its effect and its row are there, whoever waited for them. To be asked in a transaction: whatever
-        the call had under way when it was cancelled is committed before that, or never."""
+        the call had under way when it was cancelled is committed before that in its lane, or never."""
         seq, _, chained = self._row.partition(":")
         return bool(seq) and audit.goes_on_from(db, int(seq), chained)
 
@@ -176,7 +182,7 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
     async def note(self) -> None:
         """For an effect outside the store: it is written down, durably, before it happens."""
         if not self.recorded:
-            await self.around.store.write(self._append)
+            await self.around.store.write(self._append, lane=self.caller.lane)
             self.recorded = True
 
     async def note_and(self, fn: Callable[[], T]) -> T:
@@ -187,6 +193,17 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
             return await asyncio.to_thread(fn)
 
         return await whole(both())
+
+
+def _given(fn: Callable[[Db, *Ts], T], args: tuple[*Ts]) -> Callable[[Db], T]:
+    if not args:
+        return fn
+
+    def unit(db: Db) -> T:
+        return fn(db, *args)
+
+    unit.__dict__["__wrapped__"] = fn
+    return unit
 
 
 async def whole(work: Coroutine[Any, Any, T]) -> T:

@@ -107,6 +107,8 @@ async def register_group(
     if parent not in (None, "", own, chosen.rpartition("/")[0]):
         raise Invalid("parent", f"the parent of {chosen} is {chosen.rpartition('/')[0]}")
     called = clean(name or "").strip() or chosen.rpartition("/")[2]
+    match = f'chat_jid="{room}"'
+    routing.judge(match, chosen, "per-thread")
 
     def check(db: Db) -> None:
         _check_quota(db, call, own if own != ROOT_FOLDER else chosen.rpartition("/")[0])
@@ -118,9 +120,8 @@ async def register_group(
     def make(db: Db) -> None:
         check(db)
         groups.add(db, chosen, called, "", call.now)
-        match, by = f'chat_jid="{room}"', f"{routing.MADE_BY}{own}"
-        routing.check(match, chosen, "per-thread", {chosen})
-        routing.check_number(routes.in_order(db), own)
+        by = f"{routing.MADE_BY}{own}"
+        routing.check_number(routes.in_order(db), own, [match])
         route = (DIRECT_SEQ, match, chosen, chosen, "per-thread", False, (None, None), None, by, call.now)
         routes.add(db, *route)
 

@@ -150,25 +150,53 @@ def accept(db: Db, reach: Reach, arrival: Arrival, now: int) -> Accepted:
         return _seen_before(db, arrival)
     case = _Case(db, reach, arrival, message_id, thread, now)
     room = rooms.get(db, arrival.instance, address)
-    standing = users.standing(db, inbound.sender)
+    policy = room.policy if room else reach.policy(arrival.instance)
+    decision = _decide(db, arrival, verb, thread)
+    if not decision.chosen:
+        rights = senders.rights_of(users.standing(db, inbound.sender), "")
+        return _unrouted(case, decision, rights, senders.may_speak(policy, rights), verb)
+    admitted, rejected = _admit(db, inbound.sender, policy, decision)
+    return _judged(case, admitted, rejected, room)
+
+
+def sessions_to_stop(db: Db, reach: Reach, arrival: Arrival) -> tuple[str, ...]:
+    """What `accept` would have stopped for this command, told by reading alone. Nothing for one that was there before,
+    or is too old."""
+    inbound, command = arrival.inbound, arrival.command
+    if command is None or arrival.fault or arrival.stale:
+        return ()
+    if messages.find(db, arrival.instance, inbound.address, "in", inbound.platform_id, inbound.event) is not None:
+        return ()
+    parent = _parent(db, arrival)
+    thread, verb = verbs.thread_of(inbound, parent), verbs.promote(verbs.done(inbound), parent)
+    room = rooms.get(db, arrival.instance, inbound.address)
+    policy = room.policy if room else reach.policy(arrival.instance)
+    admitted, _ = _admit(db, inbound.sender, policy, _decide(db, arrival, verb, thread))
+    allowed = [each for each in admitted if not each.chosen.observe and commands.may_give(command, each.rights)]
+    case = _Case(db, reach, arrival, 0, thread, arrival.at)
+    return tuple(session.id for each in allowed if (session := _live(case, each.chosen)) is not None)
+
+
+def _decide(db: Db, arrival: Arrival, verb: Verb, thread: str) -> routing.Decision:
+    inbound = arrival.inbound
     facts = routing.facts_of(
         arrival.instance, arrival.address, sender=inbound.sender, verb=verb, text=inbound.text, thread=thread
     )
-    decision = routing.decide(routes.in_order(db), facts, lambda folder: groups.get(db, folder) is not None)
-    policy = room.policy if room else reach.policy(arrival.instance)
-    if not decision.chosen:
-        rights = senders.rights_of(standing, "")
-        return _unrouted(case, decision, rights, senders.may_speak(policy, rights), verb)
+    return routing.decide(routes.in_order(db), facts, lambda folder: groups.get(db, folder) is not None)
+
+
+def _admit(db: Db, sender: str, policy: str, decision: routing.Decision) -> tuple[list[_Target], list[_Target]]:
+    """The targets that the sender may speak to, and the others."""
     admitted: list[_Target] = []
     rejected: list[_Target] = []
-    listed = _Listed.of(db, inbound.sender)
+    standing, listed = users.standing(db, sender), _Listed.of(db, sender)
     for chosen in decision.chosen:
         rights = senders.rights_of(standing, chosen.folder)
         changed = senders.rights_by_rows(rights, listed.rows, listed.who, chosen.folder) if listed else rights
         rights = changed or rights
         verdict = senders.may_speak(policy, rights, chosen.folder) if changed else senders.SHUT_OUT
         (admitted if verdict.allowed else rejected).append(_Target(chosen, rights, verdict.reason))
-    return _judged(case, admitted, rejected, room)
+    return admitted, rejected
 
 
 def _judged(case: _Case, admitted: list[_Target], rejected: list[_Target], room: Room | None) -> Accepted:

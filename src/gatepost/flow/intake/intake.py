@@ -19,7 +19,8 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery.outgoing import Reach, Say, say
 from gatepost.flow.intake import attachments, commands
-from gatepost.flow.intake.accept import NOT_RUNNING, Accepted, Arrival, accept
+from gatepost.flow.intake.accept import NOT_RUNNING, Accepted, Arrival, accept, sessions_to_stop
+from gatepost.flow.intake.commands import Act
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Inbound, Kind, Receipt
 from gatepost.messages.text import clean
@@ -39,15 +40,30 @@ LONGEST_ID = 512
 RECORDED = 2000  # characters of a text that was too long to be taken
 MEGABYTE = 1024 * 1024
 
+URGENT_S = 0.3  # a store that has not taken a /stop by then does not keep the agent running
+
 Stop = Callable[[str, str], Awaitable[bool]]
+Kill = Callable[[str, str], None]
+
+
+def _nobody(session_id: str, by: str) -> None:
+    return None
 
 
 class Intake:
     def __init__(
-        self, store: Store, clock: Clock, config: Config, bells: Bells, reach: Reach, home: Home, stop: Stop
+        self,
+        store: Store,
+        clock: Clock,
+        config: Config,
+        bells: Bells,
+        reach: Reach,
+        home: Home,
+        stop: Stop,
+        kill: Kill = _nobody,
     ) -> None:
         self._store, self._clock, self._config = store, clock, config
-        self._bells, self._reach, self._home, self._stop = bells, reach, home, stop
+        self._bells, self._reach, self._home, self._stop, self._kill = bells, reach, home, stop, kill
 
     async def receive(self, instance: str, inbound: Inbound) -> Receipt:
         """Take one event. Told twice, it is accepted once."""
@@ -57,7 +73,7 @@ class Intake:
             media, given = self._home.media, arrival.inbound.attachments
             arrival = replace(arrival, kept=await asyncio.to_thread(attachments.keep, media, given))
         try:
-            accepted = await self._store.write(accept, self._reach, arrival, self._clock.now(), durable=True)
+            accepted = await self._accept(arrival)
         except GatepostError:
             await self._forget_files(arrival)
             raise
@@ -65,6 +81,18 @@ class Intake:
             await self._forget_files(arrival)
         await self._follow(arrival, accepted)
         return accepted.receipt
+
+    async def _accept(self, arrival: Arrival) -> Accepted:
+        lane, now = f"{arrival.instance} {arrival.address}", self._clock.now()
+        writing = self._store.write(accept, self._reach, arrival, now, durable=True, lane=lane)
+        if arrival.command is None or arrival.command.act is not Act.STOP:
+            return await writing
+        task = asyncio.ensure_future(writing)
+        done, _ = await asyncio.wait((task,), timeout=URGENT_S)
+        if not done:  # judged by a read, which needs no writer: what is to end, ends; the rest follows with the commit
+            for session_id in await self._store.read(sessions_to_stop, self._reach, arrival):
+                self._kill(session_id, arrival.inbound.sender)
+        return await task
 
     async def _forget_files(self, arrival: Arrival) -> None:
         if arrival.kept:
@@ -79,7 +107,7 @@ class Intake:
         by = arrival.inbound.sender
         for session_id in accepted.clear:
             await self._stop(session_id, by)  # a provider that is awake would remember all the same
-            await self._store.write(sessions.forget_conversations, session_id)
+            await self._store.write(sessions.forget_conversations, session_id, lane=session_id)
         if accepted.stop:
             stopped = [await self._stop(session_id, by) for session_id in accepted.stop]
             if not any(stopped):

@@ -109,7 +109,7 @@ async def _settle(parts: Parts, session: Session, settle: Callable[[Db], Broken 
 
     while True:
         try:
-            room = await parts.store.write(both)
+            room = await parts.store.write(both, lane=session.id)
             break
         except Unavailable as error:
             _log.error("what became of a turn cannot be written yet", session=session.id, error=str(error))

@@ -6,7 +6,7 @@ turn and epoch.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,10 +28,25 @@ from gatepost.store.sessions import Session
 from gatepost.store.turns import Claim, Turn
 
 MOST_STATUSES, STATUS_PAUSE = 200, SECOND // 4  # interim lines of a turn, and the time between two
+MOST_AT_ONCE, LARGEST_AT_ONCE = 20, 64 * 1024  # results, and characters of them, that one transaction takes
 MOST_TROUBLES = 20  # that are listened to
 UNTOLD = "This turn does more than is told here: the rest of what it does is left out."
 
 _log = log.get("sessions")
+
+
+def portions(said: Sequence[wire.Result]) -> Iterator[list[wire.Result]]:
+    """Results that came together, as one transaction each should take them: everybody's writes wait for it."""
+    some: list[wire.Result] = []
+    size = 0
+    for frame in said:
+        if some and (len(some) >= MOST_AT_ONCE or size + len(frame.text) > LARGEST_AT_ONCE):
+            yield some
+            some, size = [], 0
+        some.append(frame)
+        size += len(frame.text)
+    if some:
+        yield some
 
 
 class Talk:
@@ -74,12 +89,12 @@ class Talk:
             if isinstance(frame, wire.Result):
                 said.append(frame)
                 continue
-            if said:
-                await self._take_results(said)
-                said = []
+            for some in portions(said):
+                await self._take_results(some)
+            said = []
             await self._answer(frame)
-        if said:
-            await self._take_results(said)
+        for some in portions(said):
+            await self._take_results(some)
 
     async def _answer(self, frame: wire.FromRunner) -> None:
         match frame:
@@ -89,7 +104,12 @@ class Talk:
                 await self._claim(frame)
             case wire.Begun():
                 ok = self._is_own(frame.turn) and await self.parts.store.write(
-                    turns.begin, frame.turn, frame.epoch, tuple(frame.rows), self.parts.clock.now()
+                    turns.begin,
+                    frame.turn,
+                    frame.epoch,
+                    tuple(frame.rows),
+                    self.parts.clock.now(),
+                    lane=self.session.id,
                 )
                 self._say(wire.Done(id=frame.id, ok=ok))
             case wire.Started():
@@ -126,7 +146,8 @@ class Talk:
         wish = permissions.read_wish(event)
         self._told.count(wish.input)
         now, others = self.parts.clock.now(), frozenset(self._requests)
-        known = await self.parts.store.write(permissions.hold, self.session, turn, event, now, others)
+        lane = self.session.id
+        known = await self.parts.store.write(permissions.hold, self.session, turn, event, now, others, lane=lane)
         if known is not None:
             self._say(known)
             self._at_once += 1
@@ -151,7 +172,8 @@ class Talk:
             return
         if self._told.count(data):
             kind, data = "status", {"text": UNTOLD}
-        self.parts.store.post(timeline.add, self.session.id, turn.id, kind, data, self.parts.clock.now())
+        now, lane = self.parts.clock.now(), self.session.id
+        self.parts.store.post(timeline.add, self.session.id, turn.id, kind, data, now, lane=lane)
         self.parts.bells.change(turn.instance, turn.address)
 
     async def _refuse_permission(self, event: wire.Event) -> None:
@@ -161,8 +183,8 @@ class Talk:
             self._write_refusal(event)
 
     def _write_refusal(self, event: wire.Event) -> None:
-        now = self.parts.clock.now()
-        self.parts.store.post(permissions.write_down, event, self.group, self.provider, self.session.id, now)
+        now, own = self.parts.clock.now(), self.session.id
+        self.parts.store.post(permissions.write_down, event, self.group, self.provider, own, now, lane=own)
 
     def warn(self, seconds_left: float) -> None:
         self.warned = True
@@ -231,14 +253,18 @@ class Talk:
         if not self.open:
             return None
         if not frame.turn:
-            claim, ended = await self.parts.store.write(self._claim_batch, frame.ready, now, most, durable=frame.ready)
+            claim, ended = await self.parts.store.write(
+                self._claim_batch, frame.ready, now, most, durable=frame.ready, lane=self.session.id
+            )
             if ended is not None:
                 self.claimed = True  # that was what it had been woken for
                 self.parts.bells.room(*ended)
             return claim
         if not self._is_own(frame.turn) or self.time_up_at is not None:
             return None
-        return await self.parts.store.write(turns.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False)
+        return await self.parts.store.write(
+            turns.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False, lane=self.session.id
+        )
 
     async def _answer_claim(self, frame: wire.Claim, claim: Claim | None, there: set[int]) -> None:
         if claim is None:
@@ -275,12 +301,13 @@ class Talk:
         return claim, ended
 
     def _name_conversation(self, turn_id: str, epoch: int, conversation: str) -> None:
-        """Nobody waits for it: whatever the agent says in this conversation is committed behind it, in order."""
+        """Nobody waits for it: what the agent says in this conversation is committed behind it, in the same lane."""
         turn = self.turn
         if turn is None or (turn.id, turn.epoch) != (turn_id, epoch) or turn.conversation == conversation:
             return
         self.turn = replace(turn, conversation=conversation)
-        self.parts.store.post(turns.name_conversation, turn_id, epoch, conversation, self.parts.clock.now())
+        now, lane = self.parts.clock.now(), self.session.id
+        self.parts.store.post(turns.name_conversation, turn_id, epoch, conversation, now, lane=lane)
 
     async def _take_results(self, frames: list[wire.Result]) -> None:
         now = self.parts.clock.now()
@@ -292,6 +319,7 @@ class Talk:
             room.instance,
             room.address,
             lambda db: results.take_results(db, parts.reach, session_id, given, most, now),
+            lane=session_id,
         )
         for instance, address in taken.rooms:
             if (instance, address) != (room.instance, room.address):
@@ -332,7 +360,14 @@ class Talk:
             return  # interim lines may be lost; the next one says more
         self._statuses, self._next_status = self._statuses + 1, moment + STATUS_PAUSE
         room = await self.parts.store.write(
-            results.show_status, turn.id, turn.epoch, frame.text, self._statuses, now, durable=False
+            results.show_status,
+            turn.id,
+            turn.epoch,
+            frame.text,
+            self._statuses,
+            now,
+            durable=False,
+            lane=self.session.id,
         )
         if room is not None:
             self.parts.bells.room(*room)
@@ -342,7 +377,8 @@ class Talk:
         self.tool_timeout = seconds(min(frame.tool_timeout, 3600.0)) if frame.tool else 0
         if self.turn is not None and heard_at - self._renewed_at > LEASE // 3:
             self._renewed_at = heard_at
-            await self.parts.store.write(turns.renew, self.turn.id, self.turn.epoch, now, LEASE, durable=False)
+            turn, lane = self.turn, self.session.id
+            await self.parts.store.write(turns.renew, turn.id, turn.epoch, now, LEASE, durable=False, lane=lane)
 
     async def submit_turn(self, session_id: str, params: dict[str, object]) -> dict[str, object]:
         """The same by JSON-RPC on router.sock, for other agent loops."""
@@ -373,7 +409,8 @@ class Talk:
             self._name_conversation(turn.id, turn.epoch, frame.conversation)
         if frame.status == "success":
             usage = json.dumps(frame.usage)[:10_000]
-            if not await self.parts.store.write(turns.finish, turn.id, turn.epoch, usage, now):
+            lane = self.session.id
+            if not await self.parts.store.write(turns.finish, turn.id, turn.epoch, usage, now, lane=lane):
                 await settle.break_off(self.parts, self.session, turn, "the agent did not look at the message")
         elif self.time_up_at is not None:
             self.failure = frame

@@ -15,6 +15,7 @@ from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.trouble import classify
 from gatepost.flow.sessions import pressure, settle
+from gatepost.flow.sessions.halting import Halt
 from gatepost.flow.sessions.live import Live
 from gatepost.flow.sessions.owed import Owed
 from gatepost.flow.sessions.parts import LOOK_S, MOST_AWAKE, Parts
@@ -27,6 +28,7 @@ from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 
 LOOKED_AT = 10 * SECOND
+HALTED_TURNS = "turns that a panic ended"  # as something to be written
 GONE_S = 2.0  # what the kernel has to end a killed sandbox
 DISK_S = 5.0  # between two looks at how much of the disk the awake ones take
 
@@ -116,19 +118,28 @@ class Sessions:
     async def stop(self, session_id: str, by: str) -> bool:
         """A person ends the running turn now, and what waits behind it. True if there was anything. People are told
         once nothing of it runs any more, or after a while in which the kernel would not let go of it."""
-        if (live := self._live.get(session_id)) is not None:
-            live.kill(f"stopped by {by}", stopped=True)
+        live = self._live.get(session_id)
+        self.kill(session_id, by)
+        stop = partial(self.parts.store.write, settle.stop, self.parts, session_id, by, lane=session_id)
         try:
-            room = await self.parts.store.write(settle.stop, self.parts, session_id, by)
+            room = await self._owed.write_soon(session_id, stop, self._ring)
         except Unavailable:
-            self._owed.put(session_id, partial(self._write_stop, session_id, by))
-            return live is not None
+            return live is not None  # it is written when the store is back
         if room is None:
             return False
         if live is not None:
             await _until_gone([live])
-        self.parts.bells.room(*room)
+        self._ring(room)
         return True
+
+    def kill(self, session_id: str, by: str) -> None:
+        """The part of a stop that needs no store: whatever runs for this session is gone. `stop` writes it down."""
+        if (live := self._live.get(session_id)) is not None:
+            live.kill(f"stopped by {by}", stopped=True)
+
+    def _ring(self, room: tuple[str, str] | None) -> None:
+        if room is not None:
+            self.parts.bells.room(*room)
 
     def answer(self, session_id: str, request: str, verdict: str, given: dict[str, Any]) -> bool:
         """Pass on what somebody answered to a provider's request. False: nobody waits for it any more."""
@@ -153,11 +164,6 @@ class Sessions:
         if (live := self._live.get(session_id)) is not None:
             live.retire("it was changed")
 
-    async def _write_stop(self, session_id: str, by: str) -> None:
-        room = await self.parts.store.write(settle.stop, self.parts, session_id, by)
-        if room is not None:
-            self.parts.bells.room(*room)
-
     async def obey(self) -> int:
         """Do as the switches say: in a panic everything ends and nothing starts. How many sandboxes were ended."""
         switch = await self.parts.store.read(switches.get, switches.PANIC)
@@ -174,19 +180,25 @@ class Sessions:
             self.parts.bells.room(*room)
         return len(ended)
 
-    async def halt(self, turn_on: Callable[[], Awaitable[object]]) -> int:
-        """A panic that the store cannot take: everything ends all the same and nothing starts, and it is turned on as
-        soon as the store is back, unless it was turned off before. How many sandboxes were ended."""
+    async def halt(self, turn_on: Callable[[], Awaitable[bool]]) -> Halt:
+        """A panic: everything ends and nothing starts, at once and in memory; then it is written down. A store that is
+        away or does not answer is not waited for: it is written when that is back, unless it was turned off before."""
         self.halted = True
         ended = self._kill_all()
 
-        async def write() -> None:
-            await turn_on()
+        async def settle_turns() -> None:
             await self.obey()
 
-        self._owed.put(switches.PANIC, write)
+        changed, why = True, ""
+        try:
+            changed = await self._owed.write_soon(
+                switches.PANIC, turn_on, lambda _: self._owed.put(HALTED_TURNS, settle_turns)
+            )
+            await self._owed.write_soon(HALTED_TURNS, settle_turns)
+        except Unavailable as error:
+            why = str(error) if switches.PANIC in self._owed else ""
         await _until_gone(ended)
-        return len(ended)
+        return Halt(len(ended), changed, why)
 
     def _kill_all(self) -> list[Live]:
         for live in self.awake:
