@@ -24,7 +24,7 @@ from gatepost.gate.aliases import ALIASES
 from gatepost.gate.depth import DEEPEST, check_depth
 from gatepost.gate.explain import groups_of, plain
 from gatepost.gate.policies import Policies, visible_tools
-from gatepost.store import audit, budgets, costs, destinations, inbox, sessions, turns
+from gatepost.store import audit, budgets, costs, destinations, inbox, origins, sessions, turns
 from gatepost.store.port import Db, quick
 from gatepost.store.turns import Turn
 from gatepost.tools.contract import Around, Call, Caller, Passed, Place, Progress, Scope, Tool
@@ -216,29 +216,46 @@ class Dispatch:
             if not reaches(tool.within, caller.folder, target):
                 raise Refused(caller.folder, tool.name, target, f"it must be {tool.within} of {caller.folder}")
         if policy.speaks_of(tool.name):
-            ask = self._ask(tool, call, params)
-            call.allows = lambda folder: policy.decide(replace(ask, scope=folder))
+            asks = self._asks(tool, call, params)
+            call.allows = lambda folder: all(policy.decide(replace(ask, scope=folder)) for ask in asks)
             if not all(map(call.allows, targets)):
                 raise Refused(caller.folder, tool.name, params.get("jid", ""), "a rule of this gateway forbids it")
         if tool.held:
             raise Refused(caller.folder, tool.name, why="it needs a person's approval, and nobody can be asked yet")
-        if tool.spends and await call.read(_spent, caller.folder, call.turn, call.now):
+        if tool.spends and await call.read(_spent, caller.folder, caller.session_id, call.turn, call.now):
             raise Refused(caller.folder, tool.name, why="the budget is spent")
 
-    def _ask(self, tool: Tool, call: Call, params: Mapping[str, str]) -> Ask:
-        """Who calls is told by what the gateway knows, never by what the call says."""
-        caller, turn = call.caller, call.turn
+    def _asks(self, tool: Tool, call: Call, params: Mapping[str, str]) -> list[Ask]:
+        """The call as it stands, and once more for everybody behind it and where they asked: all must be granted. So
+        what a person or a room is denied stays denied in a message that an agent passes on, and after the turn's end.
+        """
+        caller, turn, look = call.caller, call.turn, self._around.store.look
         claims = {"folder": caller.folder, "tier": str(int(caller.tier)), "provider": caller.provider}
+        asks = [self._ask(tool, call, params, claims)]
+        if turn is not None:
+            chain = look(origins.of_turn, turn.id)
+        elif caller.session_id is not None:
+            chain = look(origins.behind, caller.session_id)
+        else:
+            return asks
+        for each in chain.origins:
+            known = {**claims, **self._where(each.instance, each.address, each.thread, each.person)}
+            also = (each.address, each.person) if each.person else (each.address,)
+            asks.append(Ask(tool.name, tool.tier, caller.folder, params, known, also))
+        return asks
+
+    def _ask(self, tool: Tool, call: Call, params: Mapping[str, str], claims: Mapping[str, str]) -> Ask:
+        """Who calls is told by what the gateway knows, never by what the call says."""
+        turn, look = call.turn, self._around.store.look
         if turn is None:
-            return Ask(tool.name, tool.tier, caller.folder, params, claims)
-        claims |= {
-            "platform": self._around.reach.platform(turn.instance),
-            "room": turn.address,
-            "topic": turn.thread,
-            "user": self._around.store.look(costs.payer, turn.id),
-        }
-        people = self._around.store.look(inbox.senders_of_turn, turn.id)
-        return Ask(tool.name, tool.tier, caller.folder, params, claims, (turn.address, *people))
+            return Ask(tool.name, tool.tier, call.caller.folder, params, claims)
+        asker = look(costs.asker, turn.id)
+        known = {**claims, **self._where(turn.instance, turn.address, turn.thread, asker)}
+        people = look(inbox.senders_of_turn, turn.id)
+        return Ask(tool.name, tool.tier, call.caller.folder, params, known, (turn.address, *people))
+
+    def _where(self, instance: str, address: str, thread: str, user: str) -> dict[str, str]:
+        return {"platform": self._around.reach.platform(instance), "room": address, "topic": thread, "user": user}
 
     async def _place(self, call: Call, tool: Tool, given: str | None) -> Place:
         """The room that is meant, if this group may reach it."""
@@ -331,8 +348,8 @@ def _reachable(db: Db, folder: str, given: str) -> Place | None:
 
 
 @quick
-def _spent(db: Db, folder: str, turn: Turn | None, now: int) -> bool:
-    payer = costs.payer(db, turn.id) if turn else ""
+def _spent(db: Db, folder: str, session_id: str | None, turn: Turn | None, now: int) -> bool:
+    payer = costs.payer(db, turn.id) if turn else costs.last_payer(db, session_id or "")
     return any(each.spent >= each.limit for each in budgets.standings(db, folder, payer, now))
 
 
