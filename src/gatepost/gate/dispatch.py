@@ -2,7 +2,9 @@
 audit.
 
 Unknown and forbidden tools look alike to the caller; the audit knows the difference. A call that writes has its audit
-row in its own transaction; reads and denials are written behind, at most 10 ms later.
+row in its own transaction; reads and denials are written behind, at most 10 ms later. Of the same verdict on the same
+tool in one session, the first of a minute have rows of their own; the rest is one row with their number, written when
+the minute is over (a crash loses that number, and nothing else).
 """
 
 import asyncio
@@ -18,8 +20,10 @@ from gatepost.access.policy import Ask, Policy
 from gatepost.access.structure import reaches
 from gatepost.access.tiers import covers
 from gatepost.core import log
+from gatepost.core.clock import MINUTE, SECOND, iso
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 from gatepost.core.registry import Registry
+from gatepost.core.repeats import Repeated, Repeats
 from gatepost.gate.aliases import ALIASES
 from gatepost.gate.depth import DEEPEST, check_depth
 from gatepost.gate.explain import groups_of, plain
@@ -34,6 +38,9 @@ __all__ = ["INVALID_PARAMS", "Around", "Dispatch", "ToolAnswer"]
 INVALID_PARAMS = -32602
 BATCH_S = 0.01  # how long an audit row of a read may wait for others
 AGAIN_S = 1.0  # until the next try, when the store cannot be written
+WINDOW = MINUTE
+FIRST_REFUSED = 10  # calls of one session, tool and verdict in a window that have a row each
+FIRST_ALLOWED = 200  # the same for calls that only read
 MOST_WAITING = 2000  # audit rows; who makes more than can be written behind waits for them
 LONGEST_ARGUMENT = 200  # characters of an argument that the audit keeps as it is
 
@@ -89,6 +96,24 @@ class _Note(msgspec.Struct):
         return audit.Record(self.at, f"agent:{self.caller.folder}", self.action, verdict, details)
 
 
+class _Kind(msgspec.Struct, frozen=True):
+    """What makes calls the same to the audit. A tool that there is not has no name: the caller chose it."""
+
+    folder: str
+    session_id: str | None
+    action: str
+    verdict: str
+
+    def record(self, repeated: Repeated["_Kind"], now: int) -> audit.Record:
+        details = {
+            "repeated": repeated.count,
+            "session": self.session_id,
+            "since": iso(repeated.since),
+            "until": iso(repeated.until),
+        }
+        return audit.Record(now, f"agent:{self.folder}", self.action, self.verdict, details)
+
+
 class Dispatch:
     """Ring `bells.tools` when what groups may call has changed."""
 
@@ -98,6 +123,8 @@ class Dispatch:
         self._visible: dict[str, _Visible] = {}  # by folder
         self._plain: dict[int, _Visible] = {}  # by tier: of groups that nothing is said about
         self._waiting: list[_Note] = []
+        self._repeats = Repeats[_Kind](WINDOW)
+        self._sums: list[audit.Record] = []  # of windows that are over
         self._wanted = asyncio.Event()
         around.bells.on_tools(self._forget)
         around.bells.on_group(self._forget)
@@ -165,7 +192,7 @@ class Dispatch:
         """Write behind what was noted, until cancelled; then what is left."""
         try:
             while True:
-                await self._wanted.wait()
+                await self._something_to_write()
                 await asyncio.sleep(BATCH_S)
                 try:
                     await self._flush()
@@ -174,7 +201,15 @@ class Dispatch:
                     await asyncio.sleep(AGAIN_S)
         finally:
             with suppress(Unavailable):
-                await self._flush()
+                await self._flush(last=True)
+
+    async def _something_to_write(self) -> None:
+        """A note, or the end of a window in which calls were counted."""
+        due = self._repeats.due_at()
+        within = None if due is None else max(due - self._around.clock.now(), 0) / SECOND
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._wanted.wait()
 
     async def _run(self, tool: Tool, call: Call, arguments: dict[str, Any], policy: Policy, note: _Note) -> ToolAnswer:
         try:
@@ -296,25 +331,32 @@ class Dispatch:
 
     def _note(self, note: _Note, verdict: str, error: str = "") -> None:
         note.verdict, note.error = verdict, error
-        self._waiting.append(note)
-        if len(self._waiting) == 1:
+        action = "*" if verdict == "unknown" else note.action
+        kind = _Kind(note.caller.folder, note.caller.session_id, action, verdict)
+        counted = self._repeats.add(kind, note.at, FIRST_ALLOWED if verdict == "allowed" else FIRST_REFUSED)
+        if not counted:
+            self._waiting.append(note)
+        if counted == 1 or (not counted and len(self._waiting) == 1):
             self._wanted.set()
 
-    async def _flush(self) -> None:
+    async def _flush(self, *, last: bool = False) -> None:
+        now = self._around.clock.now()
+        self._sums += [each.key.record(each, now) for each in self._repeats.take(None if last else now)]
         notes, self._waiting = self._waiting, []
+        sums, self._sums = self._sums, []
         self._wanted.clear()
-        if not notes:
+        if not notes and not sums:
             return
         try:
-            await self._around.store.write(_append, notes, durable=False)
+            await self._around.store.write(_append, notes, sums, durable=False)
         except Unavailable:
-            self._waiting = notes + self._waiting
+            self._waiting, self._sums = notes + self._waiting, sums + self._sums
             self._wanted.set()
             raise
 
 
-def _append(db: Db, notes: list[_Note]) -> None:
-    audit.append(db, *(note.record() for note in notes if note.unless is None or not note.unless(db)))
+def _append(db: Db, notes: list[_Note], sums: list[audit.Record]) -> None:
+    audit.append(db, *(note.record() for note in notes if note.unless is None or not note.unless(db)), *sums)
 
 
 def listed(tool: Tool, policy: Policy) -> dict[str, Any]:
