@@ -54,6 +54,11 @@ class Repeats(Generic[K]):
             self._counting.add(key)
         return found.counted
 
+    def is_full(self, key: K, now: int, first: int) -> bool:
+        """Whether another one would only be counted."""
+        found = self._open.get(key)
+        return found is not None and now - found.began < self._window and found.seen >= first
+
     def take(self, now: int | None = None) -> list[Repeated[K]]:
         """Every window that is over by now (None: all) and in which anything was counted. Handed out once."""
         for key in list(takewhile(lambda key: self._is_over(key, now), self._open)):

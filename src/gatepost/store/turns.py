@@ -312,7 +312,8 @@ def begin(db: Db, turn_id: str, epoch: int, rows: tuple[int, ...], now: int) -> 
         return False
     for row_id in rows:
         found = db.rows(
-            "UPDATE inbox SET given = 1, updated_at = ? WHERE id = ? AND turn_id = ? RETURNING message_id",
+            "UPDATE inbox SET given = 1, updated_at = ? WHERE id = ? AND turn_id = ? AND given = 0"
+            " RETURNING message_id",
             (now, row_id, turn_id),
         )
         if found:
