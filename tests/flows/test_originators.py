@@ -1,20 +1,102 @@
 """Whose rights and money a whole gateway uses, when agents pass work on and people write one after another."""
 
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from gatepost.app import Gateway
+from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
 from gatepost.flow import granting
-from gatepost.store import budgets, costs, inbox, origins, sessions, turns
+from gatepost.store import budgets, costs, groups, inbox, origins, secrets, sessions, turns, users
 from gatepost.store.acl import Effect, Row
 from gatepost.store.budgets import Kind, Scope
 from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.models import ModelEndpoint
 from gatepost.testing.provider import Script
 
 from .conftest import ROOM
 
 ADA, BOB = "fake:user/ada", "fake:user/bob"
+SCRIPT: dict[str, Any] = {
+    "turns": [
+        {"when": "on your own", "do": [{"say": "done"}]},
+        {
+            "when": "please",
+            "do": [{"call": "inject_message", "with": {"content": "on your own"}}, {"say": "passed on"}],
+        },
+        {"when": "hello from", "do": [{"say": "hello yourself"}]},
+    ]
+}
+walled = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+
+
+@asynccontextmanager
+async def with_a_model(path: Path, channel: FakeChannel, endpoint: ModelEndpoint) -> AsyncIterator[Gateway]:
+    """A provider in a sandbox that reaches a scripted model by egress.sock. Ada and Bob have keys of their own."""
+    path.parent.chmod(0o711)
+    given = {
+        "sandbox__kind": "bubblewrap",
+        "sessions__provider": "anthropic",
+        "anthropic__base_url": endpoint.anthropic,
+    }
+    async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:
+        ring, now = Keyring(gateway.home), gateway.clock.now()
+
+        def prepare(db: Db) -> None:
+            groups.change(db, "home", {"model": "claude-sonnet-4-5"})
+            secrets.put(db, ring, secrets.Place(), "ANTHROPIC_API_KEY", "sk-of-all", now)
+            for person, key in ((ADA, "sk-of-ada"), (BOB, "sk-of-bob")):
+                users.add(db, person, "", now)
+                secrets.put(db, ring, secrets.Place(user_id=person), "ANTHROPIC_API_KEY", key, now)
+
+        await gateway.store.write(prepare)
+        await open_room(gateway, "fake", ROOM)
+        yield gateway
+
+
+@walled
+async def test_stranger_09_an_agent_that_injects_itself_a_message_spends_what_its_person_may(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with ModelEndpoint(SCRIPT) as endpoint, with_a_model(tmp_path / "h", channel, endpoint) as gateway:
+        await channel.say("please", sender=ADA)
+        await channel.wait_for(2, timeout=30)
+        await settled(gateway)
+        (spent,) = await gateway.store.read(costs.sums, "user")
+
+        def limit(db: Db) -> None:
+            budgets.put(db, Scope(Kind.USER, ADA), Period.DAY, spent.micro, "owner", gateway.clock.now())
+
+        assert (spent.key, spent.calls) == (ADA, 3)
+        await gateway.store.write(limit)
+        assert (await channel.say("please", sender=ADA)).reason == "budget_spent"
+    keys = [request.headers["x-api-key"] for request in endpoint.calls]
+    assert keys == ["sk-of-ada", "sk-of-ada", "sk-of-all"]  # what the agent asks for has the group's key
+
+
+@walled
+async def test_stranger_11_each_persons_message_is_sent_with_their_own_key_and_booked_on_them(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with ModelEndpoint(SCRIPT) as endpoint, with_a_model(tmp_path / "h", channel, endpoint) as gateway:
+        for sender in (ADA, BOB, ADA):
+            await channel.say(f"hello from {sender}", sender=sender)
+        await channel.wait_for(3, timeout=30)
+        await settled(gateway)
+        sums = {each.key: each.calls for each in await gateway.store.read(costs.sums, "user")}
+
+    newest = [[line.text for line in request.lines if line.role == "user"][-1] for request in endpoint.calls]
+    keys = [request.headers["x-api-key"] for request in endpoint.calls]
+    assert [ADA in text for text in newest] == [True, False, True]
+    assert keys == ["sk-of-ada", "sk-of-bob", "sk-of-ada"]
+    assert sums == {ADA: 2, BOB: 1}
 
 
 async def test_stranger_09_and_10_a_message_that_an_agent_injects_has_the_limits_of_who_asked(

@@ -165,6 +165,16 @@ async def test_stranger_09_what_an_agent_injects_itself_is_booked_on_who_asked(
     assert isinstance(await purse.reserve(Spender("acme", agent.session.id, None), "m", 80), Short)
 
 
+async def test_stranger_09_nothing_is_injected_on_a_spent_budget(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme")
+    await limit(store, 100)
+    new = costs.NewCost(key="k", at=agent.around.clock.now(), folder="other", model="m", micro=100, user=ADA)
+    await store.write(costs.add_external, new, new.at)
+
+    refused = await agent.call("inject_message", content="again", chatJid=ROOM)
+    assert refused.failed and "the budget is spent" in refused.text
+
+
 async def test_stranger_09_a_chain_of_injections_ends_at_its_depth(tmp_path: Path, store: SqliteStore) -> None:
     agent = await Agent.arrive(tmp_path, store, "acme")
     for _ in range(20):

@@ -9,9 +9,9 @@ from msgspec import Meta, Struct
 from gatepost.access.structure import Within, reaches
 from gatepost.access.tiers import ROOT_FOLDER, Tier
 from gatepost.core.clock import iso
-from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.messages.text import clean
-from gatepost.store import audit, inbox, messages, origins, sessions, turns
+from gatepost.store import audit, budgets, inbox, messages, origins, sessions, turns
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -228,6 +228,9 @@ async def inject_message(
             if same
             else sessions.resolve(db, "per-thread", own, place.instance, place.address, place.thread, call.now)
         )
+        payer = next((each.person for each in chain.origins if each.person), "")
+        if any(each.spent >= each.limit > 0 for each in budgets.standings(db, session.folder, payer, call.now)):
+            raise Refused(own, call.tool, place.address, "the budget is spent")
         new = NewMessage(
             instance=session.instance,
             address=session.address,

@@ -85,9 +85,8 @@ class Intake:
     def _count(self, who: tuple[str, str], now: int) -> None:
         """How many were not written down goes to the audit when their hour is over."""
         everybody = (who[0], ANYBODY)
-        if self._strangers.is_full(everybody, now, FIRST_OF_STRANGERS):
-            self._strangers.add(everybody, now, FIRST_OF_STRANGERS)
-        elif not self._strangers.add(who, now, FIRST_OF_A_STRANGER):
+        full = self._strangers.is_full(everybody, now, FIRST_OF_STRANGERS)
+        if full or not self._strangers.add(who, now, FIRST_OF_A_STRANGER):
             self._strangers.add(everybody, now, FIRST_OF_STRANGERS)
         for each in self._strangers.take(now):
             instance, sender = each.key
