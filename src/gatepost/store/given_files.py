@@ -34,10 +34,13 @@ def drop(db: Db, key: str) -> None:
 
 def of_turn(db: Db, session_id: str, turn_id: str, without: str = "") -> int:
     """Bytes of a turn; '': of what came outside of one, since the session's last one began."""
+    since = 0
+    if not turn_id:
+        last = db.row("SELECT COALESCE(MAX(started_at), 0) FROM turns WHERE session_id = ?", (session_id,))
+        since = int(last[0]) if last else 0
     row = db.row(
-        "SELECT COALESCE(SUM(bytes), 0) FROM given_files WHERE session_id = ? AND turn_id = ? AND key <> ? AND (? <> ''"
-        " OR at >= COALESCE((SELECT MAX(started_at) FROM turns WHERE session_id = ?), 0))",
-        (session_id, turn_id, without, turn_id, session_id),
+        "SELECT COALESCE(SUM(bytes), 0) FROM given_files WHERE session_id = ? AND turn_id = ? AND key <> ? AND at >= ?",
+        (session_id, turn_id, without, since),
     )
     return int(row[0]) if row else 0
 
