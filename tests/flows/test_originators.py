@@ -1,5 +1,6 @@
 """Whose rights and money a whole gateway uses, when agents pass work on and people write one after another."""
 
+import json
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,7 +22,7 @@ from gatepost.testing.gateway import open_room, running_gateway, settled
 from gatepost.testing.models import ModelEndpoint
 from gatepost.testing.provider import Script
 
-from .conftest import ROOM
+from .conftest import ROOM, add_looker, until
 
 ADA, BOB = "fake:user/ada", "fake:user/bob"
 SCRIPT: dict[str, Any] = {
@@ -143,3 +144,47 @@ async def test_stranger_11_people_with_budgets_of_their_own_have_turns_of_their_
         for turn in await gateway.store.read(turns.of_session, session.id, 2**62, 10):
             payer = await gateway.store.read(costs.payer, turn.id)
             assert await gateway.store.read(inbox.senders_of_turn, turn.id) == [payer]
+
+
+# Runs inside, after the turn in which it was started: waits until it is told to go on, and uses a tool.
+BEHIND = r"""
+import json, os, socket, sys, time
+router, tool = sys.argv[1:]
+while not os.path.exists("go"):
+    time.sleep(0.02)
+line = socket.socket(socket.AF_UNIX)
+line.connect(router)
+told = line.makefile("rw")
+hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+for number, (method, params) in enumerate((("initialize", hello), ("tools/call", json.loads(tool)))):
+    told.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\n")
+    told.flush()
+    answer = told.readline()
+with open("answer.part", "w") as file:
+    file.write(answer)
+os.rename("answer.part", "answer")
+"""
+
+
+async def test_stranger_10_a_process_that_outlives_its_turn_may_no_more_than_the_turn_did(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    add_looker(tmp_path / "h")
+    given = {"sessions__provider": "looker"}
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        row = Row(id=0, principal=ADA, action="mcp:send", effect=Effect.DENY)
+        await gateway.store.write(granting.add_row, row, gateway.clock.now())
+        gateway.bells.tools(None)
+        group = gateway.home.group("home")
+        (group / "behind.py").write_text(BEHIND)
+        tool = {"name": "send", "arguments": {"text": "what was denied", "chatJid": ROOM}}
+        start = f"[sys.executable, 'behind.py', str(place.router), {json.dumps(json.dumps(tool))}]"
+        await channel.say(f"run answer = subprocess.Popen({start}, cwd=place.agent) and 'started'", sender=ADA)
+        await channel.wait_for(1)
+        await settled(gateway)
+
+        (group / "go").touch()
+        await until(lambda: (group / "answer").exists(), "the process behind the turn")
+        assert "a rule of this gateway forbids it" in (group / "answer").read_text()
+        assert [each.message.text for each in channel.sent] == ["started"]
