@@ -124,7 +124,7 @@ class Gateway:
         purse = Purse(self.store, clock, self.reach, self.bells)
         keys = Keys(self.store, opened)
         self.prices = PriceList(home, config)
-        self.models = Models(config, purse, keys, self.prices)
+        self.models = Models(config, purse, keys, self.prices, self.prices.tool)
         egress = EgressAround(store=self.store, clock=clock, models=self.models, keys=keys)
         self.worktrees = Worktrees(home, config, self.store, clock, egress)
         self.around = Around(

@@ -8,7 +8,7 @@ import pytest
 
 from gatepost.cli import reasons
 from gatepost.core.clock import SECOND
-from gatepost.store import breaks, inbox, ledger, messages, outbox, sessions, turns
+from gatepost.store import breaks, inbox, ledger, messages, outbox, sessions, steps, turns
 from gatepost.store.port import Db, Row
 
 from .conftest import LEASE, POLICY, Desk
@@ -36,6 +36,16 @@ def test_a_batch_is_the_oldest_rows_of_one_room_thread_and_rights_class(desk: De
 
     assert batches == [(first, second), (other_rights,), (other_thread,), (other_room,)]
     assert desk.claim() is None
+
+
+def test_stranger_07_a_runner_that_begins_the_same_rows_again_and_again_writes_nothing_more(desk: Desk) -> None:
+    row = desk.hear("a")
+    claim = desk.claim()
+    assert claim is not None
+    for _ in range(50):
+        assert turns.begin(desk.db, claim.turn.id, claim.turn.epoch, (row,), desk.now)
+    given = [step for step in steps.of(desk.db, desk.entry(row).message_id) if step.step == "given"]
+    assert len(given) == 1
 
 
 def test_a_turn_remembers_where_its_results_go(desk: Desk) -> None:

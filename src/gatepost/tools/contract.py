@@ -22,15 +22,21 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
-from gatepost.core.settings import Config
+from gatepost.core.settings import Config, setting
 from gatepost.messages.outbound import Feature
-from gatepost.store import audit
+from gatepost.store import audit, origins
+from gatepost.store.origins import Chain
 from gatepost.store.port import Db, Store
 from gatepost.store.turns import Turn
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+CHAIN_DEPTH = setting(
+    "sessions.chain_depth",
+    20,
+    help="How many steps from agent to agent may lie behind a message that an agent puts in; then a person must ask.",
+)
 BODY = "gatepost:body"
 READ_S = 2.0  # a tool that looks something up in the store
 Body = Annotated[str, msgspec.Meta(extra={BODY: True})]  # what people wrote: the audit keeps its hash and length only
@@ -174,6 +180,17 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
         the call had under way when it was cancelled is committed before that in its lane, or never."""
         seq, _, chained = self._row.partition(":")
         return bool(seq) and audit.goes_on_from(db, int(seq), chained)
+
+    def chain(self, db: Db) -> Chain:
+        """Everybody on whose behalf this call is made: of its turn, or of the session's last one. For a tool that gives
+        work to an agent; Refused, if too many steps lie behind it already."""
+        session_id = self.caller.session_id
+        if self.turn is not None:
+            found = origins.of_turn(db, self.turn.id)
+        else:
+            found = origins.behind(db, session_id) if session_id is not None else Chain()
+        origins.check(found, self.caller.folder, self.tool, self.around.config[CHAIN_DEPTH])
+        return found
 
     def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> Awaitable[T]:
         """Everybody's reads share two threads: what would hold one for long is given up."""

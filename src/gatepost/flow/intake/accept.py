@@ -16,6 +16,7 @@ from gatepost.access.acl import expand, sound
 from gatepost.access.senders import Rights
 from gatepost.access.structure import may_watch
 from gatepost.core.clock import DAY
+from gatepost.core.errors import GatepostError
 from gatepost.flow import panic
 from gatepost.flow.delivery.outgoing import Reach, Say, say
 from gatepost.flow.intake import commands, routing, verbs
@@ -82,6 +83,15 @@ class Accepted:
     stop: tuple[str, ...] = ()
     clear: tuple[str, ...] = ()
     told: bool = False
+    stranger: bool = False  # somebody who may not speak here, or whom nobody listens to; nobody answers them
+
+
+class Spared(GatepostError):
+    """A stranger whose messages are only counted by now. Raised within the transaction: nothing of it stays."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"a message is not written down: {reason}")
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +148,15 @@ class _Listed:
         return cls(sound(acl.rows(db), members), expand([sender], members))
 
 
-def accept(db: Db, reach: Reach, arrival: Arrival, now: int) -> Accepted:
-    """Deduplicate, judge, route and queue one event."""
+def accept(db: Db, reach: Reach, arrival: Arrival, now: int, spare: bool = False) -> Accepted:
+    """Deduplicate, judge, route and queue one event. `spare`: write nothing down about a stranger (raises Spared)."""
+    accepted = _accept(db, reach, arrival, now)
+    if spare and accepted.stranger:
+        raise Spared(accepted.receipt.reason)
+    return accepted
+
+
+def _accept(db: Db, reach: Reach, arrival: Arrival, now: int) -> Accepted:
     inbound, address = arrival.inbound, arrival.inbound.address
     parent = _parent(db, arrival)
     thread = verbs.thread_of(inbound, parent)
@@ -203,8 +220,8 @@ def _judged(case: _Case, admitted: list[_Target], rejected: list[_Target], room:
     for target in rejected:
         inbox.refuse(case.db, case.id, target.folder, target.rights, target.reason, case.now)
     if not admitted:
-        first = rejected[0]
-        return Accepted(receipt=Receipt(message_id=case.id, new=True, state="refused", reason=first.reason))
+        receipt = Receipt(message_id=case.id, new=True, state="refused", reason=rejected[0].reason)
+        return Accepted(receipt=receipt, stranger=True)
     first, arrival = admitted[0], case.arrival
     if arrival.fault:
         case.tell(arrival.complaint)
@@ -306,16 +323,16 @@ def _unrouted(
 ) -> Accepted:
     """Nobody gets it. Those who belong here are told, if they spoke to us."""
     if decision.dropped_by is not None:
-        return case.end("refused", f"dropped_by_route {decision.dropped_by.id}", rights)
+        return replace(case.end("refused", f"dropped_by_route {decision.dropped_by.id}", rights), stranger=True)
     if not verdict.allowed:
-        return case.end("refused", verdict.reason, rights)
+        return replace(case.end("refused", verdict.reason, rights), stranger=True)
     command = case.arrival.command
     if command is not None and command.act is Act.TELL:
         return _tell(case, command, rights, "")
     if rights != "guest" and (case.arrival.inbound.direct or verb is Verb.MENTION):
         case.tell(NO_ROUTE)
         return case.end("refused", "no_route", rights, told=True)
-    return case.end("refused", "no_route", rights)
+    return replace(case.end("refused", "no_route", rights), stranger=True)
 
 
 def _command(case: _Case, command: Command, targets: Sequence[_Target]) -> Accepted | None:

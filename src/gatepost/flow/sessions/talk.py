@@ -14,14 +14,16 @@ from gatepost.core import log
 from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError
 from gatepost.core.trouble import is_passing
+from gatepost.flow.delivery import allowance
 from gatepost.flow.delivery.outgoing import MOST_RESULTS
 from gatepost.flow.sessions import permissions, plan, results, settle
-from gatepost.flow.sessions.copies import copy_files
+from gatepost.flow.sessions.copies import copy_files, measure_files
 from gatepost.flow.sessions.events import Told, plain, timeline_of
 from gatepost.flow.sessions.parts import BATCH, LEASE, TRANSCRIBE, Parts
 from gatepost.mailbox import wire
 from gatepost.messages.outbound import Feature, File
-from gatepost.store import sessions, timeline, turns
+from gatepost.store import given_files, sessions, timeline, turns
+from gatepost.store.given_files import NewFiles
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -336,16 +338,26 @@ class Talk:
         if not ours or frame.part >= self.parts.config[MOST_RESULTS]:
             return ()
         key = f"{turn.id}-{turn.attempt}-{frame.part}"
-        loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(
-                self.parts.files, copy_files, self.parts, self.session.id, key, frame.files
-            )
+            return await self._copies(turn, key, frame.files)
         except (GatepostError, OSError) as error:
             if is_passing(error):
                 raise  # the result is not acknowledged, so it comes again with its files
             _log.warning("files of a result were not taken", session=self.session.id, error=str(error))
             return ()
+
+    async def _copies(self, turn: Turn, key: str, names: list[str]) -> tuple[File, ...]:
+        """Their bytes are set aside before anything is copied."""
+        parts, session_id, loop = self.parts, self.session.id, asyncio.get_running_loop()
+        sizes = await loop.run_in_executor(parts.files, measure_files, parts.home, session_id, key, names)
+        new = NewFiles(key=key, folder=turn.folder, session_id=session_id, turn_id=turn.id, bytes=sum(sizes))
+        now = parts.clock.now()
+        await parts.store.write(allowance.set_aside, parts.config, new, "send files", now, durable=False)
+        try:
+            return await loop.run_in_executor(parts.files, copy_files, parts.home, session_id, key, names, sizes)
+        except (GatepostError, OSError):
+            parts.store.post(given_files.drop, key)
+            raise
 
     async def _show_status(self, frame: wire.Status) -> None:
         turn, now = self.turn, self.parts.clock.now()

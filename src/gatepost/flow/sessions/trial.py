@@ -112,7 +112,7 @@ async def try_out(host: Sessions, wish: Wish) -> Outcome:
     parts = replace(host.parts, config=config)
     purse = Purse(parts.store, parts.clock, parts.reach, parts.bells)
     keys = _Keys(wish.secrets, Keys(parts.store, Secrets(parts.store, Keyring(parts.home), parts.clock)))
-    models = Models(config, purse, keys, prices)
+    models = Models(config, purse, keys, prices, listed.tool)
     parts = replace(parts, egress=replace(parts.egress, models=models))
     return replace(await _run(host, parts, group, wish, models), sandbox=sandbox)
 

@@ -35,12 +35,25 @@ from gatepost.serve.agents.questions import KIND as QUESTION
 from gatepost.serve.agents.timeline import MOST_READ, curated, fitting, projected
 from gatepost.serve.agents.views import Eyes, News, Outcome, Request, Snapshot, request_of
 from gatepost.serve.agents.wishes import Wanted, check_labels, check_prompt, check_title
-from gatepost.store import agents, audit, groups, inbox, permissions, session_tokens, sessions, timeline
+from gatepost.store import (
+    agents,
+    audit,
+    groups,
+    inbox,
+    origins,
+    permissions,
+    session_tokens,
+    sessions,
+    timeline,
+    turns,
+)
 from gatepost.store.agents import NewAgent
+from gatepost.store.origins import Chain
 from gatepost.store.permissions import Permission
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.worktrees import Worktree
+from gatepost.tools.contract import CHAIN_DEPTH
 
 FOLDER = running_as.FOLDER
 WAIT_S = setting(
@@ -92,7 +105,7 @@ class Agents:
             if worktree is not None and worktree.setup_state != "none":
                 timeline.add(db, made.id, "", "worktree_setup", making.setup_of(worktree), now)
             if text:
-                agents.prompt(db, made, text, by, _name(by), inbox.NEXT, now)
+                agents.prompt(db, made, text, by, _name(by), inbox.NEXT, now, self._chain(db, wanted.parent))
             _record(db, now, by, "agent.create", made.id, folder=wish.folder, provider=wish.provider, cwd=cwd)
             return made
 
@@ -101,6 +114,15 @@ class Agents:
             self._parts.bells.session(made.id)
         told = await self.status(made.id)
         return structs.replace(told, notes=notes + (making.setup_notes(worktree) if worktree else []))
+
+    def _chain(self, db: Db, parent: str) -> Chain | None:
+        """Who is behind an agent that is made by another one: those for whom that one works now."""
+        turn = turns.open_of(db, parent) if parent else None
+        if turn is None:
+            return None
+        found = origins.of_turn(db, turn.id)
+        origins.check(found, turn.folder, "create_agent", self._parts.config[CHAIN_DEPTH])
+        return found
 
     async def create_worktree(self, wanted: NewWorktree, by: str) -> Worktree:
         """For whoever will work in it. The agents' own group is made if it is not there."""
