@@ -220,7 +220,9 @@ class Runner:
     async def _next_turn(self, waiting: Sequence[InRow]) -> bool:
         """Claim a batch and work on it. False: there was nothing for us."""
         ids = [row.id for row in waiting]
-        frame = wire.Claim(id=self._link.number(), rows=ids, ready=self._provider is not None, wait=True)
+        begun = sorted(self._box.marked("begun"))[-wire.MOST_BEGUN :]
+        ready = self._provider is not None
+        frame = wire.Claim(id=self._link.number(), rows=ids, ready=ready, wait=True, begun=begun)
         claimed = await self._link.claim(frame)
         if not claimed.rows:
             return False

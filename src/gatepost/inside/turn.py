@@ -1,8 +1,8 @@
 """One turn inside: rows to the provider, its events to the host, follow-ups pushed meanwhile, `submit_turn` at the end.
 
 Rows count as given (Begun, answered) right before the provider has them: what was given is not sent in again. Between
-the two a runner can die, so our own file marks them `begun` before and `processing` after, and a runner that continues
-the turn shows again what stayed `begun`. A result is in outbound.db before it is posted. Results are posted without
+the two a runner can die, so our own file marks them `begun` before and `processing` after. The next runner names what
+stayed `begun` with its claim, and shows again what the host then gives it: the conversation may not hold that. A result is in outbound.db before it is posted. Results are posted without
 waiting for each answer; the turn is not submitted before all are answered.
 """
 
@@ -76,8 +76,6 @@ class Turn:
 
     async def run(self, rows: Sequence[InRow]) -> None:
         self._mine.update(row.id for row in rows)
-        if self.continued:
-            rows = [*rows, *await self._left_over()]
         # With a claim that is given at once nobody else says that the provider has not had them yet.
         self._box.mark(self._mine, "begun" if self._begun else "processing")
         rows = await self._hear_out(rows)
@@ -132,20 +130,6 @@ class Turn:
         self._box.prune()
 
     # Into the provider.
-
-    async def _left_over(self) -> list[InRow]:
-        """What the runner before us announced and perhaps did not hand over. The host gives back what it had not noted
-        as given; the rest is shown again, because the conversation may not hold it."""
-        marked = self._box.marked("begun") - self._mine
-        there = {row.id: row for row in self._mail.look().waiting if row.id in marked}
-        if not there:
-            return []
-        frame = wire.Claim(id=self._link.number(), rows=list(there), turn=self.id, epoch=self.epoch)
-        claimed = await self._link.claim(frame)
-        for row in await self._mail.read(claimed.rows) if claimed.rows else []:
-            there[row.id] = row
-        self._mine.update(there)
-        return sorted(there.values(), key=lambda row: row.seq)
 
     async def _hear_out(self, rows: Sequence[InRow]) -> Sequence[InRow]:
         return rows if self._hearing is None else await self._hearing.hear(rows)

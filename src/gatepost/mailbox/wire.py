@@ -14,6 +14,7 @@ from msgspec import Meta
 
 LARGEST = 1024 * 1024
 PROTOCOL = 1
+MOST_BEGUN = 1000  # rows that a runner may have announced and not handed over: those of one turn
 
 # What a runner says is bounded before anybody looks at it.
 Number = Annotated[int, Meta(ge=0, le=2**53)]
@@ -40,7 +41,9 @@ class Claim(Frame, tag="claim"):
     read in its inbound.db; a row that the host would give and the runner does not see yet is projected again.
 
     `ready`: the provider is up and gets the batch as soon as it is ours; unless a command is among it, the answer then
-    stands for that of Begun as well. `wait`: if there is nothing, the answer may come when there is."""
+    stands for that of Begun as well. `wait`: if there is nothing, the answer may come when there is. `begun`: rows that
+    an earlier runner announced and perhaps did not hand over to its provider; of a turn that is continued, the answer
+    holds those that the ledger has as given. The ledger alone decides: what it has not as given no provider has had."""
 
     id: Number
     rows: list[Number]
@@ -48,6 +51,7 @@ class Claim(Frame, tag="claim"):
     epoch: Number = 0
     ready: bool = False
     wait: bool = False
+    begun: Annotated[list[Number], Meta(max_length=MOST_BEGUN)] = []
 
 
 class Begun(Frame, tag="begun"):

@@ -230,7 +230,7 @@ class Talk:
         if not self.open:
             return None
         if not frame.turn:
-            claim, ended = await self.parts.store.write(self._claim_batch, frame.ready, now, most, durable=frame.ready)
+            claim, ended = await self.parts.store.write(self._claim_batch, frame, now, most, durable=frame.ready)
             if ended is not None:
                 self.claimed = True  # that was what it had been woken for
                 self.parts.bells.room(*ended)
@@ -267,10 +267,22 @@ class Talk:
         )
         self._say(answer)
 
-    def _claim_batch(self, db: Db, ready: bool, now: int, most: int) -> tuple[Claim | None, tuple[str, str] | None]:
+    def _claim_batch(
+        self, db: Db, frame: wire.Claim, now: int, most: int
+    ) -> tuple[Claim | None, tuple[str, str] | None]:
         """The claim, and the room of a turn that ended with it because its time had run out."""
         ended = settle.end_overdue(db, self.parts, self.session)
-        claim = turns.claim(db, self.session.id, self.provider, self.parts.owner, now, LEASE, most, ready=ready)
+        claim = turns.claim(
+            db,
+            self.session.id,
+            self.provider,
+            self.parts.owner,
+            now,
+            LEASE,
+            most,
+            ready=frame.ready,
+            begun=frozenset(frame.begun),
+        )
         return claim, ended
 
     def _name_conversation(self, turn_id: str, epoch: int, conversation: str) -> None:

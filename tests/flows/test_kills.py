@@ -1,0 +1,148 @@
+"""Kills at every step, judged by what the platform itself has on record: each message answered exactly once."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.testing import faults
+from gatepost.testing.daemon import Daemon
+from gatepost.testing.faults import Fault
+from gatepost.testing.platform import Platform
+from gatepost.testing.provider import Script
+
+ROOM = "room/1"
+TALK = "gatepost.flow.sessions.talk:Talk"
+LIVE = "gatepost.flow.sessions.live:Live"
+TURNS = "gatepost.store.turns"
+BOX = "gatepost.mailbox.outbound:Outbound"
+PUSH = "gatepost.inside.providers.scripted:Scripted.push"
+SETTINGS = {
+    "sandbox_kind": "process",
+    "sandbox_least_free_mb": "0",
+    "sessions_retry_s": "0.05",
+    "sessions_look_s": "0.2",
+    "delivery_retry_base_s": "0.05",
+    "delivery_look_s": "0.2",
+}
+
+
+@contextmanager
+def a_place(tmp_path: Path, script: Script, provider: str = "scripted", **more: str) -> Iterator[tuple[Platform, Daemon]]:
+    """A platform, and a daemon that is not started yet."""
+    home = tmp_path / "h"
+    script.write(home / "groups" / "home").chmod(0o644)
+    with Platform(tmp_path / "platform.sock") as platform:
+        platform.plug_into(home)
+        daemon = Daemon(home, sessions_provider=provider, **SETTINGS, **more)
+        try:
+            yield platform, daemon
+        finally:
+            daemon.stop()
+
+
+def over(daemon: Daemon, happened: Path, fault: Fault) -> None:
+    """The fault has happened: the daemon is started anew, unless only a sandbox died."""
+    assert faults.hits(happened), f"it never came to this: {fault}\n{daemon.stderr()[-3000:]}"
+    if fault.act == "hold":
+        daemon.kill()
+        daemon.start()
+
+
+def killed(daemon: Daemon, happened: Path, fault: Fault) -> None:
+    """The daemon has killed itself at its step: it is started anew."""
+    assert faults.hits(happened), f"it never came to this: {fault}\n{daemon.stderr()[-3000:]}"
+    daemon.kill()
+    daemon.start()
+
+
+def unaccounted(daemon: Daemon) -> int:
+    account: dict[str, Any] = daemon.json("ledger", "check")
+    return int(account["unaccounted"])
+
+
+def no_more_in_flight(daemon: Daemon, platform: Platform) -> None:
+    for _ in range(200):
+        if daemon.json("ledger", "check")["in_flight"] == 0:
+            return
+        platform.wait_for(lambda record: False, 0.05)
+    raise AssertionError(f"something is in flight for ever: {daemon.stderr()[-3000:]}")
+
+
+# A follow-up, from the claim to its answer.
+
+FOLLOW_UP = Script().turn("slow").say("slowly").wait(1.5).say("done")
+EXPECTED = Counter(["slowly", "done", "echo: and me"])
+AT_THE_DAEMON = [
+    Fault(f"{TURNS}:claim_more", "before"),
+    Fault(f"{TURNS}:claim_more", "after"),
+    Fault(f"{TALK}._answer_claim", "before", match="rows=(", nth=2),
+    Fault(f"{TALK}._answer_claim", "after", match="rows=(", nth=2),
+    Fault(f"{TURNS}:begin", "before", nth=2),
+    Fault(f"{TURNS}:begin", "after", nth=2),
+    Fault(f"{LIVE}._say", "before", match="Done(", nth=3),
+    Fault(f"{LIVE}._say", "after", match="Done(", nth=3),
+    Fault(f"{TALK}._take_results", "before", nth=2),
+    Fault(f"{TALK}._take_results", "after", nth=2),
+    Fault(f"{TURNS}:finish", "before"),
+    Fault(f"{TURNS}:finish", "after"),
+]
+AT_THE_RUNNER = [
+    Fault(f"{BOX}.mark", "before", match="'processing'", nth=3),
+    Fault(f"{BOX}.mark", "after", match="'processing'", nth=3),
+    Fault(f"{BOX}.mark", "after", match="'begun'", nth=2),
+    Fault("gatepost.inside.link:Link.post", "after", match="Begun(", nth=2),
+    Fault(PUSH, "before"),
+    Fault(PUSH, "after"),
+    Fault(f"{BOX}.mark", "after", match="'processing'", nth=4),
+    Fault(f"{BOX}.add", "before", nth=2),
+    Fault(f"{BOX}.add", "after", nth=3),
+    Fault(f"{BOX}.mark", "before", match="'completed'"),
+]
+ONE_OF_EACH = {str(AT_THE_DAEMON[4]), str(AT_THE_RUNNER[2]) + " hold"}
+
+
+def named(fault: Fault) -> Any:
+    """Most steps belong to `make test-all`."""
+    quick = str(fault) in ONE_OF_EACH or f"{fault} {fault.act}" in ONE_OF_EACH
+    return pytest.param(fault, id=str(fault).replace(" ", "-"), marks=() if quick else pytest.mark.slow)
+
+
+def holding(fault: Fault) -> Fault:
+    return Fault(fault.target, fault.when, fault.match, fault.nth, "hold")
+
+
+@pytest.mark.parametrize("fault", [named(fault) for fault in AT_THE_DAEMON])
+def test_stranger_17_a_follow_up_is_answered_once_wherever_the_daemon_is_killed(tmp_path: Path, fault: Fault) -> None:
+    with a_place(tmp_path, FOLLOW_UP) as (platform, daemon):
+        happened = faults.into_daemon(daemon.home, fault)
+        daemon.start()
+        platform.say(ROOM, "slow")
+        platform.wait_for(lambda record: bool(record))
+        platform.say(ROOM, "and me")
+        killed(daemon, happened, fault)
+        answered_once(platform, daemon)
+
+
+@pytest.mark.parametrize("fault", [named(each) for fault in AT_THE_RUNNER for each in (fault, holding(fault))])
+def test_stranger_17_a_follow_up_is_answered_once_wherever_the_runner_stood_when_it_or_the_daemon_was_killed(
+    tmp_path: Path, fault: Fault
+) -> None:
+    with a_place(tmp_path, FOLLOW_UP, "faulty") as (platform, daemon):
+        happened = faults.into_runner(daemon.home, fault)
+        daemon.start()
+        platform.say(ROOM, "slow")
+        platform.wait_for(lambda record: bool(record))
+        platform.say(ROOM, "and me")
+        over(daemon, happened, fault)
+        answered_once(platform, daemon)
+
+
+def answered_once(platform: Platform, daemon: Daemon) -> None:
+    platform.wait_for(lambda record: EXPECTED.keys() <= {shown.text for shown in record})
+    no_more_in_flight(daemon, platform)
+    assert Counter(platform.texts()) == EXPECTED
+    assert unaccounted(daemon) == 0
