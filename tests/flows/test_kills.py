@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.flow.intake.accept import CLEARED
 from gatepost.testing import faults
 from gatepost.testing.daemon import Daemon
 from gatepost.testing.faults import Fault
@@ -31,7 +32,9 @@ SETTINGS = {
 
 
 @contextmanager
-def a_place(tmp_path: Path, script: Script, provider: str = "scripted", **more: str) -> Iterator[tuple[Platform, Daemon]]:
+def a_place(
+    tmp_path: Path, script: Script, provider: str = "scripted", **more: str
+) -> Iterator[tuple[Platform, Daemon]]:
     """A platform, and a daemon that is not started yet."""
     home = tmp_path / "h"
     script.write(home / "groups" / "home").chmod(0o644)
@@ -65,7 +68,7 @@ def unaccounted(daemon: Daemon) -> int:
 
 
 def no_more_in_flight(daemon: Daemon, platform: Platform) -> None:
-    for _ in range(200):
+    for _ in range(40):
         if daemon.json("ledger", "check")["in_flight"] == 0:
             return
         platform.wait_for(lambda record: False, 0.05)
@@ -146,3 +149,74 @@ def answered_once(platform: Platform, daemon: Daemon) -> None:
     no_more_in_flight(daemon, platform)
     assert Counter(platform.texts()) == EXPECTED
     assert unaccounted(daemon) == 0
+
+
+# A stop, from its acceptance to its end.
+
+OWNER = "user/1"
+HANG = Script().turn("work").say("working").hang().turn("remember").say("known: {text}")
+INTAKE = "gatepost.flow.intake.intake"
+AROUND_A_STOP = [
+    Fault(f"{INTAKE}:accept", "before", match="'/stop'"),
+    Fault(f"{INTAKE}:accept", "after", match="'/stop'"),
+    Fault(f"{INTAKE}:Intake._follow", "before", match="'/stop'"),
+    Fault("gatepost.flow.sessions.wake:Sessions.stop", "before"),
+    Fault(f"{LIVE}.kill", "after", match="stopped by"),
+    Fault("gatepost.flow.sessions.wake:Sessions.stop", "after"),
+    Fault(f"{INTAKE}:Intake._follow", "after", match="'/stop'"),
+]
+QUICK_STOPS = {str(AROUND_A_STOP[2])}
+
+
+def an_owner(daemon: Daemon) -> None:
+    assert daemon.gatepost("user", "add", f"lossy:{OWNER}").returncode == 0
+    assert daemon.gatepost("user", "role", f"lossy:{OWNER}", "owner").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(fault, id=str(fault), marks=() if str(fault) in QUICK_STOPS else pytest.mark.slow)
+        for fault in AROUND_A_STOP
+    ],
+)
+def test_stranger_18_a_stop_that_was_accepted_is_carried_out_wherever_the_daemon_is_killed(
+    tmp_path: Path, fault: Fault
+) -> None:
+    with a_place(tmp_path, HANG) as (platform, daemon):
+        happened = faults.into_daemon(daemon.home, fault)
+        daemon.start()
+        an_owner(daemon)
+        platform.say(ROOM, "work", sender=OWNER)
+        platform.wait_for(lambda record: bool(record))
+        name = platform.say(ROOM, "/stop", sender=OWNER)
+        killed(daemon, happened, fault)
+        assert platform.wait_until_accepted(name)
+        platform.wait_for(lambda record: len(record) >= 2)
+        platform.say(ROOM, "/stop", sender=OWNER, id=name)  # a redelivery long after
+        platform.say(ROOM, "hello", sender=OWNER)
+        platform.wait_for(lambda record: len(record) >= 3)
+        no_more_in_flight(daemon, platform)
+        assert platform.texts() == ["working", "Stopped.", "echo: hello"]
+        states = {row["text"]: row["state"] for row in daemon.json("ledger", "list") if row["direction"] == "in"}
+        assert states == {"work": "cancelled", "/stop": "answered", "hello": "answered"}
+        assert unaccounted(daemon) == 0
+
+
+@pytest.mark.slow
+def test_stranger_18_a_clear_that_was_accepted_ends_the_turn_that_would_remember(tmp_path: Path) -> None:
+    fault = Fault(f"{INTAKE}:Intake._follow", "before", match="'/clear'")
+    with a_place(tmp_path, HANG) as (platform, daemon):
+        happened = faults.into_daemon(daemon.home, fault)
+        daemon.start()
+        an_owner(daemon)
+        platform.say(ROOM, "work", sender=OWNER)
+        platform.wait_for(lambda record: bool(record))
+        name = platform.say(ROOM, "/clear", sender=OWNER)
+        killed(daemon, happened, fault)
+        assert platform.wait_until_accepted(name)
+        platform.say(ROOM, "hello", sender=OWNER)
+        platform.wait_for(lambda record: any(shown.text == "echo: hello" for shown in record))
+        no_more_in_flight(daemon, platform)
+        assert platform.texts() == ["working", "Stopped.", CLEARED, "echo: hello"]
+        assert unaccounted(daemon) == 0

@@ -2,8 +2,9 @@
 
 Rows count as given (Begun, answered) right before the provider has them: what was given is not sent in again. Between
 the two a runner can die, so our own file marks them `begun` before and `processing` after. The next runner names what
-stayed `begun` with its claim, and shows again what the host then gives it: the conversation may not hold that. A result is in outbound.db before it is posted. Results are posted without
-waiting for each answer; the turn is not submitted before all are answered.
+stayed `begun` with its claim, and shows again what the host then gives it: the conversation may not hold that. A result
+is in outbound.db before it is posted. Results are posted without waiting for each answer; the turn is not submitted
+before all are answered, and no tool is used before: what an agent does must not overtake what it said.
 """
 
 import asyncio

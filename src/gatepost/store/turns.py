@@ -172,9 +172,7 @@ def _claimable(db: Db, session_id: str, now: int, most: int) -> list[_Waiting]:
     return ready
 
 
-def _claim_interrupted(
-    db: Db, turn: Turn, owner: str, now: int, lease: int, begun: frozenset[int]
-) -> Claim | None:
+def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int, begun: frozenset[int]) -> Claim | None:
     """The next attempt. It is given a system row that lists what was already said and done, what its conversation may
     not hold (`begun`), and the whole prompt only if the provider never named a conversation that could hold it.
 

@@ -88,7 +88,7 @@ class Platform:
         """The channel, as a plug-in file of a home, and the setting that turns it on."""
         folder = home / "plugins" / "channels"
         folder.mkdir(parents=True, exist_ok=True)
-        text = "from gatepost.testing.platform import lossy_channel\n\nLossy = lossy_channel(%r)\n" % str(self._path)
+        text = f"from gatepost.testing.platform import lossy_channel\n\nLossy = lossy_channel({str(self._path)!r})\n"
         (folder / "lossy.py").write_text(text, encoding="utf-8")
 
     def say(self, room: str, text: str, *, sender: str = "user/1", id: str = "") -> str:
@@ -264,7 +264,8 @@ class LossyChannel:
         answer = await self._ask({"op": "look_up", "room": address.partition(":")[2], "key": key})
         if answer is None:
             raise Unavailable("the platform", "it hung up")
-        return answer["id"]
+        found: str | None = answer["id"]
+        return found
 
     async def _ask(self, asked: dict[str, Any]) -> dict[str, Any] | None:
         """The answer; None if the platform hung up without one."""

@@ -122,10 +122,10 @@ class Sessions:
         except Unavailable:
             self._owed.put(session_id, partial(self._write_stop, session_id, by))
             return live is not None
-        if room is None:
-            return False
         if live is not None:
             await _until_gone([live])
+        if room is None:  # nothing ran, or the order itself has ended it
+            return False
         self.parts.bells.room(*room)
         return True
 
