@@ -142,6 +142,8 @@ class Dispatch:
         except (ValueError, RecursionError) as error:  # msgspec's own errors are ValueErrors, as is bad UTF-8
             self._note(_Note(now, caller, name, call_id), "invalid", str(error))
             return ToolAnswer(f"Invalid arguments for {name}: {error}", code=INVALID_PARAMS)
+        if caller.before_call is not None and not tool.read_only:
+            await caller.before_call(asked, call_id)  # one order for what an agent says and what it does
         turn = caller.running() if caller.running is not None else await self._turn_of(caller)
         note = _Note(now, caller, name, call_id, turn.id if turn else None, tool, arguments)
         call = Call(

@@ -162,6 +162,8 @@ class Runner:
                 names = self._turn.asked if self._turn is not None else {}
                 named = names.get(frame.request, frame.request)
                 self._send_off(self._provider.answer(named, frame.verdict, frame.input))
+            case wire.Flush():
+                self._send_off(self._flush(frame))
             case wire.WrapUp():
                 if self._turn is not None:
                     self._send_off(self._turn.warn(frame.seconds))
@@ -187,6 +189,10 @@ class Runner:
             await errand
         except (NotImplementedError, LookupError) as error:  # no such mode, no such request
             self._link.tell(wire.Trouble(what="provider", why=f"{self._name}: {error!r}"[:2000]))
+
+    async def _flush(self, frame: wire.Flush) -> None:
+        seen = await self._turn.flush(frame.tool, frame.wait) if self._turn is not None else False
+        self._link.tell(wire.Flushed(id=frame.id, seen=seen))
 
     async def _ping(self) -> None:
         while True:

@@ -124,6 +124,14 @@ class Ping(Frame, tag="ping"):
     tool_timeout: Seconds = 0.0
 
 
+class Flushed(Frame, tag="flushed"):
+    """The answer to Flush: everything that the agent said before that call is handed over. `seen`: the provider has
+    announced the call, so this is sure."""
+
+    id: Number
+    seen: bool = False
+
+
 class Trouble(Frame, tag="trouble"):
     """Something is wrong on this side: `inbound` cannot be read, a `provider` cannot do what it was asked, the `runner`
     broke; `setup`: nothing can work before an operator has acted. `fatal`: these were its last words."""
@@ -178,6 +186,15 @@ class Done(Frame, tag="done"):
     error: str = ""
 
 
+class Flush(Frame, tag="flush"):
+    """The agent calls this tool: hand over what it said before. Answered by Flushed. `wait`: an agent that is a process
+    of its own may call before we have read what it said; wait for its announcement of the call, within bounds."""
+
+    id: int
+    tool: str
+    wait: bool = True
+
+
 class Interrupt(Frame, tag="interrupt"):
     """End the running turn now."""
 
@@ -205,8 +222,8 @@ class Close(Frame, tag="close"):
     reason: str = ""
 
 
-FromRunner = Hello | Claim | Begun | Started | Result | Status | Event | Submit | Ping | Trouble
-FromHost = Welcome | Bell | Claimed | Done | Interrupt | Answer | WrapUp | Close
+FromRunner = Hello | Claim | Begun | Started | Result | Status | Event | Submit | Ping | Flushed | Trouble
+FromHost = Welcome | Bell | Claimed | Done | Flush | Interrupt | Answer | WrapUp | Close
 
 _encode = msgspec.json.Encoder().encode
 read_from_runner = msgspec.json.Decoder(FromRunner).decode

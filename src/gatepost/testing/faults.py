@@ -9,6 +9,7 @@ can kill the daemon at a step of the runner. Standard library only: the text of 
 that runs inside a sandbox.
 """
 
+import asyncio
 import functools
 import importlib
 import inspect
@@ -16,7 +17,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,3 +132,23 @@ def hits(mark: Path, timeout: float = 30.0) -> bool:
             return False
         time.sleep(0.005)
     return True
+
+
+@contextmanager
+def slowed(target: str, by: float) -> Iterator[None]:
+    """In this process: every call of an async method begins so many seconds later, as on a busy machine."""
+    module, _, path = target.partition(":")
+    holder_name, _, name = path.partition(".")
+    holder = getattr(importlib.import_module(module), holder_name)
+    kept = getattr(holder, name)
+
+    @functools.wraps(kept)
+    async def later(*args: Any, **named: Any) -> Any:
+        await asyncio.sleep(by)
+        return await kept(*args, **named)
+
+    setattr(holder, name, later)
+    try:
+        yield
+    finally:
+        setattr(holder, name, kept)

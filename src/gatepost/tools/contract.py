@@ -48,6 +48,9 @@ class Caller:
     running: Callable[[], Turn | None] | None = field(
         default=None, compare=False
     )  # who wakes the session knows its turn
+    before_call: Callable[[str, str], Awaitable[None]] | None = field(
+        default=None, compare=False
+    )  # (tool, call): brings what the agent said before into the outbox
 
     @property
     def tier(self) -> Tier:
@@ -243,6 +246,10 @@ class Tool:
     held: bool = False
     spends: bool = False  # it costs money: not when the budget is spent
     quick: bool = False
+
+    @property
+    def read_only(self) -> bool:
+        return bool(self.listed["annotations"]["readOnlyHint"])
 
 
 TOOLS: Registry[Tool] = Registry("tool")
