@@ -220,3 +220,105 @@ def test_stranger_18_a_clear_that_was_accepted_ends_the_turn_that_would_remember
         no_more_in_flight(daemon, platform)
         assert platform.texts() == ["working", "Stopped.", CLEARED, "echo: hello"]
         assert unaccounted(daemon) == 0
+
+
+# A tool with an effect outside of the gateway, which the other side deduplicates by the call's key.
+
+CHARGE = '''
+from pathlib import Path
+from gatepost.access.tiers import Tier
+from gatepost.tools.contract import Call, tool
+
+
+def happen(key: str) -> None:
+    """The other side: whatever it is asked for twice under one key it does once."""
+    with open(OUTSIDE, "a") as record:
+        record.write(key + "\\\\n")
+
+
+@tool(tier=Tier.WORKER, group="money")
+async def charge(call: Call, amount: int) -> str:
+    """Charge somebody."""
+    await call.note()
+    happen(call.key)
+    return "charged"
+'''
+PAY = (
+    Script()
+    .turn("pay twice")
+    .call("charge", amount=5)
+    .say("one")
+    .call("charge", amount=5)
+    .say("two")
+    .turn("pay")
+    .call("charge", amount=5)
+    .say("paid")
+)
+DISPATCH = "gatepost.gate.dispatch:Dispatch"
+AROUND_A_CALL = [
+    Fault(f"{DISPATCH}.call", "before", match="charge"),
+    Fault("gatepost.tools.contract:Call.note", "before"),
+    Fault("gatepost.tools.contract:Call.note", "after"),
+    Fault(f"{DISPATCH}._run", "after", match="charge"),
+    Fault(f"{DISPATCH}.call", "after", match="charge"),
+    Fault("gatepost.gate.mcp:Conversation._answer", "before", match="charged"),
+    Fault("gatepost.gate.mcp:Conversation._answer", "after", match="charged"),
+]
+INSIDE_A_CALL = [
+    Fault("gatepost.inside.tools:Tools.call", "before", match="charge", act="hold"),
+    Fault("gatepost.inside.tools:Tools.call", "after", match="charge", act="hold"),
+    Fault("gatepost.inside.tools:Tools.call", "after", match="charge"),
+    Fault("gatepost.inside.providers.scripted:Journal.append", "after", match="charged", act="hold"),
+    Fault("gatepost.inside.providers.scripted:Journal.append", "after", match="charged"),
+    Fault(f"{BOX}.add", "before", match="paid"),
+    Fault(f"{BOX}.add", "after", match="paid", act="hold"),
+]
+QUICK_CALLS = {str(AROUND_A_CALL[3])}
+
+
+def charging(daemon: Daemon) -> Path:
+    """The tool's file; the other side's record."""
+    outside = daemon.home.parent / "outside.txt"
+    folder = daemon.home / "plugins" / "tools"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "charge.py").write_text(CHARGE.replace("\\\\n", "\\n").replace("OUTSIDE", repr(str(outside))))
+    return outside
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(fault, id=str(fault), marks=() if str(fault) in QUICK_CALLS else pytest.mark.slow)
+        for fault in [*AROUND_A_CALL, *INSIDE_A_CALL]
+    ],
+)
+def test_stranger_21_a_call_that_is_made_again_after_a_kill_has_the_same_key(tmp_path: Path, fault: Fault) -> None:
+    inside = fault in INSIDE_A_CALL
+    with a_place(tmp_path, PAY, "faulty" if inside else "scripted") as (platform, daemon):
+        outside = charging(daemon)
+        happened = (faults.into_runner if inside else faults.into_daemon)(daemon.home, fault)
+        daemon.start()
+        platform.say(ROOM, "pay")
+        (over if inside else killed)(daemon, happened, fault)
+        platform.wait_for(lambda record: bool(record))
+        no_more_in_flight(daemon, platform)
+        assert platform.texts() == ["paid"]
+        assert len(set(outside.read_text().split())) == 1
+        assert unaccounted(daemon) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nth", [1, 2])
+def test_stranger_21_equal_calls_of_one_turn_are_told_apart(tmp_path: Path, nth: int) -> None:
+    fault = Fault(f"{DISPATCH}._run", "after", match="charge", nth=nth)
+    with a_place(tmp_path, PAY) as (platform, daemon):
+        outside = charging(daemon)
+        happened = faults.into_daemon(daemon.home, fault)
+        daemon.start()
+        platform.say(ROOM, "pay twice")
+        killed(daemon, happened, fault)
+        platform.wait_for(lambda record: len(record) >= 2)
+        no_more_in_flight(daemon, platform)
+        assert platform.texts() == ["one", "two"]
+        keys = outside.read_text().split()
+        assert len(keys) == 3 and len(set(keys)) == 2

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from gatepost.core import ids
-from gatepost.store import agents, history, inbox, messages, outbox, sessions, steps
+from gatepost.store import agents, calls, history, inbox, messages, outbox, sessions, steps
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, quick
 
@@ -344,5 +344,6 @@ def end(db: Db, turn: Turn, state: str, error: str, usage: str, now: int) -> Non
         "UPDATE turns SET state = ?, error = ?, usage = ?, ended_at = ?, next_at = ? WHERE id = ?",
         (state, error, usage, now, now, turn.id),
     )
+    calls.forget(db, turn.id)
     sessions.set_state(db, turn.session_id, "idle" if state == "done" else "error", now)
     agents.turn_ended(db, turn, state, error, now)

@@ -183,6 +183,7 @@ class Live:
             provider=self.provider,
             running=lambda: self.talk.turn,
             before_call=self.talk.order.bring_in,
+            keys=self.talk.keys,
         )
         tools = ToolSocket(parts.dispatch, caller, self._owns, self.talk.submit_turn)
         own = own_bases(group.options for group in (self.group, *parents))

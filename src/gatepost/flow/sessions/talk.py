@@ -19,6 +19,7 @@ from gatepost.flow.sessions.copies import copy_files
 from gatepost.flow.sessions.events import Told, plain, timeline_of
 from gatepost.flow.sessions.order import Order
 from gatepost.flow.sessions.parts import BATCH, LEASE, TRANSCRIBE, Parts
+from gatepost.gate.keys import CallKeys
 from gatepost.mailbox import wire
 from gatepost.messages.outbound import Feature, File
 from gatepost.store import sessions, timeline, turns
@@ -51,6 +52,7 @@ class Talk:
     ) -> None:
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
         self._say, self._project, self._rung, self._rested = say, project, rung, rested
+        self.keys = CallKeys(parts.store)
         self.order = Order(say, lambda: self.turn is not None and self.open)
         self._waiting: wire.Claim | None = None  # a claim that is answered when there is something
         self.heard_at = self.active_at = self._renewed_at = parts.clock.now()
@@ -72,6 +74,8 @@ class Talk:
         self.heard_at = self.parts.clock.now()
         said: list[wire.Result] = []
         for frame in frames:
+            if isinstance(frame, wire.Result) or (isinstance(frame, wire.Event) and frame.kind == "tool_use"):
+                self.keys.went_on()
             if isinstance(frame, wire.Result):
                 said.append(frame)
                 continue
