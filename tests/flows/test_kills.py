@@ -11,7 +11,7 @@ import pytest
 from gatepost.flow.intake.accept import CLEARED
 from gatepost.testing import faults
 from gatepost.testing.daemon import Daemon
-from gatepost.testing.faults import Fault
+from gatepost.testing.faults import FaultPoint
 from gatepost.testing.platform import Platform
 from gatepost.testing.provider import Script
 
@@ -47,7 +47,7 @@ def a_place(
             daemon.stop()
 
 
-def over(daemon: Daemon, happened: Path, fault: Fault) -> None:
+def over(daemon: Daemon, happened: Path, fault: FaultPoint) -> None:
     """The fault has happened: the daemon is started anew, unless only a sandbox died."""
     assert faults.hits(happened), f"it never came to this: {fault}\n{daemon.stderr()[-3000:]}"
     if fault.act == "hold":
@@ -55,7 +55,7 @@ def over(daemon: Daemon, happened: Path, fault: Fault) -> None:
         daemon.start()
 
 
-def killed(daemon: Daemon, happened: Path, fault: Fault) -> None:
+def killed(daemon: Daemon, happened: Path, fault: FaultPoint) -> None:
     """The daemon has killed itself at its step: it is started anew."""
     assert faults.hits(happened), f"it never came to this: {fault}\n{daemon.stderr()[-3000:]}"
     daemon.kill()
@@ -80,46 +80,48 @@ def no_more_in_flight(daemon: Daemon, platform: Platform) -> None:
 FOLLOW_UP = Script().turn("slow").say("slowly").wait(1.5).say("done")
 EXPECTED = Counter(["slowly", "done", "echo: and me"])
 AT_THE_DAEMON = [
-    Fault(f"{TURNS}:claim_more", "before"),
-    Fault(f"{TURNS}:claim_more", "after"),
-    Fault(f"{TALK}._answer_claim", "before", match="rows=(", nth=2),
-    Fault(f"{TALK}._answer_claim", "after", match="rows=(", nth=2),
-    Fault(f"{TURNS}:begin", "before", nth=2),
-    Fault(f"{TURNS}:begin", "after", nth=2),
-    Fault(f"{LIVE}._say", "before", match="Done(", nth=3),
-    Fault(f"{LIVE}._say", "after", match="Done(", nth=3),
-    Fault(f"{TALK}._take_results", "before", nth=2),
-    Fault(f"{TALK}._take_results", "after", nth=2),
-    Fault(f"{TURNS}:finish", "before"),
-    Fault(f"{TURNS}:finish", "after"),
+    FaultPoint(f"{TURNS}:claim_more", "before"),
+    FaultPoint(f"{TURNS}:claim_more", "after"),
+    FaultPoint(f"{TALK}._answer_claim", "before", match="rows=(", nth=2),
+    FaultPoint(f"{TALK}._answer_claim", "after", match="rows=(", nth=2),
+    FaultPoint(f"{TURNS}:begin", "before", nth=2),
+    FaultPoint(f"{TURNS}:begin", "after", nth=2),
+    FaultPoint(f"{LIVE}._say", "before", match="Done(", nth=3),
+    FaultPoint(f"{LIVE}._say", "after", match="Done(", nth=3),
+    FaultPoint(f"{TALK}._take_results", "before", nth=2),
+    FaultPoint(f"{TALK}._take_results", "after", nth=2),
+    FaultPoint(f"{TURNS}:finish", "before"),
+    FaultPoint(f"{TURNS}:finish", "after"),
 ]
 AT_THE_RUNNER = [
-    Fault(f"{BOX}.mark", "before", match="'processing'", nth=3),
-    Fault(f"{BOX}.mark", "after", match="'processing'", nth=3),
-    Fault(f"{BOX}.mark", "after", match="'begun'", nth=2),
-    Fault("gatepost.inside.link:Link.post", "after", match="Begun(", nth=2),
-    Fault(PUSH, "before"),
-    Fault(PUSH, "after"),
-    Fault(f"{BOX}.mark", "after", match="'processing'", nth=4),
-    Fault(f"{BOX}.add", "before", nth=2),
-    Fault(f"{BOX}.add", "after", nth=3),
-    Fault(f"{BOX}.mark", "before", match="'completed'"),
+    FaultPoint(f"{BOX}.mark", "before", match="'processing'", nth=3),
+    FaultPoint(f"{BOX}.mark", "after", match="'processing'", nth=3),
+    FaultPoint(f"{BOX}.mark", "after", match="'begun'", nth=2),
+    FaultPoint("gatepost.inside.link:Link.post", "after", match="Begun(", nth=2),
+    FaultPoint(PUSH, "before"),
+    FaultPoint(PUSH, "after"),
+    FaultPoint(f"{BOX}.mark", "after", match="'processing'", nth=4),
+    FaultPoint(f"{BOX}.add", "before", nth=2),
+    FaultPoint(f"{BOX}.add", "after", nth=3),
+    FaultPoint(f"{BOX}.mark", "before", match="'completed'"),
 ]
 ONE_OF_EACH = {str(AT_THE_DAEMON[4]), str(AT_THE_RUNNER[2]) + " hold"}
 
 
-def named(fault: Fault) -> Any:
+def named(fault: FaultPoint) -> Any:
     """Most steps belong to `make test-all`."""
     quick = str(fault) in ONE_OF_EACH or f"{fault} {fault.act}" in ONE_OF_EACH
     return pytest.param(fault, id=str(fault).replace(" ", "-"), marks=() if quick else pytest.mark.slow)
 
 
-def holding(fault: Fault) -> Fault:
-    return Fault(fault.target, fault.when, fault.match, fault.nth, "hold")
+def holding(fault: FaultPoint) -> FaultPoint:
+    return FaultPoint(fault.target, fault.when, fault.match, fault.nth, "hold")
 
 
 @pytest.mark.parametrize("fault", [named(fault) for fault in AT_THE_DAEMON])
-def test_stranger_17_a_follow_up_is_answered_once_wherever_the_daemon_is_killed(tmp_path: Path, fault: Fault) -> None:
+def test_stranger_17_a_follow_up_is_answered_once_wherever_the_daemon_is_killed(
+    tmp_path: Path, fault: FaultPoint
+) -> None:
     with a_place(tmp_path, FOLLOW_UP) as (platform, daemon):
         happened = faults.into_daemon(daemon.home, fault)
         daemon.start()
@@ -132,7 +134,7 @@ def test_stranger_17_a_follow_up_is_answered_once_wherever_the_daemon_is_killed(
 
 @pytest.mark.parametrize("fault", [named(each) for fault in AT_THE_RUNNER for each in (fault, holding(fault))])
 def test_stranger_17_a_follow_up_is_answered_once_wherever_the_runner_stood_when_it_or_the_daemon_was_killed(
-    tmp_path: Path, fault: Fault
+    tmp_path: Path, fault: FaultPoint
 ) -> None:
     with a_place(tmp_path, FOLLOW_UP, "faulty") as (platform, daemon):
         happened = faults.into_runner(daemon.home, fault)
@@ -157,13 +159,13 @@ OWNER = "user/1"
 HANG = Script().turn("work").say("working").hang().turn("remember").say("known: {text}")
 INTAKE = "gatepost.flow.intake.intake"
 AROUND_A_STOP = [
-    Fault(f"{INTAKE}:accept", "before", match="'/stop'"),
-    Fault(f"{INTAKE}:accept", "after", match="'/stop'"),
-    Fault(f"{INTAKE}:Intake._follow", "before", match="'/stop'"),
-    Fault("gatepost.flow.sessions.wake:Sessions.stop", "before"),
-    Fault(f"{LIVE}.kill", "after", match="stopped by"),
-    Fault("gatepost.flow.sessions.wake:Sessions.stop", "after"),
-    Fault(f"{INTAKE}:Intake._follow", "after", match="'/stop'"),
+    FaultPoint(f"{INTAKE}:accept", "before", match="'/stop'"),
+    FaultPoint(f"{INTAKE}:accept", "after", match="'/stop'"),
+    FaultPoint(f"{INTAKE}:Intake._follow", "before", match="'/stop'"),
+    FaultPoint("gatepost.flow.sessions.wake:Sessions.stop", "before"),
+    FaultPoint(f"{LIVE}.kill", "after", match="stopped by"),
+    FaultPoint("gatepost.flow.sessions.wake:Sessions.stop", "after"),
+    FaultPoint(f"{INTAKE}:Intake._follow", "after", match="'/stop'"),
 ]
 QUICK_STOPS = {str(AROUND_A_STOP[2])}
 
@@ -181,7 +183,7 @@ def an_owner(daemon: Daemon) -> None:
     ],
 )
 def test_stranger_18_a_stop_that_was_accepted_is_carried_out_wherever_the_daemon_is_killed(
-    tmp_path: Path, fault: Fault
+    tmp_path: Path, fault: FaultPoint
 ) -> None:
     with a_place(tmp_path, HANG) as (platform, daemon):
         happened = faults.into_daemon(daemon.home, fault)
@@ -205,7 +207,7 @@ def test_stranger_18_a_stop_that_was_accepted_is_carried_out_wherever_the_daemon
 
 @pytest.mark.slow
 def test_stranger_18_a_clear_that_was_accepted_ends_the_turn_that_would_remember(tmp_path: Path) -> None:
-    fault = Fault(f"{INTAKE}:Intake._follow", "before", match="'/clear'")
+    fault = FaultPoint(f"{INTAKE}:Intake._follow", "before", match="'/clear'")
     with a_place(tmp_path, HANG) as (platform, daemon):
         happened = faults.into_daemon(daemon.home, fault)
         daemon.start()
@@ -256,22 +258,22 @@ PAY = (
 )
 DISPATCH = "gatepost.gate.dispatch:Dispatch"
 AROUND_A_CALL = [
-    Fault(f"{DISPATCH}.call", "before", match="charge"),
-    Fault("gatepost.tools.contract:Call.note", "before"),
-    Fault("gatepost.tools.contract:Call.note", "after"),
-    Fault(f"{DISPATCH}._run", "after", match="charge"),
-    Fault(f"{DISPATCH}.call", "after", match="charge"),
-    Fault("gatepost.gate.mcp:Conversation._answer", "before", match="charged"),
-    Fault("gatepost.gate.mcp:Conversation._answer", "after", match="charged"),
+    FaultPoint(f"{DISPATCH}.call", "before", match="charge"),
+    FaultPoint("gatepost.tools.contract:Call.note", "before"),
+    FaultPoint("gatepost.tools.contract:Call.note", "after"),
+    FaultPoint(f"{DISPATCH}._run", "after", match="charge"),
+    FaultPoint(f"{DISPATCH}.call", "after", match="charge"),
+    FaultPoint("gatepost.gate.mcp:Conversation._answer", "before", match="charged"),
+    FaultPoint("gatepost.gate.mcp:Conversation._answer", "after", match="charged"),
 ]
 INSIDE_A_CALL = [
-    Fault("gatepost.inside.tools:Tools.call", "before", match="charge", act="hold"),
-    Fault("gatepost.inside.tools:Tools.call", "after", match="charge", act="hold"),
-    Fault("gatepost.inside.tools:Tools.call", "after", match="charge"),
-    Fault("gatepost.inside.providers.scripted:Journal.append", "after", match="charged", act="hold"),
-    Fault("gatepost.inside.providers.scripted:Journal.append", "after", match="charged"),
-    Fault(f"{BOX}.add", "before", match="paid"),
-    Fault(f"{BOX}.add", "after", match="paid", act="hold"),
+    FaultPoint("gatepost.inside.tools:Tools.call", "before", match="charge", act="hold"),
+    FaultPoint("gatepost.inside.tools:Tools.call", "after", match="charge", act="hold"),
+    FaultPoint("gatepost.inside.tools:Tools.call", "after", match="charge"),
+    FaultPoint("gatepost.inside.providers.scripted:Journal.append", "after", match="charged", act="hold"),
+    FaultPoint("gatepost.inside.providers.scripted:Journal.append", "after", match="charged"),
+    FaultPoint(f"{BOX}.add", "before", match="paid"),
+    FaultPoint(f"{BOX}.add", "after", match="paid", act="hold"),
 ]
 QUICK_CALLS = {str(AROUND_A_CALL[3])}
 
@@ -292,7 +294,7 @@ def charging(daemon: Daemon) -> Path:
         for fault in [*AROUND_A_CALL, *INSIDE_A_CALL]
     ],
 )
-def test_stranger_21_a_call_that_is_made_again_after_a_kill_has_the_same_key(tmp_path: Path, fault: Fault) -> None:
+def test_stranger_21_a_call_that_is_made_again_after_a_kill_has_the_same_key(tmp_path: Path, fault: FaultPoint) -> None:
     inside = fault in INSIDE_A_CALL
     with a_place(tmp_path, PAY, "faulty" if inside else "scripted") as (platform, daemon):
         outside = charging(daemon)
@@ -310,7 +312,7 @@ def test_stranger_21_a_call_that_is_made_again_after_a_kill_has_the_same_key(tmp
 @pytest.mark.slow
 @pytest.mark.parametrize("nth", [1, 2])
 def test_stranger_21_equal_calls_of_one_turn_are_told_apart(tmp_path: Path, nth: int) -> None:
-    fault = Fault(f"{DISPATCH}._run", "after", match="charge", nth=nth)
+    fault = FaultPoint(f"{DISPATCH}._run", "after", match="charge", nth=nth)
     with a_place(tmp_path, PAY) as (platform, daemon):
         outside = charging(daemon)
         happened = faults.into_daemon(daemon.home, fault)

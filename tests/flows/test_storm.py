@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.testing.daemon import Daemon
-from gatepost.testing.platform import LOSSY, Platform, Shown
+from gatepost.testing.platform import LOSSY, Platform, PlatformMessage
 from gatepost.testing.provider import Script
 
 MESSAGES, ROOMS, DAEMON_KILLS, SANDBOX_KILLS = 3000, 40, 25, 40
@@ -143,7 +143,7 @@ def expected_of(number: int, tool: bool) -> list[str]:
     return [f"{letter}{number}" for letter in "AMZ"] if tool else [f"echo: e{number}"]
 
 
-def judge(sent: dict[int, tuple[str, bool]], record: list[Shown], failed: set[str]) -> Verdict:
+def judge(sent: dict[int, tuple[str, bool]], record: list[PlatformMessage], failed: set[str]) -> Verdict:
     """What the platform has on record against what it was told. `failed`: messages whose senders got an apology."""
     counts = Counter((shown.room, shown.text) for shown in record)
     places = {(shown.room, shown.text): place for place, shown in enumerate(record)}

@@ -8,7 +8,7 @@ import pytest
 from gatepost.core.errors import Unavailable
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Op, Outbound
-from gatepost.testing.platform import Losses, LossyChannel, Platform, Shown
+from gatepost.testing.platform import Losses, LossyChannel, Platform, PlatformMessage
 
 
 def channel_of(path: Path) -> LossyChannel:
@@ -45,7 +45,7 @@ async def test_a_message_that_is_accepted_without_an_answer_is_on_record_and_can
         with pytest.raises(Unavailable) as raised:
             await channel.send("lossy:room/1", message("hello"))
         assert raised.value.uncertain
-        assert platform.record == [Shown("room/1", "hello", "k-hello", "out-1")]
+        assert platform.record == [PlatformMessage("room/1", "hello", "k-hello", "out-1")]
         assert await channel.look_up("lossy:room/1", "k-hello") == "out-1"
         assert await channel.look_up("lossy:room/1", "k-other") is None
 

@@ -192,7 +192,7 @@ class Runner:
 
     async def _flush(self, frame: wire.Flush) -> None:
         seen = await self._turn.flush(frame.tool, frame.wait) if self._turn is not None else False
-        self._link.tell(wire.Flushed(id=frame.id, seen=seen))
+        self._link.tell(wire.FlushReply(id=frame.id, seen=seen))
 
     async def _ping(self) -> None:
         while True:

@@ -124,7 +124,7 @@ class Ping(Frame, tag="ping"):
     tool_timeout: Seconds = 0.0
 
 
-class Flushed(Frame, tag="flushed"):
+class FlushReply(Frame, tag="flushed"):
     """The answer to Flush: everything that the agent said before that call is handed over. `seen`: the provider has
     announced the call, so this is sure."""
 
@@ -187,7 +187,7 @@ class Done(Frame, tag="done"):
 
 
 class Flush(Frame, tag="flush"):
-    """The agent calls this tool: hand over what it said before. Answered by Flushed. `wait`: an agent that is a process
+    """The agent calls this tool: hand over what it said before. Answered by FlushReply. `wait`: an agent that is a process
     of its own may call before we have read what it said; wait for its announcement of the call, within bounds."""
 
     id: int
@@ -222,7 +222,7 @@ class Close(Frame, tag="close"):
     reason: str = ""
 
 
-FromRunner = Hello | Claim | Begun | Started | Result | Status | Event | Submit | Ping | Flushed | Trouble
+FromRunner = Hello | Claim | Begun | Started | Result | Status | Event | Submit | Ping | FlushReply | Trouble
 FromHost = Welcome | Bell | Claimed | Done | Flush | Interrupt | Answer | WrapUp | Close
 
 _encode = msgspec.json.Encoder().encode

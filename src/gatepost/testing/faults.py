@@ -1,7 +1,7 @@
 """Kill a process at an exact step: before or after the n-th call of a function of the package that concerns `match`.
 
-    faults.into_daemon(home, Fault("gatepost.store.turns:begin", "after"))      # kill -9 of the daemon, once
-    faults.into_runner(home, Fault("gatepost.mailbox.outbound:Outbound.mark", match="begun", act="hold"))
+    faults.into_daemon(home, FaultPoint("gatepost.store.turns:begin", "after"))      # kill -9 of the daemon, once
+    faults.into_runner(home, FaultPoint("gatepost.mailbox.outbound:Outbound.mark", match="begun", act="hold"))
 
 A fault is a plug-in file that wraps the function, so the package itself has no fault points. It fires once, whatever is
 started anew: the file `mark` says that it has. `hold` in a runner waits there until the daemon is gone, so that a test
@@ -25,7 +25,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Fault:
+class FaultPoint:
     """`target` is `module:name` or `module:Class.name`; `match` must be part of the call's arguments as text."""
 
     target: str
@@ -39,7 +39,7 @@ class Fault:
         return f"{self.act} {self.when} {self.target.rpartition(':')[2]} {self.match} {self.nth}"
 
 
-def install(fault: Fault) -> None:
+def install(fault: FaultPoint) -> None:
     """Wrap the target in this process."""
     module, _, path = fault.target.partition(":")
     *holders, name = path.split(".")
@@ -49,7 +49,7 @@ def install(fault: Fault) -> None:
     setattr(holder, name, _wrapped(getattr(holder, name), fault))
 
 
-def _wrapped(function: Callable[..., Any], fault: Fault) -> Callable[..., Any]:
+def _wrapped(function: Callable[..., Any], fault: FaultPoint) -> Callable[..., Any]:
     seen = [0]
 
     def is_meant(args: Any, named: Any) -> bool:
@@ -85,7 +85,7 @@ def _wrapped(function: Callable[..., Any], fault: Fault) -> Callable[..., Any]:
     return at_once
 
 
-def _happen(fault: Fault) -> None:
+def _happen(fault: FaultPoint) -> None:
     try:
         os.close(os.open(fault.mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
     except FileExistsError:
@@ -100,12 +100,12 @@ def _happen(fault: Fault) -> None:
 # What a test calls.
 
 
-def into_daemon(home: Path, fault: Fault) -> Path:
+def into_daemon(home: Path, fault: FaultPoint) -> Path:
     """Into the next start of a daemon on this home; the file that exists once it has happened."""
     return _plug_in(home / "plugins" / "tools" / "fault.py", home, fault, "from gatepost.testing.faults import *\n")
 
 
-def into_runner(home: Path, fault: Fault) -> Path:
+def into_runner(home: Path, fault: FaultPoint) -> Path:
     """Into every runner of the provider `faulty`, which is the scripted one. Needs a sandbox that shares our files."""
     text = Path(__file__).read_text(encoding="utf-8").partition("\n# What a test calls.")[0]
     more = (
@@ -115,11 +115,11 @@ def into_runner(home: Path, fault: Fault) -> Path:
     return _plug_in(home / "plugins" / "providers" / "faulty.py", home, fault, text + more)
 
 
-def _plug_in(path: Path, home: Path, fault: Fault, text: str) -> Path:
+def _plug_in(path: Path, home: Path, fault: FaultPoint, text: str) -> Path:
     mark = home.parent / f"{home.name}.{path.stem}.happened"
     path.parent.mkdir(parents=True, exist_ok=True)
     given = {**fault.__dict__, "mark": str(mark)}
-    path.write_text(f"{text}\ninstall(Fault(**{given!r}))\n", encoding="utf-8")
+    path.write_text(f"{text}\ninstall(FaultPoint(**{given!r}))\n", encoding="utf-8")
     return mark
 
 

@@ -45,7 +45,7 @@ LOSSY = Losses(twice=0.05, late=0.05, forgotten=0.05, busy=0.03, unanswered=0.03
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PlatformMessage:
     """A message that people can see."""
 
     room: str
@@ -59,7 +59,7 @@ class Platform:
 
     def __init__(self, path: Path, *, seed: int = 0, losses: Losses = RELIABLE) -> None:
         self._path, self._random, self._losses = path, random.Random(seed), losses
-        self._record: list[Shown] = []
+        self._record: list[PlatformMessage] = []
         self._ids: dict[tuple[str, str], str] = {}
         self._unacknowledged: dict[str, dict[str, str]] = {}
         self._accepted: set[str] = set()
@@ -106,7 +106,7 @@ class Platform:
         return name
 
     @property
-    def record(self) -> list[Shown]:
+    def record(self) -> list[PlatformMessage]:
         with self._changed:
             return list(self._record)
 
@@ -118,7 +118,7 @@ class Platform:
         with self._changed:
             return len(self._unacknowledged)
 
-    def wait_for(self, holds: Callable[[list[Shown]], bool], timeout: float = 30.0) -> bool:
+    def wait_for(self, holds: Callable[[list[PlatformMessage]], bool], timeout: float = 30.0) -> bool:
         """Until this holds of the record; False if it does not within the bound."""
         with self._changed:
             return self._changed.wait_for(lambda: holds(self._record), timeout)
@@ -180,7 +180,7 @@ class Platform:
             if self._random.random() < self._losses.busy:
                 _write(writer, {"busy": True})
                 return True
-            shown = Shown(asked["room"], asked["text"], asked["key"], f"out-{len(self._record) + 1}")
+            shown = PlatformMessage(asked["room"], asked["text"], asked["key"], f"out-{len(self._record) + 1}")
             self._record.append(shown)
             self._ids[(shown.room, shown.key)] = shown.id
             self._changed.notify_all()

@@ -1,6 +1,6 @@
 """One order of words and deeds: what is asked of a runner before a call, and when it is not asked any more."""
 
-from gatepost.flow.sessions.order import MOST_UNSEEN, Order
+from gatepost.flow.sessions.order import MOST_UNSEEN, SpeechOrder
 from gatepost.mailbox import wire
 
 
@@ -10,12 +10,12 @@ class Runner:
     def __init__(self, *, seen: bool) -> None:
         self.seen, self.asked = seen, list[wire.Flush]()
         self.at_work = True
-        self.order = Order(self.hear, lambda: self.at_work)
+        self.order = SpeechOrder(self.hear, lambda: self.at_work)
 
     def hear(self, frame: wire.Frame) -> None:
         assert isinstance(frame, wire.Flush)
         self.asked.append(frame)
-        self.order.flushed(wire.Flushed(id=frame.id, seen=self.seen))
+        self.order.flushed(wire.FlushReply(id=frame.id, seen=self.seen))
 
 
 async def test_stranger_19_a_call_outside_of_a_turn_asks_nobody() -> None:
@@ -40,6 +40,6 @@ async def test_stranger_19_a_connection_whose_calls_nobody_announces_waits_no_lo
 
 async def test_stranger_19_an_answer_that_nobody_waits_for_is_ignored() -> None:
     runner = Runner(seen=True)
-    runner.order.flushed(wire.Flushed(id=77))
+    runner.order.flushed(wire.FlushReply(id=77))
     await runner.order.bring_in("send", "c-1.1")
     assert len(runner.asked) == 1

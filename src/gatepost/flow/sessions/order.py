@@ -20,7 +20,7 @@ MOST_CONNECTIONS = 64  # that are remembered
 _log = log.get("sessions")
 
 
-class Order:
+class SpeechOrder:
     """`say` puts a frame on the runner's line. `at_work`: whether a turn runs that could have said something."""
 
     def __init__(self, say: Callable[[wire.Frame], None], at_work: Callable[[], bool]) -> None:
@@ -53,7 +53,7 @@ class Order:
             self._unseen.clear()
         self._unseen[connection] = 0 if seen else unseen + 1
 
-    def flushed(self, frame: wire.Flushed) -> None:
+    def flushed(self, frame: wire.FlushReply) -> None:
         self._unanswered = 0
         answer = self._waiting.get(frame.id)
         if answer is not None and not answer.done():

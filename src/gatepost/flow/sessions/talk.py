@@ -17,7 +17,7 @@ from gatepost.flow.delivery.outgoing import MOST_RESULTS
 from gatepost.flow.sessions import permissions, plan, results, settle
 from gatepost.flow.sessions.copies import copy_files
 from gatepost.flow.sessions.events import Told, plain, timeline_of
-from gatepost.flow.sessions.order import Order
+from gatepost.flow.sessions.order import SpeechOrder
 from gatepost.flow.sessions.parts import BATCH, LEASE, TRANSCRIBE, Parts
 from gatepost.gate.keys import CallKeys
 from gatepost.mailbox import wire
@@ -53,7 +53,7 @@ class Talk:
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
         self._say, self._project, self._rung, self._rested = say, project, rung, rested
         self.keys = CallKeys(parts.store)
-        self.order = Order(say, lambda: self.turn is not None and self.open)
+        self.order = SpeechOrder(say, lambda: self.turn is not None and self.open)
         self._waiting: wire.Claim | None = None  # a claim that is answered when there is something
         self.heard_at = self.active_at = self._renewed_at = parts.clock.now()
         self.turn: Turn | None = None
@@ -105,7 +105,7 @@ class Talk:
                 self._say(await self._submit(frame))
             case wire.Ping():
                 await self._pinged(frame)
-            case wire.Flushed():
+            case wire.FlushReply():
                 self.order.flushed(frame)
             case wire.Event() if frame.kind in ("permission", "question"):
                 await (self._hold(frame) if self.session.agent else self._refuse_permission(frame))
