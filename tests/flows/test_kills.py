@@ -105,13 +105,13 @@ AT_THE_RUNNER = [
     FaultPoint(f"{BOX}.add", "after", nth=3),
     FaultPoint(f"{BOX}.mark", "before", match="'completed'"),
 ]
-ONE_OF_EACH = {str(AT_THE_DAEMON[4]), str(AT_THE_RUNNER[2]) + " hold"}
+DAILY = {str(AT_THE_DAEMON[4])}
 
 
 def named(fault: FaultPoint) -> Any:
     """Most steps belong to `make test-all`."""
-    quick = str(fault) in ONE_OF_EACH or f"{fault} {fault.act}" in ONE_OF_EACH
-    return pytest.param(fault, id=str(fault).replace(" ", "-"), marks=() if quick else pytest.mark.slow)
+    marks = () if str(fault) in DAILY else pytest.mark.slow
+    return pytest.param(fault, id=str(fault).replace(" ", "-"), marks=marks)
 
 
 def holding(fault: FaultPoint) -> FaultPoint:
@@ -167,7 +167,7 @@ AROUND_A_STOP = [
     FaultPoint("gatepost.flow.sessions.wake:Sessions.stop", "after"),
     FaultPoint(f"{INTAKE}:Intake._follow", "after", match="'/stop'"),
 ]
-QUICK_STOPS = {str(AROUND_A_STOP[2])}
+DAILY.add(str(AROUND_A_STOP[2]))
 
 
 def an_owner(daemon: Daemon) -> None:
@@ -175,13 +175,7 @@ def an_owner(daemon: Daemon) -> None:
     assert daemon.gatepost("user", "role", f"lossy:{OWNER}", "owner").returncode == 0
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param(fault, id=str(fault), marks=() if str(fault) in QUICK_STOPS else pytest.mark.slow)
-        for fault in AROUND_A_STOP
-    ],
-)
+@pytest.mark.parametrize("fault", [named(fault) for fault in AROUND_A_STOP])
 def test_stranger_18_a_stop_that_was_accepted_is_carried_out_wherever_the_daemon_is_killed(
     tmp_path: Path, fault: FaultPoint
 ) -> None:
@@ -275,7 +269,7 @@ INSIDE_A_CALL = [
     FaultPoint(f"{BOX}.add", "before", match="paid"),
     FaultPoint(f"{BOX}.add", "after", match="paid", act="hold"),
 ]
-QUICK_CALLS = {str(AROUND_A_CALL[3])}
+DAILY.add(str(AROUND_A_CALL[3]))
 
 
 def charging(daemon: Daemon) -> Path:
@@ -287,13 +281,7 @@ def charging(daemon: Daemon) -> Path:
     return outside
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param(fault, id=str(fault), marks=() if str(fault) in QUICK_CALLS else pytest.mark.slow)
-        for fault in [*AROUND_A_CALL, *INSIDE_A_CALL]
-    ],
-)
+@pytest.mark.parametrize("fault", [named(fault) for fault in [*AROUND_A_CALL, *INSIDE_A_CALL]])
 def test_stranger_21_a_call_that_is_made_again_after_a_kill_has_the_same_key(tmp_path: Path, fault: FaultPoint) -> None:
     inside = fault in INSIDE_A_CALL
     with a_place(tmp_path, PAY, "faulty" if inside else "scripted") as (platform, daemon):

@@ -187,8 +187,8 @@ class Done(Frame, tag="done"):
 
 
 class Flush(Frame, tag="flush"):
-    """The agent calls this tool: hand over what it said before. Answered by FlushReply. `wait`: an agent that is a process
-    of its own may call before we have read what it said; wait for its announcement of the call, within bounds."""
+    """The agent calls this tool: hand over what it said before. Answered by FlushReply. `wait`: an agent that is a
+    process of its own may call before we have read what it said; wait for its announcement of the call, in bounds."""
 
     id: int
     tool: str
