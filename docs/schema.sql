@@ -31,6 +31,13 @@ CREATE TABLE budgets (
         set_at INTEGER NOT NULL,
         PRIMARY KEY (kind, name, period)
     ) STRICT;
+CREATE TABLE calls (
+            turn_id TEXT NOT NULL REFERENCES turns (id) ON DELETE CASCADE,
+            digest TEXT NOT NULL,                 -- of the tool's name and its arguments
+            number INTEGER NOT NULL,                  -- 1 for the first such call of the turn
+            settled INTEGER NOT NULL DEFAULT 0,       -- 1: the agent went on after its answer, and does not repeat it
+            PRIMARY KEY (turn_id, digest, number)
+        ) STRICT;
 CREATE TABLE conversations (
         session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
         provider TEXT NOT NULL,

@@ -289,6 +289,25 @@ def test_a_follow_up_that_was_not_given_survives_a_crash_behind_the_turn_it_woul
 # Ending.
 
 
+def test_stranger_17_a_continued_turn_shows_again_what_was_begun_only_if_the_ledger_has_it_as_given(desk: Desk) -> None:
+    first = desk.hear("first")
+    claim = desk.claim()
+    assert claim is not None
+    turn = claim.turn
+    turns.begin(desk.db, turn.id, turn.epoch, claim.rows, desk.now)
+    turns.name_conversation(desk.db, turn.id, turn.epoch, "c-1", desk.now)
+    given, announced = desk.hear("given"), desk.hear("announced")
+    assert turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 20) is not None
+    turns.begin(desk.db, turn.id, turn.epoch, (given,), desk.now)
+    breaks.break_off(desk.db, turn.id, turn.epoch, "killed", POLICY, desk.now, blame=False)
+
+    begun = frozenset({first, given, announced, 10_000})
+    again = turns.claim(desk.db, turn.session_id, "scripted", "next", desk.now, LEASE, 20, begun=begun)
+    assert again is not None and again.continued
+    assert {first, given} < set(again.rows) and announced not in again.rows
+    assert (desk.entry(announced).state, desk.entry(announced).turn_id) == ("queued", None)
+
+
 def test_a_turn_that_spoke_answers_its_messages_and_one_that_did_not_is_a_marked_silence(desk: Desk) -> None:
     spoke = desk.begun("a")
     desk.say("k", "hello", turn=spoke)

@@ -170,19 +170,31 @@ class Dispatch:
         except (ValueError, RecursionError) as error:  # msgspec's own errors are ValueErrors, as is bad UTF-8
             self._note(_Note(now, caller, name, call_id), "invalid", str(error))
             return ToolAnswer(f"Invalid arguments for {name}: {error}", code=INVALID_PARAMS)
+        if caller.before_call is not None and not tool.read_only:
+            await caller.before_call(asked, call_id)  # one order for what an agent says and what it does
         turn = caller.running() if caller.running is not None else await self._turn_of(caller)
         note = _Note(now, caller, name, call_id, turn.id if turn else None, tool, arguments)
+        keys = caller.keys if caller.keys is not None and not tool.read_only else None
+        identity = keys.take(turn, name, arguments) if keys is not None and turn is not None else None
         call = Call(
             around=self._around,
             tool=name,
             caller=caller,
             turn=turn,
-            key=f"{turn.id if turn else caller.session_id or caller.folder}/{call_id}",
+            key=identity.key if identity else f"{turn.id if turn else caller.session_id or caller.folder}/{call_id}",
+            identity=identity,
             now=now,
             record=note.allowed,
             progress=progress,
         )
-        return await self._run(tool, call, arguments, seen.policy, note)
+        if keys is None or identity is None:
+            return await self._run(tool, call, arguments, seen.policy, note)
+        answer = None
+        try:
+            answer = await self._run(tool, call, arguments, seen.policy, note)
+            return answer
+        finally:
+            (keys.failed if answer is None or answer.failed else keys.answered)(identity)
 
     async def _turn_of(self, caller: Caller) -> Turn | None:
         if caller.session_id is None:

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 LARGEST = 1024 * 1024
 PROTOCOL = 1
+MOST_BEGUN = 1000  # rows that a runner may have announced and not handed over: those of one turn
 
 # What a runner says is bounded before anybody looks at it.
 Number = Annotated[int, Meta(ge=0, le=2**53)]
@@ -42,7 +43,9 @@ class Claim(Frame, tag="claim"):
     can read in its inbound.db; a row that the host would give and the runner does not see yet is projected again.
 
     `ready`: the provider is up and gets the batch as soon as it is ours; unless a command is among it, the answer then
-    stands for that of Begun as well. `wait`: if there is nothing, the answer may come when there is."""
+    stands for that of Begun as well. `wait`: if there is nothing, the answer may come when there is. `begun`: rows that
+    an earlier runner announced and perhaps did not hand over to its provider; of a turn that is continued, the answer
+    holds those that the ledger has as given. The ledger alone decides: what it has not as given no provider has had."""
 
     id: Number
     rows: Rows
@@ -50,6 +53,7 @@ class Claim(Frame, tag="claim"):
     epoch: Number = 0
     ready: bool = False
     wait: bool = False
+    begun: Annotated[list[Number], Meta(max_length=MOST_BEGUN)] = []
 
 
 class Begun(Frame, tag="begun"):
@@ -123,6 +127,14 @@ class Ping(Frame, tag="ping"):
     tool_timeout: Seconds = 0.0
 
 
+class FlushReply(Frame, tag="flushed"):
+    """The answer to Flush: everything that the agent said before that call is handed over. `seen`: the provider has
+    announced the call, so this is sure."""
+
+    id: Number
+    seen: bool = False
+
+
 class Trouble(Frame, tag="trouble"):
     """Something is wrong on this side: `inbound` cannot be read, a `provider` cannot do what it was asked, the `runner`
     broke; `setup`: nothing can work before an operator has acted. `fatal`: these were its last words."""
@@ -177,6 +189,15 @@ class Done(Frame, tag="done"):
     error: str = ""
 
 
+class Flush(Frame, tag="flush"):
+    """The agent calls this tool: hand over what it said before. Answered by FlushReply. `wait`: an agent that is a
+    process of its own may call before we have read what it said; wait for its announcement of the call, in bounds."""
+
+    id: int
+    tool: str
+    wait: bool = True
+
+
 class Interrupt(Frame, tag="interrupt"):
     """End the running turn now."""
 
@@ -204,8 +225,8 @@ class Close(Frame, tag="close"):
     reason: str = ""
 
 
-FromRunner = Hello | Claim | Begun | Started | Result | Status | Event | Submit | Ping | Trouble
-FromHost = Welcome | Bell | Claimed | Done | Interrupt | Answer | WrapUp | Close
+FromRunner = Hello | Claim | Begun | Started | Result | Status | Event | Submit | Ping | FlushReply | Trouble
+FromHost = Welcome | Bell | Claimed | Done | Flush | Interrupt | Answer | WrapUp | Close
 
 _encode = msgspec.json.Encoder().encode
 read_from_runner = msgspec.json.Decoder(FromRunner).decode

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from gatepost.core import ids
-from gatepost.store import agents, history, inbox, messages, outbox, sessions, steps
+from gatepost.store import agents, calls, history, inbox, messages, outbox, sessions, steps
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, quick
 
@@ -83,24 +83,34 @@ def open_turns(db: Db) -> list[Turn]:
 
 
 def claim(
-    db: Db, session_id: str, provider: str, owner: str, now: int, lease: int, most: int, *, ready: bool = False
+    db: Db,
+    session_id: str,
+    provider: str,
+    owner: str,
+    now: int,
+    lease: int,
+    most: int,
+    *,
+    ready: bool = False,
+    begun: frozenset[int] = frozenset(),
 ) -> Claim | None:
     """The next batch of a session: an interrupted turn first, else the oldest waiting rows of one (room, thread) and
     one rights class, and of one person where it matters whose they are. A row that waits for its retry holds back the
     later ones, so that order is kept.
 
     `ready`: the provider gets the batch with this claim, unless a command may be among it: that needs a query of its
-    own, and its batch is given piece by piece."""
+    own, and its batch is given piece by piece. `begun`: rows that the runner before announced and perhaps did not hand
+    over to its provider. Those that count as given in the interrupted turn are shown again."""
     unfinished = open_of(db, session_id)
     if unfinished is not None:
-        return _claim_interrupted(db, unfinished, owner, now, lease)
+        return _claim_interrupted(db, unfinished, owner, now, lease, begun)
     waiting = _claimable(db, session_id, now, most)
     if not waiting:
         return None
     first = waiting[0]
     batch = list(takewhile(lambda row: row.place == first.place and not row.alone, waiting)) or [first]
     batch = _of_one_purse(db, first, batch)
-    begun = ready and not any(row.text.lstrip().startswith("/") for row in batch)
+    at_once = ready and not any(row.text.lstrip().startswith("/") for row in batch)
     until = now + lease
     made = db.row(
         "INSERT INTO turns (id, session_id, folder, provider, instance, address, thread, rights, state, next_at, owner,"
@@ -114,21 +124,21 @@ def claim(
             first.address,
             first.thread,
             first.rights,
-            "begun" if begun else "claimed",
+            "begun" if at_once else "claimed",
             until,
             owner,
             until,
             now,
-            now if begun else None,
+            now if at_once else None,
         ),
     )
     assert made is not None
     turn, rows = Turn(*made), [row.id for row in batch]
     if (told := history.tell(db, turn, now)) is not None:
         rows.append(told)
-    _take(db, turn.id, rows, owner, now, lease, given=begun)
+    _take(db, turn.id, rows, owner, now, lease, given=at_once)
     sessions.set_state(db, session_id, "running", now)
-    return Claim(turn, tuple(rows), begun=begun)
+    return Claim(turn, tuple(rows), begun=at_once)
 
 
 _WAITING = (
@@ -205,9 +215,12 @@ def _claimable(db: Db, session_id: str, now: int, most: int) -> list[_Waiting]:
     return ready
 
 
-def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int) -> Claim | None:
-    """The next attempt. It is given a system row that lists what was already said and done, and the prompt only if the
-    provider never named a conversation that could hold it."""
+def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int, begun: frozenset[int]) -> Claim | None:
+    """The next attempt. It is given a system row that lists what was already said and done, what its conversation may
+    not hold (`begun`), and the whole prompt only if the provider never named a conversation that could hold it.
+
+    The runner's word on `begun` is believed for rows of this turn alone: what is not given here was given back when the
+    turn broke, and is claimed like any other message."""
     if turn.state != "interrupted" or turn.next_at > now:
         return None
     db.run(
@@ -219,7 +232,7 @@ def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int) -> 
     batch = [
         entry.id
         for entry, _ in inbox.of_turn(db, turn.id)
-        if entry.state == "working" and (not entry.given or not turn.conversation)
+        if entry.state == "working" and (not entry.given or not turn.conversation or entry.id in begun)
     ]
     _take(db, turn.id, batch, owner, now, lease)
     sessions.set_state(db, turn.session_id, "running", now)
@@ -392,5 +405,6 @@ def end(db: Db, turn: Turn, state: str, error: str, usage: str, now: int) -> Non
         "UPDATE turns SET state = ?, error = ?, usage = ?, ended_at = ?, next_at = ? WHERE id = ?",
         (state, error, usage, now, now, turn.id),
     )
+    calls.forget(db, turn.id)
     sessions.set_state(db, turn.session_id, "idle" if state == "done" else "error", now)
     agents.turn_ended(db, turn, state, error, now)

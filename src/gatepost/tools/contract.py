@@ -24,7 +24,8 @@ from gatepost.core.home import Home
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
 from gatepost.messages.outbound import Feature
-from gatepost.store import audit, origins
+from gatepost.store import audit, calls, origins
+from gatepost.store.calls import CallIdentity
 from gatepost.store.origins import Chain
 from gatepost.store.port import Db, Store
 from gatepost.store.turns import Turn
@@ -44,6 +45,16 @@ Body = Annotated[str, msgspec.Meta(extra={BODY: True})]  # what people wrote: th
 Progress = Callable[[float, float | None, str], None]
 
 
+class NamesCalls(Protocol):
+    """Knows the calls of a turn, so that one that is made again is known as the same."""
+
+    def take(self, turn: Turn, tool: str, arguments: Mapping[str, Any]) -> CallIdentity | None: ...
+
+    def answered(self, call: CallIdentity) -> None: ...
+
+    def failed(self, call: CallIdentity) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who calls: known by the socket it came through, never by what it says."""
@@ -54,6 +65,10 @@ class Caller:
     running: Callable[[], Turn | None] | None = field(
         default=None, compare=False
     )  # who wakes the session knows its turn
+    before_call: Callable[[str, str], Awaitable[None]] | None = field(
+        default=None, compare=False
+    )  # (tool, call): brings what the agent said before into the outbox
+    keys: "NamesCalls | None" = field(default=None, compare=False)  # tells a repeated call from another one
 
     @property
     def tier(self) -> Tier:
@@ -130,6 +145,7 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
     to: Place | None = None
     also: dict[str, Place] = {}  # by parameter: the rooms of `also_scoped_by`
     allows: Callable[[str], bool] = _anything  # whether rules let this call be about that group, too
+    identity: CallIdentity | None = None  # in a turn: written with its first row, so that a repeated call is known
     recorded: bool = False
     _row: str = ""  # the chain's head with the call's audit row, once that was appended
 
@@ -174,6 +190,8 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
     def _append(self, db: Db) -> None:
         audit.append(db, self.record())
         self._row = audit.head(db)
+        if self.identity is not None:
+            calls.begin(db, self.identity)
 
     def happened(self, db: Db) -> bool:
         """Whether its effect and its row are there, whoever waited for them. To be asked in a transaction: whatever
@@ -277,6 +295,12 @@ class Tool:
     held: bool = False
     spends: bool = False  # it costs money: not when the budget is spent
     quick: bool = False
+
+    @property
+    def read_only(self) -> bool:
+        """As its server says. One that says nothing is taken to have effects."""
+        hints = self.listed.get("annotations")
+        return isinstance(hints, dict) and hints.get("readOnlyHint") is True
 
 
 TOOLS: Registry[Tool] = Registry("tool")

@@ -66,8 +66,9 @@ async def give_up(call: Call) -> None:
 
 
 def own_folder(call: Call) -> Path:
-    """Where the files of a call wait for their delivery."""
-    return call.around.home.media / "out" / call.key.replace("/", "-")
+    """Where the files of a call wait for their delivery. A call that is made again has the same key, and must not touch
+    the files of the first."""
+    return call.around.home.media / "out" / f"{call.key.replace('/', '-')}-{call.now}"
 
 
 @dataclass(frozen=True, slots=True)

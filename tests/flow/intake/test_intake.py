@@ -18,6 +18,7 @@ from gatepost.core.settings import Config
 from gatepost.flow import granting
 from gatepost.flow.delivery.outgoing import Reach, Say, say
 from gatepost.flow.intake import routing
+from gatepost.flow.intake.accept import CLEARED
 from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER, Intake
 from gatepost.messages.inbound import Attachment, Inbound, Quote, Receipt, Verb
 from gatepost.store import (
@@ -464,7 +465,8 @@ async def test_check_15_clear_by_an_admin_forgets_the_conversation_and_says_so(r
     assert receipt.state == "answered"
     assert await routed.store.read(sessions.conversation, session.id, "scripted") == ""
     assert routed.stopped == [(session.id, ADMIN)]
-    assert len(await routed.notices()) == 1
+    # What waited would have been answered from what is forgotten.
+    assert await routed.notices() == ["Stopped.", CLEARED]
 
 
 async def test_stop_acts_at_once_for_those_who_may(routed: World) -> None:
@@ -483,10 +485,14 @@ async def test_stop_says_when_nothing_runs(routed: World) -> None:
     assert await routed.notices() == ["Nothing is running here."]
     assert await routed.sessions() == []
 
-    await routed.send("work")
-    routed.running = False
+    receipt = await routed.send("work")
     await routed.send("/stop")
-    assert await routed.notices() == ["Nothing is running here."] * 2
+    assert await routed.notices() == ["Nothing is running here.", "Stopped."]
+    [entry] = await routed.store.read(inbox.of_message, receipt.message_id)
+    assert entry.state == "cancelled"
+
+    await routed.send("/stop")
+    assert (await routed.notices())[-1] == "Nothing is running here."
 
 
 async def test_ping_and_chatid_are_answered_by_the_gateway_also_without_a_route(world: World) -> None:

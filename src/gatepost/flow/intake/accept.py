@@ -23,6 +23,7 @@ from gatepost.flow.intake import commands, routing, verbs
 from gatepost.flow.intake.attachments import Kept
 from gatepost.flow.intake.commands import Act, Command
 from gatepost.flow.intake.routing import Chosen
+from gatepost.flow.sessions.stop import KILL_TIME, stop_session
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Inbound, Kind, Receipt, Verb
 from gatepost.store import (
@@ -43,6 +44,7 @@ from gatepost.store import (
 from gatepost.store.acl import Row
 from gatepost.store.budgets import STOP, Note
 from gatepost.store.messages import Message, NewMessage
+from gatepost.store.outbox import Effect
 from gatepost.store.port import Db
 from gatepost.store.rooms import Room
 from gatepost.store.sessions import Session
@@ -80,8 +82,9 @@ class Accepted:
     receipt: Receipt
     delivered: bool = False  # some session has it
     wake: tuple[str, ...] = ()
-    stop: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()  # sessions whose turn was ended in this transaction, and whose sandbox is to follow
     clear: tuple[str, ...] = ()
+    notices: tuple[Effect, ...] = ()  # of what was stopped: they wait until nothing of it runs any more
     told: bool = False
     stranger: bool = False  # somebody who may not speak here, or whom nobody listens to; nobody answers them
 
@@ -351,14 +354,24 @@ def _command(case: _Case, command: Command, targets: Sequence[_Target]) -> Accep
         return None
     concerned = tuple(session.id for target in allowed if (session := _live(case, target.chosen)) is not None)
     done = f"command {command.head}"
+    notices = _stop(case, concerned)
     if command.act is Act.CLEAR:
         for session_id in concerned:
             sessions.forget_conversations(case.db, session_id)
         case.tell(CLEARED)
-        return replace(case.end("answered", done, first.rights, first.folder, told=True), clear=concerned)
-    if not concerned:
+        ended = case.end("answered", done, first.rights, first.folder, told=True)
+        return replace(ended, clear=concerned, notices=notices)
+    if not notices:
         case.tell(NOT_RUNNING)
-    return replace(case.end("answered", done, first.rights, first.folder, told=not concerned), stop=concerned)
+    ended = case.end("answered", done, first.rights, first.folder, told=not notices)
+    return replace(ended, stop=concerned, notices=notices)
+
+
+def _stop(case: _Case, concerned: Sequence[str]) -> tuple[Effect, ...]:
+    """Here and not afterwards: a stop that was accepted is carried out, whatever happens to this process."""
+    by = case.arrival.inbound.sender
+    stopped = (stop_session(case.db, case.reach, session_id, by, case.now, hold=KILL_TIME) for session_id in concerned)
+    return tuple(notice for notice in stopped if notice is not None)
 
 
 def _tell(case: _Case, command: Command, rights: Rights, folder: str) -> Accepted:

@@ -20,15 +20,15 @@ from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
 from gatepost.core.repeats import Repeats
 from gatepost.core.settings import Config, setting
-from gatepost.flow.delivery.outgoing import Reach, Say, say
+from gatepost.flow.delivery.outgoing import Reach
 from gatepost.flow.intake import attachments, commands
-from gatepost.flow.intake.accept import NOT_RUNNING, Accepted, Arrival, Spared, accept, sessions_to_stop
+from gatepost.flow.intake.accept import Accepted, Arrival, Spared, accept, sessions_to_stop
 from gatepost.flow.intake.commands import Act
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Inbound, Kind, Receipt
 from gatepost.messages.text import clean
-from gatepost.store import audit, sessions
-from gatepost.store.port import Db, Store
+from gatepost.store import audit, outbox, sessions
+from gatepost.store.port import Store
 
 MAX_TEXT = setting("intake.max_text", 65536, help="The longest text of one incoming message, in bytes.")
 MAX_ATTACHMENTS = setting("intake.max_attachment_mb", 20, help="How much may come with one message, in megabytes.")
@@ -140,24 +140,13 @@ class Intake:
         for session_id in accepted.clear:
             await self._stop(session_id, by)  # a provider that is awake would remember all the same
             await self._store.write(sessions.forget_conversations, session_id, lane=session_id)
-        if accepted.stop:
-            stopped = [await self._stop(session_id, by) for session_id in accepted.stop]
-            if not any(stopped):
-                await self._store.write(_say_nothing_ran, self._reach, arrival, accepted, self._clock.now())
-                self._bells.room(arrival.instance, str(arrival.address))
-
-
-def _say_nothing_ran(db: Db, reach: Reach, arrival: Arrival, accepted: Accepted, now: int) -> None:
-    told = Say(
-        key=f"notice:{accepted.receipt.message_id}",
-        origin="notice",
-        instance=arrival.instance,
-        address=str(arrival.address),
-        thread=arrival.inbound.thread,
-        text=NOT_RUNNING,
-        reply_to_id=accepted.receipt.message_id,
-    )
-    say(db, reach, told, now)
+        for session_id in accepted.stop:
+            await self._stop(session_id, by)
+        if accepted.notices:
+            ids = [notice.id for notice in accepted.notices]
+            await self._store.write(outbox.release, ids, self._clock.now(), durable=False)
+            for notice in accepted.notices:
+                self._bells.room(notice.instance, notice.address)
 
 
 def read_arrival(instance: str, inbound: Inbound, config: Config, now: int, oldest: int) -> Arrival:

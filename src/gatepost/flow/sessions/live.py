@@ -186,7 +186,12 @@ class Live:
         )
         folder = parts.home.sockets_of(session.id)
         caller = Caller(
-            folder=session.folder, session_id=session.id, provider=self.provider, running=lambda: self.talk.turn
+            folder=session.folder,
+            session_id=session.id,
+            provider=self.provider,
+            running=lambda: self.talk.turn,
+            before_call=self.talk.order.bring_in,
+            keys=self.talk.keys,
         )
         tools = ToolSocket(parts.dispatch, caller, self._owns, self.talk.submit_turn)
         own = own_bases(group.options for group in (self.group, *parents))

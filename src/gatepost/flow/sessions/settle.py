@@ -9,7 +9,8 @@ from gatepost.flow import panic
 from gatepost.flow.delivery.outgoing import Say, say
 from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.parts import Parts
-from gatepost.store import agents, breaks, inbox, outbox, sessions, turns
+from gatepost.flow.sessions.stop import stop_session
+from gatepost.store import agents, breaks, inbox, outbox, turns
 from gatepost.store.breaks import OVERTIME, Broken
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -151,16 +152,8 @@ def _notice(db: Db, parts: Parts, session_id: str, key: str, where: Turn | Sessi
 def stop(db: Db, parts: Parts, session_id: str, by: str) -> tuple[str, str] | None:
     """A person ended the turn: it, and what waited behind it, is cancelled and said so. The room to ring, None if
     there was nothing to stop."""
-    session, turn, now = sessions.get(db, session_id), turns.open_of(db, session_id), parts.clock.now()
-    if session is None:
-        return None
-    ended = turn is not None and turns.cancel(db, turn.id, f"stopped by {by}", now)
-    waiting = inbox.cancel_waiting(db, session_id, f"stopped by {by}", now)
-    if not ended and not waiting:
-        return None
-    where = turn or session
-    _notice(db, parts, session_id, f"stopped/{session_id}/{now}", where, notices.STOPPED)
-    return where.instance, where.address
+    notice = stop_session(db, parts.reach, session_id, by, parts.clock.now())
+    return (notice.instance, notice.address) if notice is not None else None
 
 
 def halt(db: Db, parts: Parts, switch: Switch) -> set[tuple[str, str]]:

@@ -19,7 +19,9 @@ from gatepost.flow.delivery.outgoing import MOST_RESULTS
 from gatepost.flow.sessions import permissions, plan, results, settle
 from gatepost.flow.sessions.copies import copy_files, measure_files
 from gatepost.flow.sessions.events import Told, plain, timeline_of
+from gatepost.flow.sessions.order import SpeechOrder
 from gatepost.flow.sessions.parts import BATCH, LEASE, TRANSCRIBE, Parts
+from gatepost.gate.keys import CallKeys
 from gatepost.mailbox import wire
 from gatepost.messages.outbound import Feature, File
 from gatepost.store import given_files, sessions, timeline, turns
@@ -68,6 +70,8 @@ class Talk:
     ) -> None:
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
         self._say, self._project, self._rung, self._rested = say, project, rung, rested
+        self.keys = CallKeys(parts.store)
+        self.order = SpeechOrder(say, lambda: self.turn is not None and self.open)
         self._waiting: wire.Claim | None = None  # a claim that is answered when there is something
         self.heard_at = self.active_at = self._renewed_at = parts.listening.now()
         self.turn: Turn | None = None
@@ -88,6 +92,8 @@ class Talk:
         self.heard_at = self.parts.listening.now()
         said: list[wire.Result] = []
         for frame in frames:
+            if isinstance(frame, wire.Result) or (isinstance(frame, wire.Event) and frame.kind == "tool_use"):
+                self.keys.went_on()
             if isinstance(frame, wire.Result):
                 said.append(frame)
                 continue
@@ -122,6 +128,8 @@ class Talk:
                 self._say(await self._submit(frame))
             case wire.Ping():
                 await self._pinged(frame)
+            case wire.FlushReply():
+                self.order.flushed(frame)
             case wire.Event() if frame.kind in ("permission", "question"):
                 await (self._hold(frame) if self.session.agent else self._refuse_permission(frame))
             case wire.Event() if self.session.agent:
@@ -256,7 +264,7 @@ class Talk:
             return None
         if not frame.turn:
             claim, ended = await self.parts.store.write(
-                self._claim_batch, frame.ready, now, most, durable=frame.ready, lane=self.session.id
+                self._claim_batch, frame, now, most, durable=frame.ready, lane=self.session.id
             )
             if ended is not None:
                 self.claimed = True  # that was what it had been woken for
@@ -296,10 +304,22 @@ class Talk:
         )
         self._say(answer)
 
-    def _claim_batch(self, db: Db, ready: bool, now: int, most: int) -> tuple[Claim | None, tuple[str, str] | None]:
+    def _claim_batch(
+        self, db: Db, frame: wire.Claim, now: int, most: int
+    ) -> tuple[Claim | None, tuple[str, str] | None]:
         """The claim, and the room of a turn that ended with it because its time had run out."""
         ended = settle.end_overdue(db, self.parts, self.session)
-        claim = turns.claim(db, self.session.id, self.provider, self.parts.owner, now, LEASE, most, ready=ready)
+        claim = turns.claim(
+            db,
+            self.session.id,
+            self.provider,
+            self.parts.owner,
+            now,
+            LEASE,
+            most,
+            ready=frame.ready,
+            begun=frozenset(frame.begun),
+        )
         return claim, ended
 
     def _name_conversation(self, turn_id: str, epoch: int, conversation: str) -> None:

@@ -125,10 +125,10 @@ class Sessions:
             room = await self._owed.write_soon(session_id, stop, self._ring)
         except Unavailable:
             return live is not None  # it is written when the store is back
-        if room is None:
-            return False
         if live is not None:
             await _until_gone([live])
+        if room is None:  # nothing ran, or the order itself has ended it
+            return False
         self._ring(room)
         return True
 

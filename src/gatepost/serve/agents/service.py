@@ -375,6 +375,8 @@ class Agents:
             timeline.add(db, answered.session_id, answered.turn_id, "permission", told, now)
             _record(db, now, by, f"permission.{verdict}", answered.session_id, tool=answered.tool)
             changed = allow and carry_out(db, answered, by, _name(by), now)
+            if interrupt and not allow:  # with the answer: a denial that ends the turn is one order
+                settle.stop(db, self._parts, answered.session_id, by)
             return answered, changed
 
         answered, changed = await self._parts.store.write(answer)
