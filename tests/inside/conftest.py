@@ -178,7 +178,8 @@ class Host:
             ids = self._queued() if self.gives_follow_ups and claim.turn == self.turn else []
         elif self.interrupted:
             self.interrupted, self.attempt, self.epoch = False, self.attempt + 1, self.epoch + 1
-            ids = [row_id for row_id, state in self.state.items() if state == "working"]
+            again = [row_id for row_id in claim.begun if self.state.get(row_id) == "given"]
+            ids = sorted([*again, *(row_id for row_id, state in self.state.items() if state == "working")])
             self.project()
             return wire.Claimed(
                 id=claim.id,

@@ -15,15 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from gatepost.core import ids
-from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
+from gatepost.core import ids, trouble
+from gatepost.core.errors import GatepostError, Invalid, NotFound
 
 TREES = frozenset({"groups", "sessions"})  # below a folder of this name no link is followed
 MOST_ENTRIES = 10_000  # in one folder that is listed
 DEEPEST = 128
 ENTRY_COST = 256  # bytes that `size` counts for a name, so that endless empty files are seen, too
 CHUNK = 256 * 1024
-SHORTAGES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER_HERE = _FOLDER | os.O_NOFOLLOW
@@ -228,11 +227,6 @@ def open_root(path: Path) -> Root:
             os.close(top)
 
 
-def is_shortage(error: OSError) -> bool:
-    """Whether the machine lacks something that it will have again: space, descriptors, memory."""
-    return error.errno in SHORTAGES
-
-
 def is_larger(folder: Path, limit: int) -> bool:
     """Whether a tree takes more of the disk than `limit` bytes. One that is not there takes nothing."""
     with suppress(GatepostError), open_root(folder) as root:
@@ -275,9 +269,8 @@ def _said(relative: str) -> Iterator[None]:
             raise Invalid(relative, "leads over a link, or over something that is not a folder") from None
         if error.errno == errno.ENXIO:  # a socket
             raise Invalid(relative, "is not a regular file") from None
-        if is_shortage(error):
-            raise Unavailable(relative, error.strerror or "") from None
-        raise Invalid(relative, f"cannot be used: {error.strerror}") from None
+        otherwise = Invalid(relative, f"cannot be used: {error.strerror}")
+        raise trouble.error_for(relative, error, otherwise) from None
 
 
 def _kind(folder: int, name: str) -> int | None:

@@ -162,6 +162,8 @@ class Runner:
                 names = self._turn.asked if self._turn is not None else {}
                 named = names.get(frame.request, frame.request)
                 self._send_off(self._provider.answer(named, frame.verdict, frame.input))
+            case wire.Flush():
+                self._send_off(self._flush(frame))
             case wire.WrapUp():
                 if self._turn is not None:
                     self._send_off(self._turn.warn(frame.seconds))
@@ -187,6 +189,10 @@ class Runner:
             await errand
         except (NotImplementedError, LookupError) as error:  # no such mode, no such request
             self._link.tell(wire.Trouble(what="provider", why=f"{self._name}: {error!r}"[:2000]))
+
+    async def _flush(self, frame: wire.Flush) -> None:
+        seen = await self._turn.flush(frame.tool, frame.wait) if self._turn is not None else False
+        self._link.tell(wire.FlushReply(id=frame.id, seen=seen))
 
     async def _ping(self) -> None:
         while True:
@@ -219,8 +225,10 @@ class Runner:
 
     async def _next_turn(self, waiting: Sequence[InRow]) -> bool:
         """Claim a batch and work on it. False: there was nothing for us."""
-        ids = [row.id for row in waiting]
-        frame = wire.Claim(id=self._link.number(), rows=ids, ready=self._provider is not None, wait=True)
+        ids = [row.id for row in waiting[: wire.MOST_ROWS]]
+        begun = sorted(self._box.marked("begun"))[-wire.MOST_BEGUN :]
+        ready = self._provider is not None
+        frame = wire.Claim(id=self._link.number(), rows=ids, ready=ready, wait=True, begun=begun)
         claimed = await self._link.claim(frame)
         if not claimed.rows:
             return False

@@ -1,9 +1,10 @@
 """One turn inside: rows to the provider, its events to the host, follow-ups pushed meanwhile, `submit_turn` at the end.
 
 Rows count as given (Begun, answered) right before the provider has them: what was given is not sent in again. Between
-the two a runner can die, so our own file marks them `begun` before and `processing` after, and a runner that continues
-the turn shows again what stayed `begun`. A result is in outbound.db before it is posted. Results are posted without
-waiting for each answer; the turn is not submitted before all are answered.
+the two a runner can die, so our own file marks them `begun` before and `processing` after. The next runner names what
+stayed `begun` with its claim, and shows again what the host then gives it: the conversation may not hold that. A result
+is in outbound.db before it is posted. Results are posted without waiting for each answer; the turn is not submitted
+before all are answered, and no tool is used before: what an agent does must not overtake what it said.
 """
 
 import asyncio
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from gatepost.inside.hearing import Hearing
 
 LONGEST_STATUS = 2000
+ANNOUNCED_S = 1.0  # how long a call waits for the provider's announcement of it
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -38,6 +40,42 @@ class Part(msgspec.Struct, frozen=True):
     rows: tuple[int, ...] = ()
     observed: tuple[int, ...] = ()
     given: bool = False
+
+
+class Uses:
+    """Uses of tools that the provider has announced and not ended, matched with the calls that the host sees."""
+
+    def __init__(self) -> None:
+        self._free: dict[str, str] = {}  # tools by their use, as long as no call was matched with it
+        self._waiting: dict[asyncio.Future[None], str] = {}
+
+    def announce(self, use: str, tool: str) -> None:
+        for future, wanted in self._waiting.items():
+            if wanted == tool and not future.done():
+                future.set_result(None)
+                return
+        self._free[use] = tool
+
+    def end(self, use: str) -> None:
+        self._free.pop(use, None)
+
+    async def match(self, tool: str, wait: float) -> bool:
+        """Whether a call of that tool was announced, now or within so many seconds."""
+        for use, announced in self._free.items():
+            if announced == tool:
+                del self._free[use]
+                return True
+        if not wait:
+            return False
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[future] = tool
+        try:
+            await asyncio.wait_for(future, wait)
+        except TimeoutError:
+            return False
+        finally:
+            del self._waiting[future]
+        return True
 
 
 class Turn:
@@ -56,6 +94,7 @@ class Turn:
         self.continued, self._begun = claimed.continued, claimed.begun
         self.conversation = claimed.conversation
         self._running: dict[str, tuple[float, str]] = {}  # tools by their use: patience, name
+        self._uses = Uses()
         self.asked: dict[str, str] = {}  # what a request is called outside: what its provider calls it
         self._link, self._mail, self._box, self._bell, self._provider = link, mail, box, bell, provider
         self._takes_pushes, self._hearing = provider.takes_pushes, hearing
@@ -64,6 +103,7 @@ class Turn:
         self._handing = asyncio.Lock()  # from the claim of a follow-up to its push: one thing
         self._mine: set[int] = set()
         self._given: list[int] = []
+        self._finished: list[int] = []  # of the given: those whose query ended with a result
         self._part = 0
         self._said: set[output.Piece] = set()
         self._posted: list[tuple[OutRow, asyncio.Future[wire.Done | wire.Claimed]]] = []
@@ -76,8 +116,6 @@ class Turn:
 
     async def run(self, rows: Sequence[InRow]) -> None:
         self._mine.update(row.id for row in rows)
-        if self.continued:
-            rows = [*rows, *await self._left_over()]
         # With a claim that is given at once nobody else says that the provider has not had them yet.
         self._box.mark(self._mine, "begun" if self._begun else "processing")
         rows = await self._hear_out(rows)
@@ -125,6 +163,7 @@ class Turn:
         )
         if failed is not None:
             frame.error, frame.error_class, frame.retry_after = failed.message[:4000], failed.kind, failed.retry_after
+            frame.finished = self._finished
         if (await self._link.ask(frame)).ok:
             self._box.mark(self._given, "failed" if failed else "completed")
         self._box.forget_marks("processing")
@@ -132,20 +171,6 @@ class Turn:
         self._box.prune()
 
     # Into the provider.
-
-    async def _left_over(self) -> list[InRow]:
-        """What the runner before us announced and perhaps did not hand over. The host gives back what it had not noted
-        as given; the rest is shown again, because the conversation may not hold it."""
-        marked = self._box.marked("begun") - self._mine
-        there = {row.id: row for row in self._mail.look().waiting if row.id in marked}
-        if not there:
-            return []
-        frame = wire.Claim(id=self._link.number(), rows=list(there), turn=self.id, epoch=self.epoch)
-        claimed = await self._link.claim(frame)
-        for row in await self._mail.read(claimed.rows) if claimed.rows else []:
-            there[row.id] = row
-        self._mine.update(there)
-        return sorted(there.values(), key=lambda row: row.seq)
 
     async def _hear_out(self, rows: Sequence[InRow]) -> Sequence[InRow]:
         return rows if self._hearing is None else await self._hearing.hear(rows)
@@ -208,6 +233,8 @@ class Turn:
                     self._box.mark(part.rows, "processing")
                     had = True
                 await self._link.flush()
+                if isinstance(event, contract.ToolUse):  # its call is made when we go on, or was made outside already
+                    await self._hand_over()
                 if ended:
                     break
         finally:
@@ -221,6 +248,9 @@ class Turn:
             following.result()
         if not ended:
             self._failed = contract.Failed("the provider ended without a result")
+        elif self._failed is None:
+            left = {row for part in self._parts for row in part.rows}
+            self._finished = [row for row in self._given if row not in left]
 
     async def _follow(self) -> None:
         """Push what arrives while the query runs, until a command waits: that one needs a query of its own."""
@@ -239,7 +269,7 @@ class Turn:
         if len(free) == len(waiting) and not free and not rang:
             return True
         if free or not waiting:
-            ids = [row.id for row in free]
+            ids = [row.id for row in free[: wire.MOST_ROWS]]
             frame = wire.Claim(id=self._link.number(), rows=ids, turn=self.id, epoch=self.epoch)
             claimed = await self._link.claim(frame)
             rows = await self._mail.read(claimed.rows) if claimed.rows else []
@@ -295,9 +325,11 @@ class Turn:
         """What only the timeline wants to know, and which tool runs now."""
         match event:
             case contract.ToolUse(key, tool, _, timeout):
+                self._uses.announce(key, tool)
                 self._running[key] = (timeout, tool)
                 self._box.tool(tool, timeout)
             case contract.ToolResult(key):
+                self._uses.end(key)
                 self._running.pop(key, None)
                 timeout, tool = self.tool
                 self._box.tool(tool, timeout)
@@ -357,6 +389,16 @@ class Turn:
         self._stale = why
         if self._interrupting is None:
             self._interrupting = asyncio.create_task(self.interrupt())
+
+    async def flush(self, tool: str, wait: bool) -> bool:
+        """The agent calls a tool: what it said before is on the line when this returns. Whether that is sure."""
+        announced = getattr(self._provider, "announces_calls", True)
+        return await self._uses.match(tool, ANNOUNCED_S if wait and announced else 0.0)
+
+    async def _hand_over(self) -> None:
+        """Wait until the host has what was said so far."""
+        if waiting := [future for _, future in self._posted if not future.done()]:
+            await asyncio.wait(waiting)
 
     async def _settle(self) -> None:
         """Wait until the host has every result."""

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 LARGEST = 1024 * 1024
 PROTOCOL = 1
+MOST_BEGUN = 1000  # rows that a runner may have announced and not handed over: those of one turn
 
 # What a runner says is bounded before anybody looks at it.
 Number = Annotated[int, Meta(ge=0, le=2**53)]
@@ -21,6 +22,8 @@ Seconds = Annotated[float, Meta(ge=0, le=604_800)]
 TurnId = Annotated[str, Meta(max_length=64, pattern=r"^[a-z0-9-]*$")]
 Words = Annotated[str, Meta(max_length=10_000)]
 Name = Annotated[str, Meta(max_length=255)]
+MOST_ROWS = 10_000  # of a session that wait, as far as a frame names them
+Rows = Annotated[list[Number], Meta(max_length=MOST_ROWS)]
 
 
 class Frame(msgspec.Struct, tag_field="type", kw_only=True, omit_defaults=True):
@@ -36,18 +39,21 @@ class Hello(Frame, tag="hello"):
 
 
 class Claim(Frame, tag="claim"):
-    """Give me work: a new batch, or with `turn` what may join the running one. `rows` are the ids that the runner can
-    read in its inbound.db; a row that the host would give and the runner does not see yet is projected again.
+    """Give me work: a new batch, or with `turn` what may join the running one. `rows` are the first ids that the runner
+    can read in its inbound.db; a row that the host would give and the runner does not see yet is projected again.
 
     `ready`: the provider is up and gets the batch as soon as it is ours; unless a command is among it, the answer then
-    stands for that of Begun as well. `wait`: if there is nothing, the answer may come when there is."""
+    stands for that of Begun as well. `wait`: if there is nothing, the answer may come when there is. `begun`: rows that
+    an earlier runner announced and perhaps did not hand over to its provider; of a turn that is continued, the answer
+    holds those that the ledger has as given. The ledger alone decides: what it has not as given no provider has had."""
 
     id: Number
-    rows: list[Number]
+    rows: Rows
     turn: TurnId = ""
     epoch: Number = 0
     ready: bool = False
     wait: bool = False
+    begun: Annotated[list[Number], Meta(max_length=MOST_BEGUN)] = []
 
 
 class Begun(Frame, tag="begun"):
@@ -56,7 +62,7 @@ class Begun(Frame, tag="begun"):
     id: Number
     turn: TurnId
     epoch: Number
-    rows: list[Number]
+    rows: Rows
 
 
 class Started(Frame, tag="started"):
@@ -109,6 +115,7 @@ class Submit(Frame, tag="submit_turn"):
     retry_after: Seconds | None = None
     conversation: Words = ""
     usage: dict[str, Any] = {}
+    finished: list[Number] = []  # of a turn that failed: the rows that the provider was done with before
 
 
 class Ping(Frame, tag="ping"):
@@ -118,6 +125,14 @@ class Ping(Frame, tag="ping"):
     epoch: Number = 0
     tool: Name = ""
     tool_timeout: Seconds = 0.0
+
+
+class FlushReply(Frame, tag="flushed"):
+    """The answer to Flush: everything that the agent said before that call is handed over. `seen`: the provider has
+    announced the call, so this is sure."""
+
+    id: Number
+    seen: bool = False
 
 
 class Trouble(Frame, tag="trouble"):
@@ -174,6 +189,15 @@ class Done(Frame, tag="done"):
     error: str = ""
 
 
+class Flush(Frame, tag="flush"):
+    """The agent calls this tool: hand over what it said before. Answered by FlushReply. `wait`: an agent that is a
+    process of its own may call before we have read what it said; wait for its announcement of the call, in bounds."""
+
+    id: int
+    tool: str
+    wait: bool = True
+
+
 class Interrupt(Frame, tag="interrupt"):
     """End the running turn now."""
 
@@ -201,8 +225,8 @@ class Close(Frame, tag="close"):
     reason: str = ""
 
 
-FromRunner = Hello | Claim | Begun | Started | Result | Status | Event | Submit | Ping | Trouble
-FromHost = Welcome | Bell | Claimed | Done | Interrupt | Answer | WrapUp | Close
+FromRunner = Hello | Claim | Begun | Started | Result | Status | Event | Submit | Ping | FlushReply | Trouble
+FromHost = Welcome | Bell | Claimed | Done | Flush | Interrupt | Answer | WrapUp | Close
 
 _encode = msgspec.json.Encoder().encode
 read_from_runner = msgspec.json.Decoder(FromRunner).decode

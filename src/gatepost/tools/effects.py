@@ -15,7 +15,7 @@ from gatepost.flow.delivery import degrade
 from gatepost.flow.delivery.outgoing import MOST_RESULTS, Reach
 from gatepost.messages.outbound import MESSAGES, File, Op
 from gatepost.messages.text import clean
-from gatepost.store import messages, outbox
+from gatepost.store import messages, outbox, turns
 from gatepost.store.messages import Message
 from gatepost.store.outbox import Effect, NewEffect
 from gatepost.store.port import Db
@@ -50,10 +50,12 @@ async def commit(call: Call, effects: Callable[[Db], Sequence[Effect]]) -> Sent:
 
 
 def _check_room(db: Db, call: Call) -> None:
-    """A turn is as bounded in what its tools do outside as in what it says."""
+    """A turn is as bounded in what its tools do outside as in what it says, and has no effect once it was stopped."""
     session_id, turn = call.caller.session_id, call.turn
     if session_id is None:
         return
+    if turn is not None and (now := turns.get(db, turn.id)) is not None and now.state == "failed":
+        raise Refused(call.caller.folder, call.tool, call.place.address, "the turn was ended before this call")
     most = call.around.config[MOST_RESULTS]
     if outbox.by_tools(db, session_id, turn.id if turn else None) >= most:
         why = f"a turn may send and do {most} things at most ({MOST_RESULTS.name}); come to a close"

@@ -9,7 +9,8 @@ from gatepost.flow import panic
 from gatepost.flow.delivery.outgoing import Say, say
 from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.parts import Parts
-from gatepost.store import agents, breaks, inbox, outbox, sessions, turns
+from gatepost.flow.sessions.stop import stop_session
+from gatepost.store import agents, breaks, inbox, outbox, turns
 from gatepost.store.breaks import OVERTIME, Broken
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -34,6 +35,7 @@ async def break_off(
     wait: int | None = None,
     blame: bool = True,
     spare: bool = False,
+    finished: frozenset[int] = frozenset(),
 ) -> None:
     """A turn ended badly: tried again, continued, or given up. `spare`: we ended it in good order, which does not use
     up its one continuation."""
@@ -50,6 +52,7 @@ async def break_off(
             final=error_class in FINAL,
             blame=blame,
             spare=spare,
+            finished=finished,
         )
 
     _log.warning("a turn broke off", session=session.id, turn=turn.id, reason=reason)
@@ -80,11 +83,20 @@ def end_overdue(db: Db, parts: Parts, session: Session) -> tuple[str, str] | Non
     return _tell_failed(db, parts, session, broken, "")
 
 
-async def not_woken(parts: Parts, session: Session, reason: str, *, final: bool = False) -> None:
+async def not_woken(
+    parts: Parts,
+    session: Session,
+    reason: str,
+    *,
+    final: bool = False,
+    passing: bool = False,
+    wait: int | None = None,
+) -> None:
     """No sandbox came far enough to claim anything, or nobody is left who works on what was claimed."""
 
     def settle(db: Db) -> Broken | None:
-        return breaks.not_woken(db, session.id, reason, parts.policy, parts.clock.now(), final=final)
+        now, policy = parts.clock.now(), parts.policy
+        return breaks.not_woken(db, session.id, reason, policy, now, final=final, passing=passing, wait=wait)
 
     await _settle(parts, session, settle, "")
 
@@ -98,7 +110,7 @@ async def _settle(parts: Parts, session: Session, settle: Callable[[Db], Broken 
 
     while True:
         try:
-            room = await parts.store.write(both)
+            room = await parts.store.write(both, lane=session.id)
             break
         except Unavailable as error:
             _log.error("what became of a turn cannot be written yet", session=session.id, error=str(error))
@@ -110,7 +122,7 @@ async def _settle(parts: Parts, session: Session, settle: Callable[[Db], Broken 
 def _tell_failed(
     db: Db, parts: Parts, session: Session, broken: Broken | None, error_class: str
 ) -> tuple[str, str] | None:
-    """The room to ring, None if nobody's message was given up."""
+    """The room to ring, None if nobody is to be told."""
     if broken is None or not broken.failed:
         return None
     if broken.reason == OVERTIME and broken.turn is not None:
@@ -140,16 +152,8 @@ def _notice(db: Db, parts: Parts, session_id: str, key: str, where: Turn | Sessi
 def stop(db: Db, parts: Parts, session_id: str, by: str) -> tuple[str, str] | None:
     """A person ended the turn: it, and what waited behind it, is cancelled and said so. The room to ring, None if
     there was nothing to stop."""
-    session, turn, now = sessions.get(db, session_id), turns.open_of(db, session_id), parts.clock.now()
-    if session is None:
-        return None
-    ended = turn is not None and turns.cancel(db, turn.id, f"stopped by {by}", now)
-    waiting = inbox.cancel_waiting(db, session_id, f"stopped by {by}", now)
-    if not ended and not waiting:
-        return None
-    where = turn or session
-    _notice(db, parts, session_id, f"stopped/{session_id}/{now}", where, notices.STOPPED)
-    return where.instance, where.address
+    notice = stop_session(db, parts.reach, session_id, by, parts.clock.now())
+    return (notice.instance, notice.address) if notice is not None else None
 
 
 def halt(db: Db, parts: Parts, switch: Switch) -> set[tuple[str, str]]:

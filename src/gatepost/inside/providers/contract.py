@@ -151,6 +151,9 @@ class Misconfigured(Exception):
 
 
 class Provider(Protocol):
+    """`query` yields ToolUse before the tool's call is made, or soon after if the agent is a process of its own: what
+    was said before goes out before the tool's effect. One that cannot do so says `announces_calls = False`."""
+
     takes_pushes: bool  # False: follow-ups wait for the next turn
 
     def __init__(self, place: Place) -> None: ...

@@ -104,6 +104,7 @@ def _size(count: int) -> str:
 
 @provider("demo")
 class Demo:
+    announces_calls = False  # a turn of it is told when it is over
     takes_pushes = True
 
     def __init__(self, place: Place) -> None:

@@ -3,6 +3,7 @@
 import json
 import pkgutil
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from gatepost.access.tiers import check_folder, tier_of
@@ -11,7 +12,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.egress.endpoints import OPTIONS as ENDPOINT_OPTIONS
 from gatepost.egress.endpoints import read_own_base
-from gatepost.flow.groups import DEFAULTS, make_folder
+from gatepost.flow.groups import DEFAULTS, make_group
 from gatepost.flow.sessions.extra_mounts import grant_all, keys_within, may_write, read_wish, read_wishes
 from gatepost.flow.sessions.limits import read_limit
 from gatepost.flow.sessions.owner import group_uid
@@ -83,16 +84,21 @@ async def add(office: Office, args: Add) -> dict[str, Any]:
     name = clean(args.name).strip() or folder.rpartition("/")[2]
     now = office.clock.now()
 
+    taken = Invalid("folder", f"there is a group {folder!r} already; `gatepost group set` changes it")
+
     def insert(db: Db) -> dict[str, Any]:
         if not groups.add(db, folder, name, provider, now):
-            raise Invalid("folder", f"there is a group {folder!r} already; `gatepost group set` changes it")
+            raise taken
         made = groups.get(db, folder)
         assert made is not None
         return as_shown(made)
 
-    answer = await write_down(office, "group.add", {"folder": folder, "name": name, "provider": provider}, insert)
-    make_folder(office.home, folder, await group_uid(office.store, office.config, office.clock, folder), name=name)
-    return answer
+    if await office.store.read(groups.get, folder) is not None:
+        raise taken
+    details = {"folder": folder, "name": name, "provider": provider}
+    commit = partial(write_down, office, "group.add", details, insert)
+    uid = await group_uid(office.store, office.config, office.clock, folder)
+    return await make_group(office.home, folder, uid, commit, name=name)
 
 
 @operation("group.list", Nothing)

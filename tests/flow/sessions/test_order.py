@@ -1,0 +1,45 @@
+"""One order of words and deeds: what is asked of a runner before a call, and when it is not asked any more."""
+
+from gatepost.flow.sessions.order import MOST_UNSEEN, SpeechOrder
+from gatepost.mailbox import wire
+
+
+class Runner:
+    """Answers at once."""
+
+    def __init__(self, *, seen: bool) -> None:
+        self.seen, self.asked = seen, list[wire.Flush]()
+        self.at_work = True
+        self.order = SpeechOrder(self.hear, lambda: self.at_work)
+
+    def hear(self, frame: wire.Frame) -> None:
+        assert isinstance(frame, wire.Flush)
+        self.asked.append(frame)
+        self.order.flushed(wire.FlushReply(id=frame.id, seen=self.seen))
+
+
+async def test_stranger_19_a_call_outside_of_a_turn_asks_nobody() -> None:
+    runner = Runner(seen=True)
+    runner.at_work = False
+    await runner.order.bring_in("send", "c-1.1")
+    assert runner.asked == []
+
+
+async def test_stranger_19_a_connection_whose_calls_nobody_announces_waits_no_longer() -> None:
+    runner = Runner(seen=False)
+    for number in range(MOST_UNSEEN + 1):
+        await runner.order.bring_in("send", f"c-1.{number}")
+    await runner.order.bring_in("send", "c-2.1")
+    assert [frame.wait for frame in runner.asked] == [True] * MOST_UNSEEN + [False, True]
+
+    runner.seen = True
+    await runner.order.bring_in("send", "c-1.9")
+    await runner.order.bring_in("send", "c-1.10")
+    assert runner.asked[-1].wait
+
+
+async def test_stranger_19_an_answer_that_nobody_waits_for_is_ignored() -> None:
+    runner = Runner(seen=True)
+    runner.order.flushed(wire.FlushReply(id=77))
+    await runner.order.bring_in("send", "c-1.1")
+    assert len(runner.asked) == 1
