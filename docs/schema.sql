@@ -400,6 +400,11 @@ CREATE TABLE turns (
         begun_at INTEGER,
         ended_at INTEGER
     ) STRICT;
+CREATE TABLE uids (
+            world TEXT NOT NULL PRIMARY KEY,      -- the first part of a group's folder
+            uid INTEGER NOT NULL UNIQUE,
+            assigned_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE unsearched (message_id INTEGER PRIMARY KEY) STRICT;
 CREATE TABLE user_roles (
         user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,

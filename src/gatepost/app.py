@@ -45,7 +45,7 @@ from gatepost.flow.listening import listen
 from gatepost.flow.sessions.extra_mounts import read_allowed
 from gatepost.flow.sessions.halting import Halt
 from gatepost.flow.sessions.parts import PROVIDER, Parts
-from gatepost.flow.sessions.plan import KIND, TIMEZONE, describe_sandbox, name_prefix, sandbox_uid
+from gatepost.flow.sessions.plan import KIND, TIMEZONE, describe_sandbox, name_prefix
 from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.trial import try_out
 from gatepost.flow.sessions.wake import Sessions
@@ -200,7 +200,7 @@ class Gateway:
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Gateway"]:
         """Settle what the last run left, then run every flow until the block is left."""
-        await ensure_defaults(self.store, self.home, self.clock, sandbox_uid(self.config))
+        await ensure_defaults(self.store, self.home, self.clock, self.config)
         sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))
         await self.store.write(reservations.book_leftovers, self.clock.now())
         await self.store.write(secrets.bind_origins, key_origins(self.config))

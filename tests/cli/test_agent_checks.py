@@ -109,3 +109,31 @@ def test_a_mount_that_would_be_refused_is_told(run: Run, home: Home, tmp_path: P
     (tmp_path / "books").rmdir()
     ((level, text, _),) = about(run, "mounts")
     assert level == "fail" and "group acme cannot start" in text
+
+
+def test_stranger_08_the_doctor_says_of_each_limit_how_it_holds(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEPOST_SANDBOX_KIND", "process")
+    run("group", "add", "acme")
+
+    told = about(run, "limits")
+
+    assert any(level == "note" and "process, memory: watched" in text for level, text, _ in told)
+    assert any(level == "note" and "process, network: not limited" in text for level, text, _ in told)
+    assert any(level == "ok" and "process, size of one file: enforced, RLIMIT_FSIZE" in text for level, text, _ in told)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the gateway as root")
+def test_stranger_08_the_doctor_names_a_folder_that_a_worlds_uid_may_not_write_to(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.setenv("GATEPOST_SANDBOX_MOUNTS_ALLOWED", f"{tmp_path}:rw")
+    run("group", "add", "acme")
+    run("group", "set", "acme", f"mounts={folder}:/workspace/extra/project:rw")
+
+    ((level, text, way_out),) = about(run, "mounts")
+    assert level == "warn" and str(folder) in text
+    uid = int(way_out.split()[1])
+    os.chown(folder, uid, uid)
+    assert about(run, "mounts") == []

@@ -4,6 +4,9 @@ import ast
 import os
 import re
 import socket
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -233,6 +236,66 @@ def test_what_root_writes_into_an_agents_folder_is_the_agents(root: Root, tree: 
     root.write_bytes("other.md", b"", uid=64124)
 
     assert ((tree / "work.md").stat().st_uid, (tree / "other.md").stat().st_uid) == (64123, 64124)
+
+
+def test_stranger_06_files_are_counted_and_a_file_with_two_names_once(root: Root, tree: Path) -> None:
+    (tree / "eng").mkdir()
+    (tree / "eng/child").write_bytes(bytes(1 << 20))
+    (tree / "a").write_bytes(bytes(1 << 20))
+    os.link(tree / "a", tree / "b")
+
+    whole, own = root.measure(10**9), root.measure(10**9, skip=["eng"])
+
+    assert (whole.files, own.files) == (4, 2)
+    assert own.size < 1.5 * (1 << 20) < whole.size
+    assert root.measure(10**9, 2).files > 2
+
+
+CLOSED = """
+import os, sys
+from pathlib import Path
+from gatepost.core.untrusted import open_root
+tree = Path(sys.argv[1])
+(tree / "closed").mkdir()
+(tree / "closed" / "large").write_bytes(bytes(1 << 20))
+(tree / "closed").chmod(int(sys.argv[2], 8))
+with open_root(tree) as root:
+    print(root.measure(10**9).closed)
+"""
+
+
+@pytest.mark.parametrize("mode", ["0", "400", "100"])
+def test_stranger_06_a_folder_that_its_owner_closed_is_named(mode: str) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        command = [sys.executable, "-c", CLOSED, place, mode]
+        if os.geteuid() == 0:
+            os.chown(place, 64123, 64123)
+            command = ["setpriv", "--reuid=64123", "--regid=64123", "--clear-groups", *command]
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+        if "Permission denied" in found.stderr or "not found" in found.stderr:
+            pytest.skip("another user cannot run this interpreter")
+        assert found.stdout.strip() == "closed", found.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_stranger_22_giving_a_tree_away_takes_files_of_anybody_and_is_taken_up_again(
+    root: Root, tree: Path, secret: Path
+) -> None:
+    (tree / "a").mkdir()
+    for name in ("a/of root", "a/of another", "of the new one"):
+        (tree / name).touch()
+    os.chown(tree / "a/of another", 64999, 64999)
+    os.chown(tree / "of the new one", 64123, 64123)
+    os.chown(tree / "a", 64123, 64123)  # as an interrupted walk leaves it: some are done, the top is not
+    (tree / "link").symlink_to(secret)
+    os.link(secret, tree / "second name")
+
+    with open_root(tree.parent) as groups:
+        groups.give("acme", 64123)
+
+    assert {path.lstat().st_uid for path in tree.rglob("*") if path.name != "second name"} == {64123}
+    assert tree.stat().st_uid == 64123
+    assert secret.stat().st_uid == 0
 
 
 # The rule: nobody else touches these trees.

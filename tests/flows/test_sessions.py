@@ -175,8 +175,8 @@ async def test_an_endless_outbound_file_ends_its_session_and_hurts_nobody_else(
         for room in ROOMS[:2]:
             await open_room(gateway, "fake", room)
         flood = (
-            "run f = open(place.workspace / 'out' / 'outbound.db', 'ab', 0)\n"
-            "for _ in range(64): f.write(bytes(1 << 20))\n"
+            "run for name in ('outbound.db', 'more', 'still more'):\n"
+            "    open(place.workspace / 'out' / name, 'ab', 0).write(bytes(6 << 20))\n"
             "time.sleep(60)"
         )
         receipt = await channel.say(flood)

@@ -18,7 +18,8 @@ from gatepost.core.settings import Config
 from gatepost.egress.models import Models
 from gatepost.egress.socket import EgressAround, EgressSocket
 from gatepost.flow.groups import make_folder
-from gatepost.flow.sessions.plan import plan_for, prepare_folders, sandbox_uid
+from gatepost.flow.sessions.owner import sandbox_uid
+from gatepost.flow.sessions.plan import plan_for, prepare_folders
 from gatepost.inside import forwarder
 from gatepost.sandboxes import bubblewrap
 from gatepost.sandboxes.bubblewrap import Bubblewrap

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.plan import sandbox_uid
+from gatepost.flow.sessions.owner import sandbox_uid
 from gatepost.sandboxes.containers import Place
 from gatepost.sandboxes.contract import Plan, trouble_of
 from gatepost.sandboxes.docker import Docker

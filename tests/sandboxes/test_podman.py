@@ -13,7 +13,8 @@ import pytest
 
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.plan import choose_sandbox, sandbox_uid
+from gatepost.flow.sessions.owner import sandbox_uid
+from gatepost.flow.sessions.plan import choose_sandbox
 from gatepost.sandboxes.bubblewrap import Bubblewrap
 from gatepost.sandboxes.containers import Contained, Place
 from gatepost.sandboxes.contract import Limits, Mount, Plan, trouble_of

@@ -11,13 +11,13 @@ from gatepost.core.errors import GatepostError, SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.extra_mounts import Wish, grant, read_target, read_wish
+from gatepost.flow.sessions.extra_mounts import Wish, grant, may_write, read_target, read_wish
 from gatepost.flow.sessions.limits import limits_of
+from gatepost.flow.sessions.owner import sandbox_uid, uid_range, world_of
 from gatepost.flow.sessions.parts import PROVIDER
-from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.flow.sessions.programs import channels_on, find_program, needs_of
 from gatepost.sandboxes import cgroups
-from gatepost.store import groups, secrets
+from gatepost.store import groups, secrets, uids
 from gatepost.store.groups import Group
 from gatepost.store.look import look
 from gatepost.store.port import Db
@@ -83,6 +83,17 @@ def _sandbox_uid(config: Config) -> int | None:
         return None  # the sandboxes' own check says so
 
 
+def _uid_of(home: Home, config: Config, folder: str) -> int | None:
+    """None: the gateway's own, or one that is not assigned yet."""
+    usual = _sandbox_uid(config)
+    try:
+        if usual is None or uid_range(config) is None:
+            return usual
+        return look(home.store, uids.get, world_of(folder))
+    except GatepostError:
+        return None
+
+
 def may_read(path: Path, uid: int) -> bool:
     """By its own mode; the folders above it are seen to when a sandbox starts."""
     found = path.stat()
@@ -112,13 +123,19 @@ def _programs(home: Home, config: Config, every: list[Group]) -> Iterator[Findin
 
 
 def _mounts(home: Home, config: Config, every: list[Group]) -> Iterator[Finding]:
-    """Those that would be refused at a start."""
-    wishes = [(f"group {group.folder}", wish) for group in every for wish in group.mounts]
-    for owner, wish in wishes:
+    """Those that would be refused at a start, or cannot be written to."""
+    wishes = [(group, wish) for group in every for wish in group.mounts]
+    for group, wish in wishes:
         try:
-            grant(config, home, read_wish(wish))
+            granted = grant(config, home, read_wish(wish))
         except GatepostError as error:
-            yield Finding("fail", "mounts", f"{owner} cannot start: {error}", "gatepost group set FOLDER mounts=…")
+            text = f"group {group.folder} cannot start: {error}"
+            yield Finding("fail", "mounts", text, "gatepost group set FOLDER mounts=…")
+            continue
+        uid, source = _uid_of(home, config, group.folder), granted.mount.source
+        if uid is not None and granted.mount.writable and not may_write(source, uid):
+            text = f"agents of {group.folder}, which are uid {uid}, may not write in {source}"
+            yield Finding("warn", "mounts", text, f"chown {uid} {source}, or set sandbox.uid for all of them")
     for name, needs in channels_on(config):
         for need in needs.mounts:
             try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pwd
 import shutil
 import stat
 import sys
@@ -13,17 +14,19 @@ from typing import Any
 
 from gatepost import declared
 from gatepost.cli.agent_checks import examine_agents
-from gatepost.cli.findings import Finding
+from gatepost.cli.findings import Finding, FindingLevel
 from gatepost.core import listen, lock, settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.settings import SETTINGS, Config
 from gatepost.flow.intake.routing import why_unreadable
+from gatepost.flow.sessions.owner import uid_range
 from gatepost.flow.sessions.plan import choose_sandbox
 from gatepost.flow.sessions.programs import needs_of
 from gatepost.gate import connectors
 from gatepost.sandboxes.contract import SANDBOXES, trouble_of
+from gatepost.sandboxes.enforcement import Hold, limits_that_hold, read_machine
 from gatepost.serve.control.client import Control
 from gatepost.store import groups, ledger, routes, switches
 from gatepost.store.groups import Group
@@ -54,7 +57,8 @@ def examine(home: Home) -> list[Finding]:
         config = _what_can_be_read(home)
     else:
         findings.append(Finding("ok", "settings", f"{len(SETTINGS)} settings, every plug-in loads"))
-    findings += [*_providers(home), *_control(home), *_sandboxes(home, config), *_connectors(home, config)]
+    findings += [*_providers(home), *_control(home), *_sandboxes(home, config), *_limits(home, config)]
+    findings += [*_connectors(home, config)]
     return [*findings, *examine_agents(home, config), *_store(home, config)]
 
 
@@ -210,6 +214,33 @@ def _sandboxes(home: Home, config: Config) -> Iterator[Finding]:
         yield Finding(
             "warn", "sandbox", f"agents run in {chosen.name!r}, without any walls", "set sandbox.kind to bubblewrap"
         )
+
+
+def _uids(config: Config) -> Iterator[Finding]:
+    """Users of this machine in the range that is meant for sandboxes."""
+    wanted = uid_range(config)
+    if os.geteuid() != 0 or wanted is None:
+        return
+    taken = [each for each in pwd.getpwall() if wanted[0] <= each.pw_uid <= wanted[1]]
+    if taken:
+        text = f"{taken[0].pw_name} (uid {taken[0].pw_uid}) is in sandbox.uids, which is for sandboxes alone"
+        yield Finding("warn", "sandbox", text, "set sandbox.uids to a range that nobody has")
+
+
+def _limits(home: Home, config: Config) -> Iterator[Finding]:
+    """Which limits hold for the agents whose group says nothing else. A watched one is told, not ticked off."""
+    chosen = chosen_sandbox(config)
+    if chosen.trouble is not None:
+        return
+    try:
+        machine = read_machine(config, home.path)
+    except GatepostError as error:
+        yield Finding("fail", "limits", str(error))
+        return
+    yield from _uids(config)
+    levels: dict[Hold, FindingLevel] = {Hold.ENFORCED: "ok", Hold.WATCHED: "note", Hold.NONE: "note"}
+    for fact in limits_that_hold(chosen.name, machine):
+        yield Finding(levels[fact.hold], "limits", f"{chosen.name}, {fact.limit}: {fact.hold}, {fact.by}")
 
 
 def _store(home: Home, config: Config) -> Iterator[Finding]:

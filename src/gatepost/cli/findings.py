@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
+FindingLevel = Literal["ok", "note", "warn", "fail"]  # note: to be known, nothing to do
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    level: Literal["ok", "note", "warn", "fail"]  # note: nothing here needs it
+    level: FindingLevel
     subject: str
     text: str
     way_out: str = ""

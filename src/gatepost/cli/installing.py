@@ -87,11 +87,12 @@ def clean_environment(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _run(command: list[str], tell: Tell, trouble: str) -> None:
-    """What it prints goes to stderr: our own answer may be read by a program."""
+    """What it prints goes to stderr: our own answer may be read by a program. What it installs is read by sandboxes,
+    which are other users if we are root."""
     tell("running: " + " ".join(command))
     try:
         env = clean_environment(os.environ)
-        code = subprocess.call(command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno(), env=env)
+        code = subprocess.call(command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno(), env=env, umask=0o022)
     except OSError as error:
         raise SetupError(f"{command[0]} cannot be run: {error.strerror}; {trouble}") from None
     if code != 0:

@@ -1,6 +1,7 @@
 """The `gatepost` command. Imports next to nothing: the version is told, and a bridge is started, before anything else
 is loaded."""
 
+import os
 import sys
 
 from gatepost import __version__
@@ -19,6 +20,7 @@ def main() -> int:
         from gatepost.serve.agents import bridge as http_bridge
 
         return http_bridge.main(args[1:])
+    os.umask(0o077)  # nothing that a command or the daemon makes is for other users, unless its mode is set
     from gatepost.cli import program
 
     return program.run(args)

@@ -103,12 +103,11 @@ async def _settle_in(home: Home, config: settings.Config) -> None:
     """The groups of every gateway, before anything that may fail: a store without them is of no use to the next one."""
     from gatepost.core.clock import SystemClock
     from gatepost.flow.groups import ensure_defaults
-    from gatepost.flow.sessions.plan import sandbox_uid
     from gatepost.store.writer import SqliteStore
 
     store = SqliteStore(home.store, readers=1)
     try:
-        await ensure_defaults(store, home, SystemClock(), sandbox_uid(config))
+        await ensure_defaults(store, home, SystemClock(), config)
     finally:
         store.close()
 

@@ -4,11 +4,12 @@ When the daemon is root, sandboxes run as a uid of their own, which must be able
 to nothing but what is given to it. When the daemon is an ordinary user, folders are 0700.
 """
 
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from gatepost.core.errors import SetupError
+from gatepost.core.errors import SetupError, Unavailable
 
 LONGEST_SOCKET_PATH = 107  # bytes; the kernel's sun_path with its NUL
 
@@ -76,10 +77,9 @@ class Home:
     def group(self, folder: str) -> Path:
         return self.groups / folder
 
-    def prepare(self) -> None:
-        """Make the tree with its modes."""
+    def _folders(self) -> tuple[tuple[Path, int], ...]:
         passable = 0o711 if os.geteuid() == 0 else 0o700
-        for folder, mode in (
+        return (
             (self.path, passable),
             (self.run, passable),
             (self.run / "s", passable),
@@ -89,7 +89,16 @@ class Home:
             (self.plugins, passable),
             (self.media, 0o700),
             (self.logs, 0o700),
-        ):
+        )
+
+    def ensure(self) -> None:
+        """Make what was deleted of the tree while the gateway runs."""
+        if not all(folder.is_dir() for folder, _ in self._folders()):
+            self.prepare()
+
+    def prepare(self) -> None:
+        """Make the tree with its modes."""
+        for folder, mode in self._folders():
             try:
                 folder.mkdir(mode=mode, parents=folder == self.path, exist_ok=True)
                 folder.chmod(mode)
@@ -97,9 +106,19 @@ class Home:
                 for place in (folder, *folder.parents):
                     if place.exists() and not place.is_dir():
                         raise SetupError(f"{place} is a file, not a folder; the home must be one (`--home`)") from None
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    raise Unavailable(str(folder), error.strerror or "") from None
                 raise SetupError(f"{folder} cannot be used as part of the home: {error.strerror}") from None
-        for kind in ("channels", "tools", "providers", "sandboxes"):
-            (self.plugins / kind).mkdir(exist_ok=True)
+        for kind in ("channels", "tools", "sandboxes"):
+            (self.plugins / kind).mkdir(mode=0o700, exist_ok=True)
+        self._open_providers()
+
+    def _open_providers(self) -> None:
+        """Providers are loaded inside, by another user if we are root: the one folder here that others may list."""
+        folder = self.plugins / "providers"
+        if not folder.exists():
+            folder.mkdir()
+            folder.chmod(0o755 if os.geteuid() == 0 else 0o700)
 
 
 def find(given: str | None = None) -> Home:

@@ -9,8 +9,9 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
@@ -27,6 +28,15 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER_HERE = _FOLDER | os.O_NOFOLLOW
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class TreeUsage:
+    """What a tree takes of the disk. `closed`: a folder in it that could not be read, '' if there is none."""
+
+    size: int
+    files: int
+    closed: str = ""
 
 
 class Root:
@@ -52,7 +62,7 @@ class Root:
         with self._open_file(relative) as fd:
             return b"".join(_bounded(fd, relative, limit))
 
-    def write_bytes(self, relative: str, data: bytes, *, mode: int = 0o644, uid: int | None = None) -> None:
+    def write_bytes(self, relative: str, data: bytes, *, mode: int = 0o600, uid: int | None = None) -> None:
         """Replace a regular file, or make it: whoever reads sees the old or the new, never a half. As root, it is
         given to `uid`, or else to whom the folder belongs."""
         with self._parent(relative) as (folder, name):
@@ -139,6 +149,9 @@ class Root:
             raise Invalid(target, "a link may lead to a name in its own folder alone")
         with self._parent(relative) as (folder, name):
             os.symlink(target, name, dir_fd=folder)
+            if os.geteuid() == 0:
+                around = os.fstat(folder)
+                os.chown(name, around.st_uid, around.st_gid, dir_fd=folder, follow_symlinks=False)
 
     def list(self, relative: str = "", begins: str = "") -> list[str]:
         """The names in a folder, sorted; `begins`: only those that begin so."""
@@ -153,11 +166,19 @@ class Root:
 
     def size(self, limit: int) -> int:
         """What the tree takes on the disk, in bytes. Stops counting above `limit`; too deep to count is above it."""
-        return _size(self._fd, limit, 0)
+        return self.measure(limit).size
+
+    def measure(self, limit: int, files: int = sys.maxsize, skip: Collection[str] = ()) -> TreeUsage:
+        """What the tree takes: bytes, and files with folders. Stops above `limit` or `files`; too deep to count is
+        above both. `skip`: folders, by their path, that are counted elsewhere."""
+        walk = _Walk(limit, files, frozenset(skip))
+        with _said("."):
+            walk.count(self._fd, "", 0)
+        return TreeUsage(walk.size, walk.files, walk.closed)
 
     def give(self, relative: str, uid: int) -> None:
-        """Let a uid own a tree that the daemon made. Only what belongs to root changes hands, and a tree whose top is
-        the uid's already is left alone: from then on its content is not ours."""
+        """Let a uid own a tree, whoever owned it before: files, folders and links, none of them followed. The top
+        comes last, so a tree whose top is the uid's is done, and an interrupted walk is taken up by the next call."""
         with self._open_folder(relative) as fd:
             if os.fstat(fd).st_uid != uid:
                 _give(fd, uid, 0)
@@ -343,40 +364,84 @@ def _open_to_empty(folder: int, name: str) -> int:
     return fd
 
 
-def _size(fd: int, limit: int, depth: int) -> int:
-    total = 0
-    if depth > DEEPEST:
-        return limit + 1
-    for entry in os.scandir(fd):
+@dataclass(slots=True)
+class _Walk:
+    """Counts a tree. A file with several names is counted once, whichever of them is seen."""
+
+    limit: int
+    most_files: int
+    skip: frozenset[str]
+    size: int = 0
+    files: int = 0
+    closed: str = ""
+    _linked: set[tuple[int, int]] = field(default_factory=set)
+
+    @property
+    def over(self) -> bool:
+        return self.size > self.limit or self.files > self.most_files
+
+    def count(self, fd: int, place: str, depth: int) -> None:
+        if depth > DEEPEST:
+            self.size, self.files = max(self.size, self.limit + 1), max(self.files, self.most_files)
+            return
+        for entry in os.scandir(fd):
+            path = f"{place}{entry.name}"
+            if path in self.skip:
+                continue
+            with suppress(FileNotFoundError, NotADirectoryError):  # it went away or became another meanwhile
+                self._add(fd, entry.name, path, depth)
+            if self.over:
+                break
+
+    def _add(self, fd: int, name: str, path: str, depth: int) -> None:
+        found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        self.files += 1
+        self.size += ENTRY_COST
+        if found.st_nlink < 2 or stat.S_ISDIR(found.st_mode) or self._is_new(found):
+            self.size += found.st_blocks * 512
+        if stat.S_ISDIR(found.st_mode) and not self.over:
+            self._descend(fd, name, path, depth)
+
+    def _is_new(self, found: os.stat_result) -> bool:
+        key = (found.st_dev, found.st_ino)
+        known = key in self._linked
+        self._linked.add(key)
+        return not known
+
+    def _descend(self, fd: int, name: str, path: str, depth: int) -> None:
         try:
-            found = entry.stat(follow_symlinks=False)
-            total += found.st_blocks * 512 + ENTRY_COST
-            if stat.S_ISDIR(found.st_mode) and total <= limit:
-                below = os.open(entry.name, _FOLDER_HERE, dir_fd=fd)
-                try:
-                    total += _size(below, limit - total, depth + 1)
-                finally:
-                    os.close(below)
-        except OSError:
-            continue  # it went away, became a link or was closed to us meanwhile
-        if total > limit:
-            break
-    return total
+            below = os.open(name, _FOLDER_HERE, dir_fd=fd)
+        except OSError as error:
+            if error.errno == errno.EACCES:
+                self.closed = self.closed or path
+            elif error.errno not in (errno.ELOOP, errno.ENOENT, errno.ENOTDIR):
+                raise
+            return
+        try:
+            self.count(below, f"{path}/", depth + 1)
+        except PermissionError:  # it may be listed and not entered
+            self.closed = self.closed or path
+        finally:
+            os.close(below)
 
 
 def _give(fd: int, uid: int, depth: int) -> None:
     if depth > DEEPEST:
-        raise Invalid(".", f"is deeper than {DEEPEST} folders")
+        return  # what lies so deep stays whose it is: better than a session that never wakes
     for entry in os.scandir(fd):
-        found = entry.stat(follow_symlinks=False)
-        if found.st_uid != 0:
-            continue
-        if stat.S_ISDIR(found.st_mode):
-            below = os.open(entry.name, _FOLDER_HERE, dir_fd=fd)
-            try:
-                _give(below, uid, depth + 1)
-            finally:
-                os.close(below)
-        else:
-            os.chown(entry.name, uid, uid, dir_fd=fd, follow_symlinks=False)
+        with suppress(FileNotFoundError, NotADirectoryError):  # an agent of this tree that runs meanwhile removed it
+            _give_entry(fd, entry.name, uid, depth)
     os.fchown(fd, uid, uid)
+
+
+def _give_entry(fd: int, name: str, uid: int, depth: int) -> None:
+    found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+    if stat.S_ISDIR(found.st_mode):
+        below = os.open(name, _FOLDER_HERE, dir_fd=fd)
+        try:
+            _give(below, uid, depth + 1)
+        finally:
+            os.close(below)
+    elif found.st_uid != uid and not (found.st_uid == 0 and found.st_nlink > 1):
+        # Root's file with a second name is left alone: that name may lie outside this tree.
+        os.chown(name, uid, uid, dir_fd=fd, follow_symlinks=False)

@@ -6,7 +6,6 @@ ever overwritten.
 """
 
 import asyncio
-import os
 import re
 import stat
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,7 +17,9 @@ from gatepost.core import log
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.home import Home
+from gatepost.core.settings import Config
 from gatepost.core.untrusted import open_root
+from gatepost.flow.sessions.owner import group_uid
 from gatepost.store import groups, rooms, routes, users
 from gatepost.store.groups import Group
 from gatepost.store.port import Db, Store
@@ -76,13 +77,12 @@ def make_folder(
     home: Home, folder: str, uid: int | None = None, *, name: str = "", prototype: Prototype | None = None
 ) -> None:
     """Give a group what a new agent needs; what exists stays as it is, but for what the prototype has."""
-    passable = 0o711 if os.geteuid() == 0 else 0o700  # sandboxes of groups below it must get through, as their own uid
     with open_root(home.groups) as root:
         place = ""
         for segment in folder.split("/"):
             place = f"{place}/{segment}" if place else segment
             if not root.exists(place):
-                root.make_dir(place, passable, uid=uid)
+                root.make_dir(place, 0o700, uid=uid)  # of one world, so of one uid
         # Everything by its way from the top: a parent's agent could have put a link where its child's folder should be.
         if prototype is not None:
             for below in prototype.folders:
@@ -179,9 +179,10 @@ def _unmake(home: Home, folder: str) -> None:
         root.remove_tree(folder)
 
 
-def complete_folders(home: Home, made: Sequence[Group], uid: int | None = None) -> list[str]:
+def complete_folders(home: Home, made: Sequence[Group]) -> list[str]:
     """Groups whose folder is missing, or was left half-made: an older gateway was killed in `group add`. A folder in
-    which anybody has changed or added something is left alone. The groups that were completed."""
+    which anybody has changed or added something is left alone. They become the agents' own when those wake. The groups
+    that were completed."""
     completed = []
     children: dict[str, set[str]] = {}
     for group in made:
@@ -190,7 +191,7 @@ def complete_folders(home: Home, made: Sequence[Group], uid: int | None = None) 
     for group in made:
         try:
             if _is_half_made(home, group, children.get(group.folder, set())):
-                make_folder(home, group.folder, uid, name=group.name)
+                make_folder(home, group.folder, name=group.name)
                 completed.append(group.folder)
         except GatepostError as error:
             _log.warning("a group's folder cannot be completed", folder=group.folder, error=str(error))
@@ -210,11 +211,13 @@ def _is_half_made(home: Home, group: Group, children: set[str]) -> bool:
         return root.read_bytes(f"{group.folder}/AGENTS.md", 4 * len(text)) == text
 
 
-async def ensure_defaults(store: Store, home: Home, clock: Clock, uid: int | None = None) -> bool:
-    """`root`, `home`, the default route and the owner exist; True if they were made now."""
+async def ensure_defaults(store: Store, home: Home, clock: Clock, config: Config | None = None) -> bool:
+    """`root`, `home`, the default route and the owner exist; True if they were made now. Without `config`, their
+    folders are the daemon's own until they are woken."""
     first = await store.write(add_defaults, clock.now())
     for folder in DEFAULTS:
+        uid = None if config is None else await group_uid(store, config, clock, folder)
         make_folder(home, folder, uid, name=_NAMES[folder])
-    for folder in complete_folders(home, await store.read(groups.every), uid):
+    for folder in complete_folders(home, await store.read(groups.every)):
         _log.warning("a half-made group was completed", folder=folder)
     return first

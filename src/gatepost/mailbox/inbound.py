@@ -238,11 +238,14 @@ class _or_rollback:
 
 
 def _create(path: Path) -> None:
-    """With its final mode from the first moment: a sandbox's own user must read it if the daemon is root."""
-    mode = 0o644 if os.geteuid() == 0 else 0o600
+    """With its final mode from the first moment: a sandbox's own user, whose group its folder has, must read it if the
+    daemon is root."""
+    mode = 0o640 if os.geteuid() == 0 else 0o600
     with suppress(FileExistsError):
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
         try:
+            if os.geteuid() == 0:
+                os.fchown(handle, -1, os.stat(path.parent).st_gid)
             os.fchmod(handle, mode)
         finally:
             os.close(handle)

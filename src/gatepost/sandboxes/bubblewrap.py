@@ -17,14 +17,25 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from gatepost.core.errors import Unavailable
-from gatepost.core.settings import Config
+from gatepost.core.errors import SetupError, Unavailable
+from gatepost.core.settings import Config, setting
 from gatepost.core.trouble import PASSING_ERRNOS
-from gatepost.flow.sessions.plan import sandbox_uid
+from gatepost.flow.sessions.owner import sandbox_uid
 from gatepost.sandboxes import cgroups, mounts, seccomp
-from gatepost.sandboxes.child import Child
+from gatepost.sandboxes.child import Child, lowered
 from gatepost.sandboxes.contract import Limits, Plan, sandbox
 from gatepost.sandboxes.probes import Probes
+
+NEED_CGROUP = setting(
+    "sandbox.need_memory_cgroup",
+    False,
+    help="Of bubblewrap: refuse to run agents where no cgroup can limit their memory. Else it is watched, which a "
+    "sandbox can outrun for a second; `gatepost doctor` tells which it is.",
+)
+NO_CGROUP = (
+    "no cgroup can limit memory here, and sandbox.need_memory_cgroup is set; run the gateway as root or with systemd's "
+    "Delegate=yes, or unset it to have memory watched"
+)
 
 WALLS = (
     *("--unshare-all", "--unshare-user", "--uid", str(mounts.UID), "--gid", str(mounts.GID), "--disable-userns"),
@@ -75,6 +86,18 @@ class Bubblewrapped:
         if self._cgroup is not None:
             self._cgroup.kill()
 
+    @property
+    def memory_is_limited(self) -> bool:
+        """By its cgroup, whatever it does."""
+        return self._cgroup is not None and self._cgroup.limits("memory")
+
+    def freeze(self) -> bool:
+        return self._cgroup is not None and self._cgroup.freeze()
+
+    def thaw(self) -> None:
+        if self._cgroup is not None:
+            self._cgroup.thaw()
+
     def owns(self, pid: int) -> bool:
         if self._child.ended:
             return False
@@ -100,6 +123,8 @@ class Bubblewrap:
         self._bases = cgroups.here()
 
     def trouble(self) -> str | None:
+        if self._config[NEED_CGROUP] and not cgroups.limits_memory(self._bases):
+            return NO_CGROUP
         bwrap, uid = self._bwrap, sandbox_uid(self._config)
         return _probes.ask((bwrap, uid), lambda: find_trouble(bwrap, uid))
 
@@ -109,8 +134,13 @@ class Bubblewrap:
         for mount in plan.mounts:
             if not mount.source.exists():  # bwrap would say so after it has started
                 raise Unavailable("bubblewrap", f"{mount.source}, to be seen at {mount.target}, is missing")
+        if plan.uid == 0:
+            raise SetupError("a sandbox never runs as the host's root; this one has no uid of its own")
         # A name of its own for each start: the last one's may still be on its way out.
         cgroup = cgroups.make(f"{plan.name}.{os.getpid()}.{next(_starts)}", plan.limits, self._bases)
+        if self._config[NEED_CGROUP] and (cgroup is None or not cgroup.limits("memory")):
+            _undo(None, cgroup)
+            raise Unavailable("bubblewrap", NO_CGROUP)
         child: Child | None = None
         with Ends() as ends:
             try:
@@ -205,7 +235,7 @@ def outer_command(
     moved: dict[Path, Path] = {}
     if plan.uid is not None:
         moved = mounts.stage(mounts.closed_roots([mount.source for mount in plan.mounts], plan.uid))
-    arguments = [*WALLS, *mounts.base_arguments()]
+    arguments = [*WALLS, *mounts.base_arguments(plan.limits.tmpfs_bytes)]
     for name, text in mounts.ETC.items():
         arguments += ["--perms", "0444", "--file", ends.give(text.encode()), f"/etc/{name}"]
     arguments += mounts.mount_arguments(plan.mounts, moved)
@@ -220,11 +250,11 @@ def outer_command(
 
 def _rlimits(limits: Limits, cgroup: cgroups.Cgroup | None) -> list[str]:
     """Only ever lowered: raising needs a capability that even root may not have."""
-    files = limits.files
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY:
-        files = min(files, hard)
+    files = lowered(resource.RLIMIT_NOFILE, limits.files)
     chain = ["prlimit", "--core=0:0", f"--nofile={files}:{files}"]
+    if limits.file_mb:
+        most = lowered(resource.RLIMIT_FSIZE, limits.file_mb << 20)
+        chain.append(f"--fsize={most}:{most}")
     if cgroup is None or not cgroup.limits("memory"):
         data = limits.memory_mb << 20  # of each process; RLIMIT_AS would end whoever reserves more than he uses
         chain.append(f"--data={data}:{data}")
@@ -310,7 +340,7 @@ def end_orphans() -> int:
     ended = 0
     for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
         with suppress(OSError, AttributeError):
-            if Path(f"/proc/{pid}/comm").read_text() != "bwrap\n":
+            if Path(f"/proc/{pid}/comm").read_bytes() != b"bwrap\n":
                 continue
             handle = os.pidfd_open(pid)
             try:
@@ -323,8 +353,7 @@ def end_orphans() -> int:
 
 
 def _is_orphan(process: Path) -> bool:
-    status = (process / "status").read_text().splitlines()
-    if "PPid:\t1" not in status:
+    if parent_of(int(process.name)) != 1:
         return False
     return any("memfd:gatepost" in os.readlink(each) for each in (process / "fd").iterdir())
 
@@ -334,12 +363,17 @@ def descends(pid: int, ancestor: int) -> bool:
     while pid > 1:
         if pid == ancestor:
             return True
-        try:
-            status = Path(f"/proc/{pid}/status").read_text()
-        except OSError:
-            return False
-        pid = next((int(line.split()[1]) for line in status.splitlines() if line.startswith("PPid:")), 0)
+        pid = parent_of(pid)
     return False
+
+
+def parent_of(pid: int) -> int:
+    """0 if there is none. Read as bytes, by the kernel's own line ends: a process can give itself any name."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_bytes()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in status.split(b"\n") if line.startswith(b"PPid:")), 0)
 
 
 def find_bwrap() -> str | None:

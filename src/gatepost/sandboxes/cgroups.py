@@ -53,6 +53,21 @@ class Cgroup:
         if frozen is not None:
             _tried(frozen / "freezer.state", "THAWED")
 
+    def freeze(self) -> bool:
+        """Nothing in it runs until `thaw`. False: there is no freezer here."""
+        return self._freeze(frozen=True)
+
+    def thaw(self) -> None:
+        self._freeze(frozen=False)
+
+    def _freeze(self, *, frozen: bool) -> bool:
+        folder = self.folders.get("freezer")
+        if folder is None:
+            return False
+        if self.unified:
+            return _tried(folder / "cgroup.freeze", "1" if frozen else "0")
+        return _tried(folder / "freezer.state", "FROZEN" if frozen else "THAWED")
+
     def remove(self) -> bool:
         """True when it is gone; False while something in it is still ending."""
         gone = True
@@ -159,8 +174,15 @@ def _handed_down(base: Path) -> set[str]:
     return set((base / "cgroup.subtree_control").read_text().split())
 
 
+def limits_memory(bases: Bases) -> bool:
+    """Whether the memory of a sandbox can be limited here."""
+    if "pids" in bases.v1 and os.access(bases.v1["pids"], os.W_OK):
+        return "memory" in bases.v1 and os.access(bases.v1["memory"], os.W_OK)
+    return bases.v2 is not None and _delegated(bases.v2) is not None
+
+
 def limits_time(bases: Bases) -> bool:
-    """Whether processor time can be limited here; memory and processes always are, if need be by other means."""
+    """Whether processor time can be limited here."""
     if "pids" in bases.v1:
         return "cpu" in bases.v1 and os.access(bases.v1["cpu"], os.W_OK)
     base = _delegated(bases.v2) if bases.v2 is not None else None

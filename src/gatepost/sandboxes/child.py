@@ -5,6 +5,7 @@ What it writes to stderr is somebody else's: read as it comes, so that it never 
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import threading
@@ -14,6 +15,13 @@ from pathlib import Path
 
 LARGEST_LOG = 256 * 1024
 TAIL = 4 * 1024
+
+
+def lowered(which: int, most: int) -> int:
+    """The value for an rlimit that is at most `most`. It is never raised: that needs a capability that even root may
+    not have."""
+    _, hard = resource.getrlimit(which)
+    return most if hard == resource.RLIM_INFINITY else min(most, hard)
 
 
 class Child:

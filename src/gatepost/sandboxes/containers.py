@@ -23,7 +23,7 @@ from gatepost.core import trouble
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.settings import setting
 from gatepost.sandboxes import mounts, profile
-from gatepost.sandboxes.child import Child
+from gatepost.sandboxes.child import Child, lowered
 from gatepost.sandboxes.contract import Limits, Plan
 
 RUNTIME = setting(
@@ -169,7 +169,7 @@ def owner(plan: Plan) -> tuple[int, int]:
 def run_options(plan: Plan, container: str, place: Place, *, image: bool) -> list[str]:
     """What both engines understand, from `run` up to the image."""
     uid, gid = owner(plan)
-    size = str(mounts.LARGEST_TMP)
+    size = str(plan.limits.tmpfs_bytes)
     options = [
         *(
             "--rm",
@@ -205,6 +205,9 @@ def limit_options(limits: Limits) -> list[str]:
     options = ["--ulimit", f"nofile={files}:{files}", "--ulimit", f"nproc={processes}:{processes}"]
     options += ["--ulimit", "core=0:0", "--pids-limit", str(limits.processes)]
     options += ["--memory", f"{limits.memory_mb}m", "--memory-swap", f"{limits.memory_mb}m"]
+    if limits.file_mb:
+        most = lowered(resource.RLIMIT_FSIZE, limits.file_mb << 20)
+        options += ["--ulimit", f"fsize={most}:{most}"]
     if limits.cpu_percent:
         options += ["--cpus", f"{limits.cpu_percent / 100:g}"]
     return options
@@ -331,6 +334,11 @@ class Contained:
         except (ProcessLookupError, PermissionError):
             self._guard.act()
         asyncio.get_running_loop().call_later(ENGINE_S, self._insist)
+
+    @property
+    def memory_is_limited(self) -> bool:
+        """By the engine's cgroup: one that cannot is refused at its trial."""
+        return True
 
     def owns(self, pid: int) -> bool:
         """gVisor's kernel is an ordinary process of the host, and another one connects for it; but both are alone in

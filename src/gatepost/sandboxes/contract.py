@@ -12,6 +12,8 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 
+LARGEST_TMPFS = 1 << 30
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
@@ -26,8 +28,14 @@ class Mount:
 class Limits:
     memory_mb: int = 2048
     processes: int = 256
-    files: int = 1024
+    files: int = 1024  # open descriptors of one process
     cpu_percent: int = 0  # 0: no limit
+    file_mb: int = 0  # the largest single file; 0: no limit
+
+    @property
+    def tmpfs_bytes(self) -> int:
+        """The size of `/tmp`, and again of `/dev/shm`. Both are memory, so together they stay within its limit."""
+        return min(LARGEST_TMPFS, (self.memory_mb << 20) // 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +66,11 @@ class Sandbox(Protocol):
 
     def kill(self) -> None:
         """End it now, whatever it does. Never waits; `wait` returns soon after."""
+        ...
+
+    @property
+    def memory_is_limited(self) -> bool:
+        """Whether the kernel holds all of it to the plan's memory. If not, the gateway watches it."""
         ...
 
     def owns(self, pid: int) -> bool:

@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.errors import GatepostError, SetupError, Unavailable
 from gatepost.core.settings import Config
 from gatepost.core.trouble import is_passing
-from gatepost.flow.sessions.plan import KIND, sandbox_uid
+from gatepost.flow.sessions.owner import sandbox_uid
+from gatepost.flow.sessions.plan import KIND
 from gatepost.sandboxes import seccomp
 from gatepost.sandboxes.child import Child
 from gatepost.sandboxes.containers import IMAGE, PATH, RUNTIME, RUNTIME_FLAGS, Contained, Guard, Place, owner, places
@@ -95,6 +96,8 @@ class Engine(ABC):
         for mount in plan.mounts:
             if not mount.source.exists():
                 raise Unavailable(self.name, f"{mount.source}, to be seen at {mount.target}, is missing")
+        if plan.uid == 0:
+            raise SetupError("a sandbox never runs as the host's root; this one has no uid of its own")
         await asyncio.to_thread(self.prepare)
         place, container = self._make_place(plan)
         guard: Guard | None = None

@@ -15,7 +15,6 @@ from gatepost.sandboxes.contract import Mount
 
 UID = GID = 1000  # inside
 STAGE = Path("/run/gatepost-stage")  # root's own; its folders are mounted over in private mount namespaces alone
-LARGEST_TMP = 1 << 30
 
 ETC = {
     "passwd": f"agent:x:{UID}:{GID}:agent:/workspace/state/home:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
@@ -29,7 +28,7 @@ ETC_OF_HOST = ("ld.so.cache", "localtime", "alternatives", "ssl/certs", "ssl/ope
 TOP_LEVEL = ("bin", "sbin", "lib", "lib64", "lib32", "libx32")
 
 
-def base_arguments() -> list[str]:
+def base_arguments(tmpfs_bytes: int) -> list[str]:
     """Everything that is the same for every sandbox, but for the files of `/etc`."""
     arguments = ["--ro-bind", "/usr", "/usr"]
     for name in TOP_LEVEL:
@@ -42,7 +41,7 @@ def base_arguments() -> list[str]:
         path = Path("/etc", name)
         if path.exists():
             arguments += ["--ro-bind", str(path.resolve()), str(path)]
-    size = str(LARGEST_TMP)
+    size = str(tmpfs_bytes)
     arguments += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
     arguments += ["--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     arguments += ["--perms", "1777", "--size", size, "--tmpfs", "/tmp", "--dir", "/run"]

@@ -5,13 +5,16 @@ It has no mounts: wherever the plan names a path inside, the child is given the 
 """
 
 import os
+import resource
 import subprocess
+import sys
 from collections.abc import Iterable
+from contextlib import suppress
 
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
-from gatepost.sandboxes.child import Child
-from gatepost.sandboxes.contract import Mount, Plan, sandbox
+from gatepost.sandboxes.child import Child, lowered
+from gatepost.sandboxes.contract import Limits, Mount, Plan, sandbox
 
 
 class Bare:
@@ -32,6 +35,10 @@ class Bare:
     def kill(self) -> None:
         if not self._child.ended:
             self._child.kill_group()
+
+    @property
+    def memory_is_limited(self) -> bool:
+        return False
 
     def owns(self, pid: int) -> bool:
         """It leads a session: whatever it started is in it."""
@@ -67,6 +74,7 @@ class Process:
                 env={**env, "PATH": _path(plan)},
                 cwd=on_host(plan.cwd, plan.mounts),
                 start_new_session=True,
+                umask=0o022,  # what an agent writes in a project is for others to read; the home's folders are closed
             )
         except OSError as error:
             if words is not None:
@@ -75,10 +83,19 @@ class Process:
         finally:
             if words is not None:
                 os.close(words[1])
+        _limit(process.pid, plan.limits)
         return Bare(Child(process, None if words is None else words[0], plan.log))
 
     def sweep(self, prefix: str) -> int:
         return 0  # a runner whose line is gone ends by itself, and nothing else tells them apart
+
+
+def _limit(pid: int, limits: Limits) -> None:
+    """Set what holds without walls, on the child that just began: there is nothing in it yet that could write."""
+    if limits.file_mb and sys.platform == "linux":
+        most = lowered(resource.RLIMIT_FSIZE, limits.file_mb << 20)
+        with suppress(ProcessLookupError, PermissionError):
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
 
 
 def _path(plan: Plan) -> str:

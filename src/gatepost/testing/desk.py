@@ -25,7 +25,7 @@ from starlette.routing import Route
 from gatepost.app import Gateway
 from gatepost.core.listen import Listen
 from gatepost.core.untrusted import open_root
-from gatepost.flow.sessions.plan import sandbox_uid
+from gatepost.flow.sessions.owner import sandbox_uid
 from gatepost.gate.dispatch import ToolAnswer
 from gatepost.serve.agents import bridge
 from gatepost.serve.agents.servers import MANAGER, PATH, management_app

@@ -15,7 +15,7 @@ from gatepost.core.settings import setting
 from gatepost.core.untrusted import open_root
 from gatepost.flow.groups import Prototype, make_group, read_prototype
 from gatepost.flow.intake import routing
-from gatepost.flow.sessions.plan import sandbox_uid
+from gatepost.flow.sessions.owner import group_uid
 from gatepost.messages import address
 from gatepost.messages.address import safe_segment
 from gatepost.messages.text import clean
@@ -133,7 +133,8 @@ async def register_group(
 
 async def _make(call: Call, folder: str, name: str, prototype: Prototype | None, commit: Callable[[Db], None]) -> None:
     """Nobody is led there before all of it is in place."""
-    home, uid = call.around.home, sandbox_uid(call.around.config)
+    home, around = call.around.home, call.around
+    uid = await group_uid(around.store, around.config, around.clock, folder)
     await make_group(home, folder, uid, partial(call.write, commit), name=name, prototype=prototype)
     call.around.bells.tools(None)
 
@@ -260,7 +261,8 @@ async def write_skill(
     target = folder or call.caller.folder
     if await call.read(groups.get, target) is None:
         raise NotFound("group", target, "use refresh_groups to see which there are")
-    uid = sandbox_uid(call.around.config)
+    around = call.around
+    uid = await group_uid(around.store, around.config, around.clock, target)
     await call.note_and(partial(_write_skill, call, target, name, text, uid))
     return Skill(ok=True, path=f"skills/{name}/SKILL.md")
 

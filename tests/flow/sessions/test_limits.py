@@ -14,7 +14,7 @@ def group(folder: str, **limits: int) -> Group:
 
 def test_without_a_word_of_its_own_a_group_has_the_gateways_limits() -> None:
     assert limits_of(Config(), group("acme")) == Limits(
-        memory_mb=2048, cpu_percent=0, processes=256, turn_s=3600, disk_mb=2048
+        memory_mb=2048, cpu_percent=0, processes=256, turn_s=3600, disk_mb=2048, files=200_000
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.flow.groups import make_folder
-from gatepost.flow.sessions.plan import sandbox_uid
+from gatepost.flow.sessions.owner import sandbox_uid
 from gatepost.messages.outbound import Outbound
 from gatepost.store import audit, bindings, egress, groups, routes, secrets
 from gatepost.store.port import Db

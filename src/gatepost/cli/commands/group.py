@@ -170,8 +170,8 @@ def set_values(home: str | None, folder: str, values: tuple[str, ...], as_json: 
     An empty value is the default. Sandboxes that are awake take it up when they start anew. Another provider clears the
     model, unless the same command names one.
 
-    limits.memory_mb, limits.cpu_percent (of one processor), limits.processes, limits.turn_s and limits.disk_mb hold for
-    the group and those below it that say nothing else, up to what the gateway's settings give.
+    limits.memory_mb, limits.cpu_percent (of one processor), limits.processes, limits.turn_s, limits.disk_mb and
+    limits.files hold for the group and those below it that say nothing else, up to what the gateway's settings give.
 
     mounts=/host/path:/workspace/extra/name[:rw],… shows host folders, as far as sandbox.mounts_allowed lets it.
     """

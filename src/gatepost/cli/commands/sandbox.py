@@ -84,12 +84,15 @@ async def _run(home: Home, config: Config, line: list[Group], provider: str, cmd
 
     group, *parents = line
     _, kind = choose_sandbox(config, group, provider)
+    uid = await _uid(home, config, group, isolated=kind.isolated)
     session = ids.new("look")
     if kind.isolated:  # without walls it has the host's own network
         cmd = beside_forwarder(cmd)
     try:
-        prepare_folders(home, config, group, session)
-        plan = plan_for(home, config, group, session, provider=provider, parents=parents, command=cmd, stdio=True)
+        prepare_folders(home, config, group, session, uid)
+        plan = plan_for(
+            home, config, group, session, provider=provider, parents=parents, command=cmd, stdio=True, uid=uid
+        )
         own = own_bases(each.options for each in (group, *parents))
         async with _egress(home, config, Caller(group.folder, session, provider), plan.uid, own) as way:
             # Not by the name of the home: a gateway that starts meanwhile ends what bears it.
@@ -101,6 +104,18 @@ async def _run(home: Home, config: Config, line: list[Group], provider: str, cmd
     finally:
         _forget(home, session)
     return code if code >= 0 else 128 - code
+
+
+async def _uid(home: Home, config: Config, group: Group, *, isolated: bool) -> int | None:
+    from gatepost.core.clock import SystemClock
+    from gatepost.flow.sessions.owner import runs_as
+    from gatepost.store.writer import SqliteStore
+
+    store = SqliteStore(home.store, readers=1)
+    try:
+        return await runs_as(store, config, SystemClock(), group.folder, isolated=isolated)
+    finally:
+        store.close()
 
 
 async def _wait(sandbox: Sandbox, way: Way) -> int:

@@ -13,7 +13,14 @@ CPU_PERCENT = setting(
     "sandbox.cpu_percent", 0, help="Processor time of one sandbox, in percent of one processor; 0: no limit."
 )
 PROCESSES = setting("sandbox.processes", 256, help="Processes and threads of one sandbox.")
-DISK_MB = setting("sandbox.disk_mb", 2048, help="What a group's and a session's files may take on the disk, in MiB.")
+DISK_MB = setting(
+    "sandbox.disk_mb",
+    2048,
+    help="What a group's and a session's files may take on the disk, in MiB; no single file can become larger.",
+)
+FILES = setting(
+    "sandbox.files", 200_000, help="How many files and folders a group, and a session, may have on the disk."
+)
 TURN_S = setting("sessions.turn_s", 3600.0, help="The longest that one turn may take, in seconds.")
 MAY_EXCEED = setting(
     "sandbox.limits_may_exceed", False, help="Whether a group's own limits may be above those of the gateway."
@@ -25,9 +32,17 @@ _OF_GATEWAY: dict[str, Setting[Any]] = {
     "processes": PROCESSES,
     "turn_s": TURN_S,
     "disk_mb": DISK_MB,
+    "files": FILES,
 }
 NAMES = tuple(_OF_GATEWAY)
-LEAST = {"memory_mb": 32, "cpu_percent": 1, "processes": 8, "turn_s": 1, "disk_mb": 1}  # below, nothing starts
+LEAST = {
+    "memory_mb": 32,
+    "cpu_percent": 1,
+    "processes": 8,
+    "turn_s": 1,
+    "disk_mb": 1,
+    "files": 100,
+}  # below, nothing starts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +52,7 @@ class Limits:
     processes: int
     turn_s: float
     disk_mb: int
+    files: int  # files and folders of a tree
 
 
 def limits_of(config: Config, group: Group, parents: Sequence[Group] = ()) -> Limits:
@@ -48,6 +64,7 @@ def limits_of(config: Config, group: Group, parents: Sequence[Group] = ()) -> Li
         processes=int(found["processes"]),
         turn_s=float(found["turn_s"]),
         disk_mb=int(found["disk_mb"]),
+        files=int(found["files"]),
     )
 
 

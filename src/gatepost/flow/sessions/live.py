@@ -5,7 +5,7 @@ When the sandbox ends, for whatever reason, the ledger decides what becomes of i
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar, TypeVarTuple
@@ -16,15 +16,17 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.sockets import bind_unix
 from gatepost.core.trouble import is_passing
-from gatepost.core.untrusted import is_larger, open_root
+from gatepost.core.untrusted import open_root
 from gatepost.egress.endpoints import own_bases
 from gatepost.egress.socket import EgressSocket
 from gatepost.flow.sessions import plan, projection, settle
 from gatepost.flow.sessions.limits import limits_of
 from gatepost.flow.sessions.line import Line
+from gatepost.flow.sessions.owner import runs_as
 from gatepost.flow.sessions.parts import WINDOW, WINDOW_CHARS, Parts
 from gatepost.flow.sessions.start import Start, find_start
 from gatepost.flow.sessions.talk import Talk
+from gatepost.flow.sessions.usage import Baseline, Tree, group_tree
 from gatepost.flow.sessions.watch import Facts, Patience
 from gatepost.gate.caller import Caller
 from gatepost.gate.socket import ToolSocket
@@ -66,6 +68,8 @@ class Live:
         self._opened = asyncio.Event()
         self._mailbox = projection.Projection(parts.home, session)
         self._projecting = asyncio.Lock()
+        self.baseline = Baseline()
+        self.writes_elsewhere = False  # to a host folder that is not counted
         self._start: Start | None = None  # where it works, if that is not its group's folder
         self._with_files: set[int] = set()  # open rows whose files lie in the mailbox
         self.ending = ""  # why we asked it to end; '' means: it was not asked
@@ -145,14 +149,27 @@ class Live:
         if self.talk.turn is None:
             self.kill(reason, blameless=True)
 
-    async def check_disk(self) -> None:
-        """What it writes is bounded: a session or group that takes more of the disk than it may is ended."""
-        limit = self.limits.disk_mb * 1024 * 1024
-        home = self.parts.home
-        worktree = [self._start.granted.mount.source] if self._start and self._start.managed else []
-        for what in (home.group(self.session.folder), home.session(self.session.id), *worktree):
-            if await self._off_loop(is_larger, what, limit):
-                self.kill(f"the agent's files take more than {self.limits.disk_mb} MB of the disk")
+    def trees(self, folders: Sequence[str]) -> list[Tree]:
+        """What its files are charged to. `folders`: of all groups."""
+        home, folder = self.parts.home, self.session.folder
+        worktree = [Tree(self._start.granted.mount.source)] if self._start and self._start.managed else []
+        return [group_tree(home.group(folder), folder, folders), Tree(home.session(self.session.id)), *worktree]
+
+    def trees_below(self, some: Sequence[str], folders: Sequence[str]) -> list[Tree]:
+        """Those of `some` groups that it can write to, because they are below its own."""
+        inner = [each for each in some if each.startswith(self.session.folder + "/")]
+        return [group_tree(self.parts.home.group(each), each, folders) for each in inner]
+
+    async def _measure(self) -> None:
+        """What its trees take before it can write to them."""
+        folders = [each.folder for each in await self.parts.store.read(groups.every)]
+        trees = [*self.trees(folders), *self.trees_below(folders, folders)]
+        self.baseline = await self.parts.usage.baseline(trees, self.most_counted)
+
+    @property
+    def most_counted(self) -> int:
+        """How many files of a tree are counted: enough to see how far it is above its limit."""
+        return 2 * self.limits.files
 
     def _is_ending(self) -> bool:
         return bool(self.ending)
@@ -168,13 +185,16 @@ class Live:
         parts, session = self.parts, self.session
         # Off the loop: whether a kind works is tried out when it is first asked for, and some take half a second.
         name, kind = await self._off_loop(plan.choose_sandbox, parts.config, self.group, self.provider, parts.sandboxes)
-        await self._off_loop(plan.prepare_folders, parts.home, parts.config, self.group, session.id)
+        uid = await runs_as(parts.store, parts.config, parts.clock, session.folder, isolated=kind.isolated)
+        await self._off_loop(plan.prepare_folders, parts.home, parts.config, self.group, session.id, uid)
         pairs, known = await self._open_rows()
         self._with_files = _with_files(pairs)
         await self._off_loop(self._mailbox.begin, pairs, known)
         parents = await parts.store.read(groups.above, session.folder)
         self.limits = limits_of(parts.config, self.group, parents)
         self._start = await self._off_loop(find_start, parts.home, parts.config, session.cwd)
+        if self._start is not None and self._start.managed:
+            await self._off_loop(plan.own_worktree, parts.home, self._start.granted.mount.source, uid)
         layout = plan.plan_for(
             parts.home,
             parts.config,
@@ -183,6 +203,10 @@ class Live:
             provider=self.provider,
             parents=parents,
             start=self._start,
+            uid=uid,
+        )
+        self.writes_elsewhere = any(
+            each.writable and not each.source.is_relative_to(parts.home.path) for each in layout.mounts
         )
         folder = parts.home.sockets_of(session.id)
         caller = Caller(
@@ -204,6 +228,7 @@ class Live:
             if self._is_ending():  # asked to end while it was prepared
                 listener.close()
                 return
+            await self._measure()
             self.sandbox = await kind.start(layout)
             # Served only now: who connects is held against the sandbox that was started.
             server = await asyncio.get_running_loop().create_unix_server(lambda: Line(self._admit), sock=listener)

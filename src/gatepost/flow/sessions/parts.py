@@ -15,6 +15,7 @@ from gatepost.flow.delivery.pump import Pump
 from gatepost.flow.delivery.typing import Typing
 from gatepost.flow.sessions.limits import TURN_S
 from gatepost.flow.sessions.pressure import Memory, read_memory
+from gatepost.flow.sessions.usage import Usage
 from gatepost.flow.sessions.watch import ListeningTime, Patience
 from gatepost.gate.dispatch import Dispatch
 from gatepost.sandboxes.contract import SANDBOXES, SandboxKind
@@ -63,6 +64,7 @@ class Parts:
     listening: ListeningTime  # for every judgement of who is silent, idle or late
     files: ThreadPoolExecutor  # mailbox files are never touched on the loop or on the store's writer thread
     memory: Callable[[], Memory | None] = read_memory
+    usage: Usage = field(default_factory=Usage)
     sandboxes: Registry[Callable[[Config], SandboxKind]] = field(default_factory=lambda: SANDBOXES)
 
     @property

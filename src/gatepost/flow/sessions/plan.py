@@ -22,9 +22,10 @@ from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
-from gatepost.core.untrusted import open_root
+from gatepost.core.untrusted import Root, open_root
 from gatepost.flow.sessions.extra_mounts import EXTRA, WORKSPACE, Granted, grant_all, make_points, read_wish
 from gatepost.flow.sessions.limits import limits_of
+from gatepost.flow.sessions.owner import sandbox_uid
 from gatepost.flow.sessions.programs import BIN, declared_mounts, program_mounts, variables
 from gatepost.flow.sessions.start import Start
 from gatepost.sandboxes.contract import SANDBOXES, Limits, Mount, Plan, SandboxKind, trouble_of
@@ -35,12 +36,12 @@ KIND = setting(
     "auto",
     help="Where agents run: auto (the first that works of the isolated ones), bubblewrap, process (no isolation) …",
 )
-UID = setting("sandbox.uid", 64123, help="When the gateway is root, sandboxes run as this unprivileged host uid.")
 TIMEZONE = setting("timezone", "UTC", help="The zone in which agents see times, such as Europe/Berlin.")
 
 AGENT, RUN = f"{WORKSPACE}/agent", "/run/gatepost"
 PYTHON, LIBRARIES, PLUGINS = "/opt/gatepost/python", "/opt/gatepost/lib", "/opt/gatepost/plugins/providers"
 NEEDED_INSIDE = ("gatepost", "apsw", "msgspec")
+SAVED_MB = 2048  # a worktree that is saved becomes one file, however small the group's limit is
 FIRST_CHOICE = "bubblewrap"
 DEMO = "demo"  # the one provider that runs nobody's code, and may do so without walls
 
@@ -70,15 +71,6 @@ Make = Callable[[Config], SandboxKind]
 _kinds: WeakKeyDictionary[Config, dict[Make, SandboxKind]] = WeakKeyDictionary()
 
 
-def sandbox_uid(config: Config) -> int | None:
-    """The host uid of sandboxes; None: the daemon's own, because it is not root."""
-    if os.geteuid() != 0:
-        return None
-    if config[UID] == 0:
-        raise SetupError("sandbox.uid = 0 would give agents the host's root; choose an unused uid such as 64123")
-    return config[UID]
-
-
 def name_prefix(home: Home) -> str:
     """What the names of this home's sandboxes begin with, so that a sweep ends no other home's."""
     return f"gatepost-{hashlib.sha256(os.fsencode(home.path)).hexdigest()[:8]}-"
@@ -97,15 +89,17 @@ def plan_for(
     errand: bool = False,
     command: tuple[str, ...] | None = None,
     stdio: bool = False,
+    uid: int | None = None,
 ) -> Plan:
     """The sandbox of a session, whose folders must have been prepared. `parents` are the groups above its own, the
     nearest first; `also` is seen besides; `errand`: nothing of the group's own is; `command` runs in the place of the
-    runner."""
+    runner; `uid` is that of the group (`group_uid`)."""
+    uid = sandbox_uid(config) if uid is None else uid
     libraries, limits = _libraries(), limits_of(config, group, parents)
     own = [] if errand else [_own_folder(home, group)]
     seen = [] if errand else _extra_mounts(home, config, group, provider)
     extra = [*seen, *also, *([start.granted] if start else [])]
-    make_points(home, session_id, extra, sandbox_uid(config))
+    make_points(home, session_id, extra, uid)
     where = start.inside if start else AGENT
     meant = {each.mount.target: f"{each.device}:{each.inode}" for each in (*own, *extra)}
     return Plan(
@@ -126,8 +120,13 @@ def plan_for(
         ),
         env={**variables(config, home, provider), **_variables(config, provider), "GATEPOST_START": where},
         cwd=where,
-        limits=Limits(memory_mb=limits.memory_mb, processes=limits.processes, cpu_percent=limits.cpu_percent),
-        uid=sandbox_uid(config),
+        limits=Limits(
+            memory_mb=limits.memory_mb,
+            processes=limits.processes,
+            cpu_percent=limits.cpu_percent,
+            file_mb=max(limits.disk_mb, SAVED_MB) if errand else limits.disk_mb,
+        ),
+        uid=uid,
         stdio=stdio,
         log=home.logs / f"{session_id}.log",
     )
@@ -143,23 +142,41 @@ def beside_forwarder(command: tuple[str, ...]) -> tuple[str, ...]:
     return inside_program("forwarder.py", RUN, "--", *command)
 
 
-def prepare_folders(home: Home, config: Config, group: Group, session_id: str) -> None:
-    """The folders of a session and of its group, each with the owner and mode that the walls rely on."""
+def prepare_folders(home: Home, config: Config, group: Group, session_id: str, uid: int | None = None) -> None:
+    """The folders of a session and of its group, each with the owner and mode that the walls rely on. What belongs to
+    somebody else is given to `uid`: a copied home, or a group that ran in another kind of sandbox, goes on."""
     _compile_inside()
-    uid = sandbox_uid(config)
+    home.ensure()
+    uid = sandbox_uid(config) if uid is None else uid
     mode, ours = (0o700, None) if uid is None else (0o750, 0)  # ours to write, the sandbox's to read
     with open_root(home.sessions) as sessions:
         for name in ("", "/in", "/in/files", "/agent"):
             sessions.make_dir(session_id + name, mode, ours, uid)
-        for name in ("/out", "/out/files", "/state", "/state/home"):
+        for name in ("/out", "/state"):
+            _own(sessions, session_id + name, uid)
+        for name in ("/out/files", "/state/home"):
             sessions.make_dir(session_id + name, 0o700, uid)
     with open_root(home.run) as run:
         run.make_dir(str(home.sockets_of(session_id).relative_to(home.run)), mode, ours, uid)
     with open_root(home.groups) as groups:
-        if not groups.exists(group.folder):
-            groups.make_dir(group.folder, 0o700, uid)
-        if uid is not None:
-            groups.give(group.folder, uid)
+        place = ""
+        for segment in group.folder.split("/"):
+            place = f"{place}/{segment}".lstrip("/")
+            _own(groups, place, uid)
+
+
+def _own(root: Root, place: str, uid: int | None) -> None:
+    """Make a folder that an agent writes to, or give it to `uid` with all that is in it. uid 0 is a sandbox without
+    walls: it needs no file of its own, but the top shows the next one with walls that files of root are there."""
+    if uid and root.exists(place):
+        root.give(place, uid)
+    root.make_dir(place, 0o700, uid)
+
+
+def own_worktree(home: Home, place: Path, uid: int | None) -> None:
+    """Give a managed worktree to whoever works in it now."""
+    with open_root(home.worktrees) as worktrees:
+        _own(worktrees, str(place.relative_to(home.worktrees)), uid)
 
 
 def choose_sandbox(
@@ -298,8 +315,20 @@ def _compile_inside() -> None:
     package = Path(gatepost.__file__).parent
     with suppress(OSError):
         compileall.compile_file(package / "__init__.py", quiet=2)
+        _open_to_read(package / "__pycache__")
         for name in ("inside", "mailbox"):
             compileall.compile_dir(package / name, quiet=2)
+            for compiled in (package / name).rglob("__pycache__"):
+                _open_to_read(compiled)
+
+
+def _open_to_read(folder: Path) -> None:
+    """Bytecode that we wrote under a umask of 077, for the other user who runs inside."""
+    for path in (folder, *folder.iterdir()):
+        found = path.stat()
+        readable = 0o755 if path == folder else 0o644
+        if found.st_uid == os.geteuid() and found.st_mode & readable != readable:
+            path.chmod(found.st_mode | readable)
 
 
 def _library_targets(libraries: list[Path]) -> list[str]:

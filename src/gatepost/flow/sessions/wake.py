@@ -7,6 +7,7 @@ continued. Rows that wait here are looked at, so they are never overdue.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.trouble import classify
 from gatepost.flow.sessions import pressure, settle
 from gatepost.flow.sessions.halting import Halt
+from gatepost.flow.sessions.host_limits import HostLimits
 from gatepost.flow.sessions.live import Live
 from gatepost.flow.sessions.owed import Owed
 from gatepost.flow.sessions.parts import LOOK_S, MOST_AWAKE, Parts
@@ -30,7 +32,6 @@ from gatepost.store.sessions import Session
 LOOKED_AT = 10 * SECOND
 HALTED_TURNS = "turns that a panic ended"  # as something to be written
 GONE_S = 2.0  # what the kernel has to end a killed sandbox
-DISK_S = 5.0  # between two looks at how much of the disk the awake ones take
 
 _log = log.get("sessions")
 
@@ -47,6 +48,7 @@ class Sessions:
         self._tasks: asyncio.TaskGroup | None = None
         self._stopping = False
         self.halted = False  # the operator has stopped everything
+        self.host_limits = HostLimits(parts, lambda: self.awake, self._end_others)
         self._owed = Owed()  # by session: what ended there, and is not woken before that is written
         self.pressed = ""  # why no further sandbox is woken, '' if there is room
         parts.bells.on_session(self.want)
@@ -93,7 +95,7 @@ class Sessions:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 tasks.create_task(self._watch())
-                tasks.create_task(self._watch_disk())
+                tasks.create_task(self.host_limits.run())
                 tasks.create_task(self._look())
                 while True:
                     await self._bell.wait()
@@ -244,6 +246,8 @@ class Sessions:
         resting = [(live.idle_since, live.session.id) for live in self.awake if live.resting]
         least = self.parts.config[pressure.LEAST_FREE_MB]
         verdict = pressure.judge(self.parts.memory(), least, self._slots.awake, resting)
+        if self.host_limits.low:
+            verdict = replace(verdict, wake=False, why=verdict.why or self.host_limits.low)
         if bool(verdict.why) != bool(self.pressed):
             _log.warning("no further sandbox is woken" if verdict.why else "there is room again", why=verdict.why)
         self.pressed = verdict.why
@@ -326,11 +330,9 @@ class Sessions:
             return longest
         return min(longest, (due - now) / SECOND + 0.001)
 
-    async def _watch_disk(self) -> None:
-        while True:
-            await asyncio.sleep(DISK_S)
-            for live in self.awake:
-                await live.check_disk()
+    def _end_others(self) -> None:
+        for end in self._others:
+            end()
 
     async def _watch(self) -> None:
         while True:

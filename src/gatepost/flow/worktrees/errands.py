@@ -17,17 +17,21 @@ from typing import Any
 import msgspec
 
 from gatepost.core import ids
+from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.core.untrusted import Root, is_larger, open_root
 from gatepost.egress.socket import EgressAround, EgressSocket
+from gatepost.flow.sessions import processes
 from gatepost.flow.sessions.extra_mounts import EXTRA, WORKSPACE, Granted
 from gatepost.flow.sessions.limits import limits_of
+from gatepost.flow.sessions.owner import runs_as
 from gatepost.flow.sessions.plan import (
     beside_forwarder,
     choose_sandbox,
     inside_program,
+    own_worktree,
     plan_for,
     prepare_folders,
 )
@@ -63,8 +67,8 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Errands:
-    def __init__(self, home: Home, config: Config, store: Store, egress: EgressAround) -> None:
-        self._home, self._config, self._store, self._egress = home, config, store, egress
+    def __init__(self, home: Home, config: Config, store: Store, clock: Clock, egress: EgressAround) -> None:
+        self._home, self._config, self._store, self._clock, self._egress = home, config, store, clock, egress
         self.running: set[Sandbox] = set()  # what is under way
         self._closed = False
 
@@ -101,10 +105,12 @@ class Errands:
         name = ids.new(PREFIX)
         try:
             async with self._sandbox(name, group, parents, job, project, source, way_out) as sandbox:
-                most = limits_of(self._config, group, parents).disk_mb * 1024 * 1024
+                limits = limits_of(self._config, group, parents)
+                most = limits.disk_mb * 1024 * 1024
                 places = (project.mount.source, self._home.session(name))
                 bounds = await asyncio.to_thread(disk_bounds, places, most, keep is not None)
-                too_much = await self._until_end(sandbox, bounds, min(limit_s or math.inf, self._config[LIMIT_S]))
+                patience = min(limit_s or math.inf, self._config[LIMIT_S])
+                too_much = await self._until_end(sandbox, bounds, limits.memory_mb, patience)
                 code = await sandbox.wait()
             self._must_be_open()
             if too_much is not None:
@@ -117,17 +123,18 @@ class Errands:
         if self._closed:
             raise Unavailable("every sandbox", "the gateway is stopping")
 
-    async def _until_end(self, sandbox: Sandbox, bounds: Mapping[Path, int], limit_s: float) -> Answer | None:
-        """Wait for it, or end it: as long as it may take, and no more of the disk than an agent may."""
+    async def _until_end(
+        self, sandbox: Sandbox, bounds: Mapping[Path, int], memory_mb: int, limit_s: float
+    ) -> Answer | None:
+        """Wait for it, or end it: as long as it may take, and no more of disk and memory than an agent may."""
         try:
             async with asyncio.timeout(limit_s):
                 ending = asyncio.ensure_future(sandbox.wait())
                 while not (await asyncio.wait({ending}, timeout=DISK_S))[0]:
-                    for place, most in bounds.items():
-                        if await asyncio.to_thread(is_larger, place, most):
-                            sandbox.kill()
-                            told = f"its files take more than {most // 1024**2} MB of the disk (sandbox.disk_mb)"
-                            return Answer("DISK", told)
+                    breach = await asyncio.to_thread(find_breach, self._home, sandbox, bounds, memory_mb)
+                    if breach is not None:
+                        sandbox.kill()
+                        return breach
         except TimeoutError:
             sandbox.kill()
             return Answer("TIMEOUT", f"it took longer than {limit_s:g} s (worktrees.limit_s)")
@@ -149,7 +156,9 @@ class Errands:
         command = inside_program("worktree.py", WORKSPACE, PROJECT, *([f"{EXTRA}/{source.name}"] if source else []))
         # Without walls it has the host's own network.
         command = beside_forwarder(command) if way_out and kind.isolated else command
-        await asyncio.to_thread(prepare_folders, home, config, group, name)
+        uid = await runs_as(self._store, config, self._clock, group.folder, isolated=kind.isolated)
+        await asyncio.to_thread(prepare_folders, home, config, group, name, uid)
+        await asyncio.to_thread(own_worktree, home, project.mount.source, uid)
         await asyncio.to_thread(_hand_over, home, name, job)
         plan = plan_for(
             home,
@@ -162,6 +171,7 @@ class Errands:
             also=[source] if source else [],
             errand=True,
             command=command,
+            uid=uid,
         )
         started: list[Sandbox] = []
         egress = EgressSocket(
@@ -182,6 +192,19 @@ class Errands:
             await egress.close()
 
 
+def find_breach(home: Home, sandbox: Sandbox, bounds: Mapping[Path, int], memory_mb: int) -> Answer | None:
+    """What it takes too much of, if anything. Deleted files that it holds open count with each of its places."""
+    (pids,) = processes.members([sandbox])
+    deleted = processes.held_by(pids, [home.path.stat().st_dev]).deleted
+    for place, most in bounds.items():
+        if deleted > most or is_larger(place, most - deleted):
+            return Answer("DISK", f"its files take more than {most // 1024**2} MB of the disk (sandbox.disk_mb)")
+    limit = memory_mb * 1024 * 1024
+    if sandbox.memory_is_limited or processes.memory_of(pids, sandbox.inner_pid, limit) <= limit:
+        return None
+    return Answer("MEMORY", f"it takes more than {memory_mb} MB of memory (sandbox.memory_mb)")
+
+
 def disk_bounds(places: Iterable[Path], most: int, saving: bool) -> dict[Path, int]:
     """What each place may take. What an agent has filled beyond that can still be saved, so there it may double."""
     sizes = [most << number for number in range(MOST_DOUBLED)] if saving else []
@@ -191,7 +214,7 @@ def disk_bounds(places: Iterable[Path], most: int, saving: bool) -> dict[Path, i
 
 def _hand_over(home: Home, name: str, job: Mapping[str, Any]) -> None:
     with open_root(home.session(name)) as root:
-        root.write_bytes("in/errand.json", json.dumps(job).encode(), mode=0o644)
+        root.write_bytes("in/errand.json", json.dumps(job).encode(), mode=0o640)
 
 
 def _read_answer(home: Home, name: str, code: int, keep: Path | None, most: int) -> Answer:

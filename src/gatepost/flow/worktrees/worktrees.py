@@ -21,7 +21,7 @@ from gatepost.core.settings import Config
 from gatepost.core.untrusted import open_root
 from gatepost.egress.socket import EgressAround
 from gatepost.flow.sessions.extra_mounts import Wish
-from gatepost.flow.sessions.plan import sandbox_uid
+from gatepost.flow.sessions.owner import group_uid
 from gatepost.flow.sessions.start import find_start, granted_as, is_repository, worktree_mount, worktree_of
 from gatepost.flow.worktrees import errands
 from gatepost.flow.worktrees.errands import Answer, Errands
@@ -82,7 +82,7 @@ class Archived:
 class Worktrees:
     def __init__(self, home: Home, config: Config, store: Store, clock: Clock, egress: EgressAround) -> None:
         self._home, self._config, self._store, self._clock = home, config, store, clock
-        self.errands = Errands(home, config, store, egress)
+        self.errands = Errands(home, config, store, clock, egress)
         self._locks: dict[str, asyncio.Lock] = {}
         self._ending: set[str] = set()  # of those: where nobody may begin to work
 
@@ -158,7 +158,8 @@ class Worktrees:
             return None
         job = {"task": "clone", "name": name, "base": wanted.base, "branch": wanted.branch, "pr": wanted.pr}
         try:
-            await asyncio.to_thread(self._make_folder, project, slug)
+            uid = await group_uid(self._store, self._config, self._clock, wanted.folder)
+            await asyncio.to_thread(self._make_folder, project, slug, uid)
             source = granted_as("source", self._config, self._home, Wish(wanted.source, "source"))
             granted = worktree_mount(self._home, project, slug)
             answer = await self.errands.run(wanted.folder, job, granted, source, way_out=True)
@@ -172,11 +173,11 @@ class Worktrees:
         await self._undo(project, slug)
         return None
 
-    def _make_folder(self, project: str, slug: str) -> None:
+    def _make_folder(self, project: str, slug: str, uid: int | None) -> None:
         passable = 0o711 if os.geteuid() == 0 else 0o700
         with open_root(self._home.worktrees) as root:
             root.make_dir(project, passable)
-            root.make_dir(f"{project}/{slug}", 0o700, sandbox_uid(self._config))
+            root.make_dir(f"{project}/{slug}", 0o700, uid)
 
     async def _keep(self, wanted: Wanted, project: str, slug: str, answer: Answer, by: str) -> Worktree:
         recipe, trouble = await asyncio.to_thread(self._recipe, project, slug)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.sessions.extra_mounts import may_write
 from gatepost.flow.sessions.parts import Parts
-from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.flow.sessions.running_as import group_as_run
 from gatepost.flow.sessions.start import find_start
 from gatepost.flow.worktrees.worktrees import Wanted as NewWorktree
@@ -43,11 +42,11 @@ def new_worktree(wanted: Wanted, folder: str) -> NewWorktree:
     return NewWorktree(source=check_path(wanted.cwd), folder=folder, name=wanted.worktree, base=wanted.base)
 
 
-def check_start(parts: Parts, cwd: str) -> tuple[str, list[str]]:
+def check_start(parts: Parts, cwd: str, uid: int | None) -> tuple[str, list[str]]:
     """Where it starts, and what is to be known about that. It is judged again whenever it wakes."""
     if not cwd:
         return "", []
-    path, uid = check_path(cwd), sandbox_uid(parts.config)
+    path = check_path(cwd)
     start = find_start(parts.home, parts.config, path)
     if start is None or start.managed or may_write(start.granted.mount.source, uid):
         return path, []

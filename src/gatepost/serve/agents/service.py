@@ -20,8 +20,8 @@ from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.core.settings import setting
 from gatepost.flow.groups import make_folder
 from gatepost.flow.sessions import running_as, settle
+from gatepost.flow.sessions.owner import group_uid
 from gatepost.flow.sessions.permissions import NOT_PERMITTED
-from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.flow.sessions.wake import Sessions
 from gatepost.flow.worktrees.worktrees import Archived, Worktrees
 from gatepost.flow.worktrees.worktrees import Wanted as NewWorktree
@@ -89,11 +89,12 @@ class Agents:
         )
         text = check_prompt(wanted.prompt) if wanted.prompt else ""
         new = making.new_worktree(wanted, wish.folder) if wanted.worktree else None
-        start, notes = making.check_start(self._parts, "" if new else wanted.cwd)
+        uid = await group_uid(self._parts.store, config, self._parts.clock, wish.folder)
+        start, notes = making.check_start(self._parts, "" if new else wanted.cwd, uid)
         wish, group = await self._parts.store.write(making.checked, self._parts, wish, not wanted.folder, now)
         if lacks := await providers.lacking_for(self._parts, group):
             raise SetupError(f"no agent of {group.provider} can run: {lacks}")
-        make_folder(self._parts.home, wish.folder, sandbox_uid(config), name=wish.folder)
+        make_folder(self._parts.home, wish.folder, uid, name=wish.folder)
         worktree = await self.worktrees.create(new, by) if new else None
         cwd = str(self.worktrees.path(worktree)) if worktree else start
 
@@ -129,7 +130,8 @@ class Agents:
         folder, now = check_folder(wanted.folder), self._parts.clock.now()
         if folder == self._parts.config[FOLDER]:
             await self._parts.store.write(groups.add, folder, folder, "", now)
-            make_folder(self._parts.home, folder, sandbox_uid(self._parts.config), name=folder)
+            uid = await group_uid(self._parts.store, self._parts.config, self._parts.clock, folder)
+            make_folder(self._parts.home, folder, uid, name=folder)
         return await self.worktrees.create(wanted, by)
 
     async def archive_worktree(self, named: str, by: str, *, discard: bool = False) -> Archived:

@@ -15,8 +15,8 @@ from gatepost.egress.endpoints import read_own_base
 from gatepost.flow.groups import DEFAULTS, make_group
 from gatepost.flow.sessions.extra_mounts import grant_all, keys_within, may_write, read_wish, read_wishes
 from gatepost.flow.sessions.limits import read_limit
+from gatepost.flow.sessions.owner import group_uid
 from gatepost.flow.sessions.parts import PROVIDER
-from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.flow.sessions.programs import needs_of
 from gatepost.inside import providers
 from gatepost.messages.text import clean
@@ -97,7 +97,8 @@ async def add(office: Office, args: Add) -> dict[str, Any]:
         raise taken
     details = {"folder": folder, "name": name, "provider": provider}
     commit = partial(write_down, office, "group.add", details, insert)
-    return await make_group(office.home, folder, sandbox_uid(office.config), commit, name=name)
+    uid = await group_uid(office.store, office.config, office.clock, folder)
+    return await make_group(office.home, folder, uid, commit, name=name)
 
 
 @operation("group.list", Nothing)
@@ -133,7 +134,8 @@ async def change(office: Office, args: Set) -> dict[str, Any]:
     freed, notes = model_freed(office.config, before, values)
     values |= freed
     if wishes is not None:
-        notes += unwritable(office.config, office.home, wishes)
+        uid = await group_uid(office.store, office.config, office.clock, args.folder)
+        notes += unwritable(office.config, office.home, wishes, uid)
 
     def update(db: Db) -> dict[str, Any]:
         if not groups.change(db, args.folder, values):
@@ -168,9 +170,8 @@ def model_freed(config: Config, before: Group | None, values: Mapping[str, Any])
     return {"model": ""}, [f"model is now the provider's own; it was {before.model}"]
 
 
-def unwritable(config: Config, home: Home, wishes: Iterable[str]) -> list[str]:
+def unwritable(config: Config, home: Home, wishes: Iterable[str], uid: int | None) -> list[str]:
     """A word for each mount that may be written to by our rules, and not by the machine's."""
-    uid = sandbox_uid(config)
     granted = [each.mount for each in grant_all(config, home, map(read_wish, wishes))]
     return [
         f"{mount.source} is mounted to write, but the user that sandboxes run as"

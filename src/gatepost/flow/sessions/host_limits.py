@@ -1,0 +1,190 @@
+"""Holds awake sandboxes to what they may take of this machine's disk and memory, where the kernel does not do it.
+
+Three looks, each at its own pace: at the free space of the disk (a call or two), at the memory of sandboxes that no
+cgroup limits, and at the trees that sandboxes write to.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
+
+from gatepost.core import log
+from gatepost.core.errors import GatepostError
+from gatepost.flow.sessions import processes
+from gatepost.flow.sessions.floor import (
+    FLOOR_FILES,
+    FLOOR_MB,
+    Growth,
+    Level,
+    Shortage,
+    judge_space,
+    pick_heaviest,
+    read_space,
+)
+from gatepost.flow.sessions.live import Live
+from gatepost.flow.sessions.parts import Parts
+from gatepost.flow.sessions.usage import find_breach, grown
+from gatepost.sandboxes.contract import Sandbox
+from gatepost.store import groups
+from gatepost.store.port import Db
+
+FLOOR_S = 0.3
+MEMORY_S = 1.0
+DISK_S = 2.0
+DUTY = 20  # a look that took a second is not repeated for so many
+GONE_S = 2.0  # what the kernel has to free what an ended sandbox held
+MIB = 1024 * 1024
+
+_log = log.get("sessions")
+
+
+class HostLimits:
+    def __init__(self, parts: Parts, awake: Callable[[], list[Live]], end_others: Callable[[], None]) -> None:
+        self._parts, self._awake, self._end_others = parts, awake, end_others
+        self._usage = parts.usage
+        self.low = ""  # why nothing may be woken, '' if there is space
+        self._not_before = 0.0  # the next look for who filled the disk
+        self._looked: dict[str, float] = {}  # by session: when its trees are looked at next
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._every(FLOOR_S, self.watch_floor))
+                tasks.create_task(self._every(MEMORY_S, self.watch_memory))
+                tasks.create_task(self._every(DISK_S, self.watch_trees))
+        finally:
+            self._usage.close()
+
+    async def _every(self, seconds: float, look: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await look()
+            except (GatepostError, OSError) as error:
+                _log.warning("sandboxes could not be looked at", error=str(error))
+
+    def _started(self) -> list[tuple[Live, Sandbox]]:
+        return [(live, live.sandbox) for live in self._awake() if live.sandbox is not None and not live.ending]
+
+    # The free space of the disk.
+
+    async def watch_floor(self) -> None:
+        home, config = self._parts.home, self._parts.config
+        places = (home.path, home.groups, home.sessions, home.worktrees)
+        spaces = await self._usage.quick(read_space, places)
+        shortage = judge_space(spaces, config[FLOOR_MB], config[FLOOR_FILES])
+        if shortage.level is not Level.EMPTY and self.low:
+            _log.warning("there is space on the disk again")
+            self.low = ""
+        if shortage.level is not Level.ENOUGH and time.monotonic() >= self._not_before:
+            await self._relieve(shortage)
+
+    async def _relieve(self, shortage: Shortage) -> None:
+        """Freeze them all, so that what is measured stays true; end who grew most; let the others go on."""
+        began, lives = time.monotonic(), self._started()
+        sandboxes = [sandbox for _, sandbox in lives]
+        ended: list[Live] = []
+        await self._usage.quick(processes.freeze, sandboxes)
+        try:
+            growth = await self._growth(lives)
+            heaviest = pick_heaviest(growth, shortage)
+            if heaviest:
+                ended = [live for live, _ in lives if live.session.id == heaviest]
+                for live in ended:
+                    live.kill(f"{shortage.why}; this agent's files grew most")
+            elif shortage.level is Level.EMPTY:
+                ended = self._end_without_blame([live for live, _ in lives], shortage)
+        finally:
+            await self._usage.quick(processes.thaw, [each for live, each in lives if live not in ended])
+        if ended:
+            _log.warning("the disk is nearly full", why=shortage.why, ended=[live.session.id for live in ended])
+        await _until_gone(ended)
+        if not ended:
+            took = time.monotonic() - began
+            self._not_before = time.monotonic() + max(1.0, DUTY * took)
+
+    def _end_without_blame(self, lives: list[Live], shortage: Shortage) -> list[Live]:
+        """Nobody can be seen to have filled it. First those end who write where nothing is counted, then all."""
+        ended = [live for live in lives if live.writes_elsewhere] or lives
+        for live in ended:
+            live.kill(shortage.why, blameless=True)
+        if len(ended) == len(lives):
+            self._stop(shortage)
+        return ended
+
+    def _stop(self, shortage: Shortage) -> None:
+        if not self.low:
+            _log.warning("no sandbox runs until there is space on the disk", why=shortage.why)
+        self.low = shortage.why
+        self._end_others()
+
+    async def _growth(self, lives: Sequence[tuple[Live, Sandbox]]) -> dict[str, Growth]:
+        folders = await self._parts.store.read(_folders)
+        pids = await self._usage.quick(processes.members, [sandbox for _, sandbox in lives])
+        found = {}
+        for (live, _), own in zip(lives, pids, strict=True):
+            usage = await self._usage.off_loop(self._usage.measure, live.trees(folders), live.most_counted)
+            held = await self._usage.quick(processes.held_by, own, self._devices())
+            found[live.session.id] = grown(usage, held.deleted, live.baseline)
+        return found
+
+    def _devices(self) -> set[int]:
+        found = set()
+        for place in (self._parts.home.path, self._parts.home.worktrees):
+            with suppress(OSError):
+                found.add(os.stat(place).st_dev)
+        return found
+
+    # Memory.
+
+    async def watch_memory(self) -> None:
+        lives = [(live, each) for live, each in self._started() if not getattr(each, "memory_is_limited", False)]
+        if not lives:
+            return
+        pids = await self._usage.quick(processes.members, [sandbox for _, sandbox in lives])
+        for (live, sandbox), own in zip(lives, pids, strict=True):
+            limit = live.limits.memory_mb * MIB
+            if await self._usage.quick(processes.memory_of, own, sandbox.inner_pid, limit) > limit:
+                live.kill(f"the agent takes more than {live.limits.memory_mb} MB of memory (sandbox.memory_mb)")
+
+    # Trees.
+
+    async def watch_trees(self) -> None:
+        lives, now = self._started(), time.monotonic()
+        due = [(live, each) for live, each in lives if self._looked.get(live.session.id, 0.0) <= now]
+        if not due:
+            return
+        folders = await self._parts.store.read(_folders)
+        pids = await self._usage.quick(processes.members, [sandbox for _, sandbox in due])
+        awake = {live.session.folder for live, _ in lives}
+        for (live, _), own in zip(due, pids, strict=True):
+            began = time.monotonic()
+            await self._look_at(live, own, folders, awake)
+            ended = time.monotonic()
+            self._looked[live.session.id] = ended + DUTY * (ended - began)
+        self._looked = {
+            key: self._looked[key] for key in self._looked if any(key == each.session.id for each, _ in lives)
+        }
+
+    async def _look_at(self, live: Live, pids: list[int], folders: list[str], awake: set[str]) -> None:
+        own = live.trees(folders)
+        others = live.trees_below([each for each in folders if each not in awake], folders)
+        found = await self._usage.off_loop(self._usage.measure, [*own, *others], live.most_counted)
+        held = await self._usage.quick(processes.held_by, pids, self._devices())
+        breach = find_breach(found, own, held.deleted, live.limits, live.baseline)
+        if breach and not live.ending:
+            live.kill(breach)
+
+
+async def _until_gone(ended: Sequence[Live]) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GONE_S):
+            for live in ended:
+                await live.gone.wait()
+
+
+def _folders(db: Db) -> list[str]:
+    return [each.folder for each in groups.every(db)]

@@ -1,0 +1,243 @@
+"""What a sandbox can take of the disk: no large file, no hidden ones, no inodes, and never the last of it."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gatepost.app import Gateway
+from gatepost.core.errors import Unavailable
+from gatepost.core.sockets import bind_unix
+from gatepost.core.untrusted import open_root
+from gatepost.sandboxes.bubblewrap import find_bwrap
+from gatepost.store import groups, ledger
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.gateway import open_room, running_gateway, settled
+
+from .conftest import ROOM, add_group, add_looker, add_route, until
+
+needs_bwrap = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
+needs_podman = pytest.mark.skipif(shutil.which("podman") is None, reason="podman is not installed")
+kinds = pytest.mark.parametrize(
+    "kind",
+    [
+        "process",
+        pytest.param("bubblewrap", marks=needs_bwrap),
+        pytest.param("podman", marks=[needs_podman, pytest.mark.slow]),
+    ],
+)
+OTHER = "fake:room/2"
+HOLD = "\ntime.sleep(60)"
+
+LARGE = """run pass
+try:
+    handle = os.open(place.agent / 'large', os.O_CREAT | os.O_WRONLY)
+    os.posix_fallocate(handle, 0, 64 << 20)
+    answer = 'it is there'
+except OSError as error:
+    answer = error.strerror
+"""
+DELETED = """run pass
+kept = []
+for number in range(3):
+    kept.append(open(place.agent / 'deleted', 'wb', 0))
+    os.unlink(place.agent / 'deleted')
+    kept[-1].write(bytes(6 << 20))
+"""
+MANY = """run pass
+for number in range(3000):
+    open(place.agent / str(number), 'w').close()
+"""
+FILL = """run pass
+kept = []
+try:
+    while True:
+        kept.append(open(place.agent / 'deleted', 'wb', 0))
+        os.unlink(place.agent / 'deleted')
+        os.posix_fallocate(kept[-1].fileno(), 0, 4 << 20)
+except OSError:
+    pass
+"""
+EXHAUST = """run pass
+number = 0
+try:
+    while True:
+        open(place.agent / f'n{number}', 'w').close()
+        number += 1
+except OSError:
+    pass
+"""
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A home on a file system of its own, which can be filled."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=256m,nr_inodes=20000,mode=755", "gatepost-test", str(place)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("this user may not mount a tmpfs")
+    yield place / "h"
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def settings(kind: str = "bubblewrap", **given: int) -> dict[str, object]:
+    return {"sandbox__kind": kind, "sessions__provider": "looker", "sessions__tries": 1, **given}
+
+
+async def end_of(gateway: Gateway, channel: FakeChannel, text: str) -> str:
+    """Say something that ends badly; everything that the ledger knows about it."""
+    receipt = await channel.say(text + HOLD)
+    await settled(gateway, 40)
+    return str(await gateway.store.read(ledger.life, receipt.message_id))
+
+
+@kinds
+async def test_stranger_06_no_file_becomes_larger_than_the_limit(
+    tmp_path: Path, channel: FakeChannel, kind: str
+) -> None:
+    add_looker(tmp_path / "h")
+    around = {"fake": (channel.kind, channel)}
+    async with running_gateway(tmp_path / "h", around, **settings(kind, sandbox__disk_mb=8)) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await channel.say(LARGE)
+        await channel.wait_for(1, timeout=30)
+        assert channel.texts() == ["File too large"]
+
+
+@needs_bwrap
+@pytest.mark.parametrize(
+    ("attack", "reason"),
+    [(DELETED, "take more than 8 MB of the disk"), (MANY, "more than 2000 files and folders")],
+    ids=["deleted", "many"],
+)
+async def test_stranger_06_deleted_files_and_empty_ones_count(
+    tmp_path: Path, channel: FakeChannel, attack: str, reason: str
+) -> None:
+    add_looker(tmp_path / "h")
+    around = {"fake": (channel.kind, channel)}
+    async with running_gateway(tmp_path / "h", around, **settings(sandbox__disk_mb=8, sandbox__files=2000)) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        assert reason in await end_of(gateway, channel, attack)
+
+
+@needs_bwrap
+async def test_stranger_06_a_childs_folder_is_not_charged_to_its_parent(tmp_path: Path, channel: FakeChannel) -> None:
+    add_looker(tmp_path / "h")
+    around = {"fake": (channel.kind, channel)}
+    async with running_gateway(tmp_path / "h", around, **settings(sandbox__disk_mb=8)) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        for folder in ("acme", "acme/eng"):
+            await add_group(gateway, folder)
+        await add_route(gateway, f"chat_jid={ROOM}", "acme", seq=1)
+        (gateway.home.group("acme/eng") / "large").write_bytes(bytes(20 << 20))
+        await channel.say("run answer = 'fine'")
+        await channel.wait_for(1, timeout=30)
+        await gateway.sessions.host_limits.watch_trees()
+        assert [live.ending for live in gateway.sessions.awake] == [""], "the child's files are its own"
+
+        large = "run open(place.agent / 'eng' / 'x', 'wb').write(bytes(1 << 20)); answer = 'written'"
+        await channel.say(large)
+        await channel.wait_for(2, timeout=30)
+        await until(
+            lambda: all("8 MB" in live.ending for live in gateway.sessions.awake),
+            "a parent that fills them to be ended",
+        )
+
+
+@needs_bwrap
+async def test_stranger_06_who_fills_the_disk_is_ended_and_his_neighbour_goes_on(
+    small_disk: Path, channel: FakeChannel
+) -> None:
+    add_looker(small_disk)
+    around = {"fake": (channel.kind, channel)}
+    async with running_gateway(small_disk, around, **settings()) as gateway:
+        for room in (ROOM, OTHER):
+            await open_room(gateway, "fake", room)
+        await add_group(gateway, "other")
+        await add_route(gateway, f"chat_jid={OTHER}", "other", seq=1)
+        await channel.say("run answer = 'awake'", address=OTHER)
+        await channel.wait_for(1, timeout=30)
+        (neighbour,) = gateway.sessions.awake
+
+        life = await end_of(gateway, channel, FILL)
+
+        assert "the disk is nearly full" in life and "grew most" in life
+        assert neighbour in gateway.sessions.awake and not neighbour.ending
+        await channel.say("run answer = 'still'", address=OTHER)
+        await channel.wait_for(lambda sent: any(each.message.text == "still" for each in sent), timeout=30)
+
+
+@needs_bwrap
+@pytest.mark.slow
+async def test_stranger_06_without_inodes_nothing_runs_and_messages_wait_for_space(
+    small_disk: Path, channel: FakeChannel
+) -> None:
+    add_looker(small_disk)
+    around = {"fake": (channel.kind, channel)}
+    async with running_gateway(small_disk, around, **settings()) as gateway:
+        for room in (ROOM, OTHER):
+            await open_room(gateway, "fake", room)
+        await channel.say(EXHAUST + HOLD)
+        await until(lambda: bool(gateway.sessions.host_limits.low), "the gateway to see that the disk is full")
+        await until(lambda: gateway.sessions.awake == [], "every sandbox to end")
+        await channel.say("run answer = 'late'", address=OTHER)
+        await until(lambda: "nearly full" in gateway.sessions.held_back, "the gateway to say why nothing runs")
+        assert channel.texts() == []
+
+        for path in gateway.home.group("home").glob("n*"):
+            path.unlink()
+        await channel.wait_for(lambda sent: any(each.message.text == "late" for each in sent), timeout=30)
+
+
+@needs_bwrap
+async def test_stranger_06_who_writes_where_nothing_is_counted_ends_before_the_others(
+    small_disk: Path, channel: FakeChannel
+) -> None:
+    add_looker(small_disk)
+    around, outside = {"fake": (channel.kind, channel)}, small_disk.parent / "project"
+    outside.mkdir(mode=0o777)
+    outside.chmod(0o777)
+    given = settings() | {"sandbox__mounts_allowed": (f"{outside}:rw",)}
+    async with running_gateway(small_disk, around, **given) as gateway:
+        for room in (ROOM, OTHER):
+            await open_room(gateway, "fake", room)
+        await add_group(gateway, "other")
+        await add_route(gateway, f"chat_jid={OTHER}", "other", seq=1)
+        await gateway.store.write(groups.set_mounts, "home", (f"{outside}:/workspace/extra/project:rw",))
+        await channel.say("run answer = 'awake'", address=OTHER)
+        await channel.wait_for(1, timeout=30)
+        (neighbour,) = gateway.sessions.awake
+        await channel.say("run answer = 'awake, too'")
+        await channel.wait_for(2, timeout=30)
+        (writer,) = [live for live in gateway.sessions.awake if live is not neighbour]
+        space = os.statvfs(small_disk)
+        with (outside / "large").open("wb") as large:
+            os.posix_fallocate(large.fileno(), 0, space.f_bavail * space.f_frsize - (1 << 20))
+
+        await until(lambda: "nearly full" in writer.ending, "the one who writes outside to be ended")
+        (outside / "large").unlink()
+        assert "grew most" not in writer.ending
+
+
+def test_stranger_06_a_full_disk_is_passing_trouble(small_disk: Path) -> None:
+    """No message fails for good because a folder, a file or a socket could not be made just now."""
+    sessions = small_disk / "sessions"
+    sessions.mkdir(parents=True)
+    with open_root(sessions) as root:
+        root.write_bytes("file", b"x")
+        filled = [small_disk / str(number) for number in range(20_000)]
+        with suppress(OSError):
+            for path in filled:
+                path.touch()
+        with pytest.raises(Unavailable):
+            root.make_dir("s-1", 0o700)
+        with pytest.raises(Unavailable):
+            root.write_bytes("file", b"y")
+        with pytest.raises(Unavailable):
+            bind_unix(small_disk / "x.sock")
+        assert root.read_bytes("file", 10) == b"x"
