@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -30,6 +29,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.listen import LISTEN, Listen, control_path, how_to_open, parse
 from gatepost.core.settings import Config, setting
+from gatepost.core.threads import FairThreads
 from gatepost.core.watchdog import EVERY_S, Watchdog
 from gatepost.egress.endpoints import key_origins
 from gatepost.egress.models import Models
@@ -127,6 +127,7 @@ class Gateway:
         self.models = Models(config, purse, keys, self.prices, self.prices.tool)
         egress = EgressAround(store=self.store, clock=clock, models=self.models, keys=keys)
         self.worktrees = Worktrees(home, config, self.store, clock, egress)
+        self.files = FairThreads()
         self.around = Around(
             store=self.store,
             clock=clock,
@@ -137,9 +138,9 @@ class Gateway:
             writes_to=self.pump.write,
             channels=self.channels,
             worktrees=self.worktrees,
+            threads=self.files,
         )
         self.dispatch = Dispatch(tools, self.around)
-        self.files = ThreadPoolExecutor(4, thread_name_prefix="mailbox")
         self.sessions = Sessions(
             Parts(
                 home=home,
@@ -239,7 +240,7 @@ class Gateway:
         self.flows.cancel()
         await asyncio.wait({self.flows}, timeout=STOP_S / 2)
         await self.models.close()
-        self.files.shutdown(wait=False)
+        self.files.close()
         self.left = self.store.close()
         if self.left:
             _log.error("the store could not be closed in time", left=self.left)

@@ -306,7 +306,8 @@ class Live:
         return pairs, await store.read(destinations.of, self.session.folder)
 
     async def _off_loop(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self.parts.files, fn, *args)
+        """What the host does about a session waits for nothing that the session asks for."""
+        return await self.parts.files.run(f"host {self.session.id}", fn, *args)
 
     def _say(self, frame: wire.Frame) -> None:
         """Welcome comes first: a runner reads by it what everything else means. What is said before waits for it; a
