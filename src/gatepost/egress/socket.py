@@ -17,8 +17,10 @@ from types import MappingProxyType
 import msgspec
 
 from gatepost.core import log
+from gatepost.core.accepting import Acceptor
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError
+from gatepost.core.rates import Rate, TokenBucket
 from gatepost.core.sockets import bind_unix, own_file, peer_pid
 from gatepost.egress import bound, proxy, rules
 from gatepost.egress.bodies import LARGEST_BODY
@@ -34,6 +36,7 @@ from gatepost.store.port import Db, Store
 from gatepost.tools.contract import Caller
 
 MOST_CONNECTIONS = 128
+CONNECTIONS = Rate(per_second=200, burst=1000, patience_s=0)  # who connects faster waits in the kernel's queue
 MOST_CALLS = 16  # of models at once
 MEGABYTE = 1024 * 1024
 MOST_HELD = 64  # megabytes of such calls' bodies at once
@@ -100,7 +103,7 @@ class EgressSocket:
         self._proxy = proxy.Proxy(ways)
         self._calls, self._bodies = asyncio.Semaphore(MOST_CALLS), Load(MOST_HELD)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._server: Acceptor | None = None
         self._file = ExitStack()
         self._written: set[tuple[str, str]] = set()
         self._unaudited = 0  # different denials that are only counted in the audit
@@ -111,7 +114,11 @@ class EgressSocket:
         """Listen at `path`, which is `uid`'s alone from the first moment."""
         listener = bind_unix(path, uid)
         self._file.enter_context(own_file(path))
-        self._server = await asyncio.start_unix_server(self._arrive, sock=listener, limit=LARGEST_HEAD)
+        loop = asyncio.get_running_loop()
+        self._server = Acceptor(listener, self._protocol, bucket=TokenBucket(CONNECTIONS, loop.time()))
+
+    def _protocol(self) -> asyncio.BaseProtocol:
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=LARGEST_HEAD), self._arrive)
 
     async def close(self) -> None:
         """Nobody new comes in, every call is cut and settled, and the file goes if it is still ours."""
@@ -139,7 +146,7 @@ class EgressSocket:
 
     def _arrive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         pid = peer_pid(writer.get_extra_info("socket"))
-        if len(self._tasks) >= MOST_CONNECTIONS or pid <= 0 or not self._owns(pid):
+        if self._server is None or len(self._tasks) >= MOST_CONNECTIONS or pid <= 0 or not self._owns(pid):
             _log.warning("a connection was turned away", folder=self._caller.folder, pid=pid, open=len(self._tasks))
             writer.transport.abort()
             return

@@ -6,14 +6,16 @@ When the sandbox ends, for whatever reason, the ledger decides what becomes of i
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any, TypeVar, TypeVarTuple
 
 from gatepost.core import log
+from gatepost.core.accepting import Acceptor
 from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
+from gatepost.core.rates import TokenBucket
 from gatepost.core.sockets import bind_unix
 from gatepost.core.trouble import is_passing
 from gatepost.core.untrusted import is_larger, open_root
@@ -27,7 +29,7 @@ from gatepost.flow.sessions.start import Start, find_start
 from gatepost.flow.sessions.talk import Talk
 from gatepost.flow.sessions.watch import Facts, Patience
 from gatepost.gate.caller import Caller
-from gatepost.gate.socket import ToolSocket
+from gatepost.gate.socket import CONNECTIONS, ToolSocket
 from gatepost.mailbox import wire
 from gatepost.mailbox.inbound import Locked
 from gatepost.sandboxes.contract import Sandbox
@@ -193,7 +195,7 @@ class Live:
             before_call=self.talk.order.bring_in,
             keys=self.talk.keys,
         )
-        tools = ToolSocket(parts.dispatch, caller, self._owns, self.talk.submit_turn)
+        tools = ToolSocket(parts.dispatch, caller, self._owns, self.talk.submit_turn, self.kill)
         own = own_bases(group.options for group in (self.group, *parents))
         egress = EgressSocket(parts.egress, caller, self._owns, own)
         try:
@@ -204,14 +206,15 @@ class Live:
             if self._is_ending():  # asked to end while it was prepared
                 listener.close()
                 return
-            self.sandbox = await kind.start(layout)
-            # Served only now: who connects is held against the sandbox that was started.
-            server = await asyncio.get_running_loop().create_unix_server(lambda: Line(self._admit), sock=listener)
-            _log.info("awake", session=session.id, folder=session.folder, provider=self.provider, sandbox=name)
-            if self._is_ending():  # asked to end while it was starting
-                self.sandbox.kill()
-            await self._serve(self.sandbox)
-            server.close()
+            with listener:
+                self.sandbox = await kind.start(layout)
+                # Served only now: who connects is held against the sandbox that was started.
+                bucket = TokenBucket(CONNECTIONS, asyncio.get_running_loop().time())
+                with closing(Acceptor(listener, lambda: Line(self._admit), bucket=bucket)):
+                    _log.info("awake", session=session.id, folder=session.folder, provider=self.provider, sandbox=name)
+                    if self._is_ending():  # asked to end while it was starting
+                        self.sandbox.kill()
+                    await self._serve(self.sandbox)
         finally:
             if self.sandbox is not None:
                 self.sandbox.kill()
@@ -266,7 +269,7 @@ class Live:
                 self.retire(self._retiring)
         if self._line.fault:
             _log.warning("the runner said what it may not", session=self.session.id, fault=self._line.fault)
-            self.kill("the agent's runner said what it may not")
+            self.kill(self._line.fault if self._line.flooded else "the agent's runner said what it may not")
         if not self.ending and self.sandbox is not None:
             self.sandbox.kill()  # a runner that has left its line is of no use; the ledger settles what it had
 
