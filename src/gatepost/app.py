@@ -24,6 +24,7 @@ from gatepost.channels.hub import Hub
 from gatepost.core import ids, lock, log, registry, settings
 from gatepost.core.bells import Bells
 from gatepost.core.clock import Clock, SystemClock, iso
+from gatepost.core.descriptors import raise_limit
 from gatepost.core.errors import GatepostError, SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
@@ -63,7 +64,7 @@ from gatepost.serve.control import door
 from gatepost.serve.control.api import ApiParts, make_api
 from gatepost.serve.control.contract import Office
 from gatepost.serve.control.operations.groups import own_providers, plugged_providers, provider_names
-from gatepost.serve.http import Server, binding, bound
+from gatepost.serve.http import CONNECTIONS, Server, binding, bound
 from gatepost.serve.web.login import new_address
 from gatepost.serve.web.site import SiteParts, make_site
 from gatepost.store import reservations, secrets, turns
@@ -284,9 +285,10 @@ class Daemon:
             self.gateway = Gateway(self.home, self.config, self.clock)
             async with self.gateway.running():
                 api = self._api()
-                servers = [Server(api, control_socket), Server(self._site(), web_socket)]
+                per_peer = self.config[CONNECTIONS]
+                servers = [Server(api, control_socket), Server(self._site(), web_socket, per_peer)]
                 if further is not None:
-                    servers.append(Server(door.Door(api, *further[1:]), further[0]))
+                    servers.append(Server(door.Door(api, *further[1:]), further[0], per_peer))
                 tasks = [asyncio.create_task(server.run()) for server in servers]
                 self.lock.publish(listen=str(self.listen), control=str(control.path))
                 _log.info("started", version=__version__, home=str(self.home.path), listen=str(self.listen))
@@ -430,6 +432,7 @@ def check(home: Home, config: Config) -> None:
 
 def run(home: Home, given: Mapping[str, Any], held: lock.Lock) -> int:
     """`gatepost up`, with the home's lock held for life."""
+    raise_limit()
     load_plugins(home)
     config = settings.load(home.path, given=given)
     check(home, config)
