@@ -65,8 +65,8 @@ class ApiParts:
 
 
 class TooLarge(Invalid):
-    def __init__(self, why: str = f"larger than {LARGEST_BODY} bytes") -> None:
-        super().__init__("body", why)
+    def __init__(self) -> None:
+        super().__init__("body", f"larger than {LARGEST_BODY} bytes")
 
 
 class ChatBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -180,7 +180,7 @@ async def _read_object(request: Request) -> dict[str, Any]:
     if not raw:
         return {}
     if not has_few_values(bytes(raw)):
-        raise TooLarge(f"it holds more than {MOST_VALUES} values")
+        raise Invalid("body", f"it holds more than {MOST_VALUES} values")
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise Invalid("content-type", "only application/json is understood here")
     try:
