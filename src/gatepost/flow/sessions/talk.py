@@ -368,7 +368,7 @@ class Talk:
 
     async def _copies(self, turn: Turn, key: str, names: list[str]) -> tuple[File, ...]:
         """Their bytes are set aside before anything is copied."""
-        parts, session_id, loop = self.parts, self.session.id, asyncio.get_running_loop()
+        parts, session_id = self.parts, self.session.id
         sizes = await parts.files.run(session_id, measure_files, parts.home, session_id, key, names)
         new = NewFiles(key=key, folder=turn.folder, session_id=session_id, turn_id=turn.id, bytes=sum(sizes))
         now = parts.clock.now()
