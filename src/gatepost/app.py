@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -25,11 +24,13 @@ from gatepost.channels.hub import Hub
 from gatepost.core import ids, lock, log, registry, settings
 from gatepost.core.bells import Bells
 from gatepost.core.clock import Clock, SystemClock, iso
+from gatepost.core.descriptors import raise_limit
 from gatepost.core.errors import GatepostError, SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.listen import LISTEN, Listen, control_path, how_to_open, parse
 from gatepost.core.settings import Config, setting
+from gatepost.core.threads import FairThreads
 from gatepost.core.watchdog import EVERY_S, Watchdog
 from gatepost.egress.endpoints import key_origins
 from gatepost.egress.models import Models
@@ -63,7 +64,7 @@ from gatepost.serve.control import door
 from gatepost.serve.control.api import ApiParts, make_api
 from gatepost.serve.control.contract import Office
 from gatepost.serve.control.operations.groups import own_providers, plugged_providers, provider_names
-from gatepost.serve.http import Server, binding, bound
+from gatepost.serve.http import CONNECTIONS, Server, binding, bound
 from gatepost.serve.web.login import new_address
 from gatepost.serve.web.site import SiteParts, make_site
 from gatepost.store import reservations, secrets, turns
@@ -127,6 +128,7 @@ class Gateway:
         self.models = Models(config, purse, keys, self.prices, self.prices.tool)
         egress = EgressAround(store=self.store, clock=clock, models=self.models, keys=keys)
         self.worktrees = Worktrees(home, config, self.store, clock, egress)
+        self.files = FairThreads()
         self.around = Around(
             store=self.store,
             clock=clock,
@@ -137,9 +139,9 @@ class Gateway:
             writes_to=self.pump.write,
             channels=self.channels,
             worktrees=self.worktrees,
+            threads=self.files,
         )
         self.dispatch = Dispatch(tools, self.around)
-        self.files = ThreadPoolExecutor(4, thread_name_prefix="mailbox")
         self.sessions = Sessions(
             Parts(
                 home=home,
@@ -239,7 +241,7 @@ class Gateway:
         self.flows.cancel()
         await asyncio.wait({self.flows}, timeout=STOP_S / 2)
         await self.models.close()
-        self.files.shutdown(wait=False)
+        self.files.close()
         self.left = self.store.close()
         if self.left:
             _log.error("the store could not be closed in time", left=self.left)
@@ -283,9 +285,10 @@ class Daemon:
             self.gateway = Gateway(self.home, self.config, self.clock)
             async with self.gateway.running():
                 api = self._api()
-                servers = [Server(api, control_socket), Server(self._site(), web_socket)]
+                per_peer = self.config[CONNECTIONS]
+                servers = [Server(api, control_socket), Server(self._site(), web_socket, per_peer)]
                 if further is not None:
-                    servers.append(Server(door.Door(api, *further[1:]), further[0]))
+                    servers.append(Server(door.Door(api, *further[1:]), further[0], per_peer))
                 tasks = [asyncio.create_task(server.run()) for server in servers]
                 self.lock.publish(listen=str(self.listen), control=str(control.path))
                 _log.info("started", version=__version__, home=str(self.home.path), listen=str(self.listen))
@@ -429,6 +432,7 @@ def check(home: Home, config: Config) -> None:
 
 def run(home: Home, given: Mapping[str, Any], held: lock.Lock) -> int:
     """`gatepost up`, with the home's lock held for life."""
+    raise_limit()
     load_plugins(home)
     config = settings.load(home.path, given=given)
     check(home, config)

@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from gatepost.core.threads import Threads
+from gatepost.core.threads import FairThreads, Threads
 
 
 async def test_the_answer_and_the_error_come_back() -> None:
@@ -90,3 +90,52 @@ def test_what_never_ends_does_not_keep_the_process() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout == "out\n"
+
+
+async def test_stranger_04_one_owner_has_its_share_of_the_threads_only() -> None:
+    threads, go_on, begun = FairThreads(workers=4, share=2), threading.Event(), threading.Semaphore(0)
+
+    def hold() -> None:
+        begun.release()
+        go_on.wait()
+
+    held = [asyncio.create_task(threads.run("flood", hold)) for _ in range(60)]
+    await asyncio.to_thread(begun.acquire)
+    await asyncio.to_thread(begun.acquire)
+
+    assert await threads.run("neighbour", lambda: "answered") == "answered"
+    assert not begun.acquire(blocking=False)  # no third of the flood was begun meanwhile
+    go_on.set()
+    await asyncio.gather(*held)
+    threads.close()
+
+
+async def test_stranger_04_what_waits_is_taken_from_one_owner_after_the_other() -> None:
+    threads, order, go_on = FairThreads(workers=1, share=1), list[str](), threading.Event()
+    first = threads.submit("a", go_on.wait)
+    waiting = [threads.submit("a", order.append, f"a{number}") for number in range(3)]
+    waiting += [threads.submit("b", order.append, f"b{number}") for number in range(2)]
+    go_on.set()
+    await asyncio.gather(*map(asyncio.wrap_future, [first, *waiting]))
+
+    assert order in (["a0", "b0", "a1", "b1", "a2"], ["b0", "a0", "b1", "a1", "a2"])
+    threads.close()
+
+
+async def test_what_is_no_longer_wanted_is_not_begun_and_errors_come_back() -> None:
+    threads, go_on, order = FairThreads(workers=1, share=1), threading.Event(), list[str]()
+    first = threads.submit("a", go_on.wait)
+    second = asyncio.create_task(threads.run("a", order.append, "second"))
+    await asyncio.sleep(0)
+    second.cancel()
+    with suppress(asyncio.CancelledError):
+        await second
+    go_on.set()
+    await asyncio.wrap_future(first)
+    with pytest.raises(ZeroDivisionError):
+        await threads.run("b", lambda: 1 // 0)
+
+    assert order == []
+    threads.close()
+    with pytest.raises(RuntimeError):
+        threads.submit("a", print)

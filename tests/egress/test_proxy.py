@@ -4,8 +4,9 @@ import asyncio
 import os
 import socket
 import threading
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from gatepost.core.threads import Threads
 from gatepost.egress import proxy
 from gatepost.egress.http import LARGEST_HEAD, Refusal
 from gatepost.egress.rules import Target
-from gatepost.egress.socket import MOST_AUDITED, EgressSocket
+from gatepost.egress.socket import FEW, MOST_AUDITED, EgressSocket
 from gatepost.store import audit
 
 
@@ -323,3 +324,26 @@ async def test_stranger_07_many_different_denials_are_few_audit_rows_and_one_wit
     assert len(rows) == MOST_AUDITED + 1
     assert '"repeated":40' in rows[0][5]
     assert await way.store.read(audit.repeated) == 40
+
+
+async def test_stranger_05_a_session_has_few_connections_while_all_have_many(way: Any) -> None:
+    way.socket._around.open.most = 4
+    async with AsyncExitStack() as stack:
+        for number in range(FEW + 1):
+            reader, writer = await asyncio.open_unix_connection(way.path)
+            stack.callback(writer.close)
+            writer.write(b"GET / HTTP/1.1\r\n")
+            while number < FEW and way.socket._around.open.number <= number:  # noqa: ASYNC110  nobody rings for it
+                await asyncio.sleep(0)
+        with suppress(ConnectionError):
+            assert await reader.read() == b""
+        assert way.socket._around.open.number == FEW
+    way.socket.revoke()
+
+
+async def test_stranger_04_a_small_body_of_many_values_is_judged_off_the_loop(way: Any) -> None:
+    order = SimpleNamespace(spender=SimpleNamespace(session_id="s-1"))
+    many, few = b"[" + b"1," * 85_000 + b"1]", b"[" + b'",,,"' * 30_000 + b"]"
+
+    assert await way.models._judge(order, many, threading.current_thread) is not threading.current_thread()
+    assert await way.models._judge(order, few[:100], threading.current_thread) is threading.current_thread()

@@ -21,9 +21,11 @@ from mcp_types.jsonrpc import jsonrpc_message_adapter
 
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import SetupError
+from gatepost.core.rates import Rate
 from gatepost.core.registry import Registry
+from gatepost.core.values import MOST_VALUES
 from gatepost.gate.mcp import REVOKED
-from gatepost.gate.socket import LARGEST_MESSAGE, MOST_CONNECTIONS, MOST_LINES, ToolSocket
+from gatepost.gate.socket import FLOOD, LARGEST_MESSAGE, MOST_CONNECTIONS, MOST_LINES, ToolSocket
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import Agent
 from gatepost.tools.contract import Call, Tool, tool
@@ -520,3 +522,26 @@ async def test_socat_serves_in_place_of_the_bridge(served: Served) -> None:
         process.communicate(b"".join(json.dumps(each).encode() + b"\n" for each in lines)), 20
     )
     assert [json.loads(line)["id"] for line in out.splitlines()] == [1, 2]
+
+
+async def test_stranger_04_a_call_of_many_values_is_refused_before_it_is_built(served: Served) -> None:
+    raw = await (await Raw.to(served)).ready()
+    answer = await raw.ask("tools/call", {"name": "echo", "arguments": {"text": [1] * (MOST_VALUES + 1)}}, 7)
+
+    assert answer["error"]["code"] == -32602
+    assert str(MOST_VALUES) in answer["error"]["message"]
+    assert (await raw.ask("tools/call", called("echo", text=",[{" * MOST_VALUES), 8))["result"]["isError"] is False
+
+
+async def test_stranger_04_a_caller_that_floods_is_slowed_and_reported(tmp_path: Path, served: Served) -> None:
+    reported: list[str] = []
+    rate = Rate(per_second=5_000, burst=50, patience_s=0)
+    tools = ToolSocket(served.agent.dispatch, served.agent.caller, lambda pid: True, None, reported.append, rate)
+    path = tmp_path / "flood.sock"
+    await tools.open(path)
+    raw = await Raw(*await asyncio.open_unix_connection(path)).ready()
+    raw.writer.write(b"".join(b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % number for number in range(400)))
+
+    assert [(await raw.hear())["id"] for _ in range(400)] == list(range(400))  # slowed, and none is lost
+    assert reported == [FLOOD]
+    await tools.close()

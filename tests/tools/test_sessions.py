@@ -1,6 +1,7 @@
 """work.md and the facts of the session."""
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,13 @@ async def test_the_groups_conversation_about_another_topic_is_told_and_none_of_o
         answer = await agent.call("inspect_session", topic=topic)
         assert answer.failed and "list_sessions" in answer.text
     assert (await agent.call("inspect_session", limit="x")).code == INVALID_PARAMS
+
+
+async def test_stranger_04_sixty_calls_of_a_neighbour_do_not_delay_mine(agent: Agent) -> None:
+    finished = threading.Event()
+    for _ in range(60):
+        agent.around.threads.submit("s-neighbour", finished.wait)
+    try:
+        assert result(await agent.call("set_work", content="mine")) == {"ok": True}
+    finally:
+        finished.set()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gatepost.channels.contract import Receive, Surroundings
 from gatepost.core.errors import Unavailable
+from gatepost.core.threads import FairThreads
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import File, Outbound
 
@@ -54,6 +55,7 @@ class Hub:
         self._watches: dict[Watch, str | None] = {}
         self._typing: set[tuple[str, str]] = set()
         self._shelf: Path | None = None
+        self._threads = FairThreads(workers=4, share=1)  # by room
 
     async def listen(self, receive: Receive) -> None:
         self._receive = receive
@@ -72,7 +74,7 @@ class Hub:
 
     async def send(self, address: str, message: Outbound) -> str:
         if message.files:
-            await asyncio.to_thread(self._keep, message)
+            await self._threads.run(address, self._keep, message)
         self.ring(address)
         return message.key
 

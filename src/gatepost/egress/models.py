@@ -15,6 +15,7 @@ import msgspec
 from gatepost.core import log
 from gatepost.core.settings import Config, setting
 from gatepost.core.threads import Threads
+from gatepost.core.values import has_few_values
 from gatepost.egress import audio, bodies, tool_costs
 from gatepost.egress.bodies import CHAT, MESSAGES, RESPONSES, Asked, Shape
 from gatepost.egress.contract import Keys, Prices, Purse, Spender
@@ -249,8 +250,8 @@ class Models:
             await self._call(order, await self._key(order), recording.render(), bill, kind=recording.kind)
 
     async def _judge(self, order: Order, raw: bytes, work: Callable[[], T]) -> T:
-        """A large body off the loop: one at a time of a session, few of all."""
-        if len(raw) <= BIG:
+        """A body that is much work off the loop: one at a time of a session, few of all."""
+        if len(raw) <= BIG and has_few_values(raw):
             return work()
         judge = self._judges.setdefault(order.spender.session_id, Threads(1, self._every_judge))
         return await judge.run(work)

@@ -6,19 +6,22 @@ clients show nothing of a refused CONNECT but its number, so `GET /refused` tell
 """
 
 import asyncio
+import resource
 import ssl
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
 
 from gatepost.core import log
+from gatepost.core.accepting import Acceptor
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError
+from gatepost.core.rates import Rate, TokenBucket
 from gatepost.core.sockets import bind_unix, own_file, peer_pid
 from gatepost.egress import bound, proxy, rules
 from gatepost.egress.bodies import LARGEST_BODY
@@ -33,7 +36,9 @@ from gatepost.store import audit, bindings, egress, groups
 from gatepost.store.port import Db, Store
 from gatepost.tools.contract import Caller
 
-MOST_CONNECTIONS = 128
+MOST_CONNECTIONS = 64  # of one session; a tunnel takes two descriptors
+FEW = 8  # a session has always so many, however many the others have
+CONNECTIONS = Rate(per_second=200, burst=1000, patience_s=0)  # who connects faster waits in the kernel's queue
 MOST_CALLS = 16  # of models at once
 MEGABYTE = 1024 * 1024
 MOST_HELD = 64  # megabytes of such calls' bodies at once
@@ -46,6 +51,14 @@ REVOKED = "this session was stopped"
 _log = log.get("egress")
 
 
+@dataclass(slots=True)
+class OpenConnections:
+    """Of all sessions: together they leave most descriptors to everybody else."""
+
+    most: int = field(default_factory=lambda: max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 8, FEW))
+    number: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressAround:
     """What every session's way out shares: given once by the app."""
@@ -56,6 +69,7 @@ class EgressAround:
     keys: Secrets  # what is bound to a host
     resolve: proxy.Resolve = proxy.resolve
     tls: Callable[[], ssl.SSLContext] = proxy.usual_tls
+    open: OpenConnections = field(default_factory=OpenConnections)
 
 
 class Load:
@@ -100,7 +114,7 @@ class EgressSocket:
         self._proxy = proxy.Proxy(ways)
         self._calls, self._bodies = asyncio.Semaphore(MOST_CALLS), Load(MOST_HELD)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._server: Acceptor | None = None
         self._file = ExitStack()
         self._written: set[tuple[str, str]] = set()
         self._unaudited = 0  # different denials that are only counted in the audit
@@ -111,7 +125,11 @@ class EgressSocket:
         """Listen at `path`, which is `uid`'s alone from the first moment."""
         listener = bind_unix(path, uid)
         self._file.enter_context(own_file(path))
-        self._server = await asyncio.start_unix_server(self._arrive, sock=listener, limit=LARGEST_HEAD)
+        loop = asyncio.get_running_loop()
+        self._server = Acceptor(listener, self._protocol, bucket=TokenBucket(CONNECTIONS, loop.time()))
+
+    def _protocol(self) -> asyncio.BaseProtocol:
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=LARGEST_HEAD), self._arrive)
 
     async def close(self) -> None:
         """Nobody new comes in, every call is cut and settled, and the file goes if it is still ours."""
@@ -139,13 +157,22 @@ class EgressSocket:
 
     def _arrive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         pid = peer_pid(writer.get_extra_info("socket"))
-        if len(self._tasks) >= MOST_CONNECTIONS or pid <= 0 or not self._owns(pid):
+        if self._server is None or self._is_crowded() or pid <= 0 or not self._owns(pid):
             _log.warning("a connection was turned away", folder=self._caller.folder, pid=pid, open=len(self._tasks))
             writer.transport.abort()
             return
         task = asyncio.get_running_loop().create_task(self._serve(Client(reader, writer)))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._around.open.number += 1
+        task.add_done_callback(self._leave)
+
+    def _is_crowded(self) -> bool:
+        own, every = len(self._tasks), self._around.open
+        return own >= MOST_CONNECTIONS or (own >= FEW and every.number >= every.most)
+
+    def _leave(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._around.open.number -= 1
 
     async def _serve(self, client: Client) -> None:
         head: Head | None = None

@@ -212,7 +212,7 @@ class Connectors:
                 raise Unavailable(call.tool, scrub.text(why), uncertain=True) from None
             except Answered as error:
                 return Passed([{"type": "text", "text": scrub.text(str(error))}], failed=True)
-            content, structured = await asyncio.to_thread(scrub.value, [given.content, given.structuredContent])
+            content, structured = await call.in_thread(scrub.value, [given.content, given.structuredContent])
             return Passed(content, structured, given.isError)
 
         return run

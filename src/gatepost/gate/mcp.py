@@ -13,6 +13,7 @@ import msgspec
 from gatepost import __version__
 from gatepost.core import ids, log
 from gatepost.core.errors import GatepostError
+from gatepost.core.values import MOST_VALUES, has_few_values
 from gatepost.gate import frames
 from gatepost.gate.ahead import run_ahead
 from gatepost.gate.caller import Caller
@@ -23,6 +24,7 @@ HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 ENVELOPE_VERSION = "2026-07-28"
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR = -32700, -32600, -32601, -32603
 UNSUPPORTED_VERSION, REVOKED, TOO_MANY = -32022, -32001, -32002
+TOO_MANY_VALUES = f"Invalid params: a message may hold at most {MOST_VALUES} values; put more into a file"
 MOST_IN_FLIGHT = 256  # calls of one connection
 MOST_LISTENING = 16  # subscriptions of one connection
 MOST_WAITING = 16 * 1024 * 1024  # bytes of large calls in flight of one connection
@@ -158,6 +160,8 @@ class Conversation:
     def _request(self, request: RequestId, method: str, params: bytes) -> None:
         if self._revoked:
             raise _Rejected(REVOKED, _REVOKED)
+        if not has_few_values(params):
+            raise _Rejected(INVALID_PARAMS, TOO_MANY_VALUES)
         if request in self._flights or request in self._listening:
             raise _Rejected(INVALID_REQUEST, in_use(request))
         if method == "tools/call":

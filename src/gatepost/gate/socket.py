@@ -2,7 +2,8 @@
 
 A peer that is not of this sandbox, and a ninth connection, are closed without a byte. A client that does not read is
 not read. A message beyond the limit is answered and skipped; the connection lives. Many at once are worked through a
-few at a time, so that everybody else has their turn in between.
+few at a time, so that everybody else has their turn in between. A caller that sends faster than its rate is not read
+until it is within it again, and one that does not stop is reported.
 """
 
 import asyncio
@@ -13,6 +14,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from gatepost.core import log
+from gatepost.core.accepting import Acceptor
+from gatepost.core.rates import Rate, TokenBucket
 from gatepost.core.sockets import bind_unix, hung_up, own_file, peer_pid
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
@@ -22,6 +25,10 @@ LARGEST_MESSAGE = 2 * 1024 * 1024  # what is larger is a file, and files go by t
 MOST_CONNECTIONS = 8
 MOST_LINES = 32  # of one caller in one turn of the loop …
 LONGEST_S = 0.005  # … and for how long no further one is begun
+
+CALLS = Rate(per_second=200, burst=2000, patience_s=60)  # messages of one session
+CONNECTIONS = Rate(per_second=50, burst=200, patience_s=60)
+FLOOD = f"the agent sends more than {CALLS.per_second:g} tool messages a second"
 
 _KEPT = 64 * 1024  # of a connection's buffer, between messages
 _HIGH = 1024 * 1024  # unread answers beyond which a client is not read
@@ -105,10 +112,11 @@ class Connection(asyncio.BufferedProtocol):
             at = self._buffer.find(b"\n", self._seen, self._end)
             if at < 0:
                 break
-            if not left or time.monotonic() > until:
+            if not left or time.monotonic() > until or self._tools.is_slowed:
                 self._stand_in_line()
                 return
             left -= 1
+            self._tools.count_message()
             self._take(at)
             self._start = self._seen = at + 1
             self._skipping = False
@@ -195,22 +203,30 @@ class ToolSocket:
         caller: Caller,
         owns: Callable[[int], bool],
         on_submit_turn: SubmitTurn | None = None,
+        on_flood: Callable[[str], None] | None = None,
+        rate: Rate = CALLS,
     ) -> None:
+        """`on_flood`: what becomes of a caller that does not stop; without it, nothing is slowed."""
         self._dispatch, self._caller, self._owns, self._submit = dispatch, caller, owns, on_submit_turn
         self._connections: set[Connection] = set()
-        self._server: asyncio.Server | None = None
+        self._server: Acceptor | None = None
         self._file = ExitStack()
         self._revoked = False
         self._refused = 0  # connections
         self._line: deque[Connection] = deque()  # whose messages wait, who came first before the others
-        self._called = False  # the first of them has its turn soon
+        self._called: asyncio.Handle | None = None  # the first of them has its turn soon
+        self._on_flood, self._rate = on_flood, rate
+        self._bucket: TokenBucket | None = None
+        self._slowed_until = 0.0
 
     async def open(self, path: Path, uid: int | None = None) -> None:
         """Listen at `path`, which is `uid`'s alone from the first moment."""
         listener = bind_unix(path, uid)
         self._file.enter_context(own_file(path))
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(lambda: Connection(self), sock=listener)
+        now, bucket = asyncio.get_running_loop().time(), None
+        if self._on_flood is not None:
+            self._bucket, bucket = TokenBucket(self._rate, now), TokenBucket(CONNECTIONS, now)
+        self._server = Acceptor(listener, lambda: Connection(self), bucket=bucket)
 
     async def close(self) -> None:
         """Nobody new comes in, everybody leaves, and the file goes if it is still ours."""
@@ -219,6 +235,8 @@ class ToolSocket:
             self._server = None
         for connection in tuple(self._connections):
             connection.close()
+        if self._called is not None:
+            self._called.cancel()
         self._file.close()
         if self._refused > 1:
             _log.warning("connections were refused", folder=self._caller.folder, number=self._refused)
@@ -263,15 +281,30 @@ class ToolSocket:
         self._call_next()
 
     def _call_next(self) -> None:
-        if self._line and not self._called:
-            self._called = True
-            asyncio.get_running_loop().call_soon(self._next)
+        if self._line and self._called is None:
+            loop = asyncio.get_running_loop()
+            wait = self._slowed_until - loop.time()
+            self._called = loop.call_later(wait, self._next) if wait > 0 else loop.call_soon(self._next)
 
     def _next(self) -> None:
-        self._called = False
+        self._called = None
         if self._line:
             self._line.popleft().go_on()
             self._call_next()
+
+    @property
+    def is_slowed(self) -> bool:
+        return self._slowed_until > 0 and asyncio.get_running_loop().time() < self._slowed_until
+
+    def count_message(self) -> None:
+        """Having several connections is no advantage here either."""
+        if self._bucket is None or self._on_flood is None:
+            return
+        now = asyncio.get_running_loop().time()
+        self._slowed_until = now + wait if (wait := self._bucket.take(1, now)) else 0.0
+        if self._bucket.is_flooded(now):
+            on_flood, self._on_flood = self._on_flood, None
+            on_flood(FLOOD)
 
     def leave_line(self, connection: Connection) -> None:
         if connection in self._line:

@@ -9,10 +9,19 @@ from typing import Any
 
 import uvicorn
 
+from gatepost.core.accepting import Acceptor
 from gatepost.core.errors import SetupError
 from gatepost.core.listen import Listen
+from gatepost.core.settings import setting
 from gatepost.core.sockets import BACKLOG, bind_unix, own_file
-from gatepost.serve.corked import Protocol
+from gatepost.serve.limited import PER_PEER, Connections, LimitedProtocol
+
+CONNECTIONS = setting(
+    "http.connections_per_peer",
+    PER_PEER,
+    help="How many connections one address may hold to the web page or the control API on TCP; 0 is no limit, for"
+    " where a reverse proxy is the only peer.",
+)
 
 GRACE_S = 1  # how long open requests may hold up the end
 IDLE_S = 75  # how long a connection is kept open between requests
@@ -67,11 +76,36 @@ def _bind_tcp(listen: Listen) -> socket.socket:
 
 
 class _Uvicorn(uvicorn.Server):
-    """Waits for an event instead of waking ten times a second, and leaves the signals to the daemon."""
+    """Waits for an event instead of waking ten times a second, leaves the signals to the daemon, and takes no more
+    connections than it may."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
         super().__init__(config)
         self.ending = asyncio.Event()
+        self.servers = []
+        self._connections = connections
+        self._acceptors: list[Acceptor] = []
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.lifespan.startup()
+        self._acceptors = [Acceptor(sock, self._protocol, admit=self._connections.admit) for sock in sockets or []]
+        self.started = True
+
+    def _protocol(self) -> LimitedProtocol:
+        return LimitedProtocol(
+            connections=self._connections,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+
+    def stop_accepting(self) -> None:
+        for acceptor in self._acceptors:
+            acceptor.close()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.stop_accepting()
+        await super().shutdown(sockets)
 
     async def main_loop(self) -> None:
         await self.ending.wait()
@@ -84,12 +118,12 @@ class _Uvicorn(uvicorn.Server):
 class Server:
     """One ASGI application on one bound socket."""
 
-    def __init__(self, app: Any, sock: socket.socket) -> None:
+    def __init__(self, app: Any, sock: socket.socket, per_peer: int = PER_PEER) -> None:
         self._sock = sock
+        self.connections = Connections(per_peer=per_peer)
         self._inner = _Uvicorn(
             uvicorn.Config(
                 app,
-                http=Protocol,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -99,7 +133,8 @@ class Server:
                 proxy_headers=False,
                 timeout_graceful_shutdown=GRACE_S,
                 timeout_keep_alive=IDLE_S,
-            )
+            ),
+            self.connections,
         )
 
     async def run(self) -> None:
@@ -107,6 +142,7 @@ class Server:
         try:
             await self._inner.serve(sockets=[self._sock])
         finally:
+            self._inner.stop_accepting()
             self._sock.close()
 
     def stop(self) -> None:

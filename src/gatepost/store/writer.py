@@ -97,6 +97,13 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     return connection
 
 
+def _reader(path: Path) -> apsw.Connection:
+    """SQLite opens the log with the first look."""
+    connection = connect(path, readonly=True)
+    connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+    return connection
+
+
 class SqliteStore:
     """The default store. Open it on a running loop; `close` waits for what was accepted, within bounds. `slow` is
     called in the writer's thread with a unit that took long: its name, its seconds by the clock and by the processor.
@@ -117,12 +124,14 @@ class SqliteStore:
         self._group: list[Unit] = []  # … and what is committed with it
         self._lanes = Lanes()
         self._writer = connect(path)
-        self._here = connect(path, readonly=True)
+        self._here = _reader(path)
         self._here_db = Sqlite(self._here)
         self._commits, self._seen = 0, -1  # what was committed, and up to where reads that run here see it
         self._letting_go: asyncio.TimerHandle | None = None
         self._local = threading.local()
-        self._opened: list[apsw.Connection] = []
+        # Opened now: later there may be no descriptor left for them.
+        self._opened = [_reader(path) for _ in range(readers)]
+        self._free = list(self._opened)
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
         self._thread = threading.Thread(target=self._work, name="store-write", daemon=True)
         self._synchronous = ""  # of the writer's connection; known once it was set
@@ -220,8 +229,7 @@ class SqliteStore:
     def _read(self, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> T:
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
-            connection = self._local.connection = connect(self.path, readonly=True)
-            self._opened.append(connection)
+            connection = self._local.connection = self._free.pop()  # as many as there are threads
         connection.execute("BEGIN")
         try:
             with _stopped_after(connection, within):

@@ -23,6 +23,7 @@ from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
+from gatepost.core.threads import FairThreads
 from gatepost.messages.outbound import Feature
 from gatepost.store import audit, calls, origins
 from gatepost.store.calls import CallIdentity
@@ -125,6 +126,7 @@ class Around:
     writes_to: WritesTo | None = None  # None: nothing is delivered in this process; a room is only rung
     channels: Mapping[str, Channel] = field(default_factory=dict)  # by instance: those that run in this process
     worktrees: NamesBranches | None = None  # None: no sandbox runs in this process
+    threads: FairThreads = field(default_factory=FairThreads)  # for work on files, shared fairly between sessions
 
 
 def _anything(folder: str) -> bool:
@@ -220,12 +222,16 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
             await self.around.store.write(self._append, lane=self.caller.lane)
             self.recorded = True
 
+    async def in_thread(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        """For work that takes long: it holds up the caller's own calls at most."""
+        return await self.around.threads.run(self.caller.session_id or self.caller.folder, fn, *args)
+
     async def note_and(self, fn: Callable[[], T]) -> T:
         """The same with the effect, which runs in a thread: whoever cancels the call does not part the two."""
 
         async def both() -> T:
             await self.note()
-            return await asyncio.to_thread(fn)
+            return await self.in_thread(fn)
 
         return await whole(both())
 

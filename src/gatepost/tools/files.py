@@ -1,6 +1,5 @@
 """Files that agents give away: named by their path inside, opened without following links, copied for the delivery."""
 
-import asyncio
 import mimetypes
 import shutil
 from collections.abc import AsyncIterator, Sequence
@@ -31,10 +30,10 @@ async def copies(call: Call, paths: Sequence[str], field: str, name: str = "") -
     delivery, or at once if the call comes to nothing. `name`: what people see, instead of the file's own."""
     found = [locate(call, path, field) for path in paths]
     keep = own_folder(call)
-    sizes = await asyncio.to_thread(lambda: [_size(each) for each in found])
+    sizes = await call.in_thread(lambda: [_size(each) for each in found])
     await set_aside(call, sum(sizes))
     try:
-        made = await asyncio.to_thread(_copy_all, found, sizes, keep, name)
+        made = await call.in_thread(_copy_all, found, sizes, keep, name)
     except BaseException:
         await give_up(call)
         raise
@@ -62,7 +61,7 @@ async def set_aside(call: Call, size: int) -> None:
 async def give_up(call: Call) -> None:
     """Nothing of this call is sent: its copies go, and count no more."""
     call.around.store.post(given_files.drop, call.key)
-    await asyncio.to_thread(shutil.rmtree, own_folder(call), ignore_errors=True)
+    await call.in_thread(lambda: shutil.rmtree(own_folder(call), ignore_errors=True))
 
 
 def own_folder(call: Call) -> Path:

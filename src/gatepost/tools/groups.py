@@ -1,6 +1,5 @@
 """Groups: make children, see who is there, watch one another."""
 
-import asyncio
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -126,7 +125,7 @@ async def register_group(
         routes.add(db, *route)
 
     await call.read(check)
-    prototype = await asyncio.to_thread(read_prototype, call.around.home, own) if fromPrototype else None
+    prototype = await call.in_thread(read_prototype, call.around.home, own) if fromPrototype else None
     await whole(_make(call, chosen, called, prototype, make))
     return Registered(registered=True, folder=chosen, jid=room, name=called, parent=chosen.rpartition("/")[0])
 

@@ -1,7 +1,6 @@
 """Routes, as far as they lead into the caller's part of the tree. An operator's route says which world gets a message;
 what is made here says where in that world it goes (`flow/intake/routing.py` holds it to that)."""
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
@@ -110,7 +109,7 @@ async def add_route(call: Call, route: OneRoute) -> Added:
     The lowest seq is asked first. To replace all of your routes use set_routes, to remove one delete_route.
     """
     wanted = _one(route)
-    await _judge([wanted])
+    await _judge(call, [wanted])
 
     def add(db: Db) -> int:
         routing.check_number(routes.in_order(db), call.caller.folder, [wanted.match])
@@ -130,7 +129,7 @@ async def set_routes(call: Call, routes: ManyRoutes) -> Updated:
     if len(wanted) > routing.MOST_BY_AGENTS:
         raise Invalid("routes", f"are {len(wanted)}; at most {routing.MOST_BY_AGENTS} are possible")
     routing.check_size(call.caller.folder, [each.match for each in wanted])
-    await _judge(wanted)
+    await _judge(call, wanted)
 
     def replace(db: Db) -> None:
         for route in _in_order(db):
@@ -169,14 +168,14 @@ async def delete_route(
     return Deleted(deleted=True, id=id)
 
 
-async def _judge(wanted: list[Wanted]) -> None:
+async def _judge(call: Call, wanted: list[Wanted]) -> None:
     """Off the loop and before the transaction: others need not wait while an agent's patterns are compiled."""
 
     def judge() -> None:
         for each in wanted:
             routing.judge(each.match, each.target, each.session)
 
-    await asyncio.to_thread(judge)
+    await call.in_thread(judge)
 
 
 def _known(db: Db, call: Call) -> set[str]:

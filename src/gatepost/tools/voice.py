@@ -1,6 +1,5 @@
 """Spoken messages. The sound is made once for the same words in the same voice, and kept."""
 
-import asyncio
 import os
 import re
 import shutil
@@ -62,11 +61,11 @@ async def send_voice(
     base = speech.base_of(config)
     if base is None:
         raise Unsupported(call.tool, platform, "use send with the same text; no speech endpoint is set (tts.base_url)")
-    chosen = _name(voice) or await asyncio.to_thread(_own_voice, call.around.home, call.caller.folder)
+    chosen = _name(voice) or await call.in_thread(_own_voice, call.around.home, call.caller.folder)
     sound = await _sound(call, base, Utterance(said, chosen or config[speech.VOICE], config[speech.MODEL]))
     keep = files.own_folder(call)
-    await files.set_aside(call, (await asyncio.to_thread(sound.stat)).st_size)
-    size = await asyncio.to_thread(_copy, sound, keep)
+    await files.set_aside(call, (await call.in_thread(sound.stat)).st_size)
+    size = await call.in_thread(_copy, sound, keep)
     file = File(name="voice.ogg", mime="audio/ogg", path=str(keep / "0"), size=size)
 
     def give(db: Db) -> list[Effect]:
@@ -94,7 +93,7 @@ class _Spoken:
 async def _sound(call: Call, base: Base, said: Utterance) -> Path:
     """From the shelf, or made and paid for."""
     kept = call.around.home.media / "voice" / f"{said.digest}.ogg"
-    if await asyncio.to_thread(_touch, kept):
+    if await call.in_thread(_touch, kept):
         return kept
     around = call.around
     spender = Spender(call.caller.folder, call.caller.session_id or "", call.turn.id if call.turn else None)
@@ -110,7 +109,7 @@ async def _sound(call: Call, base: Base, said: Utterance) -> Path:
         raise Refused(call.caller.folder, call.tool, why=no.reason) from None
     finally:
         await till.close()  # nothing is held back for a call that is over, however it ended
-    await asyncio.to_thread(_keep, kept, made)
+    await call.in_thread(_keep, kept, made)
     return kept
 
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from gatepost.core.errors import Unsupported
 from gatepost.flow.delivery.degrade import degrade, plain, require, split
+from gatepost.flow.delivery.plain_text import Scanner
 from gatepost.messages.outbound import NEEDS, Feature, File, Op, Outbound
 
 NOTHING: frozenset[Feature] = frozenset()
@@ -162,3 +163,63 @@ def test_no_part_is_over_the_limit_and_no_word_is_lost(text: str, limit: int) ->
 @given(st.text(max_size=300))
 def test_plain_text_is_never_longer_and_never_fails(text: str) -> None:
     assert len(plain(text)) <= len(text)
+
+
+HOSTILE = {
+    "backticks": "`",
+    "backticks that nothing closes": "`a``b```c",
+    "quotes": "> ",
+    "brackets": "[",
+    "closed brackets": "[[]",
+    "links that never end": "[a](b",
+    "links with a space": "[a](b [c](d",
+    "links with titles": '[a](b "',
+    "strong": "**a",
+    "emphasis": "*a _b ",
+    "words": "__a",
+    "deleted": "~~a ~~",
+    "escapes": "\\",
+    "headings": "# ",
+    "fences": "``` `",
+    "tables": "|a|-",
+    "blanks": "# a ",
+}
+
+
+def visits(text: str) -> int:
+    scanner = Scanner()
+    scanner.plain(text)
+    return scanner.visits
+
+
+@pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE)
+def test_stranger_02_the_work_for_a_text_grows_with_its_length_only(unit: str) -> None:
+    once, twice = (visits((unit * size)[:size]) for size in (4_000, 8_000))
+
+    assert twice <= 2.1 * once
+    assert twice <= 40 * 8_000
+
+
+@given(st.text(alphabet='`*_~[]()<>"\\!# a\n', min_size=1, max_size=12))
+def test_stranger_02_no_mixture_of_signs_is_looked_at_more_often_when_it_is_repeated(unit: str) -> None:
+    once, twice = (visits(unit * (size // len(unit))) for size in (1_000, 2_000))
+
+    assert twice <= 2.1 * once + 200
+
+
+@pytest.mark.parametrize(
+    "tail", ["](a" * 1000 + " " * 1000, "](<a>" * 600 + ' "' * 500, "[" * 2000 + "](a)", "](" + " " * 3000 + "x"]
+)
+def test_stranger_02_the_end_of_a_link_is_looked_for_once(tail: str) -> None:
+    assert visits(f"[{tail}") <= 40 * len(tail)
+
+
+def test_stranger_02_only_the_head_of_a_strangers_text_is_looked_at_for_a_quote() -> None:
+    result = shown(Outbound(key="k", text="yes", reply_to="m1"), quote="**go** " + "`" * 4_000)
+
+    assert result.text.startswith("> go `") and result.text.endswith("…\nyes")
+
+
+def test_stranger_02_a_very_long_text_keeps_its_marks() -> None:
+    assert plain("*" * 20_001) == "*" * 20_001
+    assert plain("**a** " * 3_000) == "a " * 3_000

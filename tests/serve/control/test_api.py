@@ -226,3 +226,11 @@ async def test_what_no_row_can_hold_is_refused_as_the_callers_mistake(
     with pytest.raises(GatepostError, match=said):
         await api.ask("post", f"/v1/ops/{name}", args)
     assert (await api.ask("post", "/v1/ops/greet", {"name": "\u00e4 \U0001f600"}))["result"] == {"said": "hello ä 😀"}
+
+
+async def test_stranger_04_a_body_of_many_values_is_refused_before_it_is_built(api: Running) -> None:
+    body = b'{"name": [' + b"1," * 85_000 + b"1]}"
+    status, answer = await asyncio.to_thread(post_raw, api.path, body, "application/json")
+
+    assert status == 400
+    assert "values" in str(answer)

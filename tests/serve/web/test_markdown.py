@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatepost.serve.web.markdown import LONGEST, render
+from gatepost.serve.web.markdown import LONGEST, count_cells, render
+from gatepost.serve.web.written import as_written
 
 HARMLESS = {
     *("p", "br", "a", "em", "strong", "s", "code", "pre", "ul", "ol", "li", "blockquote", "hr"),
@@ -72,3 +73,35 @@ def test_markdown_is_shown() -> None:
 
 def test_a_very_long_text_is_shown_as_it_is() -> None:
     assert render("<" * (LONGEST + 1)) == f"<pre>{'&lt;' * (LONGEST + 1)}</pre>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "|a" * 100 + "\n" + "|-" * 100 + "\n" + "|\n" * 9_000,
+        "> " + "|a" * 100 + "\n> " + "|-" * 100 + "\n" + "> |\n" * 4_000,
+        "1. " + "|a" * 100 + "\n   " + "|-" * 100 + "\n" + "   |\n" * 4_000,
+        "![" * 10_000,
+        "[" * 20_000,
+        "> " * 15 + "a\n" + "a\n" * 9_000,
+    ],
+)
+def test_stranger_02_a_text_that_costs_too_much_is_shown_as_it_is(text: str) -> None:
+    text = text[:LONGEST]
+
+    assert render(text) == as_written(text)
+
+
+def test_stranger_02_every_table_of_a_text_counts_with_the_cells_that_are_made_up() -> None:
+    table = "|a|b|\n|-|-|\n|1\n|2\n\ntext\n"
+
+    assert count_cells(table) == 4 * 3
+    assert count_cells(table * 3) == 3 * 4 * 3
+    assert count_cells("- a\n- b\n\n---\n") == 0
+    assert "<td>" in render(table * 100)
+
+
+def test_stranger_02_an_address_in_a_link_is_known_without_looking_back() -> None:
+    html = render("[x http://a.example](http://b.example) http://c.example " * 300)
+
+    assert html.count("<a ") == 600

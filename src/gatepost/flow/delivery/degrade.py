@@ -4,16 +4,17 @@ names them, a reply to a short quote, length to parts. Verbs do not: they are `U
 Pure: values in, values out. A channel is never given `status`, nor a card or file that it did not declare.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gatepost.core.errors import Unsupported
+from gatepost.flow.delivery.plain_text import plain, read_fence
 from gatepost.messages.outbound import NEEDS, Feature, File, Op, Outbound
 
 SMALLEST_FENCED = 64  # below that there is no room to close and open code blocks
 LONGEST_MARK = 8
 LONGEST_QUOTE = 80
+LONGEST_QUOTED = 10 * LONGEST_QUOTE  # of a stranger's text, what is looked at
 
 _HINTS: Mapping[Op, str] = {
     Op.EDIT: "use reply with the corrected text",
@@ -30,18 +31,6 @@ _HINTS: Mapping[Op, str] = {
     Op.PROMPTS: "use send with the suggestions as a list",
     Op.TITLE: "use send to say what this is about",
 }
-_FENCE = re.compile(r"^ {0,3}(`{3,8}|~{3,8})[^\S\n]*([^\n`]*)$")
-_HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)\s*#*\s*$")
-_LINK = re.compile(r"!?\[([^\]\n]*)\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"\n]*\")?\s*\)")
-_SPANS = (
-    re.compile(r"(?<!\\)\*\*(?=\S)(.+?)(?<=\S)\*\*"),
-    re.compile(r"(?<![\\\w])__(?=\S)(.+?)(?<=\S)__(?!\w)"),
-    re.compile(r"(?<![\\*\w])\*(?=[^\s*])([^*\n]*?)(?<=[^\s*\\])\*(?![*\w])"),
-    re.compile(r"(?<![\\_\w])_(?=[^\s_])([^_\n]*?)(?<=[^\s_\\])_(?![_\w])"),
-    re.compile(r"(?<!\\)~~(?=\S)(.+?)(?<=\S)~~"),
-)
-_ESCAPE = re.compile(r"\\([\\`*_{}\[\]()#+\-.!~>|])")
-_CODE = re.compile(r"(`+)(.+?)(?<!`)\1(?!`)")
 
 
 def require(op: Op, features: frozenset[Feature], platform: str, verb: str = "") -> None:
@@ -113,7 +102,7 @@ def _size(size: int) -> str:
 
 def quoted(quote: str, text: str) -> str:
     """The text below one short line of what it answers."""
-    line = " ".join(plain(quote).split())
+    line = " ".join(plain(quote[:LONGEST_QUOTED]).split())
     if not line:
         return text
     if len(line) > LONGEST_QUOTE:
@@ -121,87 +110,59 @@ def quoted(quote: str, text: str) -> str:
     return f"> {line}\n{text}"
 
 
-def plain(text: str) -> str:
-    """Markdown as plain text: code stays as it is written, links keep their address."""
-    lines = []
-    fence = ""
-    for line in text.split("\n"):
-        edge = _FENCE.match(line)
-        if fence:
-            if edge and edge[1].startswith(fence) and not edge[2]:
-                fence = ""
-            else:
-                lines.append(line)
-        elif edge:
-            fence = edge[1]
-        else:
-            heading = _HEADING.match(line)
-            lines.append(_plain_line(heading[1] if heading else line))
-    return "\n".join(lines)
-
-
-def _plain_line(line: str) -> str:
-    """One line outside a fence. What stands between backticks is nobody's markup."""
-    out, at = [], 0
-    for code in _CODE.finditer(line):
-        out += [_plain_spans(line[at : code.start()]), code[2]]
-        at = code.end()
-    return "".join([*out, _plain_spans(line[at:])])
-
-
-def _plain_spans(text: str) -> str:
-    if not text:
-        return text
-    text = _LINK.sub(lambda link: link[2] if link[1] in ("", link[2]) else f"{link[1]} ({link[2]})", text)
-    for span in _SPANS:
-        text = span.sub(r"\1", text)
-    return _ESCAPE.sub(r"\1", text)
-
-
 def split(text: str, limit: int) -> list[str]:
     """Parts of at most `limit` characters (0: no limit), cut at a blank line, a line, a space, or hard.
 
     A code block that is cut is closed in its part and opened again in the next, so that each part reads by itself.
+    The text is walked by an index: cutting the rest off anew for every part would be quadratic.
     """
     if not text.strip():
         return []
     if limit <= 0 or len(text) <= limit:
         return [text]
     fences = limit >= SMALLEST_FENCED and ("```" in text or "~~~" in text)
-    parts, opening, rest = [], "", text
-    while len(opening) + len(rest) > limit:
+    parts, opening, start = [], "", 0
+    while len(opening) + len(text) - start > limit:
         room = limit - len(opening) - (LONGEST_MARK + 1 if fences else 0)
-        at = _cut(rest, room)
-        head = opening + rest[:at].rstrip()
-        rest = rest[at:].lstrip("\n").removeprefix(" ") if rest[at] == " " else rest[at:].lstrip("\n")
+        at = _cut(text, start, room)
+        head = opening + text[start:at].rstrip()
+        start = _skip(text, at)
         mark, opening = _open_fence(head) if fences else ("", "")
         if len(opening) > limit // 4:
             opening = f"{mark}\n"
         if head.strip():
             parts.append(f"{head}\n{mark}" if mark else head)
-    if rest.strip():
-        parts.append(opening + rest)
+    if text[start:].strip():
+        parts.append(opening + text[start:])
     return parts
 
 
-def _cut(text: str, room: int) -> int:
+def _cut(text: str, start: int, room: int) -> int:
     """Where to end a part. A break in the first quarter would waste most of it."""
     for mark in ("\n\n", "\n", " "):
-        at = text.rfind(mark, 0, room + 1)
-        if at > room // 4:
+        at = text.rfind(mark, start, start + room + 1)
+        if at - start > room // 4:
             return at
-    return room
+    return start + room
+
+
+def _skip(text: str, at: int) -> int:
+    """Where the next part begins: behind the line breaks, or behind the space, at which the last one ended."""
+    spaced = text[at] == " "
+    while text[at : at + 1] == "\n":
+        at += 1
+    return at + 1 if spaced else at
 
 
 def _open_fence(text: str) -> tuple[str, str]:
     """The mark of the code block that is open at the end, and the line that opened it; '' if none is."""
     mark = line = ""
     for candidate in text.split("\n"):
-        edge = _FENCE.match(candidate)
+        edge = read_fence(candidate)
         if edge is None:
             continue
         if not mark:
-            mark, line = edge[1], f"{candidate.strip()}\n"
-        elif edge[1].startswith(mark) and not edge[2]:
+            mark, line = edge.mark, f"{candidate.strip()}\n"
+        elif edge.closes(mark):
             mark = line = ""
     return mark, line

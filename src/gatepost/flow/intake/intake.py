@@ -20,6 +20,7 @@ from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
 from gatepost.core.repeats import Repeats
 from gatepost.core.settings import Config, setting
+from gatepost.core.threads import FairThreads
 from gatepost.flow.delivery.outgoing import Reach
 from gatepost.flow.intake import attachments, commands
 from gatepost.flow.intake.accept import Accepted, Arrival, Spared, accept, sessions_to_stop
@@ -71,6 +72,7 @@ class Intake:
         self._store, self._clock, self._config = store, clock, config
         self._bells, self._reach, self._home, self._stop, self._kill = bells, reach, home, stop, kill
         self._strangers = Repeats[tuple[str, str]](HOUR)  # (instance, sender): whose messages are refused
+        self._threads = FairThreads(share=1)  # by room
 
     async def receive(self, instance: str, inbound: Inbound) -> Receipt:
         """Take one event. Told twice, it is accepted once."""
@@ -78,7 +80,8 @@ class Intake:
         arrival = read_arrival(instance, inbound, self._config, self._clock.now(), oldest)
         if arrival.inbound.attachments and not arrival.fault:
             media, given = self._home.media, arrival.inbound.attachments
-            arrival = replace(arrival, kept=await asyncio.to_thread(attachments.keep, media, given))
+            kept = await self._threads.run(arrival.inbound.address, attachments.keep, media, given)
+            arrival = replace(arrival, kept=kept)
         now, who = self._clock.now(), (instance, arrival.inbound.sender)
         spare = self._strangers.is_full(who, now, FIRST_OF_A_STRANGER)
         spare = spare or self._strangers.is_full((instance, ANYBODY), now, FIRST_OF_STRANGERS)
@@ -128,7 +131,7 @@ class Intake:
 
     async def _forget_files(self, arrival: Arrival) -> None:
         if arrival.kept:
-            await asyncio.to_thread(attachments.remove, self._home.media, arrival.kept)
+            await self._threads.run(arrival.inbound.address, attachments.remove, self._home.media, arrival.kept)
 
     async def _follow(self, arrival: Arrival, accepted: Accepted) -> None:
         """What is due once the message is committed."""

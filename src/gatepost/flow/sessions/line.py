@@ -1,7 +1,8 @@
-"""`runner.sock`, the host's end: one connection of one runner, framed by lines, bounded in size and in number.
+"""`runner.sock`, the host's end: one connection of one runner, framed by lines, bounded in size, number and rate.
 
-Frames are taken off the connection in order and handed over in batches; a runner that talks faster than the ledger can
-write is not read from until it has caught up.
+Frames are taken off the connection in order and handed over in batches. Only a few are read in one turn of the event
+loop. A runner that sends faster than the ledger can write, or than its rate, is not read from until it has caught up;
+one that does not stop is ended.
 """
 
 import asyncio
@@ -9,23 +10,36 @@ from collections.abc import Callable
 
 import msgspec
 
+from gatepost.core.rates import Rate, TokenBucket
 from gatepost.core.sockets import peer_pid
+from gatepost.core.values import MOST_VALUES, has_few_values
 from gatepost.mailbox import wire
 
 MOST_WAITING = 256
+MOST_AT_ONCE = 64  # frames in one turn of the loop
+FRAMES = Rate(per_second=200, burst=2000, patience_s=60)
+FLOOD = f"the agent's runner sends more than {FRAMES.per_second:g} frames a second"
 
 
 class Line(asyncio.Protocol):
-    """One connection. `frames()` gives what has arrived; `lost` is set when it is over."""
+    """One connection. `frames()` gives what has arrived; `lost` is set when it is over, and all of it was read."""
 
-    def __init__(self, admit: Callable[["Line", int], bool]) -> None:
+    def __init__(
+        self, admit: Callable[["Line", int], bool], rate: Rate = FRAMES, now: Callable[[], float] | None = None
+    ) -> None:
+        """`now`: seconds; the loop's own by default."""
         self._admit = admit
+        self._loop = asyncio.get_running_loop()
+        self._now = now or self._loop.time
+        self._bucket = TokenBucket(rate, self._now())
         self._buffer = bytearray()
         self._frames: list[wire.FromRunner] = []
         self._arrived = asyncio.Event()
-        self._paused = self._full = False
+        self._paused = self._full = self._closed = False
+        self._later: asyncio.Handle | None = None  # there is more in the buffer, and its turn comes
         self._transport: asyncio.Transport | None = None
         self.fault = ""
+        self.flooded = False
         self.lost = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvloop's has no such base
@@ -50,43 +64,84 @@ class Line(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _release(self) -> None:
-        if self._transport is not None and self._paused and not self._full and len(self._frames) <= MOST_WAITING:
+        crowded = self._full or self._later is not None or len(self._frames) > MOST_WAITING
+        if self._transport is not None and self._paused and not crowded:
             self._paused = False
             self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.lost = True
+        """What it said with its last breath is still read."""
         self._transport = None
-        self._arrived.set()
+        self._closed = True
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        self._read()
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        start = 0
-        while (end := self._buffer.find(b"\n", start)) >= 0:
-            if end - start > wire.LARGEST:
-                return self._fail(f"a message of more than {wire.LARGEST} bytes")
-            try:
-                self._frames.append(wire.read_from_runner(bytes(self._buffer[start:end])))
-            except msgspec.DecodeError as error:
-                return self._fail(f"a message that cannot be read: {error}")
-            start = end + 1
+        if len(self._buffer) > wire.LARGEST and b"\n" not in self._buffer:
+            self._fail(f"a message of more than {wire.LARGEST} bytes")
+        elif self._later is None:
+            self._read()
+
+    def _read(self) -> None:
+        """A few frames of the buffer, and the rest in a later turn of the loop."""
+        self._later = None
+        debt = self._bucket.take(0, self._now())
+        if debt and not self._closed:
+            self._hold()
+            self._later = self._loop.call_later(debt, self._go_on)
+            return None
+        number, start = 0, 0
+        while number < MOST_AT_ONCE and (end := self._buffer.find(b"\n", start)) >= 0:
+            if not self._take(bytes(self._buffer[start:end])):
+                return None
+            number, start = number + 1, end + 1
         del self._buffer[:start]
-        if len(self._buffer) > wire.LARGEST:
-            return self._fail(f"a message of more than {wire.LARGEST} bytes")
-        if self._frames:
+        if number:
             self._arrived.set()
-        if len(self._frames) > MOST_WAITING:
+        wait = self._bucket.take(number, self._now())
+        if self._bucket.is_flooded(self._now()) and not self._closed:
+            self.flooded = True
+            return self._fail(FLOOD)
+        more = number == MOST_AT_ONCE and b"\n" in self._buffer
+        if self._closed and not more:
+            self.lost = True
+            self._arrived.set()
+        elif more or wait:
+            self._hold()
+            self._later = self._loop.call_later(0 if self._closed else wait, self._go_on)
+        elif len(self._frames) > MOST_WAITING:
             self._hold()
         return None
 
+    def _go_on(self) -> None:
+        self._read()
+        self._release()
+
+    def _take(self, line: bytes) -> bool:
+        if len(line) > wire.LARGEST:
+            self._fail(f"a message of more than {wire.LARGEST} bytes")
+        elif not has_few_values(line):
+            self._fail(f"a message of more than {MOST_VALUES} values")
+        else:
+            try:
+                self._frames.append(wire.read_from_runner(line))
+            except msgspec.DecodeError as error:
+                self._fail(f"a message that cannot be read: {error}")
+        return not self.lost
+
     async def frames(self) -> list[wire.FromRunner]:
         """What has arrived since the last call, at least one; empty when the connection is over."""
-        await self._arrived.wait()
-        taken, self._frames = self._frames, []
-        if not self.lost:
-            self._arrived.clear()
-        self._release()
-        return taken
+        while True:
+            await self._arrived.wait()
+            taken, self._frames = self._frames, []
+            if not self.lost:
+                self._arrived.clear()
+            self._release()
+            if taken or self.lost:
+                return taken
 
     def send(self, frame: wire.Frame) -> None:
         if self._transport is not None:
@@ -99,6 +154,10 @@ class Line(asyncio.Protocol):
     def _fail(self, fault: str) -> None:
         self.fault = fault
         self.lost = True
+        self._buffer.clear()
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         if self._transport is not None:
             self._transport.abort()
         self._arrived.set()

@@ -6,14 +6,16 @@ When the sandbox ends, for whatever reason, the ledger decides what becomes of i
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any, TypeVar, TypeVarTuple
 
 from gatepost.core import log
+from gatepost.core.accepting import Acceptor
 from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
+from gatepost.core.rates import TokenBucket
 from gatepost.core.sockets import bind_unix
 from gatepost.core.trouble import is_passing
 from gatepost.core.untrusted import open_root
@@ -29,7 +31,7 @@ from gatepost.flow.sessions.talk import Talk
 from gatepost.flow.sessions.usage import Baseline, Tree, group_tree
 from gatepost.flow.sessions.watch import Facts, Patience
 from gatepost.gate.caller import Caller
-from gatepost.gate.socket import ToolSocket
+from gatepost.gate.socket import CONNECTIONS, ToolSocket
 from gatepost.mailbox import wire
 from gatepost.mailbox.inbound import Locked
 from gatepost.sandboxes.contract import Sandbox
@@ -217,7 +219,7 @@ class Live:
             before_call=self.talk.order.bring_in,
             keys=self.talk.keys,
         )
-        tools = ToolSocket(parts.dispatch, caller, self._owns, self.talk.submit_turn)
+        tools = ToolSocket(parts.dispatch, caller, self._owns, self.talk.submit_turn, self.kill)
         own = own_bases(group.options for group in (self.group, *parents))
         egress = EgressSocket(parts.egress, caller, self._owns, own)
         try:
@@ -228,15 +230,16 @@ class Live:
             if self._is_ending():  # asked to end while it was prepared
                 listener.close()
                 return
-            await self._measure()
-            self.sandbox = await kind.start(layout)
-            # Served only now: who connects is held against the sandbox that was started.
-            server = await asyncio.get_running_loop().create_unix_server(lambda: Line(self._admit), sock=listener)
-            _log.info("awake", session=session.id, folder=session.folder, provider=self.provider, sandbox=name)
-            if self._is_ending():  # asked to end while it was starting
-                self.sandbox.kill()
-            await self._serve(self.sandbox)
-            server.close()
+            with listener:
+                await self._measure()
+                self.sandbox = await kind.start(layout)
+                # Served only now: who connects is held against the sandbox that was started.
+                bucket = TokenBucket(CONNECTIONS, asyncio.get_running_loop().time())
+                with closing(Acceptor(listener, lambda: Line(self._admit), bucket=bucket)):
+                    _log.info("awake", session=session.id, folder=session.folder, provider=self.provider, sandbox=name)
+                    if self._is_ending():  # asked to end while it was starting
+                        self.sandbox.kill()
+                    await self._serve(self.sandbox)
         finally:
             if self.sandbox is not None:
                 self.sandbox.kill()
@@ -291,7 +294,7 @@ class Live:
                 self.retire(self._retiring)
         if self._line.fault:
             _log.warning("the runner said what it may not", session=self.session.id, fault=self._line.fault)
-            self.kill("the agent's runner said what it may not")
+            self.kill(self._line.fault if self._line.flooded else "the agent's runner said what it may not")
         if not self.ending and self.sandbox is not None:
             self.sandbox.kill()  # a runner that has left its line is of no use; the ledger settles what it had
 
@@ -331,7 +334,8 @@ class Live:
         return pairs, await store.read(destinations.of, self.session.folder)
 
     async def _off_loop(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self.parts.files, fn, *args)
+        """What the host does about a session waits for nothing that the session asks for."""
+        return await self.parts.files.run(f"host {self.session.id}", fn, *args)
 
     def _say(self, frame: wire.Frame) -> None:
         """Welcome comes first: a runner reads by it what everything else means. What is said before waits for it; a

@@ -1,7 +1,6 @@
 """What the flow of sessions works with: given once by the app, shared by every awake session."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from gatepost.core.bells import Bells
@@ -9,6 +8,7 @@ from gatepost.core.clock import Clock, seconds
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
+from gatepost.core.threads import FairThreads
 from gatepost.egress.socket import EgressAround
 from gatepost.flow.delivery.outgoing import Reach
 from gatepost.flow.delivery.pump import Pump
@@ -62,7 +62,7 @@ class Parts:
     pump: Pump
     owner: str  # this run of the daemon
     listening: ListeningTime  # for every judgement of who is silent, idle or late
-    files: ThreadPoolExecutor  # mailbox files are never touched on the loop or on the store's writer thread
+    files: FairThreads  # mailbox files are never touched on the loop or on the store's writer thread
     memory: Callable[[], Memory | None] = read_memory
     usage: Usage = field(default_factory=Usage)
     sandboxes: Registry[Callable[[Config], SandboxKind]] = field(default_factory=lambda: SANDBOXES)

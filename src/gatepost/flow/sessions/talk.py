@@ -368,13 +368,13 @@ class Talk:
 
     async def _copies(self, turn: Turn, key: str, names: list[str]) -> tuple[File, ...]:
         """Their bytes are set aside before anything is copied."""
-        parts, session_id, loop = self.parts, self.session.id, asyncio.get_running_loop()
-        sizes = await loop.run_in_executor(parts.files, measure_files, parts.home, session_id, key, names)
+        parts, session_id = self.parts, self.session.id
+        sizes = await parts.files.run(session_id, measure_files, parts.home, session_id, key, names)
         new = NewFiles(key=key, folder=turn.folder, session_id=session_id, turn_id=turn.id, bytes=sum(sizes))
         now = parts.clock.now()
         await parts.store.write(allowance.set_aside, parts.config, new, "send files", now, durable=False)
         try:
-            return await loop.run_in_executor(parts.files, copy_files, parts.home, session_id, key, names, sizes)
+            return await parts.files.run(session_id, copy_files, parts.home, session_id, key, names, sizes)
         except (GatepostError, OSError):
             parts.store.post(given_files.drop, key)
             raise

@@ -18,11 +18,12 @@ from starlette.types import Receive, Scope, Send
 from gatepost.core import ids
 from gatepost.core.bells import Bells
 from gatepost.core.errors import GatepostError, NotFound, Unavailable
+from gatepost.core.values import has_few_values
 from gatepost.gate import frames
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.gate.frames import CallParams, Message
-from gatepost.gate.mcp import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, in_use
+from gatepost.gate.mcp import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, TOO_MANY_VALUES, in_use
 from gatepost.serve.agents.plain import CANCELLED, IDLE_S, Head, Plain, Running, Session, failure
 
 if TYPE_CHECKING:
@@ -128,6 +129,8 @@ class Endpoint:
         return await self._post(exchange, body)
 
     async def _post(self, exchange: _Exchange, body: bytes) -> None:
+        if not has_few_values(body):
+            return await exchange.refuse(413, INVALID_REQUEST, TOO_MANY_VALUES)
         try:
             message = frames.read_message(body)
         except msgspec.ValidationError as error:

@@ -32,6 +32,7 @@ from gatepost.core.errors import (
     Unsupported,
 )
 from gatepost.core.registry import Registry
+from gatepost.core.values import MOST_VALUES, has_few_values
 from gatepost.serve import follow
 from gatepost.serve.control import chat
 from gatepost.serve.control.contract import OPERATIONS, Office, Operation
@@ -178,6 +179,8 @@ async def _read_object(request: Request) -> dict[str, Any]:
             raise TooLarge()
     if not raw:
         return {}
+    if not has_few_values(bytes(raw)):
+        raise Invalid("body", f"it holds more than {MOST_VALUES} values")
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise Invalid("content-type", "only application/json is understood here")
     try:

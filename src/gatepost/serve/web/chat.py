@@ -26,7 +26,7 @@ from gatepost.messages.inbound import Attachment, Inbound, Quote, Verb
 from gatepost.messages.text import clean
 from gatepost.serve import follow
 from gatepost.serve.follow import Seen, SeenFile
-from gatepost.serve.web.markdown import render
+from gatepost.serve.web.rendering import Rendering
 from gatepost.store import messages, outbox, rooms, routes, sessions, switches
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, Store
@@ -82,6 +82,7 @@ class Chat:
         self._megabytes = config[MAX_UPLOAD_MB]
         self._max_text = min(config[MAX_TEXT], LONGEST_TEXT)
         self.streams = Streams(hub)
+        self.rendering = Rendering()
 
     def routes(self) -> list[Route]:
         return [
@@ -116,7 +117,7 @@ class Chat:
             _cursor(before),
             PAGE,
         )
-        return JSONResponse({"messages": [show(seen) for seen in page.seen], "more": page.more})
+        return JSONResponse({"messages": [await self._show(seen) for seen in page.seen], "more": page.more})
 
     async def say(self, request: Request) -> Response:
         """Accept a message with its files. Sent twice under one id, it is accepted once."""
@@ -178,7 +179,7 @@ class Chat:
                     yield _event("replaced", {})
                     return
                 for seen in news.seen:
-                    yield _event("message", show(seen))
+                    yield _event("message", await self._show(seen))
                 for typing in news.typing:
                     yield _event("typing", {"room": typing.address, "thread": typing.thread, "on": typing.on})
                 # Only now may the browser resume behind all of this.
@@ -186,6 +187,9 @@ class Chat:
                 yield _event("cursor", {"cursor": news.cursor, "halted": halted}, news.cursor)
         finally:
             self.streams.leave(browser, mine)
+
+    async def _show(self, seen: Seen) -> dict[str, Any]:
+        return show(seen, await self.rendering.html(seen.text))
 
     async def file(self, request: Request) -> Response:
         found = await self._store.read(
@@ -275,8 +279,8 @@ def _is_ours(path: Path, media: Path) -> bool:
     return real.is_relative_to(media.resolve()) and real.is_file()
 
 
-def show(seen: Seen) -> dict[str, Any]:
-    """One event as the page gets it."""
+def show(seen: Seen, html: str) -> dict[str, Any]:
+    """One event as the page gets it. `html`: its text, rendered."""
     ours = not seen.folder and seen.sender.startswith("gatepost:")  # what the gateway says by itself
     said_by = seen.agent or seen.folder or seen.sender_name or seen.sender.rpartition(":")[2]
     return {
@@ -287,7 +291,7 @@ def show(seen: Seen) -> dict[str, Any]:
         "verb": seen.verb,
         "name": "Gatepost" if ours else said_by,
         "notice": ours,
-        "html": render(seen.text) if seen.text else "",
+        "html": html,
         "text": seen.text,
         "state": seen.state,
         "reason": sentence(seen.reason),
