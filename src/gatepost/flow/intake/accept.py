@@ -389,7 +389,7 @@ def _tell(case: _Case, command: Command, rights: Rights, folder: str) -> Accepte
 def _live(case: _Case, chosen: Chosen) -> Session | None:
     """The session that a message here would go to, if there is one. Never made for a command."""
     key = sessions.key_of(chosen.mode, chosen.folder, case.arrival.instance, *_place(case, chosen))
-    return next((session for session in sessions.live(case.db, chosen.folder) if session.key == key), None)
+    return sessions.by_key(case.db, key)
 
 
 def _place(case: _Case, chosen: Chosen) -> tuple[str, str]:
@@ -442,8 +442,7 @@ def _watching(case: _Case, targets: Sequence[_Target]) -> list[tuple[Session, Ri
         for observer in watchers.of(case.db, target.folder):
             source = groups.get(case.db, target.folder)
             if source is not None and may_watch(observer, target.folder, open=source.open):
-                live = sessions.live(case.db, observer)[:MOST_WATCHING]
-                found += [(session, target.rights) for session in live]
+                found += [(each, target.rights) for each in sessions.live(case.db, observer, MOST_WATCHING)]
     return found
 
 
