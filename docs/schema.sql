@@ -446,6 +446,7 @@ CREATE TABLE worktrees (
             PRIMARY KEY (project, slug)
         ) STRICT;
 CREATE INDEX costs_at ON costs (at);
+CREATE INDEX destinations_room ON destinations (folder, instance, address);
 CREATE INDEX egress_log_folder ON egress_log (folder, id);
 CREATE UNIQUE INDEX egress_log_once ON egress_log (session_id, target, verdict, reason);
 CREATE UNIQUE INDEX egress_rules_once ON egress_rules (COALESCE(folder, ''), host, port);

@@ -14,6 +14,7 @@ from gatepost.store import (
     agents,
     audit,
     costs,
+    destinations,
     inbox,
     ledger,
     messages,
@@ -81,6 +82,7 @@ ASKED: dict[str, Ask] = {
     "timeline_last": lambda db: timeline.last(db, "s", 10),
     "permissions_of_session": lambda db: permissions.pending(db, "s"),
     "permissions_waiting": lambda db: permissions.waiting(db, "s"),
+    "destination_of_room": lambda db: destinations.of_room(db, "g", "i", "a"),
     "payer": lambda db: costs.payer(db, "t"),
     "bring_near": lambda db: ledger.bring_near(db, 1),
 }

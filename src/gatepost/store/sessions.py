@@ -119,6 +119,13 @@ def in_room(db: Db, address: str) -> list[Session]:
     return [Session(*row) for row in db.rows(sql, (address,))]
 
 
+@quick
+def group_in_room(db: Db, address: str) -> str:
+    """A group that has a conversation there, '' for none."""
+    row = db.row("SELECT folder FROM sessions WHERE address = ? AND closed_at IS NULL LIMIT 1", (address,))
+    return str(row[0]) if row else ""
+
+
 def take_seq(db: Db, session_id: str, now: int) -> int:
     """The next number of this session; one space for both directions."""
     rows = db.rows(
