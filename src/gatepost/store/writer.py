@@ -88,6 +88,8 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA temp_store=MEMORY")
         if not readonly:
+            # Heard only while the file is empty: what is removed later can be given back to the disk in small steps.
+            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA journal_size_limit=67108864")
     except (apsw.Error, OSError) as error:

@@ -28,6 +28,10 @@ class Slots:
     _people: FairQueue[str] = field(default_factory=FairQueue)
     _background: FairQueue[str] = field(default_factory=FairQueue)
 
+    def __contains__(self, session_id: str) -> bool:
+        """Whether it holds a place or waits for one."""
+        return session_id in self._awake or session_id in self._people or session_id in self._background
+
     @property
     def awake(self) -> int:
         return len(self._awake)
@@ -47,7 +51,7 @@ class Slots:
 
     def want(self, session_id: str, folder: str, *, background: bool = False) -> None:
         """Stand in line, once."""
-        if session_id in self._people or session_id in self._background or session_id in self._awake:
+        if session_id in self:
             return
         (self._background if background else self._people).add(session_id, folder)
 

@@ -47,6 +47,7 @@ class Sessions:
         self._folders: dict[str, str] = {}
         self._wanted: dict[str, None] = {}  # in the order in which they came
         self._others: list[Callable[[], None]] = []
+        self._kept_asleep: set[str] = set()
         self._starting: dict[str, float] = {}  # since when
         self._bell = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
@@ -91,6 +92,19 @@ class Sessions:
             yield
         finally:
             self._live.pop(live.session.id, None)
+
+    @contextmanager
+    def asleep(self, session_id: str) -> Iterator[bool]:
+        """Within the block nothing of a session is woken. False: it is awake, or about to be."""
+        if session_id in self._live or session_id in self._slots or session_id in self._kept_asleep:
+            yield False
+            return
+        self._kept_asleep.add(session_id)
+        try:
+            yield True
+        finally:
+            self._kept_asleep.discard(session_id)
+            self._bell.set()
 
     async def run(self) -> None:
         """Until cancelled; then every sandbox is ended and its turn settled."""
@@ -219,6 +233,9 @@ class Sessions:
             return
         wanted, self._wanted = self._wanted, {}
         for session_id in wanted:
+            if session_id in self._kept_asleep:
+                self._wanted[session_id] = None  # again, when it may wake
+                continue
             session = await self.parts.store.read(sessions.get, session_id)
             if session is None or session.closed_at is not None or session_id in self._owed:
                 continue
