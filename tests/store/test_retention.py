@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.clock import DAY
-from gatepost.store import audit, inbox, ledger, messages, outbox, retention, steps, timeline, turns
+from gatepost.store import audit, inbox, ledger, messages, outbox, retention, search, steps, timeline, turns
 from gatepost.store.audit import Record
 from gatepost.store.port import Db
 from gatepost.store.retention import Portion
@@ -196,6 +196,16 @@ def test_a_new_store_gives_its_free_pages_back_a_few_at_a_time(desk: Desk) -> No
     while left:
         left, before = retention.give_back(desk.db, 10), left
         assert left >= before - 10
+
+
+def test_the_search_index_never_merges_by_itself_because_of_what_was_removed(desk: Desk) -> None:
+    answered(desk, "old")
+    search.index(desk.db)
+    retention.remove_messages(desk.db, 0, LATER, 50)
+    retention.tidy_search(desk.db, 50)
+
+    assert desk.db.row("SELECT v FROM search_config WHERE k = 'deletemerge'") == (0,)
+    assert desk.db.rows("SELECT rowid FROM search WHERE search MATCH 'old'") == []
 
 
 def test_a_store_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> None:

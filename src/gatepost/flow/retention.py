@@ -76,8 +76,9 @@ ROWS: dict[str, Setting[int]] = {
 }
 FIRST_S, EVERY_S = 300.0, 6 * 3600.0  # after the start, and between two sweeps
 PAUSE_S = 0.02  # between two portions: others' writes go first
-PORTION, MESSAGES_PORTION = 200, 25  # rows; a message takes its rows, steps and words with it
-PAGES = 50  # of the file, given back at once
+PORTION, TURNS_PORTION, MESSAGES_PORTION = 200, 50, 25  # rows; a message takes its rows, steps and words with it
+PAGES = 50  # of the file, given back at once; of the search index, merged at once
+MERGES = 20  # in one sweep
 FILES = 50  # removed in one go, off the loop
 LEAST_COSTS = 62  # days: what a running month is judged by stays
 
@@ -137,14 +138,14 @@ class Retention:
             done = Swept(
                 messages=await self._rows(MESSAGES, retention.remove_messages, 0, MESSAGES_PORTION),
                 steps=await self._rows(STEPS, retention.remove_steps, 0),
-                turns=await self._rows(TURNS, retention.remove_turns, ""),
+                turns=await self._rows(TURNS, retention.remove_turns, "", TURNS_PORTION),
                 timeline=await self._rows(TIMELINE, retention.remove_timeline, ""),
                 costs=await self._rows(COSTS, retention.remove_costs, 0),
                 audit=await self._audit(),
                 media=await self._media(),
                 sessions=await self._sessions(),
             )
-            await self._shrink()
+            await self._shrink(searched=bool(done.messages))
         if done != Swept():
             _log.info("removed what was over age", **_as_dict(done))
         return done
@@ -181,7 +182,10 @@ class Retention:
                 return removed
             await asyncio.sleep(PAUSE_S)
 
-    async def _shrink(self) -> None:
+    async def _shrink(self, *, searched: bool) -> None:
+        for _ in range(MERGES if searched else 0):
+            await self._store.write(retention.tidy_search, PAGES, durable=False)
+            await asyncio.sleep(PAUSE_S)
         while await self._store.write(retention.give_back, PAGES, durable=False):  # noqa: ASYNC110  a pause, no wait
             await asyncio.sleep(PAUSE_S)
 

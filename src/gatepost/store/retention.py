@@ -192,6 +192,11 @@ def unknown_sessions(db: Db, names: list[str]) -> list[str]:
     return [name for name in names if db.row("SELECT 1 FROM sessions WHERE id = ?", (name,)) is None]
 
 
+def tidy_search(db: Db, pages: int) -> None:
+    """Merge so many pages of the search index, which lets go of what was deleted."""
+    db.run("INSERT INTO search (search, rank) VALUES ('merge', ?)", (pages,))
+
+
 # The file itself: SQLite's own, another store does it by itself.
 
 

@@ -256,11 +256,11 @@ class Sessions:
             self._tasks.create_task(self._wake(next_one))
 
     def _make_room(self) -> None:
-        """More want to wake than there are places: some of those at rest make way."""
+        """More want to wake than there are places: some of those at rest make way, no more than can start soon."""
         if not self._slots.waiting:
             return
         ending = sum(1 for live in self.awake if live.ending)
-        for session_id in self._slots.make_way(self._resting(), ending):
+        for session_id in self._slots.make_way(self._resting(), ending)[: max(0, 2 * PROCESSORS - ending)]:
             self._live[session_id].kill("made way for another session", blameless=True)
 
     def _resting(self) -> list[Resting]:
