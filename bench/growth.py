@@ -50,9 +50,11 @@ async def warm_replies(messages: int, replies: int = 200) -> tuple[float, float]
         ):
             for each in (young, old):
                 await each.store.write(rooms.add, "fake", QUIET, QUIET, False, PUBLIC, each.clock.now())
-            for number, (place, gateway) in itertools.product(range(replies + 10), enumerate((young, old))):
-                found = await reply(gateway, channels[place], f"reply {number}", QUIET)
-                taken[place] += [found] if number >= 10 else []
+            both = list(enumerate((young, old)))
+            for number in range(replies + 10):
+                for place, gateway in both if number % 2 else reversed(both):  # neither is always the second
+                    found = await reply(gateway, channels[place], f"reply {number}", QUIET, 0.02)
+                    taken[place] += [found] if number >= 10 else []
         return statistics.median(taken[0]), statistics.median(taken[1])
 
 
