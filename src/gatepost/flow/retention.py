@@ -74,6 +74,7 @@ ROWS: dict[str, Setting[int]] = {
     "costs": COSTS,
     "audit": AUDIT,
 }
+LANE = "retention"  # of the writer: it takes turns with everybody else
 FIRST_S, EVERY_S = 300.0, 6 * 3600.0  # after the start, and between two sweeps
 PAUSE_S = 0.02  # between two portions: others' writes go first
 PORTION, TURNS_PORTION, MESSAGES_PORTION = 200, 50, 25  # rows; a message takes its rows, steps and words with it
@@ -162,7 +163,7 @@ class Retention:
     ) -> int:
         before, after, removed = self.before(wanted), start, 0
         while before is not None:
-            portion = await self._store.write(remove, after, before, most, durable=False)
+            portion = await self._store.write(remove, after, before, most, durable=False, lane=LANE)
             removed, after = removed + portion.removed, portion.after
             if not portion.more:
                 break
@@ -174,9 +175,9 @@ class Retention:
         if before is None:
             return 0
         await self._rows(AUDIT, retention.remove_secret_uses, 0)
-        await self._store.write(retention.cut_audit, before, self._clock.now())
+        await self._store.write(retention.cut_audit, before, self._clock.now(), lane=LANE)
         while True:
-            portion = await self._store.write(retention.remove_cut, 0, PORTION, durable=False)
+            portion = await self._store.write(retention.remove_cut, 0, PORTION, durable=False, lane=LANE)
             removed += portion.removed
             if not portion.more:
                 return removed
@@ -184,9 +185,9 @@ class Retention:
 
     async def _shrink(self, *, searched: bool) -> None:
         for _ in range(MERGES if searched else 0):
-            await self._store.write(retention.tidy_search, PAGES, durable=False)
+            await self._store.write(retention.tidy_search, PAGES, durable=False, lane=LANE)
             await asyncio.sleep(PAUSE_S)
-        while await self._store.write(retention.give_back, PAGES, durable=False):  # noqa: ASYNC110  a pause, no wait
+        while await self._store.write(retention.give_back, PAGES, durable=False, lane=LANE):  # noqa: ASYNC110  a pause, no wait
             await asyncio.sleep(PAUSE_S)
 
     async def _media(self) -> int:
