@@ -15,6 +15,7 @@ import uvloop
 
 import embed
 import gate
+import growth
 import limits
 import neighbours
 import search
@@ -24,15 +25,14 @@ from gatepost.app import Gateway
 from gatepost.gate.caller import Caller
 from gatepost.gate.socket import ToolSocket
 from gatepost.messages.inbound import Inbound
-from gatepost.messages.outbound import Outbound
 from gatepost.store import inbox, messages, rooms, sessions, turns
 from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import NewEffect, add
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
-from gatepost.testing.channel import FakeChannel
 from gatepost.testing.daemon import Daemon
 from gatepost.testing.gateway import running_gateway
+from instant import Instant
 from measure import HERE, Figure, at_least, at_most, client, table, within
 
 INITIALIZE = json.dumps(
@@ -53,35 +53,6 @@ def call(name: str, arguments: dict[str, str]) -> str:
     """A tools/call line whose id the client fills in."""
     line = {"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
     return json.dumps(line).replace('"id": 0', '"id": @ID@')
-
-
-class Instant(FakeChannel):
-    """A platform that answers at once and remembers only when."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.waiting: dict[str, asyncio.Future[float]] = {}
-        self.count = 0
-        self.wanted = 0
-        self.all_there = asyncio.Event()
-
-    async def reached(self, count: int) -> None:
-        self.wanted = count
-        if self.count < count:
-            await self.all_there.wait()
-
-    async def send(self, address: str, message: Outbound) -> str:
-        self.count += 1
-        if self.count == self.wanted:
-            self.all_there.set()
-        future = self.waiting.pop(message.text, None)
-        if future is not None and not future.done():
-            future.set_result(time.perf_counter())
-        return message.key
-
-    def expect(self, text: str) -> "asyncio.Future[float]":
-        future = self.waiting[text] = asyncio.get_running_loop().create_future()
-        return future
 
 
 async def opened(gateway: Gateway, *addresses: str) -> None:
@@ -305,6 +276,7 @@ async def figures() -> list[Figure]:
         at_most("version_ms", version, "ms", python, 150),
         *await embed.figures(echo, python),
         *await streamable.figures(echo, python),
+        *await growth.figures(bwrap or 0, loaded, sandbox),
     ]
 
 

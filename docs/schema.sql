@@ -22,6 +22,12 @@ CREATE TABLE audit (
         previous TEXT NOT NULL,
         hash TEXT NOT NULL
     ) STRICT;
+CREATE TABLE audit_anchor (
+            only INTEGER NOT NULL PRIMARY KEY CHECK (only = 1),
+            seq INTEGER NOT NULL,                     -- of the last row that was removed
+            hash TEXT NOT NULL,
+            at INTEGER NOT NULL                       -- when it was removed
+        ) STRICT;
 CREATE TABLE budgets (
         kind TEXT NOT NULL,                     -- group | user | instance
         name TEXT NOT NULL,                     -- a folder, a user, '' for the instance
@@ -445,6 +451,7 @@ CREATE TABLE worktrees (
             PRIMARY KEY (project, slug)
         ) STRICT;
 CREATE INDEX costs_at ON costs (at);
+CREATE INDEX destinations_room ON destinations (folder, instance, address);
 CREATE INDEX egress_log_folder ON egress_log (folder, id);
 CREATE UNIQUE INDEX egress_log_once ON egress_log (session_id, target, verdict, reason);
 CREATE UNIQUE INDEX egress_rules_once ON egress_rules (COALESCE(folder, ''), host, port);
@@ -463,9 +470,11 @@ CREATE INDEX messages_room ON messages (instance, address, id);
 CREATE INDEX messages_said ON messages (instance, address, at, id);
 CREATE INDEX outbox_message ON outbox (message_id);
 CREATE INDEX outbox_open ON outbox (instance, address, id) WHERE state IN ('pending', 'sending');
-CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE seq > 0;
+CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE session_id IS NOT NULL;
+CREATE INDEX outbox_target ON outbox (target_id) WHERE target_id IS NOT NULL;
 CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX permissions_pending ON permissions (asked_at) WHERE state = 'pending';
+CREATE INDEX permissions_pending_session ON permissions (session_id) WHERE state = 'pending';
 CREATE INDEX routes_order ON routes (seq, id);
 CREATE UNIQUE INDEX secret_bindings_once ON secret_bindings (COALESCE(folder, ''), scheme, host, port, header);
 CREATE INDEX sessions_address ON sessions (address);

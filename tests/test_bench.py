@@ -14,6 +14,10 @@ PARTS = {
     "gate": "print(uvloop.run(run.permission()))",
     "embed": "print(run.table(uvloop.run(run.embed.figures(1, 1, 20))))",
     "neighbours": "print(run.table(run.neighbours.figures(['busy_loop', 'page_views'], 2)))",
+    "growth": (
+        "print(uvloop.run(run.growth.warm_replies(400, 5)), uvloop.run(run.growth.new_rooms_per_s('process', 4)),"
+        " uvloop.run(run.growth.quiet_beside_flood('process', 5, 4)))"
+    ),
     "streamable": "print(run.table(uvloop.run(run.streamable.figures(1, 1, 20))))",
 }
 

@@ -43,6 +43,7 @@ from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
 from gatepost.flow.listening import listen
+from gatepost.flow.retention import Retention
 from gatepost.flow.sessions.extra_mounts import read_allowed
 from gatepost.flow.sessions.halting import Halt
 from gatepost.flow.sessions.parts import PROVIDER, Parts
@@ -165,6 +166,7 @@ class Gateway:
         self.intake = Intake(
             self.store, clock, config, self.bells, self.reach, home, self.sessions.stop, self.sessions.kill
         )
+        self.retention = Retention(home, self.store, clock, config, self.sessions.asleep)
         self.stopping = asyncio.Event()
         self.sessions.ends_with(self.worktrees.errands.end_all)
         self.agents = Agents(self.sessions, self.worktrees, _hub(self, "agents"), self.stopping)
@@ -223,6 +225,7 @@ class Gateway:
                 tasks.create_task(flow.run())
             tasks.create_task(self._prepare())
             tasks.create_task(self.connectors.run())
+            tasks.create_task(self.retention.run())
             for instance, channel in self.channels.items():
                 tasks.create_task(listen(instance, channel, self.intake))
 
@@ -353,7 +356,7 @@ class Daemon:
             halt=gateway.halt,
             try_out=partial(try_out, gateway.sessions),
             move_models=gateway.move_models,
-            extra={"agents": gateway.agents},
+            extra={"agents": gateway.agents, "retention": gateway.retention},
         )
         return make_api(
             ApiParts(

@@ -32,6 +32,7 @@ from gatepost.store import groups, ledger, routes, switches
 from gatepost.store.groups import Group
 from gatepost.store.look import damage, expired_leases, look, newest, version, waiting_instances
 from gatepost.store.port import Db
+from gatepost.store.retention import can_shrink
 
 PYTHON = (3, 11)
 LITTLE_SPACE, NO_SPACE = 1024**3, 100 * 1024**2  # bytes
@@ -261,6 +262,9 @@ def _inspect(db: Db, instances: set[str], running: bool) -> list[Finding]:
         found.append(Finding("fail", "store", f"is damaged: {broken}", "restore a backup"))
     else:
         found.append(Finding("ok", "store", f"schema {version(db)} of {newest()}, whole"))
+    if not can_shrink(db):
+        text = "was made by an older gatepost: space that is freed is used again, but the file does not shrink"
+        found.append(Finding("ok", "space", text))
     account = ledger.check(db, now, running=running)
     if account.unaccounted:
         text = f"{account.unaccounted} rows are unaccounted for"

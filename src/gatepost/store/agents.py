@@ -152,7 +152,10 @@ def hold_news(db: Db, session_id: str) -> None:
 
 def waiting(db: Db, session_id: str) -> int:
     """Prompts that nobody has taken up yet."""
-    row = db.row("SELECT COUNT(*) FROM inbox WHERE session_id = ? AND state IN ('queued', 'retry')", (session_id,))
+    row = db.row(
+        f"SELECT COUNT(*) FROM inbox WHERE session_id = ? AND {inbox.OPEN} AND state IN ('queued', 'retry')",
+        (session_id,),
+    )
     return int(row[0]) if row else 0
 
 

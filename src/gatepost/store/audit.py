@@ -13,6 +13,7 @@ from gatepost.core.clock import SECOND
 from gatepost.store.port import Db
 
 START = "0" * 64
+CUT = "audit.cut"  # the action of the row that vouches for an anchor
 _ROWS = 64  # in one statement: calls that are written behind come in heaps, and each statement costs the loop its turn
 _COLUMNS = "seq, at, actor, action, verdict, details, details_hash, previous, hash"
 _TEXTS = ("actor", "action", "verdict", "details", "details_hash", "previous", "hash")
@@ -84,16 +85,33 @@ def erase_details(db: Db, seq: int) -> bool:
 
 
 def verify(db: Db) -> tuple[int, int | None]:
-    """(rows checked, the first row that does not hold or None). Whatever the file holds, it answers."""
-    previous, checked = START, 0
+    """(rows checked, the first row that does not hold or None). Whatever the file holds, it answers. A chain whose old
+    rows were removed begins at its anchor, which holds only if a row of the chain vouches for it."""
+    start, begins = anchor(db)
+    previous, checked, vouched = begins, start, start == 0
+    wanted = hashlib.sha256(_encode(voucher(start, begins))).hexdigest()
     while rows := _next(db, checked):
         for row in rows:
             checked += 1
             chained = _judged(row, checked, previous)
             if chained is None:
-                return checked, checked  # where it should be: what it calls itself may be what was changed
+                return checked - start, checked  # where it should be: what it calls itself may be what was changed
             previous = chained
-    return (checked, None) if rows is not None else (checked + 1, checked + 1)
+            vouched = vouched or (row[4], row[-3]) == (CUT.encode(), wanted.encode())
+    if rows is None or not vouched:
+        return checked - start + 1, checked + 1 if rows is None else start + 1
+    return checked - start, None
+
+
+def anchor(db: Db) -> tuple[int, str]:
+    """(seq, hash) of the row after which the chain begins: rows before it were removed because of their age."""
+    row = db.row("SELECT seq, hash FROM audit_anchor WHERE only = 1")
+    return (int(row[0]), str(row[1])) if row else (0, START)
+
+
+def voucher(through: int, chained: str) -> dict[str, Any]:
+    """The details of the row that vouches for an anchor. They can be erased: their hash is compared."""
+    return {"through": through, "hash": chained}
 
 
 def _next(db: Db, after: int) -> list[tuple[Any, ...]] | None:
@@ -149,9 +167,11 @@ def head(db: Db) -> str:
 
 
 def goes_on_from(db: Db, seq: int, chained: str) -> bool:
-    """Whether the chain has that row."""
+    """Whether the chain has that row, or begins after it."""
     if seq == 0:
         return chained == START
+    if (seq, chained) == anchor(db):
+        return True
     row = db.row("SELECT hash FROM audit WHERE seq = ?", (seq,))
     return row is not None and row[0] == chained
 

@@ -19,10 +19,23 @@ class Destination:
     created_at: int
 
 
-@quick
 def of(db: Db, folder: str) -> list[Destination]:
     rows = db.rows(f"SELECT {COLUMNS} FROM destinations WHERE folder = ? ORDER BY name", (folder,))
     return [Destination(*row) for row in rows]
+
+
+def of_room(db: Db, folder: str, instance: str, address: str) -> Destination | None:
+    """The name under which a group knows a room, the first if it has several."""
+    row = db.row(
+        f"SELECT {COLUMNS} FROM destinations WHERE folder = ? AND instance = ? AND address = ? ORDER BY name LIMIT 1",
+        (folder, instance, address),
+    )
+    return Destination(*row) if row else None
+
+
+def count(db: Db, folder: str) -> int:
+    row = db.row("SELECT COUNT(*) FROM destinations WHERE folder = ?", (folder,))
+    return int(row[0]) if row else 0
 
 
 @quick

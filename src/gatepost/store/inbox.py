@@ -15,6 +15,9 @@ from gatepost.store.port import Db, quick
 TRIGGER, NEXT, OBSERVE = "trigger", "next", "observe"  # NEXT: a turn of its own, after whatever runs
 END = ("answered", "silent", "observed", "refused", "cancelled", "failed")
 _END_SQL = "('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed')"
+# Every question about waiting rows says this, even where it names the states it wants: the partial indexes of open
+# rows serve no other. Without it SQLite reads all that a session ever got.
+OPEN = f"state NOT IN {_END_SQL}"
 COLUMNS = (
     "id, message_id, session_id, folder, seq, mode, rights, turn_id, given, state, reason, tries, next_at, owner,"
     " lease_until, epoch, created_at, updated_at"
@@ -187,7 +190,7 @@ def keep_waiting(db: Db, now: int, until: int) -> None:
 def has_work(db: Db, session_id: str, now: int) -> bool:
     """Whether anything of this session can be worked on now; whoever looked at a queued row last does not matter."""
     row = db.row(
-        "SELECT 1 FROM inbox WHERE session_id = ? AND (state = 'queued' OR (state IN ('retry', 'working')"
+        f"SELECT 1 FROM inbox WHERE session_id = ? AND {OPEN} AND (state = 'queued' OR (state IN ('retry', 'working')"
         " AND next_at <= ?)) LIMIT 1",
         (session_id, now),
     )
@@ -220,7 +223,7 @@ def looked_at(db: Db, session_id: str, until: int) -> None:
     """Somebody takes care of this session's waiting rows: they are not overdue before `until`. Rows that are worked on
     are kept alive by their turn alone."""
     db.run(
-        "UPDATE inbox SET next_at = ? WHERE session_id = ? AND state = 'queued' AND next_at < ?",
+        f"UPDATE inbox SET next_at = ? WHERE session_id = ? AND {OPEN} AND state = 'queued' AND next_at < ?",
         (until, session_id, until),
     )
 
@@ -240,7 +243,9 @@ def move(
 
 def cancel_waiting(db: Db, session_id: str, reason: str, now: int) -> int:
     """Withdraw what no turn has taken yet."""
-    rows = db.rows("SELECT id FROM inbox WHERE session_id = ? AND state IN ('queued', 'retry', 'held')", (session_id,))
+    rows = db.rows(
+        f"SELECT id FROM inbox WHERE session_id = ? AND {OPEN} AND state IN ('queued', 'retry', 'held')", (session_id,)
+    )
     for (row_id,) in rows:
         move(db, row_id, "cancelled", reason, None, now)
     return len(rows)

@@ -159,9 +159,15 @@ def find_message(db: Db, wanted: str) -> int | None:
     return int(row[0]) if row else None
 
 
+def was_removed(db: Db, message_id: int) -> bool:
+    """Whether a number lies before all that is kept: its message is gone because of its age."""
+    row = db.row("SELECT id FROM messages ORDER BY id LIMIT 1")
+    return row is not None and 0 < message_id < row[0]
+
+
 def bring_near(db: Db, now: int) -> None:
     """Nobody looks at anything any more: what was only being waited for is due now. The wall clock may have been set
     back meanwhile: what then seems due in days is looked at soon."""
-    db.run("UPDATE inbox SET next_at = ? WHERE state = 'queued' AND next_at > ?", (now, now))
+    db.run(f"UPDATE inbox SET next_at = ? WHERE {_OPEN_IN} AND state = 'queued' AND next_at > ?", (now, now))
     for table, condition in (("inbox", _OPEN_IN), ("outbox", _OPEN_OUT), ("turns", "ended_at IS NULL")):
         db.run(f"UPDATE {table} SET next_at = ? WHERE {condition} AND next_at > ?", (now + FARTHEST, now + FARTHEST))

@@ -57,19 +57,20 @@ def key_of(mode: str, folder: str, instance: str, address: str, thread: str) -> 
 def resolve(db: Db, mode: str, folder: str, instance: str, address: str, thread: str, now: int) -> Session:
     """The live session of that key, made if there is none."""
     key = key_of(mode, folder, instance, address, thread)
-    found = _by_key(db, key)
+    found = by_key(db, key)
     if found is None:
         db.run(
             "INSERT INTO sessions (id, key, folder, mode, instance, address, thread, created_at, active_at)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) WHERE closed_at IS NULL DO NOTHING",
             (ids.new("s"), key, folder, mode, instance, address, thread, now, now),
         )
-        found = _by_key(db, key)
+        found = by_key(db, key)
         assert found is not None
     return found
 
 
-def _by_key(db: Db, key: str) -> Session | None:
+def by_key(db: Db, key: str) -> Session | None:
+    """The live session of that key."""
     row = db.row(f"SELECT {COLUMNS} FROM sessions WHERE key = ? AND closed_at IS NULL", (key,))
     return Session(*row) if row else None
 
@@ -101,13 +102,13 @@ def glance(db: Db, session_id: str) -> Glance | None:
     return Glance(*row) if row else None
 
 
-def live(db: Db, folder: str | None = None) -> list[Session]:
+def live(db: Db, folder: str | None = None, most: int = 2**31) -> list[Session]:
+    """The busiest first; `most`: no more than so many."""
     if folder is None:
         rows = db.rows(f"SELECT {COLUMNS} FROM sessions WHERE closed_at IS NULL ORDER BY active_at DESC")
     else:
-        rows = db.rows(
-            f"SELECT {COLUMNS} FROM sessions WHERE closed_at IS NULL AND folder = ? ORDER BY active_at DESC", (folder,)
-        )
+        sql = f"SELECT {COLUMNS} FROM sessions WHERE closed_at IS NULL AND folder = ? ORDER BY active_at DESC LIMIT ?"
+        rows = db.rows(sql, (folder, most))
     return [Session(*row) for row in rows]
 
 
@@ -116,6 +117,13 @@ def in_room(db: Db, address: str) -> list[Session]:
     """The live ones of every group, the busiest first."""
     sql = f"SELECT {COLUMNS} FROM sessions WHERE address = ? AND closed_at IS NULL ORDER BY active_at DESC"
     return [Session(*row) for row in db.rows(sql, (address,))]
+
+
+@quick
+def group_in_room(db: Db, address: str) -> str:
+    """A group that has a conversation there, '' for none."""
+    row = db.row("SELECT folder FROM sessions WHERE address = ? AND closed_at IS NULL LIMIT 1", (address,))
+    return str(row[0]) if row else ""
 
 
 def take_seq(db: Db, session_id: str, now: int) -> int:

@@ -204,7 +204,7 @@ def _claimable(db: Db, session_id: str, now: int, most: int) -> list[_Waiting]:
     rows = db.rows(
         f"{_WAITING}, i.state, i.next_at FROM inbox i JOIN messages m ON m.id = i.message_id"
         " LEFT JOIN origins o ON o.message_id = m.id AND o.ordinal = 0"
-        " WHERE i.session_id = ? AND i.state IN ('queued', 'retry') ORDER BY i.seq LIMIT ?",
+        f" WHERE i.session_id = ? AND i.{inbox.OPEN} AND i.state IN ('queued', 'retry') ORDER BY i.seq LIMIT ?",
         (session_id, most),
     )
     ready: list[_Waiting] = []

@@ -76,7 +76,8 @@ class Sqlite:
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     try:
-        if not readonly and not path.exists():
+        made = not readonly and not path.exists()
+        if made:
             # The owner's alone from its first moment; journals take the mode of the file. Never opened by us once it
             # is there: closing such a handle would drop the locks that SQLite holds in this process.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -88,6 +89,8 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA temp_store=MEMORY")
         if not readonly:
+            if made:  # possible only while the file is empty: freed space can then be given back in small steps
+                connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA journal_size_limit=67108864")
     except (apsw.Error, OSError) as error:

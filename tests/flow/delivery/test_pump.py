@@ -9,7 +9,7 @@ import pytest
 from gatepost.core.clock import SECOND
 from gatepost.flow.delivery.record import NOTICE_TEXT
 from gatepost.messages.outbound import Feature, File, Outbound
-from gatepost.store import inbox, ledger, outbox
+from gatepost.store import groups, inbox, ledger, outbox, sessions
 from gatepost.store.port import Db
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.channel import EVERYTHING, FakeChannel, Fault
@@ -301,6 +301,31 @@ async def test_more_rooms_than_lanes_are_all_served(store: SqliteStore, channel:
         await channel.wait_for(40)
 
     assert all(channel.texts(f"fake:room/{number}") == ["a", "b"] for number in range(20))
+
+
+async def test_stranger_23_a_group_that_writes_to_many_rooms_delays_anothers_by_one(
+    store: SqliteStore, channel: FakeChannel
+) -> None:
+    post = Post(store, {"fake": channel}, {"delivery.lanes": 1})
+    await store.write(two_groups, post.clock.now())
+    channel.script(Fault.DELAY)
+    async with post.running():
+        for number in range(10):
+            await post.say(f"loud {number}", f"loud {number}", address=f"fake:loud/{number}")
+        await post.say("quiet", "quiet", address="fake:quiet/1")
+        await channel.wait_for(lambda _: bool(channel.tried))
+        channel.release()
+        await channel.wait_for(11)
+
+    assert channel.texts()[:3] == ["loud 0", "loud 1", "quiet"]
+
+
+def two_groups(db: Db, now: int) -> None:
+    """`loud` talks in many rooms, `quiet` in one."""
+    for folder, count in (("loud", 10), ("quiet", 2)):
+        groups.add(db, folder, folder, "scripted", now)
+        for number in range(count):
+            sessions.resolve(db, "per-thread", folder, "fake", f"fake:{folder}/{number}", "", now)
 
 
 async def test_after_an_outage_stale_messages_are_left_out_with_one_notice(post: Post, channel: FakeChannel) -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatepost.flow.sessions.slots import Slots
+from gatepost.flow.sessions.slots import Resting, Slots
 
 
 def drain(slots: Slots) -> list[str]:
@@ -73,3 +73,58 @@ def test_every_want_is_met_exactly_once_whatever_the_order(wants: list[tuple[int
         for session in taken:
             slots.release(session)
     assert sorted(met) == sorted({f"{folder}{number}" for number, folder, _ in wants})
+
+
+def resting(**idle: int) -> list[Resting]:
+    return [Resting(name, for_s, for_s > 30) for name, for_s in idle.items()]
+
+
+def awake(slots: Slots, *sessions: tuple[str, str]) -> None:
+    for session, folder in sessions:
+        slots.want(session, folder)
+    drain(slots)
+
+
+def test_stranger_23_a_flooding_group_ends_its_own_resting_sessions_and_not_a_quiet_groups() -> None:
+    slots = Slots(4)
+    awake(slots, ("quiet", "quiet"), ("loud-0", "loud"), ("loud-1", "loud"), ("loud-2", "loud"))
+    for number in range(3, 100):
+        slots.want(f"loud-{number}", "loud")
+
+    assert slots.make_way(resting(quiet=29, **{"loud-0": 1, "loud-2": 2})) == ["loud-2", "loud-0"]
+
+
+def test_stranger_23_a_group_without_a_place_takes_one_from_the_group_with_the_most() -> None:
+    slots = Slots(4)
+    awake(slots, ("other", "other"), ("loud-0", "loud"), ("loud-1", "loud"), ("loud-2", "loud"))
+    slots.want("loud-3", "loud")
+    slots.want("quiet", "quiet")
+
+    assert slots.make_way(resting(other=20, **{"loud-0": 1})) == ["loud-0"]
+    slots.release("loud-0")
+    assert slots.take() == "quiet"
+
+
+def test_a_place_that_nobody_has_used_for_long_is_anybodys() -> None:
+    slots = Slots(2)
+    awake(slots, ("quiet", "quiet"), ("loud-0", "loud"))
+    slots.want("loud-1", "loud")
+
+    assert slots.make_way(resting(quiet=30)) == []
+    assert slots.make_way(resting(quiet=31)) == ["quiet"]
+
+
+def test_no_more_end_than_are_needed_while_others_are_ending() -> None:
+    slots = Slots(3)
+    awake(slots, ("a", "acme"), ("b", "acme"), ("c", "acme"))
+    slots.want("d", "acme")
+
+    assert slots.make_way(resting(b=1, c=2), ending=1) == []
+
+
+def test_when_memory_is_short_the_group_with_the_most_places_gives_one_up() -> None:
+    slots = Slots(3)
+    awake(slots, ("quiet", "quiet"), ("loud-0", "loud"), ("loud-1", "loud"))
+
+    assert slots.least_missed(resting(quiet=900, **{"loud-0": 1})) == "loud-0"
+    assert slots.least_missed([]) == ""

@@ -57,6 +57,9 @@ def _verify(db: Db, kept: tuple[int, str] | None) -> tuple[int, int | None, str,
         text = f"every row holds, but the pages that keep them are damaged: {damaged}; restore a backup"
         return rows, None, text, "", 0
     more = audit.repeated(db)
+    if kept is not None and 0 < kept[0] < audit.anchor(db)[0]:
+        text = f"row {kept[0]} was removed because of its age (keep.audit_days); compare a newer head"
+        return rows, kept[0], text, audit.head(db), more
     if kept is not None and not audit.goes_on_from(db, *kept):
         text = f"row {kept[0]} is not the one that was the head: rows were cut off, or all was written anew"
         return rows, kept[0], text, audit.head(db), more

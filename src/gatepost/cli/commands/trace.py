@@ -57,10 +57,17 @@ def _find(db: Db, wanted: str) -> Life:
     message_id = ledger.find_message(db, wanted)
     life = ledger.life(db, message_id) if message_id is not None else None
     if life is None:
-        raise NotFound(
-            "message", wanted, "`gatepost ledger list` shows the newest" + (GAPS if wanted.isdigit() else "")
-        )
+        raise NotFound("message", wanted, _hint(db, wanted))
     return life
+
+
+def _hint(db: Db, wanted: str) -> str:
+    newest = "`gatepost ledger list` shows the newest"
+    if not wanted.isdigit():
+        return newest
+    if ledger.was_removed(db, int(wanted)):
+        return f"it was removed because of its age (keep.messages_days); {newest}"
+    return newest + GAPS
 
 
 def as_data(life: Life) -> dict[str, Any]:

@@ -7,6 +7,7 @@ transaction: it settles the last row and takes the next.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from gatepost.core import log
 from gatepost.core.bells import Bells
 from gatepost.core.clock import SECOND, Clock, seconds
 from gatepost.core.errors import Unavailable
+from gatepost.core.fair import FairQueue
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery import record
 from gatepost.flow.delivery.outgoing import Reach
@@ -26,7 +28,7 @@ from gatepost.flow.delivery.record import Lane, Later, Terms
 from gatepost.flow.delivery.retry import policy_of
 from gatepost.flow.delivery.sending import Job, Outcome, Sender
 from gatepost.messages.outbound import Feature
-from gatepost.store import outbox
+from gatepost.store import outbox, sessions
 from gatepost.store.port import Db, Store
 
 T = TypeVar("T")
@@ -62,7 +64,7 @@ class Pump:
         self._sender = Sender(channels, reach, clock, policy, timeout)
         self._most, self._look = max(config[LANES], 1), config[LOOK_S]
         self._busy: dict[Lane, bool] = {}  # True: rung again while it ran
-        self._waiting: dict[str, dict[Lane, None]] = {}  # for a free place, by instance, first come first served
+        self._waiting: defaultdict[str, FairQueue[Lane]] = defaultdict(FairQueue)  # for a free place, by instance
         self._running: dict[str, int] = {}
         self._asleep: dict[Lane, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -96,7 +98,7 @@ class Pump:
     def _reserve(self, instance: str, address: str) -> Lane | None:
         """A lane that is at rest, which is then the caller's; None if it is at work, or there is no room."""
         lane = Lane(instance, address)
-        at_rest = lane not in self._busy and lane not in self._asleep and lane not in self._waiting.get(instance, {})
+        at_rest = lane not in self._busy and lane not in self._asleep and lane not in self._waiting[instance]
         if not self._open or not at_rest or self._running.get(instance, 0) >= self._most:
             return None
         self._busy[lane] = False
@@ -159,14 +161,25 @@ class Pump:
         if lane in self._busy:
             self._busy[lane] = True
             return
-        self._waiting.setdefault(lane.instance, {})[lane] = None
+        self._wait(lane)
         self._start(lane.instance)
 
+    def _wait(self, lane: Lane) -> None:
+        """Groups take turns: one that writes to a hundred rooms delays no other's. Whose a room is, is asked only if
+        there is somebody to wait for."""
+        group = ""
+        if self._open and (self._waiting[lane.instance] or self._running.get(lane.instance, 0) >= self._most):
+            with suppress(Unavailable):
+                group = self._store.look(sessions.group_in_room, lane.address)
+        self._waiting[lane.instance].add(lane, group)
+
     def _start(self, instance: str) -> None:
-        waiting = self._waiting.get(instance, {})
-        while self._open and waiting and self._running.get(instance, 0) < self._most:
-            lane = next(iter(waiting))
-            del waiting[lane]
+        waiting = self._waiting[instance]
+        while self._open and self._running.get(instance, 0) < self._most:
+            group = waiting.next_group()
+            if group is None:
+                return
+            lane = waiting.take(group)
             self._busy[lane] = False
             self._running[instance] = self._running.get(instance, 0) + 1
             self._send_off(lane, None)
@@ -179,7 +192,7 @@ class Pump:
         finally:
             self._running[lane.instance] -= 1
             if self._busy.pop(lane):
-                self._waiting.setdefault(lane.instance, {})[lane] = None
+                self._wait(lane)
             self._start(lane.instance)
 
     async def _empty(self, lane: Lane, first: Job | Later | None) -> None:
@@ -188,7 +201,7 @@ class Pump:
         count = 0
         while True:
             self._busy[lane] = False  # rung from here on: there may be more than this look sees
-            if outcome is not None and (not self._open or (count >= FAIR_SHARE and self._waiting.get(lane.instance))):
+            if outcome is not None and (not self._open or (count >= FAIR_SHARE and self._waiting[lane.instance])):
                 await self._write_last(outcome)
                 self._busy[lane] = True
                 return

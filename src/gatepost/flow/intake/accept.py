@@ -53,6 +53,7 @@ NO_ROUTE = "No agent is set up for this chat. Whoever runs this gateway can add 
 CLEARED = "Cleared. The next message starts a new conversation."
 NOT_RUNNING = "Nothing is running here."
 BUDGET = "budget_spent"
+MOST_ALIKE = 10  # rooms of one name that are numbered one by one
 MOST_WATCHING = 5  # conversations of one group that are shown what it watches: the busiest
 STALE = (
     "Some messages from here reached me only long after they were written, so I left them unanswered."
@@ -389,7 +390,7 @@ def _tell(case: _Case, command: Command, rights: Rights, folder: str) -> Accepte
 def _live(case: _Case, chosen: Chosen) -> Session | None:
     """The session that a message here would go to, if there is one. Never made for a command."""
     key = sessions.key_of(chosen.mode, chosen.folder, case.arrival.instance, *_place(case, chosen))
-    return next((session for session in sessions.live(case.db, chosen.folder) if session.key == key), None)
+    return sessions.by_key(case.db, key)
 
 
 def _place(case: _Case, chosen: Chosen) -> tuple[str, str]:
@@ -442,8 +443,7 @@ def _watching(case: _Case, targets: Sequence[_Target]) -> list[tuple[Session, Ri
         for observer in watchers.of(case.db, target.folder):
             source = groups.get(case.db, target.folder)
             if source is not None and may_watch(observer, target.folder, open=source.open):
-                live = sessions.live(case.db, observer)[:MOST_WATCHING]
-                found += [(session, target.rights) for session in live]
+                found += [(each, target.rights) for each in sessions.live(case.db, observer, MOST_WATCHING)]
     return found
 
 
@@ -451,24 +451,28 @@ def _meet(case: _Case, chosen: Chosen) -> None:
     """Give the room a name that the group can send to. A session that spans rooms answers in a room's last thread."""
     arrival, thread = case.arrival, case.thread if chosen.mode == "agent-shared" else ""
     address = arrival.inbound.address
-    taken = set()
-    for each in destinations.of(case.db, chosen.folder):
-        if (each.instance, each.address) == (arrival.instance, address):
-            if each.thread != thread and chosen.mode == "agent-shared":
-                destinations.add_room(case.db, chosen.folder, each.name, arrival.instance, address, thread, case.now)
-            return
-        taken.add(each.name)
-    name = room_name(arrival.inbound.room_name, arrival.address, taken)
-    destinations.add_room(case.db, chosen.folder, name, arrival.instance, address, thread, case.now)
+    known = destinations.of_room(case.db, chosen.folder, arrival.instance, address)
+    if known is None:
+        name = _free_name(case.db, chosen.folder, room_name(arrival.inbound.room_name, arrival.address))
+        destinations.add_room(case.db, chosen.folder, name, arrival.instance, address, thread, case.now)
+    elif known.thread != thread and chosen.mode == "agent-shared":
+        destinations.add_room(case.db, chosen.folder, known.name, arrival.instance, address, thread, case.now)
 
 
-def room_name(given: str, address: Address, taken: set[str]) -> str:
-    """A readable name for a room that is not taken yet: its own, else the end of its address."""
+def room_name(given: str, address: Address) -> str:
+    """A readable name for a room: its own, else the end of its address."""
     for source in (given, address.segments[-1], address.platform):
         slug = re.sub(r"[^a-z0-9]+", "-", source.lower()).strip("-")[:40].strip("-")
         if slug:
             break
-    name, number = slug, 2
-    while name in taken:
-        name, number = f"{slug}-{number}", number + 1
+    return slug
+
+
+def _free_name(db: Db, folder: str, wanted: str) -> str:
+    """The name, with a number if it is taken. Among many rooms of one name, one that cannot be taken yet is tried soon:
+    nobody looks through a thousand."""
+    name, number = wanted, 2
+    while destinations.get(db, folder, name) is not None:
+        name = f"{wanted}-{number}"
+        number = number + 1 if number != MOST_ALIKE else destinations.count(db, folder) + 1
     return name

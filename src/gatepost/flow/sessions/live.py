@@ -59,6 +59,7 @@ class Live:
         self.limits = limits_of(parts.config, group)  # those of the groups above it are read before it starts
         self._rings = 0
         self.talk = Talk(parts, session, group, provider, self._say, self._project, lambda: self._rings, rested)
+        self._rested = rested
         self._started_at = self.talk.heard_at
         self._line: Line | None = None
         self._welcomed = False
@@ -289,7 +290,10 @@ class Live:
         while frames := await self._line.frames():
             if self._stopped:
                 return  # what it had not handed over by then goes with its turn
+            starting = not self.talk.claimed
             await self.talk.hear(frames)
+            if starting and self.talk.claimed:
+                self._rested()
             if self._retiring:
                 self.retire(self._retiring)
         if self._line.fault:

@@ -1,21 +1,36 @@
-"""Who is woken next when there are more sessions with work than places. Pure bookkeeping, no I/O.
+"""Who is woken next when there are more sessions with work than places, and who makes way. Pure bookkeeping, no I/O.
 
-People before schedules; groups take turns, so that one busy group cannot starve the others; within a group, first come
-first served.
+People before schedules; groups take turns, and the one with the fewest places comes first; within a group, first come
+first served. A group that wants more places takes them from the one that holds the most, itself included: it never
+takes the last place at rest of a group that has fewer, unless nobody has used that for a while.
 """
 
-from collections import OrderedDict, deque
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
+
+from gatepost.core.fair import FairQueue
+
+
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """An awake session with nothing to do."""
+
+    session_id: str
+    idle: int  # for so many microseconds
+    long: bool = False  # so long that its place is anybody's
 
 
 @dataclass(slots=True)
 class Slots:
     most: int
-    _awake: set[str] = field(default_factory=set)
-    _waiting: dict[bool, "OrderedDict[str, deque[str]]"] = field(
-        default_factory=lambda: {False: OrderedDict(), True: OrderedDict()}
-    )
-    _queued: set[str] = field(default_factory=set)
+    _awake: dict[str, str] = field(default_factory=dict)  # session: its group
+    _people: FairQueue[str] = field(default_factory=FairQueue)
+    _background: FairQueue[str] = field(default_factory=FairQueue)
+
+    def __contains__(self, session_id: str) -> bool:
+        """Whether it holds a place or waits for one."""
+        return session_id in self._awake or session_id in self._people or session_id in self._background
 
     @property
     def awake(self) -> int:
@@ -23,7 +38,12 @@ class Slots:
 
     @property
     def waiting(self) -> int:
-        return len(self._queued)
+        return len(self._people) + len(self._background)
+
+    @property
+    def groups(self) -> int:
+        """How many have a session that is awake."""
+        return len(set(self._awake.values()))
 
     @property
     def full(self) -> bool:
@@ -31,38 +51,70 @@ class Slots:
 
     def want(self, session_id: str, folder: str, *, background: bool = False) -> None:
         """Stand in line, once."""
-        if session_id in self._queued or session_id in self._awake:
+        if session_id in self:
             return
-        self._queued.add(session_id)
-        self._waiting[background].setdefault(folder, deque()).append(session_id)
+        (self._background if background else self._people).add(session_id, folder)
 
     def take(self) -> str | None:
         """The next session that may wake, which then holds a place; None if nobody waits or all places are taken."""
         if self.full:
             return None
-        for background in (False, True):
-            lines = self._waiting[background]
-            if lines:
-                folder, line = lines.popitem(last=False)
-                session_id = line.popleft()
-                if line:
-                    lines[folder] = line  # to the end: the other groups come first
-                self._queued.discard(session_id)
-                self._awake.add(session_id)
+        held = Counter(self._awake.values())
+        for line in (self._people, self._background):
+            folder = line.next_group(held.__getitem__)
+            if folder is not None:
+                session_id = line.take(folder)
+                self._awake[session_id] = folder
                 return session_id
         return None
 
+    def make_way(self, resting: Collection[Resting], ending: int = 0) -> list[str]:
+        """Which of those at rest end, so that others that wait get a place. `ending`: places that are about to be
+        free."""
+        held = Counter(self._awake.values())
+        free = self.most - len(self._awake) + ending
+        left, ended = list(resting), list[str]()
+        for line in (self._people, self._background):
+            waiting = line.sizes()
+            while waiting and (left or free > 0):
+                folder = min(waiting, key=held.__getitem__)  # as they will be taken
+                if free > 0:
+                    free -= 1
+                elif (victim := self._victim(folder, left, held)) is not None:
+                    left.remove(victim)
+                    ended.append(victim.session_id)
+                    held[self._awake[victim.session_id]] -= 1
+                else:
+                    del waiting[folder]
+                    continue
+                held[folder] += 1
+                waiting[folder] -= 1
+                if not waiting[folder]:
+                    del waiting[folder]
+        return ended
+
+    def _victim(self, folder: str, resting: list[Resting], held: Counter[str]) -> Resting | None:
+        """Of the group with the most places, that which rests longest."""
+
+        def may(each: Resting) -> bool:
+            owner = self._awake[each.session_id]
+            more = held[owner] - held[folder]
+            return owner == folder or each.long or more > (1 if held[folder] else 0)  # one more or less is even
+
+        allowed = [each for each in resting if each.session_id in self._awake and may(each)]
+        return max(allowed, key=lambda each: (held[self._awake[each.session_id]], each.idle), default=None)
+
+    def least_missed(self, resting: Collection[Resting]) -> str:
+        """The session at rest that ends first when memory is short, '' if there is none."""
+        held = Counter(self._awake.values())
+        known = [each for each in resting if each.session_id in self._awake]
+        first = max(known, key=lambda each: (held[self._awake[each.session_id]], each.idle), default=None)
+        return first.session_id if first else ""
+
     def release(self, session_id: str) -> None:
-        self._awake.discard(session_id)
+        self._awake.pop(session_id, None)
 
     def forget(self, session_id: str) -> None:
         """It no longer wants to wake."""
-        if session_id not in self._queued:
-            return
-        self._queued.discard(session_id)
-        for lines in self._waiting.values():
-            for folder, line in list(lines.items()):
-                if session_id in line:
-                    line.remove(session_id)
-                if not line:
-                    del lines[folder]
+        self._people.discard(session_id)
+        self._background.discard(session_id)

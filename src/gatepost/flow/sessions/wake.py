@@ -5,6 +5,7 @@ continued. Rows that wait here are looked at, so they are never overdue.
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -22,7 +23,7 @@ from gatepost.flow.sessions.live import Live
 from gatepost.flow.sessions.owed import Owed
 from gatepost.flow.sessions.parts import LOOK_S, MOST_AWAKE, Parts
 from gatepost.flow.sessions.running_as import group_as_run, is_run_as
-from gatepost.flow.sessions.slots import Slots
+from gatepost.flow.sessions.slots import Resting, Slots
 from gatepost.flow.sessions.watch import Verdict, judge
 from gatepost.store import inbox, sessions, switches, turns
 from gatepost.store.groups import Group
@@ -31,6 +32,9 @@ from gatepost.store.sessions import Session
 
 LOOKED_AT = 10 * SECOND
 HALTED_TURNS = "turns that a panic ended"  # as something to be written
+RESTED_LONG = 30 * SECOND  # after that a place at rest is anybody's, however few its group has
+PROCESSORS = max(2, os.cpu_count() or 1)
+START_S = 2.0  # a start that takes longer is not counted any more
 GONE_S = 2.0  # what the kernel has to end a killed sandbox
 
 _log = log.get("sessions")
@@ -42,8 +46,10 @@ class Sessions:
         self._slots = Slots(parts.config[MOST_AWAKE])
         self._live: dict[str, Live] = {}
         self._folders: dict[str, str] = {}
-        self._wanted: set[str] = set()
+        self._wanted: dict[str, None] = {}  # in the order in which they came
         self._others: list[Callable[[], None]] = []
+        self._kept_asleep: set[str] = set()
+        self._starting: dict[str, float] = {}  # since when
         self._bell = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
         self._stopping = False
@@ -75,7 +81,7 @@ class Sessions:
         if live is not None and not live.ending:
             live.ring()
             return
-        self._wanted.add(session_id)
+        self._wanted[session_id] = None
         self._bell.set()
 
     @contextmanager
@@ -88,6 +94,19 @@ class Sessions:
             yield
         finally:
             self._live.pop(live.session.id, None)
+
+    @contextmanager
+    def asleep(self, session_id: str) -> Iterator[bool]:
+        """Within the block nothing of a session is woken. False: it is awake, or about to be."""
+        if session_id in self._live or session_id in self._slots or session_id in self._kept_asleep:
+            yield False
+            return
+        self._kept_asleep.add(session_id)
+        try:
+            yield True
+        finally:
+            self._kept_asleep.discard(session_id)
+            self._bell.set()
 
     async def run(self) -> None:
         """Until cancelled; then every sandbox is ended and its turn settled."""
@@ -214,8 +233,11 @@ class Sessions:
     async def _admit(self) -> None:
         if self._stopping or self.halted:
             return
-        wanted, self._wanted = self._wanted, set()
+        wanted, self._wanted = self._wanted, {}
         for session_id in wanted:
+            if session_id in self._kept_asleep:
+                self._wanted[session_id] = None  # again, when it may wake
+                continue
             session = await self.parts.store.read(sessions.get, session_id)
             if session is None or session.closed_at is not None or session_id in self._owed:
                 continue
@@ -224,28 +246,46 @@ class Sessions:
             live = self._live.get(session_id)
             if live is not None:
                 if live.ending:
-                    self._wanted.add(session_id)  # again, when it is gone
+                    self._wanted[session_id] = None  # again, when it is gone
                 else:
                     live.ring()
                 continue
             self._slots.want(session_id, session.folder)
         self._make_room()
-        while self._has_room() and (next_one := self._slots.take()) is not None:
+        while self._may_start() and self._has_room() and (next_one := self._slots.take()) is not None:
             assert self._tasks is not None
+            self._starting[next_one] = asyncio.get_running_loop().time()
             self._tasks.create_task(self._wake(next_one))
 
     def _make_room(self) -> None:
-        """More want to wake than there are places: those that rest longest make way."""
-        needed = self._slots.waiting - (self._slots.most - self._slots.awake)
-        resting = sorted((live for live in self.awake if live.resting), key=lambda each: each.idle_since)
-        for live in resting[: max(0, needed)]:
-            live.kill("made way for another session", blameless=True)
+        """More want to wake than there are places: some of those at rest make way, no more than can start soon."""
+        if not self._slots.waiting:
+            return
+        ending = sum(1 for live in self.awake if live.ending)
+        for session_id in self._slots.make_way(self._resting(), ending)[: max(0, 2 * PROCESSORS - ending)]:
+            self._live[session_id].kill("made way for another session", blameless=True)
+
+    def _resting(self) -> list[Resting]:
+        now = self.parts.clock.now()
+        idle = ((live.session.id, now - live.idle_since) for live in self.awake if live.resting)
+        return [Resting(session_id, since, since > RESTED_LONG) for session_id, since in idle]
+
+    def _may_start(self) -> bool:
+        """Starts beyond what the processors can do at once delay every session that is awake: as many as there are
+        processors where several groups have sessions, twice as many where one group is by itself. A start that takes
+        long (a slow provider, a container) holds up nobody."""
+        now = asyncio.get_running_loop().time()
+        for session_id, since in list(self._starting.items()):
+            live = self._live.get(session_id)
+            if now - since > START_S or (live is not None and live.talk.claimed):
+                del self._starting[session_id]
+        return len(self._starting) < (PROCESSORS if self._slots.groups > 1 else 2 * PROCESSORS)
 
     def _has_room(self) -> bool:
         """Whether the machine's memory has room for one more; if not, the one that rests longest makes way."""
-        resting = [(live.idle_since, live.session.id) for live in self.awake if live.resting]
         least = self.parts.config[pressure.LEAST_FREE_MB]
-        verdict = pressure.judge(self.parts.memory(), least, self._slots.awake, resting)
+        first = self._slots.least_missed(self._resting())
+        verdict = pressure.judge(self.parts.memory(), least, self._slots.awake, [(0, first)] if first else [])
         if self.host_limits.low:
             verdict = replace(verdict, wake=False, why=verdict.why or self.host_limits.low)
         if bool(verdict.why) != bool(self.pressed):
@@ -256,7 +296,7 @@ class Sessions:
         return verdict.wake
 
     def _rested(self) -> None:
-        """A session has done its work: it makes way at once if another waits for a place."""
+        """A session has started, or has done its work: another that waits may start, or take its place."""
         if self._slots.waiting:
             self._bell.set()
 
@@ -267,6 +307,7 @@ class Sessions:
             await self._not_woken(session_id, _first(trouble))
         finally:
             self._live.pop(session_id, None)
+            self._starting.pop(session_id, None)
             self._slots.release(session_id)
             self._bell.set()
         with suppress(Unavailable):  # then the next look finds it

@@ -1,0 +1,246 @@
+"""Removing what is over age, a small portion at a time, so that nobody waits long for the writer.
+
+A portion looks at the oldest rows behind a cursor and ends at the first that is young: rows stand in the order in which
+they were written. What an open row needs stays, whatever its age: a message with a row in flight, its steps, the turn
+of such a row, the newest turn of a session, the last timeline entry of one (its number goes on from there).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Generic, TypeVar
+
+from gatepost.store import audit, inbox, timeline
+from gatepost.store.audit import Record
+from gatepost.store.port import Db
+
+C = TypeVar("C", int, str)
+
+ACTOR = "gatepost"
+_OPEN_OUT = "state IN ('pending', 'sending')"
+_IN_FLIGHT = (
+    f"(EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = {{id}} AND i.{inbox.OPEN})"
+    f" OR EXISTS (SELECT 1 FROM outbox o WHERE o.message_id = {{id}} AND o.{_OPEN_OUT}))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Portion(Generic[C]):
+    """What one step removed, where the next begins, and whether there may be more."""
+
+    removed: int
+    after: C
+    more: bool
+
+
+def _old(rows: Iterable[tuple[C, int]], before: int) -> list[C]:
+    return [key for key, _ in takewhile(lambda row: row[1] < before, rows)]
+
+
+def remove_messages(db: Db, after: int, before: int, most: int) -> Portion[int]:
+    """Messages that were accepted before a moment, with everything that tells of them."""
+    rows = db.rows("SELECT id, accepted_at FROM messages WHERE id > ? ORDER BY id LIMIT ?", (after, most))
+    old, removed = _old(rows, before), 0
+    for message_id in old:
+        targeted = f"target_id = ? AND {_OPEN_OUT}"
+        if db.row(f"SELECT 1 FROM outbox WHERE {targeted} LIMIT 1", (message_id,)) is not None:
+            continue
+        flying = _IN_FLIGHT.format(id="messages.id")
+        if db.row(f"SELECT 1 FROM messages WHERE id = ? AND {flying}", (message_id,)) is not None:
+            continue
+        db.run("UPDATE outbox SET target_id = NULL WHERE target_id = ?", (message_id,))
+        removed += db.run("DELETE FROM messages WHERE id = ?", (message_id,))
+    return _portion(old, removed, after, most)
+
+
+def remove_steps(db: Db, after: int, before: int, most: int) -> Portion[int]:
+    old = _old(db.rows("SELECT id, at FROM steps WHERE id > ? ORDER BY id LIMIT ?", (after, most)), before)
+    removed = 0
+    if old:
+        flying = _IN_FLIGHT.format(id="steps.message_id")
+        removed = db.run(f"DELETE FROM steps WHERE id > ? AND id <= ? AND NOT {flying}", (after, old[-1]))
+    return _portion(old, removed, after, most)
+
+
+def remove_turns(db: Db, after: str, before: int, most: int) -> Portion[str]:
+    """Ended turns, but for the newest of each session. Their ids begin with their time."""
+    rows = db.rows("SELECT id, started_at FROM turns WHERE id > ? ORDER BY id LIMIT ?", (after, most))
+    old: list[str] = _old(rows, before)
+    removed = sum(
+        db.run(
+            "DELETE FROM turns WHERE id = ? AND ended_at < ?"
+            " AND EXISTS (SELECT 1 FROM turns n WHERE n.session_id = turns.session_id"
+            " AND n.started_at > turns.started_at)"
+            f" AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.turn_id = turns.id AND i.{inbox.OPEN})"
+            f" AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.turn_id = turns.id AND o.{_OPEN_OUT})",
+            (turn_id, before),
+        )
+        for turn_id in old
+    )
+    return _portion(old, removed, after, most)
+
+
+def remove_timeline(db: Db, after: str, before: int, most: int) -> Portion[str]:
+    """Of the next session behind the cursor, but for its last entry."""
+    found = db.row("SELECT session_id FROM timeline WHERE session_id > ? ORDER BY session_id LIMIT 1", (after,))
+    if found is None:
+        return Portion(0, after, False)
+    session_id = str(found[0])
+    rows = db.rows(
+        "SELECT seq, at FROM timeline WHERE session_id = ? AND seq < ? ORDER BY seq LIMIT ?",
+        (session_id, timeline.newest(db, session_id), most),
+    )
+    old = _old(rows, before)
+    if old:
+        db.run("DELETE FROM timeline WHERE session_id = ? AND seq <= ?", (session_id, old[-1]))
+    return Portion(len(old), after if len(old) == most else session_id, True)
+
+
+def remove_costs(db: Db, after: int, before: int, most: int) -> Portion[int]:
+    """Single bookings; what a group or person spent in a day or month is kept apart from them."""
+    old = [int(row[0]) for row in db.rows("SELECT id FROM costs WHERE at < ? ORDER BY at LIMIT ?", (before, most))]
+    for cost_id in old:
+        db.run("DELETE FROM costs WHERE id = ?", (cost_id,))
+    return Portion(len(old), after, len(old) == most)
+
+
+def remove_secret_uses(db: Db, after: int, before: int, most: int) -> Portion[int]:
+    old = _old(db.rows("SELECT id, at FROM secret_uses WHERE id > ? ORDER BY id LIMIT ?", (after, most)), before)
+    if old:
+        db.run("DELETE FROM secret_uses WHERE id > ? AND id <= ?", (after, old[-1]))
+    return _portion(old, len(old), after, most)
+
+
+def cut_audit(db: Db, before: int, now: int) -> int:
+    """Let the chain begin later: its new start is kept as the anchor, and a row at its end vouches for it. What lies
+    before it is then removed with `remove_cut`. The row up to which it was cut, 0 if nothing is old enough."""
+    newest = db.row("SELECT COALESCE(MAX(seq), 0) FROM audit")
+    through = min(audit.first_since(db, before), int(newest[0]) if newest else 0) - 1
+    if through <= audit.anchor(db)[0]:
+        return 0
+    row = db.row("SELECT hash FROM audit WHERE seq = ?", (through,))
+    if row is None:
+        return 0
+    chained = str(row[0])
+    audit.append(db, Record(now, ACTOR, audit.CUT, "done", audit.voucher(through, chained)))
+    db.run(
+        "INSERT INTO audit_anchor (only, seq, hash, at) VALUES (1, ?, ?, ?)"
+        " ON CONFLICT (only) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, at = excluded.at",
+        (through, chained, now),
+    )
+    return through
+
+
+def remove_cut(db: Db, after: int, most: int) -> Portion[int]:
+    """Rows before the anchor."""
+    through = audit.anchor(db)[0]
+    old = [int(row[0]) for row in db.rows("SELECT seq FROM audit WHERE seq <= ? ORDER BY seq LIMIT ?", (through, most))]
+    if old:
+        db.run("DELETE FROM audit WHERE seq <= ?", (old[-1],))
+    return Portion(len(old), after, len(old) == most)
+
+
+def _portion(old: list[C], removed: int, after: C, most: int) -> Portion[C]:
+    return Portion(removed, old[-1] if old else after, len(old) == most)
+
+
+def files_in_use(db: Db) -> list[str]:
+    """What open rows say of their files, as it is stored: contents of messages and payloads of effects."""
+    came = db.rows(f"SELECT m.content FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.{inbox.OPEN}")
+    goes = db.rows(f"SELECT payload FROM outbox WHERE {_OPEN_OUT}")
+    return [str(row[0]) for row in (*came, *goes)]
+
+
+@dataclass(frozen=True, slots=True)
+class Dormant:
+    """A session that nobody has used for long."""
+
+    id: str
+    closed: bool
+
+
+def dormant_sessions(db: Db, after: str, before: int, most: int) -> tuple[list[Dormant], str]:
+    """Of the next `most` sessions, those that were closed or last used before a moment and have nothing in flight; and
+    the cursor, '' at the end."""
+    rows = db.rows("SELECT id, closed_at, active_at FROM sessions WHERE id > ? ORDER BY id LIMIT ?", (after, most))
+    found = [
+        Dormant(session_id, closed_at is not None)
+        for session_id, closed_at, active_at in rows
+        if (active_at if closed_at is None else closed_at) < before and not _is_open(db, session_id)
+    ]
+    return found, rows[-1][0] if len(rows) == most else ""
+
+
+def is_dormant(db: Db, session_id: str, before: int) -> bool:
+    row = db.row("SELECT COALESCE(closed_at, active_at) FROM sessions WHERE id = ?", (session_id,))
+    return row is not None and row[0] < before and not _is_open(db, session_id)
+
+
+def _is_open(db: Db, session_id: str) -> bool:
+    for sql in (
+        f"SELECT 1 FROM inbox WHERE session_id = ? AND {inbox.OPEN} LIMIT 1",
+        f"SELECT 1 FROM outbox WHERE session_id = ? AND {_OPEN_OUT} LIMIT 1",
+        "SELECT 1 FROM turns WHERE session_id = ? AND ended_at IS NULL LIMIT 1",
+    ):
+        if db.row(sql, (session_id,)) is not None:
+            return True
+    return False
+
+
+def unknown_sessions(db: Db, names: list[str]) -> list[str]:
+    """Those of the names that no session has."""
+    return [name for name in names if db.row("SELECT 1 FROM sessions WHERE id = ?", (name,)) is None]
+
+
+def tidy_search(db: Db, pages: int) -> None:
+    """Merge so many pages of the search index, which lets go of what was deleted."""
+    db.run("INSERT INTO search (search, rank) VALUES ('merge', ?)", (pages,))
+
+
+# The file itself: SQLite's own, another store does it by itself.
+
+
+def can_shrink(db: Db) -> bool:
+    """Whether the file gives free pages back: one that was made by an older gatepost uses them again and stays as
+    large as it is."""
+    row = db.row("PRAGMA auto_vacuum")
+    return row is not None and row[0] == 2
+
+
+def give_back(db: Db, pages: int) -> int:
+    """Give so many free pages back to the disk; how many are left."""
+    if not can_shrink(db):
+        return 0
+    db.rows(f"PRAGMA incremental_vacuum({int(pages)})")
+    row = db.row("PRAGMA freelist_count")
+    return int(row[0]) if row else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How much there is of something, and since when."""
+
+    rows: int
+    oldest: int | None
+    over_age: int
+
+
+TABLES = {
+    "messages": ("messages", "accepted_at"),
+    "steps": ("steps", "at"),
+    "turns": ("turns", "started_at"),
+    "timeline": ("timeline", "at"),
+    "costs": ("costs", "at"),
+    "audit": ("audit", "at"),
+}
+
+
+def count(db: Db, what: str, before: int) -> Kept:
+    """For the operator: it reads the whole table."""
+    table, moment = TABLES[what]
+    row = db.row(
+        f"SELECT COUNT(*), MIN({moment}), COALESCE(SUM(CASE WHEN {moment} < ? THEN 1 ELSE 0 END), 0) FROM {table}",
+        (before,),
+    )
+    assert row is not None
+    return Kept(int(row[0]), row[1], int(row[2]))

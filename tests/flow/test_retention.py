@@ -1,0 +1,192 @@
+"""The sweep on a real store and real files, with a clock that stands still."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gatepost.core.clock import DAY, SECOND
+from gatepost.core.home import Home
+from gatepost.core.settings import Config
+from gatepost.flow.retention import Retention, Swept
+from gatepost.store import groups, inbox, ledger, messages, sessions
+from gatepost.store.messages import NewMessage
+from gatepost.store.outbox import NewEffect, add
+from gatepost.store.port import Db
+from gatepost.store.writer import SqliteStore
+from gatepost.testing.clock import NOON, FixedClock
+
+NEVER = dict.fromkeys(
+    (f"keep.{what}_days" for what in ("messages", "steps", "turns", "timeline", "costs", "audit", "media", "sessions")),
+    0,
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home")
+    home.prepare()
+    return home
+
+
+def aged(path: Path, days: int, text: str = "x") -> Path:
+    """A file, last changed so many days before NOON; its folder too."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    moment = (NOON - days * DAY) / SECOND
+    for each in (path, path.parent):
+        os.utime(each, (moment, moment))
+    return path
+
+
+def sweeper(home: Home, store: SqliteStore, **days: int) -> Retention:
+    given = {**NEVER, **{f"keep.{what}_days": value for what, value in days.items()}}
+    return Retention(home, store, FixedClock(), Config(given))
+
+
+def accept(db: Db, content: str, now: int, *, waits: bool = True) -> None:
+    groups.add(db, "acme", "acme", "scripted", now)
+    session = sessions.resolve(db, "shared", "acme", "fake", "fake:room/1", "", now)
+    new = NewMessage(
+        instance="fake",
+        address="fake:room/1",
+        direction="in",
+        kind="chat",
+        sender="fake:user/1",
+        text="look",
+        at=now,
+        platform_id="1",
+        content=content,
+    )
+    message_id = messages.accept(db, new, now)
+    assert message_id is not None
+    row = inbox.enqueue(db, message_id, session.id, "acme", "member", now)
+    if not waits:
+        inbox.move(db, row, "answered", "", None, now)
+
+
+def settled(db: Db, now: int) -> None:
+    accept(db, "{}", now, waits=False)
+
+
+async def test_stranger_07_media_over_age_are_removed_and_what_an_open_row_names_is_not(
+    home: Home, store: SqliteStore
+) -> None:
+    old = [
+        aged(home.media / "web/aaaa/0", 31),
+        aged(home.media / "in/f-2/gone.txt", 31),
+        aged(home.media / "voice/x", 31),
+    ]
+    young = aged(home.media / "web/bbbb/0", 29)
+    asked, goes = aged(home.media / "in/f-1/asked.txt", 99), aged(home.media / "out/key/file.txt", 99)
+    await store.write(accept, '{"attachments": [{"path": "in/f-1/asked.txt", "name": "asked.txt"}]}', NOON)
+    new = NewEffect(
+        key="k",
+        op="file",
+        origin="tool",
+        instance="fake",
+        address="fake:room/1",
+        payload={"files": [{"path": str(goes)}]},
+    )
+    await store.write(add, new, NOON)
+    os.utime(home.media / "voice/x", (1, 1))
+
+    assert await sweeper(home, store, media=30).sweep() == Swept(media=3)
+
+    assert [path.exists() for path in (*old, young, asked, goes)] == [False, False, False, True, True, True]
+
+
+async def test_with_every_setting_at_0_nothing_is_removed(home: Home, store: SqliteStore) -> None:
+    kept = aged(home.media / "web/aaaa/0", 9999)
+    await store.write(settled, NOON - 9999 * DAY)
+
+    assert await sweeper(home, store).sweep() == Swept()
+    assert kept.exists()
+
+
+async def test_as_it_comes_messages_stay_and_steps_and_files_go_after_a_month(home: Home, store: SqliteStore) -> None:
+    await store.write(settled, NOON - 31 * DAY)
+    aged(home.media / "web/aaaa/0", 31)
+
+    swept = await Retention(home, store, FixedClock(), Config({})).sweep()
+
+    assert (swept.messages, swept.steps, swept.media, swept.audit) == (0, 2, 1, 0)
+    assert (await store.read(ledger.check, NOON)).unaccounted == 0
+
+
+@pytest.fixture
+async def session(home: Home, store: SqliteStore) -> sessions.Session:
+    """One that was last used 31 days ago."""
+
+    def make(db: Db) -> sessions.Session:
+        groups.add(db, "acme", "acme", "scripted", 1)
+        return sessions.resolve(db, "shared", "acme", "fake", "fake:room/1", "", NOON - 31 * DAY)
+
+    made = await store.write(make)
+    for name in ("in/inbound.db", "out/outbound.db", "state/conversation"):
+        aged(home.session(made.id) / name, 31)
+    return made
+
+
+async def test_stranger_23_of_a_session_that_may_go_on_only_the_mailbox_is_removed(
+    home: Home, store: SqliteStore, session: sessions.Session
+) -> None:
+    assert (await sweeper(home, store, sessions=30).sweep()).sessions == 2
+
+    assert sorted(each.name for each in home.session(session.id).iterdir()) == ["state"]
+    assert (await sweeper(home, store, sessions=30).sweep()).sessions == 0
+
+
+async def test_stranger_23_the_folder_of_a_closed_session_is_removed_and_a_strangers_link_is_not_followed(
+    home: Home, store: SqliteStore, session: sessions.Session, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("kept")
+    (home.session(session.id) / "state/link").symlink_to(outside)
+    await store.write(sessions.close, session.id, NOON - 31 * DAY)
+
+    assert (await sweeper(home, store, sessions=30).sweep()).sessions == 1
+
+    assert not home.session(session.id).exists()
+    assert (outside / "precious").read_text() == "kept"
+
+
+async def test_a_session_with_work_or_a_young_one_or_an_awake_one_is_left_alone(
+    home: Home, store: SqliteStore, session: sessions.Session
+) -> None:
+    assert (await sweeper(home, store, sessions=32).sweep()).sessions == 0
+
+    @contextmanager
+    def awake(session_id: str) -> Iterator[bool]:
+        yield False
+
+    config = Config({**NEVER, "keep.sessions_days": 30})
+    assert (await Retention(home, store, FixedClock(), config, awake).sweep()).sessions == 0
+
+    def hear(db: Db) -> None:
+        message_id = messages.from_us(db, session, "key", {}, NOON)
+        assert message_id is not None
+        inbox.enqueue(db, message_id, session.id, "acme", "member", NOON - 31 * DAY)
+
+    await store.write(hear)
+    assert (await sweeper(home, store, sessions=30).sweep()).sessions == 0
+    assert (home.session(session.id) / "in/inbound.db").exists()
+
+
+async def test_the_folder_of_a_session_that_nobody_knows_is_removed(home: Home, store: SqliteStore) -> None:
+    old, young = home.session("s-gone"), home.session("s-new")
+    for folder, days in ((old, 31), (young, 1)):
+        folder.mkdir()
+        os.utime(folder, ((NOON - days * DAY) / SECOND,) * 2)
+
+    assert (await sweeper(home, store, sessions=30).sweep()).sessions == 1
+    assert (old.exists(), young.exists()) == (False, True)
+
+
+async def test_bookings_of_a_running_month_stay_whatever_is_set(home: Home, store: SqliteStore) -> None:
+    from gatepost.flow.retention import COSTS, LEAST_COSTS
+
+    assert sweeper(home, store, costs=1).before(COSTS) == NOON - LEAST_COSTS * DAY

@@ -1,0 +1,127 @@
+"""How SQLite finds the rows of what is asked all the time: by an index that leads to what is wanted, never by reading a
+table, a session or a room that grows."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from gatepost.core.clock import SystemClock
+from gatepost.store import (
+    agents,
+    audit,
+    costs,
+    destinations,
+    inbox,
+    ledger,
+    messages,
+    outbox,
+    permissions,
+    sessions,
+    timeline,
+    turns,
+)
+from gatepost.store.migrate import migrate
+from gatepost.store.port import Db
+from gatepost.store.writer import Sqlite, connect
+
+GROWING = ("messages", "inbox", "outbox", "turns", "steps", "audit", "timeline", "costs", "permissions", "sessions")
+# Partial indexes whose rows are few, however old the store: reading one whole is no scan.
+FEW = ("inbox_open", "inbox_open_session", "outbox_open", "turns_open", "permissions_pending")
+# Reads all that a session or a room has.
+WHOLE = re.compile(
+    r"inbox_seq \(session_id=\?\)|turns_session \(session_id=\?\)|outbox_session \(session_id=\?\)"
+    r"|messages_\w+ \(instance=\? AND address=\?\)|messages_\w+ \(instance=\?\)"
+    r"|sqlite_autoindex_permissions_\d \(session_id=\?\)|sqlite_autoindex_timeline_\d \(session_id=\?\)"
+)
+ORDERED = re.compile(
+    r"ORDER BY \S+( DESC)? LIMIT|SELECT (COALESCE\()?MAX\("
+)  # read from one end, as far as it is asked
+
+Ask = Callable[[Db], Any]
+
+ASKED: dict[str, Ask] = {
+    "has_work": lambda db: inbox.has_work(db, "s", 1),
+    "looked_at": lambda db: inbox.looked_at(db, "s", 1),
+    "cancel_waiting": lambda db: inbox.cancel_waiting(db, "s", "", 1),
+    "to_project": lambda db: inbox.to_project(db, "s", 20),
+    "context_shown": lambda db: inbox.context_shown(db, "s", 1),
+    "of_turn": lambda db: inbox.of_turn(db, "t"),
+    "senders_of_turn": lambda db: inbox.senders_of_turn(db, "t"),
+    "of_message": lambda db: inbox.of_message(db, 1),
+    "sessions_with_work": lambda db: inbox.sessions_with_work(db, 1),
+    "sessions_waiting": inbox.sessions_waiting,
+    "rooms_waiting": inbox.rooms_waiting,
+    "next_due": inbox.next_due,
+    "keep_waiting": lambda db: inbox.keep_waiting(db, 1, 2),
+    "claim": lambda db: turns.claim(db, "s", "scripted", "o", 1, 1, 10),
+    "open_of": lambda db: turns.open_of(db, "s"),
+    "open_turns": turns.open_turns,
+    "renew": lambda db: turns.renew(db, "t", 1, 1, 1),
+    "prompts_waiting": lambda db: agents.waiting(db, "s"),
+    "by_seq": lambda db: messages.by_seq(db, "s", 1),
+    "find": lambda db: messages.find(db, "i", "a", "in", "p"),
+    "latest_in_room": lambda db: messages.latest_in_room(db, "i", "a", None, 10),
+    "in_room_after": lambda db: messages.in_room(db, "i", "a", 1, 10),
+    "learn_platform_id": lambda db: messages.learn_platform_id(db, 1, "p"),
+    "lanes": outbox.lanes,
+    "head": lambda db: outbox.head(db, "i", "a"),
+    "take": lambda db: outbox.take(db, "i", "a", "o", 1, 1),
+    "outbox_looked_at": lambda db: outbox.looked_at(db, 1, 1),
+    "by_tools": lambda db: outbox.by_tools(db, "s", None),
+    "by_tools_in_turn": lambda db: outbox.by_tools(db, "s", "t"),
+    "withdraw_results": lambda db: outbox.withdraw_results(db, "t", "", 1),
+    "give_way": lambda db: outbox.give_way(db, "t", "status", 1),
+    "said_in_turn": lambda db: outbox.said_in_turn(db, "t", "i", "a"),
+    "session_by_key": lambda db: sessions.by_key(db, "k"),
+    "watching": lambda db: sessions.live(db, "g", 10),
+    "audit_append": lambda db: audit.append(db, audit.Record(1, "a", "b", "c", {})),
+    "timeline_last": lambda db: timeline.last(db, "s", 10),
+    "permissions_of_session": lambda db: permissions.pending(db, "s"),
+    "permissions_waiting": lambda db: permissions.waiting(db, "s"),
+    "destination_of_room": lambda db: destinations.of_room(db, "g", "i", "a"),
+    "payer": lambda db: costs.payer(db, "t"),
+    "bring_near": lambda db: ledger.bring_near(db, 1),
+}
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Sqlite]:
+    migrate(tmp_path / "gatepost.db", SystemClock())
+    connection = connect(tmp_path / "gatepost.db")
+    yield Sqlite(connection)
+    connection.close()
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_stranger_23_what_is_asked_all_the_time_reads_no_growing_table(db: Sqlite, asked: str) -> None:
+    seen: list[str] = []
+    db.connection.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: seen.append(event["sql"]))
+    ASKED[asked](db)
+    db.connection.trace_v2(0, None)
+
+    assert [bad for sql in seen for bad in _reads_too_much(db, sql)] == []
+
+
+@pytest.mark.parametrize("table", ["messages", "sessions", "turns"])
+def test_stranger_23_removing_a_row_reads_no_growing_table(db: Sqlite, table: str) -> None:
+    assert _reads_too_much(db, f"DELETE FROM {table} WHERE id = ?") == []
+
+
+def _reads_too_much(db: Sqlite, sql: str) -> list[str]:
+    if sql.startswith("--"):  # a trigger's
+        return []
+    plan = [row[3] for row in db.rows(f"EXPLAIN QUERY PLAN {sql}", (None,) * sql.count("?"))]
+    return [f"{line}: {sql}" for line in plan if _is_scan(line) and not ORDERED.search(sql)] + [
+        f"{line}: {sql}"
+        for line in plan
+        if WHOLE.search(line) and not ORDERED.search(sql) and not sql.startswith("DELETE")
+    ]
+
+
+def _is_scan(line: str) -> bool:
+    found = re.match(r"SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?", line)
+    return found is not None and (found[1] in GROWING or len(found[1]) == 1) and found[2] not in FEW
