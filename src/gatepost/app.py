@@ -6,6 +6,7 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
@@ -46,6 +47,7 @@ from gatepost.flow.sessions.plan import KIND, TIMEZONE, describe_sandbox, name_p
 from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.trial import try_out
 from gatepost.flow.sessions.wake import Sessions
+from gatepost.flow.sessions.walls import banner, walls_for
 from gatepost.flow.spending import Keys, Purse
 from gatepost.flow.worktrees.worktrees import Worktrees
 from gatepost.gate.connectors import CONNECTORS, Connectors
@@ -72,6 +74,7 @@ CHANNELS_ON = setting(
     "channels.on", (), help="Channels to run besides web and terminal: a name, or instance=name for a second one."
 )
 STOP_S = 10.0
+WALLS_S = 5.0  # the ready banner waits for a trial start of the sandbox so long
 
 _log = log.get("app")
 
@@ -204,7 +207,7 @@ class Gateway:
     async def _prepare(self) -> None:
         """What need not hold up the start: a sandbox is tried out before it is needed, and leftovers are swept."""
         try:
-            await asyncio.to_thread(describe_sandbox, self.config)
+            await asyncio.to_thread(walls_for, self.config)
             await attachments.sweep(self.store, self.home.media)
         except (GatepostError, OSError) as error:
             _log.warning("not everything could be prepared", error=str(error))
@@ -264,8 +267,7 @@ class Daemon:
                 tasks = [asyncio.create_task(server.run()) for server in servers]
                 self.lock.publish(listen=str(self.listen), control=str(control.path))
                 _log.info("started", version=__version__, home=str(self.home.path), listen=str(self.listen))
-                opened = how_to_open(await self.new_login())
-                print(f"gatepost is ready at {opened}", flush=True)  # noqa: T201  the one line of `up`
+                await self._announce()
                 await self._until_stopped(tasks)
                 self.gateway.worktrees.errands.close()
                 for endpoint in self.mcp.values():
@@ -274,6 +276,19 @@ class Daemon:
                     server.stop()
                 await asyncio.wait(tasks, timeout=STOP_S / 4)
         _log.info("stopped")
+
+    async def _announce(self) -> None:
+        """The ready banner: where to go, and which walls there are. The address that signs its opener in is for
+        whoever sits at the terminal; a service's output is kept in a journal, which others read."""
+        walls = asyncio.create_task(asyncio.to_thread(walls_for, self.config))
+        done, _ = await asyncio.wait({walls}, timeout=WALLS_S)
+        line = banner(walls.result()) if done else "the sandbox is still being tried out; `gatepost status` tells"
+        if sys.stdout.isatty():
+            lines = [f"gatepost is ready at {how_to_open(await self.new_login())}", line]
+        else:
+            where = self.listen.url if self.listen.kind == "unix" else f"{self.listen.url}/"
+            lines = [f"gatepost is ready at {where}", line, "`gatepost login` prints an address that signs you in"]
+        print("\n".join(lines), flush=True)  # noqa: T201  the banner of `up`
 
     async def _until_stopped(self, tasks: list[asyncio.Task[None]]) -> None:
         """A word from outside, or a flow that broke: `running` raises what it was."""
@@ -352,9 +367,9 @@ class Daemon:
         """A one-time address that signs its opener in as the owner."""
         return await new_address(self.gateway.store, self.clock, _hub(self.gateway, "web"), self.listen.url)
 
-    def status(self) -> dict[str, Any]:
+    async def status(self) -> dict[str, Any]:
         gateway = self.gateway
-        name, note = describe_sandbox(self.config)
+        name, note = await asyncio.to_thread(describe_sandbox, self.config)
         return {
             "pid": os.getpid(),
             "version": __version__,

@@ -55,7 +55,7 @@ class ApiParts:
 
     office: Office
     terminal: Hub
-    status: Callable[[], Mapping[str, Any]]
+    status: Callable[[], Awaitable[Mapping[str, Any]]]
     shutdown: Callable[[], None]
     new_login: Callable[[], Awaitable[str]]
     stopping: asyncio.Event
@@ -110,7 +110,7 @@ class Api:
         return _json({"ok": True, "status": "ok", "version": __version__})
 
     async def status(self, request: Request) -> Response:
-        return _yes(dict(self._parts.status()))
+        return _yes(dict(await self._parts.status()))
 
     async def operate(self, request: Request) -> Response:
         run = self._parts.operations[request.path_params["name"]]
