@@ -48,8 +48,9 @@ pip_files() {
     done
 }
 
-pip_folders() {  # that the configuration names
-    { pip_files | xargs -r cat; env | grep '^PIP_' || true; } | tr ' =' '\n\n' | sed 's|^file://||' | grep '^/' \
+pip_folders() {  # that the configuration names; an index of files keeps them beside its pages
+    { pip_files | xargs -r cat; env | grep '^PIP_' || true; } | tr ' =' '\n\n' \
+        | sed -n 's|^file://\(/.*\)/[^/]*/*$|\1|p; s|^/|/|p' \
         | while read -r each; do if [ -d "$each" ]; then echo "$each"; fi; done | sort -u
 }
 

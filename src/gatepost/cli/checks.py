@@ -14,18 +14,17 @@ from typing import Any
 from gatepost import declared
 from gatepost.cli.agent_checks import examine_agents
 from gatepost.cli.findings import Finding
+from gatepost.cli.walls import walls_of
 from gatepost.core import listen, lock, settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.settings import SETTINGS, Config
-from gatepost.flow.sessions.plan import choose_sandbox
 from gatepost.flow.sessions.programs import needs_of
 from gatepost.gate import connectors
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.control.client import Control
 from gatepost.store import groups, ledger, switches
-from gatepost.store.groups import Group
 from gatepost.store.look import damage, expired_leases, look, newest, version, waiting_instances
 from gatepost.store.port import Db
 
@@ -174,16 +173,6 @@ def sandboxes(config: Config) -> list[Seen]:
     return seen
 
 
-def chosen_sandbox(config: Config) -> Seen:
-    """What agents get whose group says nothing else; its name is '' if none can run."""
-    anybody = Group("", "", "", "", "", {}, True, None, None, 0)
-    try:
-        name, kind = choose_sandbox(config, anybody, "")
-    except GatepostError as error:
-        return Seen("", False, str(error))
-    return Seen(name, kind.isolated, None)
-
-
 def _named_sandboxes(home: Home) -> set[str]:
     """What groups ask for by name."""
     if not home.store.is_file():
@@ -195,19 +184,19 @@ def _named_sandboxes(home: Home) -> set[str]:
 
 
 def _sandboxes(home: Home, config: Config) -> Iterator[Finding]:
-    chosen, named = chosen_sandbox(config), _named_sandboxes(home)
+    chosen, named = walls_of(home, config), _named_sandboxes(home)
     for each in sandboxes(config):
         if each.trouble is None:
             yield Finding("ok", "sandbox", f"{each.name} works" + ("" if each.isolated else " (it has no walls)"))
         else:
-            unused = chosen.trouble is None and each.name not in named
+            unused = bool(chosen.kind) and each.name not in named
             note = " (nothing here uses it)" if unused else ""
             yield Finding("note" if unused else "warn", "sandbox", f"{each.name} does not work{note}: {each.trouble}")
-    if chosen.trouble is not None:
+    if not chosen.kind:
         yield Finding("fail", "sandbox", f"agents other than the demo cannot run: {chosen.trouble}")
     elif not chosen.isolated:
         yield Finding(
-            "warn", "sandbox", f"agents run in {chosen.name!r}, without any walls", "set sandbox.kind to bubblewrap"
+            "warn", "sandbox", f"agents run in {chosen.kind!r}, without any walls", "set sandbox.kind to bubblewrap"
         )
 
 

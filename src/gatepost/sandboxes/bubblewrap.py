@@ -435,4 +435,3 @@ def explain(words: str) -> str:
             "in a container, run it with --privileged"
         )
     return f"a trial start failed: {words or 'it said nothing'}"
-

@@ -28,6 +28,7 @@ class Daemon:
             "GATEPOST_LISTEN": "127.0.0.1:0",
             **{f"GATEPOST_{name.upper()}": value for name, value in env.items()},
         }
+        self.banner: list[str] = []  # what it said when it was ready
         self._process: forked.Forked | subprocess.Popen[bytes] | None = None
         self._stdout: TextIO | None = None
 
@@ -45,6 +46,7 @@ class Daemon:
         self._stdout = open(reads, encoding="utf-8")  # noqa: SIM115  closed with the daemon
         for line in self._stdout:
             if line.startswith(READY):
+                self.banner = [line.strip(), *(self._stdout.readline().strip() for _ in range(2))]
                 return self
         raise AssertionError(f"the daemon did not start: {self.stderr()[-2000:]}")
 

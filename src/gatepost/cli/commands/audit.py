@@ -32,6 +32,8 @@ def verify(home: str | None, head: str | None, as_json: bool) -> int:
         show.as_json({"rows": rows, "whole": not trouble, "first_bad": bad, "trouble": trouble, "head": newest or None})
     elif trouble:
         show.say(show.colored(trouble, "fail"))
+    elif not rows:
+        show.say(show.colored("nothing is recorded yet", "ok"))
     else:
         show.say(show.colored(f"the chain of {rows} rows holds", "ok"), f", its head is {newest}")
     return 1 if trouble else 0

@@ -17,12 +17,13 @@ import click
 from gatepost.cli import show
 from gatepost.cli.operate import home_of, reading
 from gatepost.core import ids, settings
-from gatepost.core.errors import NotFound, Unavailable
+from gatepost.core.errors import NotFound, SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.untrusted import open_root
 from gatepost.egress.upstream import Base
-from gatepost.sandboxes.contract import Sandbox
+from gatepost.flow.sessions.walls import walls_for
+from gatepost.sandboxes.contract import SANDBOXES, Sandbox, SandboxKind
 from gatepost.store import egress, groups, switches
 from gatepost.store.groups import Group
 from gatepost.tools.contract import Caller
@@ -45,13 +46,15 @@ def command() -> None:
 
 
 @command.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--no-walls", is_flag=True, help="Run on the host itself where no sandbox works, with all your rights.")
 @click.option("--folder", "named", default="", metavar="FOLDER", help="The same as FOLDER before CMD.")
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[FOLDER] CMD...")
 @click.pass_obj
-def run(home: str | None, named: str, words: tuple[str, ...]) -> int:
+def run(home: str | None, no_walls: bool, named: str, words: tuple[str, ...]) -> int:
     """Run CMD in a sandbox as a session of the group FOLDER gets it; its exit code is ours.
 
-    What the way out refused is told at the end, and written down like an agent's.
+    What the way out refused is told at the end, and written down like an agent's. Where that group's sessions would
+    have no walls, nothing runs without --no-walls.
 
     Example: gatepost sandbox run acme/eng -- sh
     """
@@ -74,16 +77,39 @@ def run(home: str | None, named: str, words: tuple[str, ...]) -> int:
         load_folder(place.plugins / kind, kind)
     config = settings.peek(place.path)
     run = reading(place, group_as_run, config, folder) or group
-    return asyncio.run(_run(place, config, [group, *parents], run.provider, words))
+    kind = _kind(config, group, run.provider, no_walls)
+    return asyncio.run(_run(place, config, [group, *parents], run.provider, words, kind))
 
 
-async def _run(home: Home, config: Config, line: list[Group], provider: str, cmd: tuple[str, ...]) -> int:
+def _kind(config: Config, group: Group, provider: str, no_walls: bool) -> SandboxKind:
+    """What a session of the group gets, if it has walls; what has none is only run if that was asked for."""
+    from gatepost.flow.sessions.plan import choose_sandbox
+
+    try:
+        name, kind = choose_sandbox(config, group, provider)
+        why = f"the sandbox of this group is {name!r}, which has no walls"
+    except SetupError as error:
+        if not no_walls:
+            raise
+        name, kind, why = "process", SANDBOXES["process"](config), str(error)
+    if kind.isolated:
+        return kind
+    if not no_walls:
+        walled = walls_for(config)
+        way = f"; {walled.trouble}" if walled.trouble else ""
+        raise SetupError(f"{why}{way}; --no-walls runs this on the host itself, with all your rights")
+    show.say("gatepost: NO WALLS: this runs on the host itself, with all rights of your own user", error=True)
+    return kind
+
+
+async def _run(
+    home: Home, config: Config, line: list[Group], provider: str, cmd: tuple[str, ...], kind: SandboxKind
+) -> int:
     """`line`: the group and those above it."""
     from gatepost.egress.endpoints import own_bases
-    from gatepost.flow.sessions.plan import beside_forwarder, choose_sandbox, plan_for, prepare_folders
+    from gatepost.flow.sessions.plan import beside_forwarder, plan_for, prepare_folders
 
     group, *parents = line
-    _, kind = choose_sandbox(config, group, provider)
     session = ids.new("look")
     if kind.isolated:  # without walls it has the host's own network
         cmd = beside_forwarder(cmd)

@@ -41,6 +41,6 @@ def banner(walls: Walls) -> str:
     if not walls.isolated:
         return (
             f"NO WALLS: agents run in {walls.kind!r} with all rights of the gateway's own user;"
-            " set sandbox.kind = \"auto\" for walls"
+            ' set sandbox.kind = "auto" for walls'
         )
     return f"agents run in {walls.kind}"
