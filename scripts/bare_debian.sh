@@ -113,12 +113,13 @@ until grep -q '^gatepost is ready' "\$HOME/run.log" && grep -qi 'walls\|bubblewr
 done
 sed 's/^/bare: make run: /' "\$HOME/run.log"
 grep -q '^agents run in bubblewrap' "\$HOME/run.log" || { echo "bare: make run has no walls"; exit 1; }
-gatepost() { .venv/bin/gatepost "\$@" --home "\$home"; }
+gatepost() { .venv/bin/gatepost --home "\$home" "\$@"; }
 gatepost group set home sandbox=bubblewrap
 said=\$(gatepost chat -m hello --wait)
 echo "bare: an agent in bubblewrap said: \$said"
 [ -n "\$said" ]
-[ "\$(gatepost sandbox run home -- hostname)" = gatepost ] && echo "bare: sandbox run is within walls"
+[ "\$(gatepost sandbox run home -- uname -n)" = gatepost ]
+echo "bare: sandbox run is within walls"
 gatepost status
 gatepost down
 wait \$up || true

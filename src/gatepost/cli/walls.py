@@ -15,7 +15,7 @@ ASK_S = 15.0  # a trial start of a sandbox may take ten
 
 
 def walls_of(home: Home, config: Config, group: Group = ANYBODY, provider: str = "") -> Walls:
-    """A running gateway's own answer, because it may find other programs than this command does; else this machine's."""
+    """A running gateway's own answer: it may find other programs than this command does. Else this machine's."""
     if lock.holder(home) is not None:
         with suppress(GatepostError):  # it starts or stops, or is of an older version
             args = {"folder": group.folder, "provider": provider}

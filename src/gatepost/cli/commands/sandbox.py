@@ -19,9 +19,11 @@ from gatepost.cli.operate import home_of, reading
 from gatepost.core import ids, settings
 from gatepost.core.errors import NotFound, SetupError, Unavailable
 from gatepost.core.home import Home
+from gatepost.core.registry import Registry, load_folder
 from gatepost.core.settings import Config
 from gatepost.core.untrusted import open_root
 from gatepost.egress.upstream import Base
+from gatepost.flow.sessions.plan import Make, choose_sandbox
 from gatepost.flow.sessions.walls import walls_for
 from gatepost.sandboxes.contract import SANDBOXES, Sandbox, SandboxKind
 from gatepost.store import egress, groups, switches
@@ -59,7 +61,6 @@ def run(home: str | None, no_walls: bool, named: str, words: tuple[str, ...]) ->
     Example: gatepost sandbox run acme/eng -- sh
     """
     from gatepost import declared
-    from gatepost.core.registry import load_folder
     from gatepost.flow.sessions.running_as import group_as_run
 
     folder, words = (named, words) if named else (words[0], words[1:])
@@ -77,27 +78,25 @@ def run(home: str | None, no_walls: bool, named: str, words: tuple[str, ...]) ->
         load_folder(place.plugins / kind, kind)
     config = settings.peek(place.path)
     run = reading(place, group_as_run, config, folder) or group
-    kind = _kind(config, group, run.provider, no_walls)
-    return asyncio.run(_run(place, config, [group, *parents], run.provider, words, kind))
+    chosen = kind_for(config, group, run.provider, no_walls)
+    return asyncio.run(_run(place, config, [group, *parents], run.provider, words, chosen))
 
 
-def _kind(config: Config, group: Group, provider: str, no_walls: bool) -> SandboxKind:
+def kind_for(
+    config: Config, group: Group, provider: str, no_walls: bool, registry: Registry[Make] = SANDBOXES
+) -> SandboxKind:
     """What a session of the group gets, if it has walls; what has none is only run if that was asked for."""
-    from gatepost.flow.sessions.plan import choose_sandbox
-
     try:
-        name, kind = choose_sandbox(config, group, provider)
-        why = f"the sandbox of this group is {name!r}, which has no walls"
+        name, kind = choose_sandbox(config, group, provider, registry)
     except SetupError as error:
-        if not no_walls:
-            raise
-        name, kind, why = "process", SANDBOXES["process"](config), str(error)
-    if kind.isolated:
-        return kind
+        kind, why = registry["process"](config), str(error)
+    else:
+        if kind.isolated:
+            return kind
+        trouble = walls_for(config, registry=registry).trouble  # the demo goes without where nothing works
+        why = trouble or f"the sandbox of this group is {name!r}, which has no walls"
     if not no_walls:
-        walled = walls_for(config)
-        way = f"; {walled.trouble}" if walled.trouble else ""
-        raise SetupError(f"{why}{way}; --no-walls runs this on the host itself, with all your rights")
+        raise SetupError(f"{why}; --no-walls runs this on the host itself, with all your rights")
     show.say("gatepost: NO WALLS: this runs on the host itself, with all rights of your own user", error=True)
     return kind
 
