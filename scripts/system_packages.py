@@ -1,5 +1,6 @@
 """Installs the programs that some tests need, where it may: as root or with sudo that asks for no password, by apt. It
-says first what it installs and for which tests; NO_SYSTEM=1 keeps it from changing the system. With --all also container engines, and by npm the coding agents and other clients, into `programs/` of the environment.
+says first what it installs, and for which tests; NO_SYSTEM=1 keeps it from changing the system. With --all also
+container engines, and by npm the coding agents and other clients, into `programs/` of the environment.
 
 Elsewhere it says what is missing. The tests that need it are then skipped, and pytest lists each of them by name.
 """

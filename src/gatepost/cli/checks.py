@@ -14,6 +14,7 @@ from typing import Any
 from gatepost import declared
 from gatepost.cli.agent_checks import examine_agents
 from gatepost.cli.findings import Finding
+from gatepost.cli.model_checks import examine_models
 from gatepost.cli.walls import walls_of
 from gatepost.core import listen, lock, settings
 from gatepost.core.clock import SystemClock, iso
@@ -53,7 +54,7 @@ def examine(home: Home) -> list[Finding]:
     else:
         findings.append(Finding("ok", "settings", f"{len(SETTINGS)} settings, every plug-in loads"))
     findings += [*_providers(home), *_control(home), *_sandboxes(home, config), *_connectors(home, config)]
-    return [*findings, *examine_agents(home, config), *_store(home, config)]
+    return [*findings, *examine_agents(home, config), *examine_models(home, config), *_store(home, config)]
 
 
 def _what_can_be_read(home: Home) -> Config:

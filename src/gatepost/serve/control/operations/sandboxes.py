@@ -9,12 +9,12 @@ from gatepost.serve.control.contract import Args, Office, operation
 from gatepost.store import groups
 
 
-class Walled(Args, frozen=True):
+class WallsOf(Args, frozen=True):
     folder: str = ""  # '': a group that says nothing of sandboxes
     provider: str = ""
 
 
-@operation("sandbox.walls", Walled)
-async def walls(office: Office, args: Walled) -> dict[str, Any]:
+@operation("sandbox.walls", WallsOf)
+async def walls(office: Office, args: WallsOf) -> dict[str, Any]:
     group = await office.store.read(groups.get, args.folder) if args.folder else None
     return asdict(await asyncio.to_thread(walls_for, office.config, group or ANYBODY, args.provider))
