@@ -276,7 +276,7 @@ def test_a_group_is_removed_only_on_purpose(run: Run, home: Home) -> None:
     assert run("group", "rm", "acme").code == 1
     told = run("group", "rm", "acme", "--yes")
 
-    assert told.code == 0 and f"its files stay in {home.group('acme')}" in told.out
+    assert told.code == 0 and f"its own files stay in {home.group('acme')}" in told.out
     assert (home.group("acme") / "AGENTS.md").is_file()
     assert "belongs to every gateway and stays" in run("group", "rm", "home").err
 

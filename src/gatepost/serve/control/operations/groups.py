@@ -3,6 +3,7 @@
 import json
 import pkgutil
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gatepost.access.tiers import check_folder, tier_of
@@ -12,6 +13,7 @@ from gatepost.core.settings import Config
 from gatepost.egress.endpoints import OPTIONS as ENDPOINT_OPTIONS
 from gatepost.egress.endpoints import read_own_base
 from gatepost.flow.groups import DEFAULTS, make_folder
+from gatepost.flow.removal import archived_worktrees, clear, find_remains
 from gatepost.flow.sessions.extra_mounts import grant_all, keys_within, may_write, read_wish, read_wishes
 from gatepost.flow.sessions.limits import read_limit
 from gatepost.flow.sessions.parts import PROVIDER
@@ -21,7 +23,7 @@ from gatepost.inside import providers
 from gatepost.messages.text import clean
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.control.contract import Args, Nothing, Office, as_told, operation, write_down
-from gatepost.store import destinations, groups, inbox, routes, sessions, turns
+from gatepost.store import destinations, groups, inbox, routes, sessions, turns, worktrees
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 
@@ -243,21 +245,27 @@ def check_may_go(folder: str) -> None:
 async def remove(office: Office, args: Named) -> dict[str, Any]:
     folder = args.folder
     check_may_go(folder)
+    remains = await office.store.read(find_remains, folder)
     going = await office.store.read(sessions.live, folder)
     if office.stop_session is not None:
         for session in going:
             await office.stop_session(session.id, "the operator")
     now = office.clock.now()
 
-    def delete(db: Db) -> dict[str, Any]:
-        left = sessions.live(db, folder)
+    def delete(db: Db) -> tuple[int, tuple[str, ...]]:
+        left, every = sessions.live(db, folder), tuple(sessions.ids_of(db, folder))
         for session in left:
             end_session(db, session.id, "its group was removed", now)
+        for project, slug in archived_worktrees(db, folder):
+            worktrees.forget(db, project, slug)
         if not groups.remove(db, folder):
             raise NotFound("group", folder, "`gatepost group list` shows them")
-        return {"folder": folder, "closed": len(left), "kept": str(office.home.group(folder))}
+        return len(left), every
 
-    return await write_down(office, "group.rm", {"folder": folder}, delete)
+    closed, ids = await write_down(office, "group.rm", {"folder": folder}, delete)
+    removed, left = await clear(office.home, replace(remains, sessions=ids))
+    kept = str(office.home.group(folder))
+    return {"folder": folder, "closed": closed, "kept": kept, "removed": removed, "left": left}
 
 
 def end_session(db: Db, session_id: str, reason: str, now: int) -> None:
