@@ -201,3 +201,15 @@ def test_stranger_14_a_removed_group_leaves_no_session_folder_socket_or_media(da
     assert "1 session folders" in told
     assert {each: below(*each) for each in places} == before
     assert (daemon.home / "groups" / "acme" / "AGENTS.md").is_file()
+
+
+def test_stranger_14_a_backup_of_a_running_gateway_goes_on_elsewhere(daemon: Daemon, tmp_path: Path) -> None:
+    assert done(daemon, "chat", "-m", "before", "--wait").strip() == "echo: before"
+    done(daemon, "backup", str(tmp_path / "b.tar.gz"))
+
+    (tmp_path / "other").mkdir(mode=0o700)
+    subprocess.run(["tar", "-xpzf", str(tmp_path / "b.tar.gz"), "-C", str(tmp_path / "other")], check=True)
+    with Daemon(tmp_path / "other", sandbox_kind="process", sessions_provider="scripted") as other:
+        assert done(other, "chat", "-m", "after", "--wait").strip() == "echo: after"
+        assert other.json("ledger", "check")["unaccounted"] == 0
+        assert "before" in other.gatepost("ledger", "list", "--json").stdout

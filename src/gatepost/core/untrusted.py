@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 from gatepost.core import ids
 from gatepost.core.errors import GatepostError, Invalid, NotFound
@@ -139,6 +140,17 @@ class Root:
             raise Invalid(target, "a link may lead to a name in its own folder alone")
         with self._parent(relative) as (folder, name):
             os.symlink(target, name, dir_fd=folder)
+
+    @contextmanager
+    def open_file(self, relative: str) -> Iterator[BinaryIO]:
+        """A regular file, to be read piece by piece."""
+        with self._open_file(relative) as fd, os.fdopen(os.dup(fd), "rb") as file:
+            yield file
+
+    def read_link(self, relative: str) -> str:
+        """Where a link leads; it is not followed."""
+        with self._parent(relative) as (folder, name):
+            return os.readlink(name, dir_fd=folder)
 
     def list(self, relative: str = "", begins: str = "") -> list[str]:
         """The names in a folder, sorted; `begins`: only those that begin so."""
