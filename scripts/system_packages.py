@@ -14,6 +14,7 @@ import sys
 import npm
 from gatepost.core.programs import PACKAGES as NPM_PACKAGES
 from gatepost.core.programs import native
+from gatepost.sandboxes.bubblewrap import find_bwrap
 from npm import PROGRAMS
 
 PACKAGES = {  # Debian package → the programs it brings, any of which will do
@@ -43,7 +44,12 @@ WHAT_FOR = {
 
 def missing(packages: dict[str, tuple[str, ...]]) -> list[str]:
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
-    return [package for package, names in packages.items() if not any(shutil.which(name, path=path) for name in names)]
+    lacking = [
+        name for name, programs in packages.items() if not any(shutil.which(each, path=path) for each in programs)
+    ]
+    return [
+        name for name in lacking if name != "bubblewrap" or find_bwrap() is None
+    ]  # it may come with the environment
 
 
 def as_root() -> list[str] | None:

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
-from pathlib import Path
 from socket import socket
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -62,6 +61,7 @@ from gatepost.serve.control.api import ApiParts, make_api
 from gatepost.serve.control.contract import Office
 from gatepost.serve.control.operations.groups import own_providers, plugged_providers, provider_names
 from gatepost.serve.http import Server, binding, bound
+from gatepost.serve.strikes import Strikes, recorder
 from gatepost.serve.web.login import new_address
 from gatepost.serve.web.site import SiteParts, make_site
 from gatepost.store import reservations, secrets
@@ -263,7 +263,8 @@ class Daemon:
                 api = self._api()
                 servers = [Server(api, control_socket), Server(self._site(), web_socket)]
                 if further is not None:
-                    servers.append(Server(door.Door(api, *further[1:]), further[0]))
+                    strikes = Strikes(recorder(self.gateway.store, self.clock, "control.listen"))
+                    servers.append(Server(door.Door(api, *further[1:], strikes), further[0]))
                 tasks = [asyncio.create_task(server.run()) for server in servers]
                 self.lock.publish(listen=str(self.listen), control=str(control.path))
                 _log.info("started", version=__version__, home=str(self.home.path), listen=str(self.listen))
@@ -303,8 +304,8 @@ class Daemon:
             os._exit(1)  # the kernel lets go of the lock, and sandboxes end with us
         self.stopping.set()
 
-    def _further_door(self, stack: ExitStack) -> tuple[socket, str, str, tuple[str, ...], Path] | None:
-        """The control API on TCP: its socket, its token, the names that it goes by, and where the token lies."""
+    def _further_door(self, stack: ExitStack) -> tuple[socket, str, str, tuple[str, ...]] | None:
+        """The control API on TCP: its socket, its token and the names that it goes by."""
         if not self.config[door.LISTEN]:
             return None
         wished = parse(self.config[door.LISTEN])
@@ -312,8 +313,7 @@ class Daemon:
             raise SetupError("control.listen is for TCP (host:port); where the socket lies, control_socket says")
         sock = stack.enter_context(binding(wished))
         self.control = bound(wished, sock)
-        token, lies = door.read_token(self.home, self.config), door.token_path(self.home, self.config)
-        return sock, token, wished.host, self.config[door.HOSTS], lies
+        return sock, door.read_token(self.home, self.config), wished.host, self.config[door.HOSTS]
 
     def _api(self) -> Starlette:
         gateway = self.gateway

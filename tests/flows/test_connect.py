@@ -4,7 +4,6 @@ scripted model at the end of the way out."""
 import asyncio
 import importlib.util
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.testing import forked, programs
 from gatepost.testing.daemon import Daemon
 from gatepost.testing.models import ModelEndpoint
@@ -23,7 +23,7 @@ MODELS = {"anthropic": "claude-sonnet-4-5", "openai": "gpt-5-mini"}
 NO_KEYS = {"ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": "", "OPENAI_API_KEY": ""}
 SCRIPT: dict[str, Any] = {"turns": [{"when": "one word: ready", "do": [{"say": "ready"}]}]}
 
-pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed")
 needs_claude = pytest.mark.skipif(
     importlib.util.find_spec("claude_agent_sdk") is None,
     reason="claude-agent-sdk is not installed: pip install '.[claude]'",

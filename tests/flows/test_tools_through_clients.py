@@ -4,7 +4,6 @@ Claude Code. What a rule takes away while they are connected is gone, and they a
 import asyncio
 import importlib.util
 import json
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -17,6 +16,7 @@ import pytest
 
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
+from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import audit, costs, groups, secrets
 from gatepost.store.look import look
 from gatepost.testing.channel import FakeChannel
@@ -29,7 +29,7 @@ from .conftest import ROOM, until
 PATIENCE = 60.0
 SITE = sysconfig.get_paths()["purelib"]
 
-pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed")
 
 # In the place of a model: runs the client beside itself, and says what it said.
 PROVIDER = r"""

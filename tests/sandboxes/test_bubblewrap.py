@@ -230,8 +230,8 @@ async def gone(name: str) -> bool:
 
 
 def children_of(pid: int) -> list[int]:
-    ran = subprocess.run(["ps", "--ppid", str(pid), "-o", "pid="], capture_output=True, text=True, check=False)
-    direct = [int(word) for word in ran.stdout.split()]
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    direct = [int(word) for task in tasks for word in task.read_text().split()]
     return direct + [below for child in direct for below in children_of(child)]
 
 
