@@ -28,6 +28,7 @@ from gatepost.core.errors import GatepostError, SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.listen import LISTEN, Listen, control_path, how_to_open, parse
+from gatepost.core.near import did_you_mean
 from gatepost.core.settings import Config, setting
 from gatepost.egress.endpoints import key_origins
 from gatepost.egress.models import Models
@@ -231,7 +232,8 @@ def _instances(config: Config) -> list[tuple[str, ChannelKind]]:
         instance, _, name = entry.rpartition("=")
         kind = CHANNELS.get(name)
         if kind is None:
-            raise SetupError(f"channels.on: there is no channel {name!r}; there are: {', '.join(CHANNELS)}")
+            near = did_you_mean(name, CHANNELS)
+            raise SetupError(f"channels.on: there is no channel {name!r}{near}; there are: {', '.join(CHANNELS)}")
         chosen.append((instance or name, kind))
     return chosen
 
@@ -401,9 +403,15 @@ def check(home: Home, config: Config) -> None:
         )
     known = provider_names(home)
     if config[PROVIDER] not in known:
-        raise SetupError(f"sessions.provider = {config[PROVIDER]!r}: there are: {', '.join(known)}")
+        near = did_you_mean(config[PROVIDER], known)
+        raise SetupError(
+            f"sessions.provider = {config[PROVIDER]!r}: there is none such{near}; there are: {', '.join(known)}"
+        )
     if config[KIND] != "auto" and config[KIND] not in SANDBOXES:
-        raise SetupError(f"sandbox.kind = {config[KIND]!r}: there are: auto, {', '.join(SANDBOXES)}")
+        near = did_you_mean(config[KIND], ("auto", *SANDBOXES))
+        raise SetupError(
+            f"sandbox.kind = {config[KIND]!r}: there is none such{near}; there are: auto, {', '.join(SANDBOXES)}"
+        )
     try:
         ZoneInfo(config[TIMEZONE])
     except (ZoneInfoNotFoundError, ValueError, OSError):

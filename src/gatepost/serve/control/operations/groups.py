@@ -9,6 +9,7 @@ from typing import Any
 from gatepost.access.tiers import check_folder, tier_of
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
+from gatepost.core.near import did_you_mean
 from gatepost.core.settings import Config
 from gatepost.egress.endpoints import OPTIONS as ENDPOINT_OPTIONS
 from gatepost.egress.endpoints import read_own_base
@@ -66,7 +67,8 @@ def check_provider(home: Home, name: str) -> str:
     """'' is the gateway's default."""
     known = provider_names(home)
     if name and name not in known:
-        raise Invalid("provider", f"there is no provider {name!r}; there are: {', '.join(known)}")
+        near = did_you_mean(name, known)
+        raise Invalid("provider", f"there is no provider {name!r}{near}; there are: {', '.join(known)}")
     if name:
         needs_of(home, name)  # what its file declares can be, or it is refused now
     return name
@@ -211,14 +213,17 @@ def read_value(home: Home, name: str, raw: str) -> tuple[str, Any]:
         return name, check_provider(home, raw)
     if name == "sandbox":
         if raw and raw not in SANDBOXES:
-            raise Invalid("sandbox", f"there is no sandbox {raw!r}; there are: {', '.join(SANDBOXES)} {_LATER}")
+            near = did_you_mean(raw, SANDBOXES)
+            raise Invalid("sandbox", f"there is no sandbox {raw!r}{near}; there are: {', '.join(SANDBOXES)} {_LATER}")
         return name, raw
     if name in _NUMBERS:
         if raw and not (raw.isascii() and raw.isdigit() and len(raw) < 10):
             raise Invalid(name, f"{raw[:40]!r} is no whole number below 10⁹; leave it empty for the gateway's default")
         return name, int(raw) if raw else None
-    known = ", ".join(("name", "provider", "model", "sandbox", *_NUMBERS, MOUNTS, f"{LIMIT}<name>"))
-    raise Invalid(name, f"is nothing that a group has; it has {known}, and {OPTION}<key> for its provider")
+    keys = ("name", "provider", "model", "sandbox", *_NUMBERS, MOUNTS)
+    known = ", ".join((*keys, f"{LIMIT}<name>"))
+    near = did_you_mean(name, keys)
+    raise Invalid(name, f"is nothing that a group has{near}; it has {known}, and {OPTION}<key> for its provider")
 
 
 def _option(name: str, raw: str) -> Any:
