@@ -21,6 +21,9 @@ Seconds = Annotated[float, Meta(ge=0, le=604_800)]
 TurnId = Annotated[str, Meta(max_length=64, pattern=r"^[a-z0-9-]*$")]
 Words = Annotated[str, Meta(max_length=10_000)]
 Name = Annotated[str, Meta(max_length=255)]
+LONGEST_CONVERSATION = 1000  # it comes back in every Welcome and Claimed
+ConversationId = Annotated[str, Meta(max_length=LONGEST_CONVERSATION)]
+Text = Annotated[str, Meta(max_length=500_000)]
 
 
 class Frame(msgspec.Struct, tag_field="type", kw_only=True, omit_defaults=True):
@@ -64,7 +67,7 @@ class Started(Frame, tag="started"):
 
     turn: TurnId
     epoch: Number
-    conversation: Words
+    conversation: ConversationId
 
 
 class Result(Frame, tag="result"):
@@ -103,12 +106,22 @@ class Submit(Frame, tag="submit_turn"):
     id: Number
     turn: TurnId
     epoch: Number
-    status: str  # success | error
+    status: Name  # success | error
     error: Words = ""
     error_class: Name = ""  # retryable | auth | quota | budget | fatal
     retry_after: Seconds | None = None
-    conversation: Words = ""
+    conversation: ConversationId = ""
     usage: dict[str, Any] = {}
+
+
+class TurnEnding(msgspec.Struct, kw_only=True):
+    """The parameters of `submit_turn` on router.sock, for agent loops of their own. More is not looked at."""
+
+    turn_id: TurnId
+    session_id: ConversationId | None = None
+    status: Name | None = None
+    result: Text | None = None
+    error: Words | None = None
 
 
 class Ping(Frame, tag="ping"):
