@@ -561,3 +561,14 @@ def test_a_column_that_gives_is_cut_before_the_others(
     show.table(("name", "key"), [("n" * 80, "k" * 40)], gives=("key",))
 
     assert capsys.readouterr().out.splitlines()[1] == "n" * 80 + "  " + "k" * 17 + "…"
+
+
+def test_stranger_e_an_empty_audit_is_said_in_words_and_not_in_zeros(run: Run, home: Home) -> None:
+    from gatepost.core.clock import SystemClock
+    from gatepost.store.migrate import migrate
+
+    home.prepare()
+    migrate(home.store, SystemClock())
+
+    for told in (run("status"), run("audit", "verify")):
+        assert "nothing is recorded yet" in told.out and "0" * 64 not in told.out

@@ -157,3 +157,12 @@ def test_stranger_e_a_channel_and_a_setting_with_a_typo_are_answered_so_too(
     assert "did you mean 'timezone'?" in run("up").err
     (home.path / "gatepost.toml").write_text('channels.on = ["wbe"]\n')
     assert "did you mean 'web'?" in run("up").err
+
+
+def test_stranger_e_shell_completion_is_documented_and_works(home: Home) -> None:
+    documented = (Path(__file__).parents[2] / "docs" / "install.md").read_text()
+    for shell in ("bash", "zsh", "fish"):
+        assert f"_GATEPOST_COMPLETE={shell}_source gatepost" in documented
+    env = {**os.environ, "_GATEPOST_COMPLETE": "bash_complete", "COMP_WORDS": "gatepost back", "COMP_CWORD": "1"}
+    done = subprocess.run([sys.executable, "-m", "gatepost"], env=env, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["plain,backup"]
