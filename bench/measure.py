@@ -61,11 +61,11 @@ def all_of(name: str, value: int, wanted: int) -> Figure:
 
 def table(found: list[Figure]) -> str:
     """Each figure with its goal and the verdict, and a line that counts."""
-    head = f"{'figure':<20}{'value':>12} {'unit':<4}{'bare limit':>12}{'ratio':>9}   {'goal':<14}verdict"
+    head = f"{'figure':<24}{'value':>12} {'unit':<4}{'bare limit':>12}{'ratio':>9}   {'goal':<14}verdict"
     lines = [head, "-" * len(head)]
     for each in found:
         numbers = f"{each.value:>12,.2f} {each.unit:<4}{each.limit:>12,.2f}{each.ratio:>9.2f}"
-        lines.append(f"{each.name:<20}{numbers}   {each.goal:<14}{'✓' if each.reached else '✗ not reached'}")
+        lines.append(f"{each.name:<24}{numbers}   {each.goal:<14}{'✓' if each.reached else '✗ not reached'}")
     missed = [each.name for each in found if not each.reached]
     lines.append(
         f"{len(found) - len(missed)} of {len(found)} goals are reached" + "".join(f"; not {each}" for each in missed)

@@ -16,6 +16,7 @@ import uvloop
 import embed
 import gate
 import limits
+import neighbours
 import search
 import streamable
 from gatepost.access.senders import PUBLIC
@@ -308,7 +309,7 @@ async def figures() -> list[Figure]:
 
 
 def main() -> None:
-    found = uvloop.run(figures())
+    found = [*uvloop.run(figures()), *neighbours.figures()]
     print(table(found))
     (HERE / "results.json").write_text(
         json.dumps([each.as_json() for each in found], indent=2, ensure_ascii=False) + "\n"

@@ -88,6 +88,14 @@ CREATE TABLE egress_rules (
         created_by TEXT NOT NULL,
         created_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE given_files (
+            key TEXT NOT NULL PRIMARY KEY,        -- of the effect that they belong to
+            folder TEXT NOT NULL,
+            session_id TEXT NOT NULL,
+            turn_id TEXT NOT NULL,                -- '': outside of a turn
+            bytes INTEGER NOT NULL,                       -- as they are on the host: holes count
+            at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE grants (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
@@ -168,6 +176,16 @@ CREATE TABLE messages (
         at INTEGER NOT NULL,                        -- when the platform says that it happened
         accepted_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE origins (
+            message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
+            ordinal INTEGER NOT NULL,                     -- 0: who pays
+            person TEXT NOT NULL,                 -- '': nobody
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            thread TEXT NOT NULL,
+            depth INTEGER NOT NULL,                       -- the same in all rows of a message
+            PRIMARY KEY (message_id, ordinal)
+        ) STRICT;
 CREATE TABLE outbox (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         key TEXT NOT NULL UNIQUE,               -- one effect: results by turn, attempt, part; tools by call
@@ -418,6 +436,8 @@ CREATE INDEX costs_at ON costs (at);
 CREATE INDEX egress_log_folder ON egress_log (folder, id);
 CREATE UNIQUE INDEX egress_log_once ON egress_log (session_id, target, verdict, reason);
 CREATE UNIQUE INDEX egress_rules_once ON egress_rules (COALESCE(folder, ''), host, port);
+CREATE INDEX given_files_group ON given_files (folder, at);
+CREATE INDEX given_files_turn ON given_files (session_id, turn_id);
 CREATE INDEX grants_folder ON grants (folder, id);
 CREATE INDEX inbox_failed ON inbox (folder) WHERE state = 'failed';
 CREATE INDEX inbox_observed ON inbox (session_id, seq) WHERE mode = 'observe' AND given = 0;

@@ -13,6 +13,7 @@ PARTS = {
     "tools": "print(uvloop.run(run.tools(40)))",
     "gate": "print(uvloop.run(run.permission()))",
     "embed": "print(run.table(uvloop.run(run.embed.figures(1, 1, 20))))",
+    "neighbours": "print(run.table(run.neighbours.figures(['busy_loop', 'page_views'], 2)))",
     "streamable": "print(run.table(uvloop.run(run.streamable.figures(1, 1, 20))))",
 }
 

@@ -7,7 +7,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
@@ -30,6 +30,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.listen import LISTEN, Listen, control_path, how_to_open, parse
 from gatepost.core.near import did_you_mean
 from gatepost.core.settings import Config, setting
+from gatepost.core.watchdog import EVERY_S, Watchdog
 from gatepost.egress.endpoints import key_origins
 from gatepost.egress.models import Models
 from gatepost.egress.price_list import PriceList
@@ -42,12 +43,14 @@ from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
 from gatepost.flow.listening import listen
 from gatepost.flow.sessions.extra_mounts import read_allowed
+from gatepost.flow.sessions.halting import Halt
 from gatepost.flow.sessions.parts import PROVIDER, Parts
 from gatepost.flow.sessions.plan import KIND, TIMEZONE, describe_sandbox, name_prefix, sandbox_uid
 from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.trial import try_out
 from gatepost.flow.sessions.wake import Sessions
 from gatepost.flow.sessions.walls import banner, walls_for
+from gatepost.flow.sessions.watch import ListeningTime
 from gatepost.flow.spending import Keys, Purse
 from gatepost.flow.worktrees.worktrees import Worktrees
 from gatepost.gate.connectors import CONNECTORS, Connectors
@@ -65,7 +68,8 @@ from gatepost.serve.http import Server, binding, bound
 from gatepost.serve.strikes import Strikes, recorder
 from gatepost.serve.web.login import new_address
 from gatepost.serve.web.site import SiteParts, make_site
-from gatepost.store import reservations, secrets
+from gatepost.store import reservations, secrets, turns
+from gatepost.store.deadline import NEVER, UNIT_S
 from gatepost.store.migrate import migrate
 from gatepost.store.secrets import Secrets
 from gatepost.store.writer import SqliteStore
@@ -76,6 +80,7 @@ CHANNELS_ON = setting(
 )
 STOP_S = 10.0
 WALLS_S = 5.0  # the ready banner waits for a trial start of the sandbox so long
+STUCK = 75  # EX_TEMPFAIL: it ended, and something in it would not
 
 _log = log.get("app")
 
@@ -100,9 +105,12 @@ class Gateway:
     ) -> None:
         self.home, self.config, self.clock = home, config, clock
         self.owner = ids.new("run")
+        self.left = ""  # what did not end when we stopped
         self.bells = Bells()
         migrate(home.store, clock)
-        self.store = SqliteStore(home.store)
+        self.watchdog = Watchdog(every=config[EVERY_S])
+        self.store = SqliteStore(home.store, unit_s=NEVER, slow=self.watchdog.slow_unit)
+        self.watchdog.on_tick(self.store.interrupt_overdue)
         self.kinds: dict[str, ChannelKind] = {}
         self.channels: dict[str, Channel] = {}
         for instance, kind in _instances(config):
@@ -119,7 +127,7 @@ class Gateway:
         purse = Purse(self.store, clock, self.reach, self.bells)
         keys = Keys(self.store, opened)
         self.prices = PriceList(home, config)
-        self.models = Models(config, purse, keys, self.prices)
+        self.models = Models(config, purse, keys, self.prices, self.prices.tool)
         egress = EgressAround(store=self.store, clock=clock, models=self.models, keys=keys)
         self.worktrees = Worktrees(home, config, self.store, clock, egress)
         self.around = Around(
@@ -149,12 +157,15 @@ class Gateway:
                 pump=self.pump,
                 owner=self.owner,
                 files=self.files,
+                listening=ListeningTime(clock),
             )
         )
         self.pump.on_sent(self.typing.delivered)
         self.pump.on_sent(lambda instance, address, thread: self.bells.change(instance, address))
         self.bells.on_change(self._changed)
-        self.intake = Intake(self.store, clock, config, self.bells, self.reach, home, self.sessions.stop)
+        self.intake = Intake(
+            self.store, clock, config, self.bells, self.reach, home, self.sessions.stop, self.sessions.kill
+        )
         self.stopping = asyncio.Event()
         self.sessions.ends_with(self.worktrees.errands.end_all)
         self.agents = Agents(self.sessions, self.worktrees, _hub(self, "agents"), self.stopping)
@@ -175,10 +186,19 @@ class Gateway:
     async def obey(self) -> int:
         """The switches have changed: do as they say, and show it."""
         ended = await self.sessions.obey()
+        self._show_switches()
+        return ended
+
+    async def halt(self, turn_on: Callable[[], Awaitable[bool]]) -> Halt:
+        """A panic: everything ends, and that is shown."""
+        done = await self.sessions.halt(turn_on)
+        self._show_switches()
+        return done
+
+    def _show_switches(self) -> None:
         for channel in self.channels.values():
             if isinstance(channel, Hub):
                 channel.ring(channel.main_room)
-        return ended
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Gateway"]:
@@ -190,11 +210,13 @@ class Gateway:
         await self.worktrees.recover()
         await continue_turns(self.sessions.parts)
         await self.sessions.obey()
+        self.store.limit_units(self.config[UNIT_S])  # not before: a start may have much to settle, and nobody waits
         self.flows = asyncio.create_task(self._flows())
-        try:
-            yield self
-        finally:
-            await self._stop()
+        with self.watchdog.watching(asyncio.get_running_loop()):
+            try:
+                yield self
+            finally:
+                await self._stop()
 
     async def _flows(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -216,12 +238,14 @@ class Gateway:
     async def _stop(self) -> None:
         self.stopping.set()  # who waits for an agent is let go
         self.worktrees.errands.close()
-        await self.sessions.stop_all("the gateway was stopped")
+        await self.sessions.stop_all(turns.GATEWAY_STOPPED)
         self.flows.cancel()
         await asyncio.wait({self.flows}, timeout=STOP_S / 2)
         await self.models.close()
         self.files.shutdown(wait=False)
-        self.store.close()
+        self.left = self.store.close()
+        if self.left:
+            _log.error("the store could not be closed in time", left=self.left)
         if self.flows.done() and not self.flows.cancelled() and (error := self.flows.exception()) is not None:
             raise error
 
@@ -279,6 +303,11 @@ class Daemon:
                     server.stop()
                 await asyncio.wait(tasks, timeout=STOP_S / 4)
         _log.info("stopped")
+        if self.gateway.left:
+            # Threads that do not end would keep the interpreter from ending. The kernel lets go of the lock.
+            print(f"gatepost: stopped without {self.gateway.left}", file=sys.stderr, flush=True)  # noqa: T201
+            log.close()
+            os._exit(STUCK)
 
     async def _announce(self) -> None:
         """The ready banner: where to go, and which walls there are. The address that signs its opener in is for
@@ -334,7 +363,7 @@ class Daemon:
             dispatch=gateway.dispatch,
             stop_session=gateway.sessions.stop,
             obey=gateway.obey,
-            halt=gateway.sessions.halt,
+            halt=gateway.halt,
             try_out=partial(try_out, gateway.sessions),
             move_models=gateway.move_models,
             extra={"agents": gateway.agents},
@@ -385,6 +414,7 @@ class Daemon:
             "sessions_awake": len(gateway.sessions.awake),
             "sessions_waiting": gateway.sessions.waiting,
             "pressed": gateway.sessions.held_back,
+            **gateway.watchdog.shown(),
         }
 
 
@@ -419,16 +449,14 @@ def check(home: Home, config: Config) -> None:
     read_allowed(config, home)
 
 
-def run(home: Home, given: Mapping[str, Any]) -> int:
-    """`gatepost up`."""
-    home.prepare()
-    with lock.take(home) as held:
-        load_plugins(home)
-        config = settings.load(home.path, given=given)
-        check(home, config)
-        log.configure(home, config)
-        try:
-            uvloop.run(Daemon(home, config, held).serve())
-        finally:
-            log.close()
+def run(home: Home, given: Mapping[str, Any], held: lock.Lock) -> int:
+    """`gatepost up`, with the home's lock held for life."""
+    load_plugins(home)
+    config = settings.load(home.path, given=given)
+    check(home, config)
+    log.configure(home, config)
+    try:
+        uvloop.run(Daemon(home, config, held).serve())
+    finally:
+        log.close()
     return 0

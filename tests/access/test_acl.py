@@ -163,3 +163,10 @@ def test_two_who_gave_to_each_other_what_nobody_gave_them_hold_nothing() -> None
 
 def test_the_operator_gives_everything() -> None:
     assert why_not([], {ADA: [OPERATOR]}, ADA, row(1, "**", "*", deny=True)) == ""
+
+
+def test_stranger_03_a_scope_of_many_double_stars_takes_time_by_the_folders_length_alone() -> None:
+    deep = "/".join("a" * 100)
+    assert not matches_scope("/".join(["**", "a"] * 24) + "/b", deep)
+    assert matches_scope("/".join(["**", "a"] * 24), deep)
+    assert not matches_scope("*a" * 60 + "b", "a" * 250)

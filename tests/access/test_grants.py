@@ -73,3 +73,10 @@ def test_a_bare_parameter_must_be_present_with_any_value() -> None:
     assert says(["send(thread)"], "send", thread="7") is True
     assert says(["send(thread)"], "send", thread="") is True
     assert says(["send(thread)"], "send") is None
+
+
+def test_stranger_03_a_rule_full_of_stars_does_not_search_for_ever() -> None:
+    rule = parse(f"send(jid={'*a' * 60}*b)")
+    assert deciding([rule], "send", {"jid": "a" * 20_000}) is None
+    assert deciding([rule], "send", {"jid": "a" * 20_000 + "b"}) is rule
+    assert deciding([parse("*e*" * 40)], "e" * 20_000 + "x", {}) is not None

@@ -20,7 +20,7 @@ from gatepost.core import lock
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.store import audit, costs, groups, inbox, messages, outbox, rooms, sessions, turns, users
+from gatepost.store import audit, costs, groups, inbox, messages, outbox, rooms, routes, sessions, turns, users
 from gatepost.store.messages import NewMessage
 from gatepost.store.migrate import migrate
 from gatepost.store.outbox import NewEffect
@@ -196,8 +196,8 @@ def test_a_row_that_the_gateway_wrote_for_an_agent_says_what_it_is(run: Run, db:
     assert message_id is not None
     inbox.enqueue(db, message_id, session_id, "home", "member", 2_000_000)
 
-    assert "(note: continued after a crash)" in run("ledger", "list").out
-    assert "(note: continued after a crash)" in run("trace", str(message_id)).out
+    assert "(note: continued after it broke off)" in run("ledger", "list").out
+    assert "(note: continued after it broke off)" in run("trace", str(message_id)).out
 
 
 def test_times_have_a_year_and_their_zone_is_named_once(run: Run, db: Db, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,6 +268,25 @@ def test_groups_and_routes_are_kept_with_the_gateway_down(run: Run, home: Home) 
     verified = run("audit", "verify", "--json").json
     assert (verified["rows"], verified["whole"], verified["first_bad"]) == (2, True, None)
     assert [each["action"] for each in run("audit", "list", "--json").json] == ["group.add", "route.add"]
+
+
+def test_stranger_01_a_stored_route_that_cannot_be_read_any_more_matches_nothing_and_is_named(
+    run: Run, home: Home
+) -> None:
+    run("group", "add", "acme")
+    store = connect(home.store)
+    match = "text=/(?=look)ahead/"
+    route = (5, match, "acme", "acme", "per-thread", False, (None, None), None, "operator", 1)
+    number = routes.add(Sqlite(store), *route)
+    store.close()
+
+    listed = run("route", "list")
+    assert f"route {number} matches nothing" in listed.out and "look-around" in listed.out
+    faults = {each["id"]: each["fault"] for each in run("route", "list", "--json").json}
+    assert "look-around" in faults.pop(number) and set(faults.values()) == {""}
+    assert "→ home" in run("route", "test", "web:x", "--text", "lookahead").out
+    (warned,) = [each for each in run("doctor", "--json").json["findings"] if each["subject"] == "routes"]
+    assert warned["level"] == "warn" and f"gatepost route rm {number}" in warned["way_out"]
 
 
 def test_a_group_is_removed_only_on_purpose(run: Run, home: Home) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,10 @@ def test_the_information_says_who_and_where(home: Home) -> None:
         held.publish(listen="127.0.0.1:8420", control="/c.sock")
         told = json.loads(home.pid_file.read_text())
 
-        assert set(told) == {"pid", "startedAt", "hostname", "bootId", "uid", "listen", "control", "argv"}
+        assert set(told) == {"pid", "startedAt", "hostname", "bootId", "uid", "listen", "control", "argv"} | {
+            "role",
+            "began",
+        }
         assert (told["pid"], told["uid"], told["listen"]) == (os.getpid(), os.getuid(), "127.0.0.1:8420")
         assert home.pid_file.stat().st_mode & 0o777 == home.lock.stat().st_mode & 0o777 == 0o600
 
@@ -179,3 +183,14 @@ def test_a_link_in_the_place_of_the_lock_is_refused(home: Home, tmp_path: Path) 
     with pytest.raises(SetupError, match="cannot be opened"):
         lock.take(home)
     assert not (tmp_path / "other").exists()
+
+
+def test_stranger_24_only_the_process_that_wrote_it_is_a_daemon(home: Home) -> None:
+    with lock.take(home, role=lock.DAEMON) as held:
+        assert held.info.is_daemon
+        found = lock.read(home)
+        assert found is not None and found.is_daemon
+        assert not replace(found, began="1").is_daemon  # its pid was given to another process
+        assert not replace(found, boot_id="another").is_daemon
+    with lock.take(home) as held:  # a command
+        assert not held.info.is_daemon

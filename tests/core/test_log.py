@@ -129,7 +129,7 @@ def test_the_file_is_its_owners_and_is_rotated(home: Home, monkeypatch: pytest.M
     log.configure(home, Config(), Screen())
 
     for number in range(200):
-        log.get("app").info("line", number=number)
+        log.get("app").info(f"line {number}")
 
     files = sorted(path.name for path in home.logs.iterdir())
     assert files == ["gatepost.log", "gatepost.log.1", "gatepost.log.2", "gatepost.log.3"]
@@ -143,3 +143,34 @@ def test_setting_it_up_twice_writes_each_line_once(home: Home) -> None:
     log.get("app").info("once")
 
     assert len(written(home)) == 1
+
+
+def test_stranger_07_the_same_event_is_written_a_few_times_and_then_counted(home: Home) -> None:
+    log.configure(home, Config(), Screen())
+    for _ in range(5000):
+        log.get("egress").warning("a connection was turned away", folder="acme", pid=7)
+        logging.getLogger("uvicorn.error").warning("Invalid %s request", "HTTP")
+    log.get("egress").warning("a connection was turned away", folder="other", pid=7)
+    log.close()
+
+    lines = written(home)
+    assert len(lines) == 2 * log.FIRST + 1 + 2
+    assert lines[-3]["folder"] == "other"
+    assert [(each["event"], each["repeated"]) for each in lines[-2:]] == [
+        ("a connection was turned away (repeated 4,990 times)", 4990),
+        ("Invalid %s request (repeated 4,990 times)", 4990),
+    ]
+    assert lines[-2]["folder"] == "acme"
+
+
+def test_a_count_is_written_with_the_next_line_after_its_window(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = [1000.0]
+    monkeypatch.setattr(logging.time, "time", lambda: moment[0])
+    monkeypatch.setattr(logging.time, "time_ns", lambda: int(moment[0] * 1e9))
+    log.configure(home, Config(), Screen())
+    for _ in range(log.FIRST + 3):
+        log.get("a").warning("again")
+    moment[0] += 61
+    log.get("b").info("something else")
+
+    assert [each["event"] for each in written(home)[log.FIRST :]] == ["again (repeated 3 times)", "something else"]

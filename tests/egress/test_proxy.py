@@ -14,7 +14,7 @@ from gatepost.core.threads import Threads
 from gatepost.egress import proxy
 from gatepost.egress.http import LARGEST_HEAD, Refusal
 from gatepost.egress.rules import Target
-from gatepost.egress.socket import EgressSocket
+from gatepost.egress.socket import MOST_AUDITED, EgressSocket
 from gatepost.store import audit
 
 
@@ -311,3 +311,15 @@ async def test_a_private_address_is_refused_with_the_command_that_allows_it(way:
     answer = await way.send(b"CONNECT box.lan:443 HTTP/1.1\r\n\r\n")
     assert answer.status == 403
     assert "gatepost egress allow box.lan:443 --folder acme/eng" in answer.headers["x-gatepost-reason"]
+
+
+async def test_stranger_07_many_different_denials_are_few_audit_rows_and_one_with_their_number(way: Any) -> None:
+    for number in range(MOST_AUDITED + 40):
+        await way.raw(f"CONNECT host-{number}.example:443 HTTP/1.1\r\n\r\n".encode())
+    await way.socket.close()
+    await way.log()
+    rows = await way.store.read(audit.latest, 1000)
+
+    assert len(rows) == MOST_AUDITED + 1
+    assert '"repeated":40' in rows[0][5]
+    assert await way.store.read(audit.repeated) == 40

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.settings import Config
+from gatepost.sandboxes.contract import trouble_of
 from gatepost.sandboxes.docker import Docker
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, settled
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.slow
 async def test_a_message_is_answered_from_a_container_and_a_stop_ends_it(
     tmp_path: Path, channel: FakeChannel, kind: str
 ) -> None:
-    if shutil.which(kind) is None or (kind == "docker" and Docker(Config()).trouble() is not None):
+    if shutil.which(kind) is None or (kind == "docker" and trouble_of(Docker(Config())) is not None):
         pytest.skip(f"{kind} is not installed, or its daemon does not run")
     around = {"fake": (channel.kind, channel)}
     async with running_gateway(tmp_path / "h", around, sandbox__kind=kind) as gateway:

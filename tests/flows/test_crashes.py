@@ -312,3 +312,24 @@ def test_d20_no_sandbox_outlives_a_daemon_that_was_killed(tmp_path: Path) -> Non
         assert not [child for child in children if is_running(child)]
     finally:
         daemon.stop()
+
+
+async def test_stranger_e_clean_down_and_up_again_is_a_restart_for_the_agent(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        script(gateway, '{"turns": [{"when": "go", "do": [{"say": "one"}, {"wait": 600}]}]}')
+        receipt = await channel.say("go")
+        await channel.wait_for(1)
+        script(gateway, '{"turns": [{"when": "go", "do": [{"say": "one"}, {"say": "two"}]}]}')
+    again = FakeChannel()
+    async with running_gateway(tmp_path / "h", {"fake": (again.kind, again)}) as gateway:
+        await again.wait_for(1)
+        await settled(gateway)
+        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        told = [message for _, message in await gateway.store.read(inbox.of_turn, entry.turn_id or "")]
+
+    assert await texts(again) == ["two"]
+    (note,) = [message.content for message in told if message.kind == "system"]
+    assert (note["event"], note["cause"], note["reason"]) == ("continued", "restart", turns.GATEWAY_STOPPED)

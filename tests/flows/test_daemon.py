@@ -363,6 +363,60 @@ def test_down_ends_one_whose_socket_is_lost(home: Home, start: Callable[..., Up]
     assert up.end()[0] == 0
 
 
+FLOCK = """
+import fcntl, sys
+with open(sys.argv[1], "a") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("left", ["", "the information of a gateway that was killed"])
+def test_stranger_24_down_ends_no_process_that_is_not_this_homes_gateway(home: Home, left: str) -> None:
+    home.prepare()
+    if left:
+        with lock.take(home, role=lock.DAEMON):
+            kept = home.pid_file.read_bytes()
+        home.pid_file.write_bytes(kept)
+    with subprocess.Popen(
+        [sys.executable, "-c", FLOCK, str(home.lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None and other.stdout.readline() == "held\n"
+        told = command(home, "down", "--timeout", "1")
+        alive = other.poll() is None
+        other.communicate()
+
+    assert alive
+    assert told.returncode != 0 and f"pid {other.pid} holds the lock" in told.stderr and "left alone" in told.stderr
+
+
+def test_stranger_24_who_comes_second_is_told_so_before_anything_heavy_is_imported(home: Home) -> None:
+    home.prepare()
+    with lock.take(home, role=lock.DAEMON):
+        told = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "gatepost", "up", "--home", str(home.path)],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+    assert told.returncode != 0 and "already running" in told.stderr
+    assert "gatepost.core.lock" in told.stderr and "gatepost.app" not in told.stderr
+
+
+def test_stranger_24_a_start_imports_no_sdk(home: Home, start: Callable[..., Up]) -> None:
+    up = start(env={"PYTHONPROFILEIMPORTTIME": "1"}, anew=True)
+    up.ready()
+    up.signal(signal.SIGTERM)
+    _, said = up.end()
+
+    imported = {line.rpartition("|")[2].strip() for line in said.splitlines() if line.startswith("import time:")}
+    assert "gatepost.app" in imported
+    assert not imported & {"mcp", "openai", "anthropic", "pydantic", "httpx"}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_hundred_starts_and_stops_leave_no_file_and_no_process_behind(

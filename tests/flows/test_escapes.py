@@ -19,6 +19,7 @@ import pytest
 
 from gatepost.core.settings import Config
 from gatepost.sandboxes.bubblewrap import find_bwrap
+from gatepost.sandboxes.contract import trouble_of
 from gatepost.sandboxes.podman import Podman
 
 from .escapes.attempt import Attempt
@@ -75,7 +76,7 @@ def _skip_unless_possible(who: str, kind: str) -> None:
         pytest.skip("the gateway as root: these tests do not run as root")
     if kind == "bubblewrap" and find_bwrap() is None:
         pytest.skip("bubblewrap is not installed: apt install bubblewrap")
-    if kind == "podman" and (trouble := Podman(Config()).trouble()) is not None:
+    if kind == "podman" and (trouble := trouble_of(Podman(Config()))) is not None:
         pytest.skip(f"podman: {trouble}")
 
 

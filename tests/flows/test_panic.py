@@ -1,7 +1,9 @@
 """The panic switch: everything ends, nothing starts, nothing is lost, and it holds over restarts."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -13,14 +15,14 @@ from gatepost.flow.panic import TOLD
 from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.trial import Wish, try_out
 from gatepost.serve.control.contract import OPERATIONS, Office
-from gatepost.store import audit, inbox, ledger, steps, switches
+from gatepost.store import audit, inbox, ledger, steps, switches, users
 from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.gateway import open_room, running_gateway, settled
 from gatepost.testing.provider import Script
 
-ROOMS = ("fake:room/1", "fake:room/2")
+OWNER, ROOMS = "fake:user/1", ("fake:room/1", "fake:room/2")
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def office_of(gateway: Gateway) -> Office:
         bells=Bells(),
         stop_session=gateway.sessions.stop,
         obey=gateway.obey,
-        halt=gateway.sessions.halt,
+        halt=gateway.halt,
     )
 
 
@@ -191,3 +193,82 @@ async def test_a_turn_that_was_stopped_on_a_full_disk_is_not_continued_by_itself
     (entry,) = await gateway.store.read(inbox.of_message, running.message_id)
     assert (entry.state, entry.reason) == ("cancelled", "stopped by the operator")
     assert channel.texts(ROOMS[0]) == ["so far", notices.STOPPED]
+
+
+@asynccontextmanager
+async def stuck(gateway: Gateway) -> AsyncIterator[None]:
+    """The writer is at a unit that does not end."""
+    held, let_go = threading.Event(), threading.Event()
+
+    def hold(db: Db) -> None:
+        held.set()
+        assert let_go.wait(60)
+
+    holding = asyncio.create_task(gateway.store.write(hold))
+    await asyncio.to_thread(held.wait, 60)
+    try:
+        yield
+    finally:
+        let_go.set()
+        await asyncio.gather(holding, return_exceptions=True)
+
+
+async def test_stranger_01_a_panic_ends_everything_while_the_writer_is_stuck(
+    gateway: Gateway, channel: FakeChannel
+) -> None:
+    running = await channel.say("hang")
+    await channel.wait_for(1)
+    async with stuck(gateway):
+        (live,) = gateway.sessions.awake
+        on = await OPERATIONS["panic.on"](office_of(gateway), {"reason": "now"})
+        assert (on["on"], on["ended"], on["durable"]) == (True, 1, False) and "does not answer" in on["why"]
+        assert live.gone.is_set() and gateway.sessions.halted
+    async with asyncio.timeout(20):
+        while await gateway.store.read(switches.get, switches.PANIC) is None:  # noqa: ASYNC110  nobody rings for it
+            await asyncio.sleep(0.05)
+    await channel.wait_for(2)
+    (entry,) = await gateway.store.read(inbox.of_message, running.message_id)
+    assert channel.texts(ROOMS[0]) == ["so far", TOLD] and entry.state == "cancelled"
+    actions = [row[3] for row in await gateway.store.read(audit.latest, 20)]
+    assert actions.count("panic.on") == 1
+
+
+@pytest.mark.parametrize("name", ["session.stop", "session.stop_all"])
+async def test_stranger_01_a_stop_of_the_operator_ends_a_turn_while_the_writer_is_stuck(
+    gateway: Gateway, channel: FakeChannel, name: str
+) -> None:
+    running = await channel.say("hang")
+    await channel.wait_for(1)
+    async with stuck(gateway):
+        (live,) = gateway.sessions.awake
+        args = {"id": live.session.id} if name == "session.stop" else {}
+        answer = await OPERATIONS[name](office_of(gateway), args)
+        assert (answer if isinstance(answer, dict) else answer[0]) == {"id": live.session.id, "stopped": True}
+        await live.gone.wait()
+    await channel.wait_for(2)
+    await settled(gateway)
+    (entry,) = await gateway.store.read(inbox.of_message, running.message_id)
+    assert (entry.state, entry.reason) == ("cancelled", "stopped by the operator")
+    assert channel.texts(ROOMS[0]) == ["so far", notices.STOPPED]
+
+
+async def test_stranger_01_a_stop_by_message_ends_a_turn_while_the_writer_is_stuck(
+    gateway: Gateway, channel: FakeChannel
+) -> None:
+    def welcome(db: Db) -> None:
+        users.add(db, OWNER, "owner", 1)
+        users.give_role(db, OWNER, "owner", "", "test", 1)
+
+    await gateway.store.write(welcome)
+    running = await channel.say("hang")
+    await channel.wait_for(1)
+    async with stuck(gateway):
+        (live,) = gateway.sessions.awake
+        stopping = asyncio.create_task(channel.say("/stop", sender=OWNER))
+        await live.gone.wait()
+    receipt = await stopping
+    assert receipt.state == "answered"
+    await channel.wait_for(2)
+    await settled(gateway)
+    (entry,) = await gateway.store.read(inbox.of_message, running.message_id)
+    assert entry.state == "cancelled" and channel.texts(ROOMS[0]) == ["so far", notices.STOPPED]

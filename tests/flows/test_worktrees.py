@@ -9,6 +9,7 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.core.errors import Invalid
 from gatepost.core.settings import Config
+from gatepost.sandboxes.contract import trouble_of
 from gatepost.sandboxes.podman import Podman
 from gatepost.serve.agents.wishes import Wanted as NewAgent
 from gatepost.store import audit, egress, ledger, permissions
@@ -78,7 +79,7 @@ async def test_an_agent_works_in_its_worktree_and_sees_no_other_nor_the_reposito
 
 @pytest.mark.slow
 async def test_a_worktree_in_a_container_is_made_worked_in_named_and_put_away(shop: Path) -> None:
-    if (trouble := Podman(Config()).trouble()) is not None:
+    if (trouble := trouble_of(Podman(Config()))) is not None:
         pytest.skip(f"podman: {trouble}")
     async with a_gateway(shop, "podman") as desk:
         mine = await desk("create_agent", cwd=str(shop), worktreeName="mine", baseBranch="main", title="A")

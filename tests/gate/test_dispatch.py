@@ -10,14 +10,16 @@ import pytest
 
 from gatepost.access.grants import parse
 from gatepost.access.tiers import Tier
+from gatepost.core.clock import SECOND
 from gatepost.core.registry import Registry, load_package
 from gatepost.gate.caller import Caller
-from gatepost.gate.dispatch import INVALID_PARAMS, MOST_WAITING, Dispatch
+from gatepost.gate.dispatch import FIRST_ALLOWED, FIRST_REFUSED, INVALID_PARAMS, MOST_WAITING, WINDOW, Dispatch
 from gatepost.store import audit, destinations, sessions, turns
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import PLATFORM, ROOM, Agent
+from gatepost.testing.clock import FixedClock
 from gatepost.tools.contract import Body, Call, Tool, tool
 
 load_package("gatepost.tools")
@@ -253,11 +255,68 @@ async def test_what_is_visible_is_looked_up_anew_when_the_bell_rings(tmp_path: P
 
 async def test_a_flood_of_calls_waits_for_the_audit_and_loses_none_of_it(tmp_path: Path, store: SqliteStore) -> None:
     agent = await Agent.arrive(tmp_path, store, tools=SMALL)
-    for number in range(MOST_WAITING + 5):
-        await agent.dispatch.call(agent.caller, "nothing", b"{}", str(number))
+    for number in range(MOST_WAITING + 5):  # of as many sessions: of one alone they would be counted
+        await agent.dispatch.call(Caller("acme/eng", f"s-{number}"), "nothing", b"{}", str(number))
     rows, broken = await store.read(audit.verify)
     assert rows >= MOST_WAITING
     assert broken is None
+
+
+async def flood(agent: Agent, number: int) -> None:
+    for each in range(number):
+        await agent.dispatch.call(agent.caller, f"made-up-{each}", b"{}", f"u{each}")
+        await agent.dispatch.call(agent.caller, "echo", b'{"txt": 1}', f"i{each}")
+        await agent.dispatch.call(agent.caller, "where", b'{"chatJid": "fake:room/9"}', f"r{each}")
+
+
+async def test_stranger_07_refused_calls_are_few_rows_and_one_with_their_number(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    clock = FixedClock()
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL, clock=clock)
+    await flood(agent, 1000)
+    clock.advance(WINDOW / SECOND)
+    await agent.dispatch.call(agent.caller, "rule", b"{}", "later")
+    await agent.dispatch._flush()
+
+    found = await agent.audited()
+    assert len(found) == 3 * FIRST_REFUSED + 3 + 1
+    sums = [each for each in await details(store) if "repeated" in each]
+    assert [each["repeated"] for each in sums] == [1000 - FIRST_REFUSED] * 3
+    assert await store.read(audit.repeated) == 3 * (1000 - FIRST_REFUSED)
+    assert (await store.read(audit.verify))[1] is None
+    assert found[-3:] == [("*", "unknown"), ("echo", "invalid"), ("where", "refused")]
+
+
+async def test_stranger_07_what_was_counted_is_written_when_the_gate_ends(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL, clock=FixedClock())
+    async with writing_behind(agent.dispatch):
+        await flood(agent, 50)
+    assert await store.read(audit.repeated) == 3 * (50 - FIRST_REFUSED)
+
+
+async def test_stranger_07_calls_that_only_read_are_counted_too_and_effects_never(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, clock=FixedClock())
+    for _ in range(FIRST_ALLOWED + 50):
+        assert not (await agent.call("get_work")).failed
+        assert not (await agent.call("set_work", content="x")).failed
+    await agent.dispatch._flush(last=True)
+    found = await agent.audited()
+    assert found.count(("get_work", "allowed")) == FIRST_ALLOWED + 1
+    assert found.count(("set_work", "allowed")) == FIRST_ALLOWED + 50
+
+
+async def test_sessions_and_minutes_are_counted_apart(tmp_path: Path, store: SqliteStore) -> None:
+    clock = FixedClock()
+    agent = await Agent.arrive(tmp_path, store, tools=SMALL, clock=clock)
+    for session in ("s-1", "s-2", "s-1"):
+        for _ in range(FIRST_REFUSED):
+            await agent.dispatch.call(Caller("acme/eng", session), "nothing", b"{}", "1")
+        clock.advance(WINDOW / SECOND)
+    await agent.dispatch._flush()
+    assert len(await agent.audited()) == 3 * FIRST_REFUSED
 
 
 async def test_a_caller_without_a_session_has_no_turn_and_no_room(tmp_path: Path, store: SqliteStore) -> None:

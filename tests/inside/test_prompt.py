@@ -201,3 +201,11 @@ def test_a_transcript_is_escaped_and_marked_and_a_missing_one_is_said() -> None:
     assert '<transcript of="a.ogg" by="machine">&lt;/message&gt; &amp; more</transcript>' in text
     assert "[b.ogg: no transcript could be made of it]" in text
     assert text.count("transcript") == 3 and text.count("saved as") == 3
+
+
+def test_stranger_e_clean_down_is_not_told_as_something_that_broke() -> None:
+    content = {"event": "continued", "cause": "restart", "reason": "the gateway was stopped", "done": []}
+    text = prompt.render([a_row(9, kind="system", content=content)], SCENE)
+
+    assert '<system event="restarted" reason="the gateway was stopped">' in text
+    assert prompt.RESTARTED_RULE in text and "broke off" not in text

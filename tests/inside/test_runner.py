@@ -577,3 +577,40 @@ async def test_check_15_a_conversation_that_the_host_cleared_is_not_resumed(host
     await host.until(lambda: len(host.submitted) == 2)
 
     assert host.conversation not in ("", before)
+
+
+async def test_stranger_22_a_bell_before_the_welcome_breaks_no_start(host: Host) -> None:
+    async def early(frame: wire.Frame) -> None:
+        if isinstance(frame, wire.Hello):
+            host.say(wire.Bell())
+            host.say(wire.WrapUp(seconds=60))
+
+    host.answer = early
+    host.add("hello")
+    await host.start()
+    await host.until(host.answered)
+
+    assert host.said == ["echo: hello"]
+    assert await host.close() == (0, "")
+
+
+async def test_stranger_22_a_close_before_the_welcome_ends_the_runner(host: Host) -> None:
+    async def early(frame: wire.Frame) -> None:
+        if isinstance(frame, wire.Hello):
+            host.say(wire.Close())
+
+    host.answer = early
+    await host.start()
+
+    assert await host.ended() == (0, "")
+
+
+async def test_stranger_20_a_turn_that_fails_late_names_what_the_provider_was_done_with(host: Host) -> None:
+    first = host.add("first", ring=False)
+    host.add("/second", ring=False, command="/second")
+    error = {"kind": "quota", "message": "no quota"}
+    await host.start(script={"turns": [{"when": "second", "do": [{"error": error}]}]})
+    await host.until(lambda: host.submitted)
+
+    [submit] = host.submitted
+    assert (submit.status, submit.finished) == ("error", [first.id])

@@ -16,7 +16,15 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.sandboxes import bubblewrap, cgroups
-from gatepost.sandboxes.bubblewrap import Bubblewrap, Bubblewrapped, end_orphans, explain, find_trouble, read_version
+from gatepost.sandboxes.bubblewrap import (
+    Bubblewrap,
+    Bubblewrapped,
+    end_orphans,
+    explain,
+    find_trouble,
+    is_refusal,
+    read_version,
+)
 from gatepost.sandboxes.contract import Limits, Mount, Plan
 
 needs_bwrap = pytest.mark.skipif(
@@ -320,3 +328,27 @@ def test_stranger_15_a_program_behind_a_closed_folder_is_reached(tmp_path: Path)
     (tmp_path / "closed").chmod(0o700)
 
     assert find_trouble(str(tmp_path / "closed" / "site" / program.relative_to(site)), 64123) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "bwrap: Can't create file at /etc/x: No space left on device",
+        "bwrap: pivot_root: Too many open files",
+        "bwrap: Creating new namespace failed: Cannot allocate memory",
+        "",
+    ],
+)
+def test_stranger_20_a_trial_that_fails_for_want_of_something_is_no_refusal(tmp_path: Path, words: str) -> None:
+    assert not is_refusal(words)
+    short = tmp_path / "bwrap"
+    short.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo bubblewrap 0.8.0 && exit\necho "{words}" >&2; exit 1\n')
+    short.chmod(0o755)
+
+    with pytest.raises(Unavailable):
+        find_trouble(str(short), None)
+
+
+def test_a_refusal_of_the_kernel_is_one() -> None:
+    assert is_refusal("bwrap: setting up uid map: Permission denied")
+    assert is_refusal("bwrap: No permissions to create new namespace, likely because the kernel does not allow it")

@@ -9,7 +9,7 @@ import pytest
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.sandboxes.containers import Place
-from gatepost.sandboxes.contract import Plan
+from gatepost.sandboxes.contract import Plan, trouble_of
 from gatepost.sandboxes.docker import Docker
 
 CONFIG = Config()
@@ -23,7 +23,7 @@ def plan(script: str) -> Plan:
 @pytest.fixture
 def working() -> Docker:
     kind = Docker(CONFIG)
-    trouble = kind.trouble()
+    trouble = trouble_of(kind)
     if trouble is not None:
         pytest.skip(trouble)
     return kind

@@ -16,7 +16,7 @@ from gatepost.core.settings import Config
 from gatepost.flow.sessions.plan import choose_sandbox, sandbox_uid
 from gatepost.sandboxes.bubblewrap import Bubblewrap
 from gatepost.sandboxes.containers import Contained, Place
-from gatepost.sandboxes.contract import Limits, Mount, Plan
+from gatepost.sandboxes.contract import Limits, Mount, Plan, trouble_of
 from gatepost.sandboxes.engine import unlimited, wrong_folder, wrong_owner
 from gatepost.sandboxes.podman import Podman, choose_runtime
 from gatepost.store.groups import Group
@@ -105,7 +105,7 @@ def test_without_podman_it_says_how_to_install_it() -> None:
 
 
 def test_auto_prefers_bubblewrap() -> None:
-    if Bubblewrap(CONFIG).trouble() is not None:
+    if trouble_of(Bubblewrap(CONFIG)) is not None:
         pytest.skip("bubblewrap does not work here")
 
     assert choose_sandbox(CONFIG, Group("a", "a", "", "", "", {}, True, None, None, 0), "x")[0] == "bubblewrap"

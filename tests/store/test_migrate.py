@@ -1,15 +1,45 @@
 """Migrations: one transaction each, with its record; a newer store is left alone."""
 
+import hashlib
+import importlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError
 from gatepost.store import migrate as module
+from gatepost.store import migrations
 from gatepost.store.migrate import Migration, all_migrations, migrate, printed_schema
 from gatepost.store.port import Db
 from gatepost.store.writer import Sqlite, connect
+
+# A migration that is in the main branch is in somebody's store: it is never edited again. A new one is added here.
+SHIPPED = {
+    "0001_spine": "3d5e1742d995ad75",
+    "0002_money": "86afa3cafd095f76",
+    "0003_secrets": "81eba2b752bdeb3f",
+    "0004_egress": "98192dfb95cec66c",
+    "0005_limits": "f331ee904fce4225",
+    "0006_switches": "ccb9c8992fa086d9",
+    "0007_bindings": "965b3d8286be276a",
+    "0008_access": "43995f765c7b74dd",
+    "0009_watchers": "7f285c1dbc2773f5",
+    "0010_search": "6a982806b94d9a7b",
+    "0011_agents": "04cfd20ff96f9100",
+    "0012_plans": "d37dcef086266699",
+    "0013_worktrees": "f927c34e333c7267",
+    "0014_answers": "28a0fb5fbf092295",
+    "0015_secret_origins": "6ad99a2f71e49725",
+    "0016_early_stores": "ab0e27ec19bb827b",
+}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_stranger_24_a_shipped_migration_is_never_edited(name: str) -> None:
+    text = (Path(migrations.__path__[0]) / f"{name}.py").read_bytes()
+    assert hashlib.sha256(text).hexdigest()[:16] == SHIPPED[name], "add a new migration instead"
 
 
 def tables(path: Path) -> set[str]:
@@ -19,9 +49,10 @@ def tables(path: Path) -> set[str]:
     return names
 
 
-def test_migrations_are_numbered_without_gaps_and_described() -> None:
+def test_migrations_are_numbered_in_order_and_described() -> None:
     found = all_migrations()
-    assert [each.number for each in found] == list(range(1, len(found) + 1))
+    numbers = [each.number for each in found]
+    assert numbers == sorted(set(numbers)) and numbers[0] == 1
     assert all(each.apply.__module__.endswith(each.name) for each in found)
 
 
@@ -87,4 +118,103 @@ def test_requests_are_kept_when_answers_come_to_hold_for_what_was_asked(tmp_path
     assert db.rows("SELECT id, request, digest, input, cut, answer, state, asked_at FROM permissions") == [
         ("p-1", "0", "", '{"command": "ls"}', 0, "{}", "allowed", 7)
     ]
+    connection.close()
+
+
+# How migration 0001 was edited after it was first used, newest first: what it has now, and what it had before.
+EDITS = (
+    (
+        (
+            "        window_messages {int},                    -- observed context that its route shows;"
+            " NULL: as its group says\n        window_chars {int},\n        owner",
+            "        owner",
+        ),
+        ("CREATE INDEX inbox_observed ON inbox (session_id, seq) WHERE mode = 'observe' AND given = 0", ""),
+    ),
+    (
+        (
+            "        spared {int} NOT NULL DEFAULT 0,          -- attempts that do not count: ended in good order\n",
+            "",
+        ),
+    ),
+    (("CREATE UNIQUE INDEX turns_open", "CREATE INDEX turns_open"),),
+    (
+        (
+            "REFERENCES sessions (id) ON DELETE SET NULL,  -- NULL: it reached none, or its group is gone",
+            "REFERENCES sessions (id) ON DELETE CASCADE,  -- NULL: it reached no session",
+        ),
+    ),
+)
+
+
+def early_store(path: Path, edits: int) -> None:
+    """A store as the first migration made it before its last edits, with a turn and its message."""
+    spine = importlib.import_module(f"{migrations.__name__}.0001_spine")
+    ddl = list(spine.TABLES)
+    for before, after in (pair for edit in EDITS[:edits] for pair in edit):
+        assert any(before in each for each in ddl)
+        ddl = [each.replace(before, after) for each in ddl]
+    connection = connect(path)
+    db = Sqlite(connection)
+    db.define("CREATE TABLE schema_version (number {int} PRIMARY KEY, name {text} NOT NULL, applied_at {int} NOT NULL)")
+    for each in filter(None, ddl):
+        db.define(each)
+    db.run("INSERT INTO schema_version VALUES (1, '0001_spine', 1)")
+    db.run("INSERT INTO groups (folder, name, created_at) VALUES ('acme', 'Acme', 1)")
+    db.run(
+        "INSERT INTO sessions (id, key, folder, mode, instance, address, thread, created_at, active_at)"
+        " VALUES ('s-1', 'k', 'acme', 'per-thread', 'web', 'web:home', '', 1, 1)"
+    )
+    turn = "INSERT INTO turns (id, session_id, folder, provider, instance, address, thread, rights, state, next_at,"
+    turn += (
+        " owner, lease_until, started_at) VALUES (?, 's-1', 'acme', 'demo', 'web', 'web:home', '', 'owner', 'begun',"
+    )
+    turn += " 9, 'd', 9, ?)"
+    for number in (1, 2) if edits > 2 else (2,):
+        db.run(turn, (f"t-{number}", number))
+    db.run(
+        "INSERT INTO messages (id, instance, address, direction, kind, sender, text, at, accepted_at)"
+        " VALUES (7, 'web', 'web:home', 'in', 'chat', 'web:user/owner', 'hello', 1, 1)"
+    )
+    db.run(
+        "INSERT INTO inbox (id, message_id, session_id, seq, turn_id, state, created_at, updated_at)"
+        " VALUES (3, 7, 's-1', 1, 't-2', 'working', 1, 1)"
+    )
+    connection.close()
+
+
+def shape(path: Path) -> dict[str, Any]:
+    """Tables by their columns and references, indexes by what they say: what `docs/schema.sql` says but for the order
+    and the comments."""
+    connection = connect(path, readonly=True)
+    db = Sqlite(connection)
+    try:
+        names = [row[0] for row in db.rows("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")]
+        found: dict[str, Any] = {}
+        for name in names:
+            if name == "schema_version":
+                continue
+            columns = sorted(row[1:] for row in db.rows(f"PRAGMA table_info({name})"))
+            references = sorted(row[2:] for row in db.rows(f"PRAGMA foreign_key_list({name})"))
+            found[name] = (columns, references)
+        return found | dict(db.rows("SELECT name, sql FROM sqlite_schema WHERE type <> 'table' AND sql IS NOT NULL"))
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("edits", range(len(EDITS) + 1))
+def test_stranger_24_a_store_older_than_the_last_edit_of_the_first_migration_is_repaired(
+    tmp_path: Path, store_path: Path, edits: int
+) -> None:
+    path = tmp_path / "early.db"
+    early_store(path, edits)
+    migrate(path, SystemClock())
+
+    assert shape(path) == shape(store_path)
+    connection = connect(path)
+    db = Sqlite(connection)
+    assert db.rows("SELECT id, message_id, session_id, turn_id, state FROM inbox") == [(3, 7, "s-1", "t-2", "working")]
+    assert db.rows("SELECT id, spared FROM turns WHERE ended_at IS NULL") == [("t-2", 0)]
+    assert db.rows("SELECT window_messages, window_chars FROM sessions") == [(None, None)]
+    assert db.rows("PRAGMA foreign_key_check") == []
     connection.close()

@@ -1,11 +1,15 @@
 """Turns: batches of one room and one rights class, retried before the provider has them, continued once after."""
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from gatepost.cli import reasons
 from gatepost.core.clock import SECOND
-from gatepost.store import breaks, inbox, ledger, messages, outbox, sessions, turns
+from gatepost.store import breaks, inbox, ledger, messages, outbox, sessions, steps, turns
+from gatepost.store.port import Db, Row
 
 from .conftest import LEASE, POLICY, Desk
 
@@ -32,6 +36,16 @@ def test_a_batch_is_the_oldest_rows_of_one_room_thread_and_rights_class(desk: De
 
     assert batches == [(first, second), (other_rights,), (other_thread,), (other_room,)]
     assert desk.claim() is None
+
+
+def test_stranger_07_a_runner_that_begins_the_same_rows_again_and_again_writes_nothing_more(desk: Desk) -> None:
+    row = desk.hear("a")
+    claim = desk.claim()
+    assert claim is not None
+    for _ in range(50):
+        assert turns.begin(desk.db, claim.turn.id, claim.turn.epoch, (row,), desk.now)
+    given = [step for step in steps.of(desk.db, desk.entry(row).message_id) if step.step == "given"]
+    assert len(given) == 1
 
 
 def test_a_turn_remembers_where_its_results_go(desk: Desk) -> None:
@@ -341,3 +355,190 @@ def test_usage_is_kept_with_the_turn(desk: Desk) -> None:
     turn = desk.begun()
     turns.finish(desk.db, turn.id, turn.epoch, json.dumps({"tokens": 7}), desk.now)
     assert json.loads(desk.turn(turn.id).usage) == {"tokens": 7}
+
+
+# Passing trouble.
+
+
+def test_stranger_20_only_time_leads_to_the_next_try(desk: Desk) -> None:
+    """Eleven arrivals in an outage of 15 s: each made a try for all, and seven of them failed."""
+    woken, tries = [], 0
+    for second in range(15):
+        if second < 11:
+            desk.hear(f"message {second}")
+        if inbox.waits_until(desk.db, desk.session.id, desk.now) is None:
+            tries += 1
+            woken.append(second)
+            breaks.not_woken(desk.db, desk.session.id, "no descriptor is left", POLICY, desk.now, passing=True)
+        desk.now += SECOND
+    claim = desk.claim()
+
+    assert woken == [0, 5] and tries == 2
+    assert claim is not None and len(claim.rows) == 11
+    assert set(desk.states()) == {"working"}
+
+
+def test_stranger_20_a_try_before_its_time_is_not_counted(desk: Desk) -> None:
+    row = desk.hear("first")
+    assert breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is not None
+    later = desk.hear("second")
+    for _ in range(20):
+        assert breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is None
+
+    assert [(desk.entry(each).state, desk.entry(each).tries) for each in (row, later)] == [("retry", 1), ("queued", 0)]
+    assert not inbox.has_work(desk.db, desk.session.id, desk.now)
+    assert inbox.has_work(desk.db, desk.session.id, desk.now + 5 * SECOND)
+
+
+def test_stranger_20_who_came_late_is_not_given_up_with_the_first(desk: Desk) -> None:
+    first = desk.hear("first")
+    for _ in range(5):
+        broken = breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+        assert broken is not None and broken.retry_at is not None
+        desk.now = broken.retry_at
+    second = desk.hear("second")
+    last = breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+
+    assert last is not None and last.failed == (desk.entry(first).message_id,)
+    assert last.retry_at == desk.now + 5 * SECOND
+    assert (desk.entry(second).state, desk.entry(second).tries) == ("retry", 1)
+
+
+def test_stranger_20_trouble_of_the_host_is_waited_out_by_time(desk: Desk) -> None:
+    """A disk that is full for half an hour: five tries were two and a half minutes."""
+    row, began = desk.hear(), desk.now
+    while desk.now < began + 1800 * SECOND:
+        policy = breaks.Policy(oldest=desk.now - 3600 * SECOND)
+        broken = breaks.not_woken(desk.db, desk.session.id, "the disk is full", policy, desk.now, passing=True)
+        assert broken is not None and broken.retry_at is not None and broken.retry_at - desk.now <= 60 * SECOND
+        desk.now = broken.retry_at
+    desk.now = began + 3601 * SECOND
+    policy = breaks.Policy(oldest=desk.now - 3600 * SECOND)
+    last = breaks.not_woken(desk.db, desk.session.id, "the disk is full", policy, desk.now, passing=True)
+
+    assert last is not None and last.failed == (desk.entry(row).message_id,)
+
+
+def test_stranger_20_arrivals_do_not_wake_a_turn_that_waits_to_be_continued(desk: Desk) -> None:
+    turn = desk.begun()
+    breaks.break_off(desk.db, turn.id, turn.epoch, "rate limited", POLICY, desk.now, wait=30 * SECOND)
+    desk.hear("meanwhile")
+
+    assert inbox.waits_until(desk.db, desk.session.id, desk.now) == desk.now + 30 * SECOND
+    assert breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is None
+    assert inbox.waits_until(desk.db, desk.session.id, desk.now + 30 * SECOND) is None
+
+
+# What was answered stays answered.
+
+
+def answer(desk: Desk, key: str, turn: turns.Turn, seq: int | None) -> None:
+    new = outbox.NewEffect(
+        key=key,
+        op="send",
+        origin="result",
+        instance=turn.instance,
+        address=turn.address,
+        text=key,
+        payload={"text": key, "in_reply_to": seq},
+        folder="acme",
+        session_id=desk.session.id,
+        turn_id=turn.id,
+    )
+    outbox.add(desk.db, new, desk.now)
+
+
+def test_stranger_20_a_turn_that_fails_late_leaves_the_answered_messages_answered(desk: Desk) -> None:
+    turn = desk.begun("a", "b", "c")
+    first, second, third = inbox.of_turn(desk.db, turn.id)
+    answer(desk, "to a", turn, first[0].seq)
+    answer(desk, "to b", turn, second[0].seq)
+    broken = desk.break_off(turn, "no quota", final=True)
+
+    assert desk.states() == ["answered", "answered", "failed"]
+    assert broken.failed == (third[1].id,)
+
+
+def test_stranger_20_what_the_provider_was_done_with_is_answered_although_the_turn_fails_later(desk: Desk) -> None:
+    turn = desk.begun("a", "b")
+    (first, _), (_, second) = inbox.of_turn(desk.db, turn.id)
+    answer(desk, "here you are", turn, None)
+    broken = breaks.break_off(
+        desk.db, turn.id, turn.epoch, "no quota", POLICY, desk.now, final=True, finished=frozenset({first.id})
+    )
+
+    assert desk.states() == ["answered", "failed"]
+    assert broken is not None and broken.failed == (second.id,)
+
+
+def test_a_word_to_the_message_that_the_agent_was_still_at_is_no_answer_yet(desk: Desk) -> None:
+    turn = desk.begun("a", "b")
+    first, second = inbox.of_turn(desk.db, turn.id)
+    answer(desk, "to a", turn, first[0].seq)
+    answer(desk, "let me look", turn, second[0].seq)
+    broken = desk.break_off(turn, "it crashed", final=True)
+
+    assert desk.states() == ["answered", "failed"]
+    assert broken.failed == (second[1].id,)
+
+
+def test_an_answer_that_could_not_be_delivered_is_none(desk: Desk) -> None:
+    turn = desk.begun("a")
+    ((entry, message),) = inbox.of_turn(desk.db, turn.id)
+    answer(desk, "to a", turn, entry.seq)
+    outbox.settle(desk.db, desk.effect("to a").id, "failed", "no such room", desk.now)
+    broken = desk.break_off(turn, "it crashed late", final=True)
+
+    assert (desk.states(), broken.failed) == (["failed"], (message.id,))
+
+
+@pytest.mark.parametrize(("reason", "cause"), [(turns.GATEWAY_STOPPED, "restart"), ("the sandbox died", "break")])
+def test_stranger_e_clean_down_is_told_as_a_restart(desk: Desk, reason: str, cause: str) -> None:
+    turn = desk.begun("go")
+    desk.break_off(turn, reason, blame=False)
+    claim = desk.claim()
+
+    assert claim is not None and claim.continued
+    message = messages.get(desk.db, desk.entry(claim.rows[-1]).message_id)
+    assert message is not None
+    assert (message.content["event"], message.content["cause"], message.content["reason"]) == (
+        "continued",
+        cause,
+        reason,
+    )
+    assert reasons.note_by_id(message.platform_id) == reasons.note_of(message.content)
+    assert ("restart" in reasons.note_of(message.content)) == (cause == "restart")
+    assert "crash" not in reasons.note_of(message.content)
+
+
+class Counting:
+    """A `Db` that counts what is asked of it."""
+
+    def __init__(self, db: Db) -> None:
+        self._db, self.asked = db, 0
+
+    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        self.asked += 1
+        return self._db.rows(sql, params)
+
+    def row(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
+        self.asked += 1
+        return self._db.row(sql, params)
+
+    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
+        self.asked += 1
+        return self._db.run(sql, params)
+
+    def define(self, ddl: str) -> None:
+        self._db.define(ddl)
+
+
+def test_stranger_03_a_runner_that_names_many_rows_costs_as_much_as_its_turn_has(desk: Desk) -> None:
+    desk.hear("one")
+    desk.hear("two")
+    claim = desk.claim()
+    assert claim is not None
+    db = Counting(desk.db)
+    assert turns.begin(db, claim.turn.id, claim.turn.epoch, (*claim.rows, *range(10**6, 10**6 + 50_000)), desk.now)
+    assert db.asked < 20
+    assert [entry.given for entry, _ in inbox.of_turn(desk.db, claim.turn.id)] == [True, True]

@@ -2,6 +2,8 @@
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -37,6 +39,14 @@ class Gate:
         assert self.open.wait(30)
 
 
+@pytest.fixture
+async def patient_store(store_path: Path) -> AsyncIterator[SqliteStore]:
+    """One whose groups are not closed by time, so that a busy machine does not split them."""
+    store = SqliteStore(store_path, group_s=60)
+    yield store
+    store.close()
+
+
 def commits(path: Path) -> int:
     """How many transactions the write-ahead log holds, by its commit frames."""
     log, size, count = path.with_name(path.name + "-wal").read_bytes(), 4096 + 24, 0
@@ -45,7 +55,8 @@ def commits(path: Path) -> int:
     return count
 
 
-async def test_units_that_wait_together_are_committed_together(store: SqliteStore) -> None:
+async def test_units_that_wait_together_are_committed_together(patient_store: SqliteStore) -> None:
+    store = patient_store
     before, gate = commits(store.path), Gate()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(store.write(gate.hold))
@@ -259,3 +270,162 @@ async def test_a_read_that_takes_too_long_is_given_up_and_the_next_is_not(store:
     assert await store.read(lambda db: db.row("SELECT 1"), within=10.0) == (1,)
     bounded = endless.replace("FROM n)", "FROM n WHERE i < 20000)")
     assert await store.read(lambda db: db.row(bounded)) == (20000,)
+
+
+def note(db: Db, seen: list[str], name: str) -> None:
+    seen.append(name)
+
+
+async def test_stranger_04_a_flood_in_one_lane_lets_the_others_through(store: SqliteStore) -> None:
+    gate, seen = Gate(), list[str]()
+    held = asyncio.create_task(store.write(gate.hold))
+    await asyncio.to_thread(gate.entered.wait, 30)
+    for number in range(5 * LARGEST_GROUP):
+        store.post(note, seen, f"flood {number}", lane="flood")
+    neighbours = [asyncio.create_task(store.write(note, seen, f"quiet {n}", lane=f"quiet {n}")) for n in range(3)]
+    await asyncio.sleep(0)
+    gate.open.set()
+    await asyncio.gather(held, *neighbours)
+    await store.write(note, seen, "last", lane="flood")
+
+    assert seen[:4] == ["flood 0", "quiet 0", "quiet 1", "quiet 2"]
+    assert [each for each in seen if each.startswith("flood")] == [f"flood {n}" for n in range(5 * LARGEST_GROUP)]
+    assert seen[-1] == "last"
+
+
+async def test_stranger_04_a_group_is_closed_after_some_time_and_the_rest_goes_on(store_path: Path) -> None:
+    store = SqliteStore(store_path, group_s=0)  # every unit takes longer than that
+    gate, seen = Gate(), list[str]()
+    held = asyncio.create_task(store.write(gate.hold))
+    await asyncio.to_thread(gate.entered.wait, 30)
+    before = commits(store_path)
+    writes = [asyncio.create_task(store.write(add, f"g{n}", lane=str(n % 2))) for n in range(4)]
+    await asyncio.sleep(0)
+    store.post(note, seen, "posted", lane="1")
+    gate.open.set()
+    await asyncio.gather(held, *writes)
+
+    assert commits(store_path) - before == 4
+    assert await store.write(lambda db: list(seen), lane="1") == ["posted"]
+    store.close()
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT COUNT(*) FROM n"
+
+
+def read_for_ever(db: Db) -> None:
+    db.row(ENDLESS)
+
+
+def write_for_ever(db: Db) -> None:
+    """Interrupted, this takes the whole transaction with it."""
+    db.run(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+        " INSERT INTO groups (folder, name, provider, created_at) SELECT 'x' || i, '', '', 1 FROM n"
+    )
+
+
+@pytest.mark.parametrize("endless", [read_for_ever, write_for_ever])
+async def test_stranger_01_sql_that_takes_too_long_is_undone_alone(
+    store_path: Path, endless: Callable[[Db], None]
+) -> None:
+    store = SqliteStore(store_path, unit_s=0.05, group_s=60)
+    gate = Gate()
+    held = asyncio.create_task(store.write(gate.hold))
+    await asyncio.to_thread(gate.entered.wait, 30)
+    group = asyncio.gather(
+        store.write(add, "before", lane="a"),
+        store.write(endless, lane="b"),
+        store.write(add, "after", lane="c"),
+        return_exceptions=True,
+    )
+    await asyncio.sleep(0)
+    gate.open.set()
+    first, failed, last = await group
+    await asyncio.gather(held, return_exceptions=True)
+
+    assert (first, last) == (True, True)
+    assert isinstance(failed, Unavailable) and "takes more than 0.05 s" in str(failed)
+    assert await store.read(folders) == ["after", "before"]
+    store.close()
+
+
+async def test_stranger_01_a_unit_that_computes_for_ever_is_interrupted_and_nothing_else(store_path: Path) -> None:
+    store = SqliteStore(store_path, unit_s=0.05)
+    entered = threading.Event()
+
+    def compute(db: Db) -> None:
+        add(db, "half")
+        entered.set()
+        while True:
+            with suppress(Exception):  # it swallows what it can
+                entered.is_set()
+
+    computing = asyncio.create_task(_outcome(store, compute))
+    await asyncio.to_thread(entered.wait, 30)
+    while not computing.done():
+        store.interrupt_overdue()
+        await asyncio.sleep(0)
+
+    assert "Unavailable" in await computing
+    assert await store.write(add, "whole")
+    assert await store.read(folders) == ["whole"]
+    assert store.close() == ""
+
+
+async def test_stranger_01_closing_does_not_wait_for_ever_and_answers_who_waits(store_path: Path) -> None:
+    store, gate = SqliteStore(store_path), Gate()
+    held = asyncio.create_task(_outcome(store, gate.hold))
+    await asyncio.to_thread(gate.entered.wait, 30)
+    waiting = asyncio.create_task(_outcome(store, add, "late"))
+    await asyncio.sleep(0)
+    left = store.close(within=0)
+
+    assert "Gate.hold" in left
+    assert "the gateway is stopping" in await held
+    assert "the gateway is stopping" in await waiting
+    gate.open.set()
+
+
+async def test_stranger_01_a_read_that_does_not_end_is_interrupted_when_the_store_closes(store_path: Path) -> None:
+    store, entered = SqliteStore(store_path), threading.Event()
+
+    def read(db: Db) -> None:
+        entered.set()
+        db.row(ENDLESS)
+
+    reading = asyncio.create_task(store.read(read))
+    await asyncio.to_thread(entered.wait, 30)
+    assert await asyncio.to_thread(store.close, 0) == ""
+    with pytest.raises(apsw.InterruptError):
+        await reading
+
+
+async def test_a_slow_unit_is_reported_under_its_own_name(store_path: Path) -> None:
+    found: list[str] = []
+    store = SqliteStore(store_path, slow=lambda name, wall, cpu: found.append(name))
+
+    def count(db: Db) -> None:
+        db.row("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000000) SELECT COUNT(*) FROM n")
+
+    await store.write(add, "quick")
+    await store.write(count)
+    assert [name.rpartition(".")[2] for name in found] == ["count"]
+    store.close()
+
+
+async def test_stranger_01_what_computes_when_the_store_closes_is_ended(store_path: Path) -> None:
+    store, entered = SqliteStore(store_path), threading.Event()
+
+    def compute(db: Db) -> None:
+        entered.set()
+        while True:
+            entered.is_set()
+
+    computing = asyncio.create_task(_outcome(store, compute))
+    await asyncio.to_thread(entered.wait, 30)
+    waiting = asyncio.create_task(_outcome(store, add, "late"))
+    await asyncio.sleep(0)
+    assert store.close(within=0) == ""
+    assert "Unavailable" in await computing
+    assert await waiting == "True"

@@ -1,6 +1,8 @@
 """Routes by agents: into their own part of the tree, and no further."""
 
+import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from gatepost.core.registry import load_package
 from gatepost.flow.intake import routing
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
 from gatepost.store import acl, groups, routes
+from gatepost.store.port import Db
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import ROOM, Agent
 
@@ -162,3 +165,46 @@ async def test_a_world_has_room_for_so_many_routes_also_when_it_makes_a_group(ag
         answer = await agent.call(name, **given)
         assert answer.failed and "agents of acme made 200 routes already" in answer.text
     assert await agent.store.read(groups.get, "acme/new") is None
+
+
+HUGE = "text=/(?:){4000000000}/"
+GLOBS = "|".join(["**/?a?*[!b-z]*/**"] * 20)
+
+
+@pytest.mark.parametrize("match", [HUGE, f"room={'?' * 500}", "text=/(a{30}){40}/", "room=[z-a]"])
+async def test_stranger_01_a_route_is_judged_without_the_writer(agent: Agent, store: SqliteStore, match: str) -> None:
+    """The writer is held meanwhile: who waits for it would wait for ever."""
+    held, let_go = threading.Event(), threading.Event()
+
+    def hold(db: Db) -> None:
+        held.set()
+        assert let_go.wait(60)
+
+    holding = asyncio.create_task(store.write(hold))
+    await asyncio.to_thread(held.wait, 60)
+    try:
+        for name, given in (
+            ("add_route", {"route": {"target": "acme", "match": match}}),
+            ("set_routes", {"routes": [{"target": "acme", "match": match}]}),
+        ):
+            answer = await agent.call(name, **given)
+            assert answer.failed and "match" in answer.text
+    finally:
+        let_go.set()
+        await holding
+
+
+async def test_stranger_03_what_agents_write_into_matches_is_bounded_altogether(agent: Agent) -> None:
+    heavy = [{"target": "acme", "match": f"room={number}{GLOBS}"} for number in range(190)]
+    answer = await agent.call("set_routes", routes=heavy)
+    assert answer.failed and "characters of matches together; at most 20000" in answer.text
+    some = 20_000 // len(heavy[-1]["match"])
+    assert told(await agent.call("set_routes", routes=heavy[-some:]))["count"] == some
+    answer = await agent.call("add_route", route=heavy[0])
+    assert answer.failed and "delete_route" in answer.text
+
+
+@pytest.mark.parametrize("target", ["acme/../beta", "acme/..", "acme//eng"])
+async def test_stranger_e_a_route_leads_to_no_crooked_folder(agent: Agent, target: str) -> None:
+    answer = await agent.call("add_route", route={"target": target})
+    assert answer.failed and "is not a group's folder" in answer.text

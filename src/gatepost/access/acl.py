@@ -5,12 +5,15 @@ Principals are a group's agent (`folder:acme/eng`), a person's identity (`telegr
 authority flows from the operator downward and ends where it is taken away.
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from gatepost.access.grants import Param, holds, read_params
+from gatepost.core.globs import expression_of, is_glob
+from gatepost.core.linear import BadPattern, compile_linear
 from gatepost.store.acl import ANYWHERE, OPERATOR, Effect, Row
+
+LONGEST_SCOPE = 512
 
 Members = Mapping[str, Sequence[str]]  # child → parents
 
@@ -42,8 +45,8 @@ def covers_action(held: str, wanted: str) -> bool:
 
 def matches_scope(glob: str, folder: str) -> bool:
     """`**` spans any number of segments, none too; `*`, `?` and `[…]` stay inside one."""
-    pattern = _scope(glob)
-    return pattern is not None and pattern.match("/" + folder) is not None
+    fits = _scope(glob)
+    return fits is not None and fits(folder)
 
 
 def covers_scope(held: str, wanted: str) -> bool:
@@ -51,9 +54,9 @@ def covers_scope(held: str, wanted: str) -> bool:
     if held in (ANYWHERE, wanted):
         return True
     base = held.removesuffix("/**")
-    if base != held and not _is_glob(base):
+    if base != held and not is_glob(base):
         return wanted == base or wanted.startswith(base + "/")
-    return not _is_glob(wanted) and matches_scope(held, wanted)
+    return not is_glob(wanted) and matches_scope(held, wanted)
 
 
 def may_reach(glob: str, folder: str) -> bool:
@@ -167,7 +170,7 @@ def _overlaps(denied: Row, wanted: Row) -> bool:
     """Whether a denial speaks of what is to be given; in doubt it does."""
     action = covers_action(denied.action, wanted.action) or covers_action(wanted.action, denied.action)
     one, other = denied.scope, wanted.scope
-    scope = covers_scope(one, other) or covers_scope(other, one) or (_is_glob(one) and _is_glob(other))
+    scope = covers_scope(one, other) or covers_scope(other, one) or (is_glob(one) and is_glob(other))
     return action and scope
 
 
@@ -181,37 +184,40 @@ def why_unreadable(row: Row) -> tuple[str, str] | None:
     return None
 
 
-def _is_glob(text: str) -> bool:
-    return any(sign in text for sign in "*?[")
-
-
 @lru_cache(maxsize=4096)
-def _scope(glob: str) -> re.Pattern[str] | None:
-    """For a folder with a slash before it: so every segment has one, and `a/**` is also `a` itself."""
-    pieces = ["(?:/[^/]*)*" if each == "**" else "/" + _segment(each) for each in glob.split("/")]
-    try:
-        return re.compile("".join(pieces) + r"\Z")
-    except re.error:
+def _scope(glob: str) -> Callable[[str], bool] | None:
+    """None: it cannot be read. The usual ones need no expression."""
+    if len(glob) > LONGEST_SCOPE:
         return None
+    base = glob.removesuffix("/**")
+    if not is_glob(base):
+        return _Below(base, base != glob).fits
+    if glob == ANYWHERE:
+        return _anything
+    if glob == "*":
+        return _one_segment
+    try:
+        expression = expression_of(glob)
+        compile_linear(expression)
+    except BadPattern:
+        return None
+    return lambda folder: compile_linear(expression).fits(folder)
 
 
-def _segment(text: str) -> str:
-    made, at = "", 0
-    while at < len(text):
-        sign = text[at]
-        end = text.find("]", at + 2) if sign == "[" else -1
-        if sign == "*":
-            made += "[^/]*"
-        elif sign == "?":
-            made += "[^/]"
-        elif end > 0:
-            inner = text[at + 1 : end].replace("\\", r"\\").replace("[", r"\[")
-            inner = "^" + inner[1:] if inner[0] in "!^" else inner
-            made, at = made + f"(?![/])[{inner}]", end
-        else:
-            made += re.escape(sign)
-        at += 1
-    return made
+class _Below:
+    def __init__(self, base: str, below: bool) -> None:
+        self._base, self._start = base, base + "/" if below else None
+
+    def fits(self, folder: str) -> bool:
+        return folder == self._base or (self._start is not None and folder.startswith(self._start))
+
+
+def _anything(folder: str) -> bool:
+    return True
+
+
+def _one_segment(folder: str) -> bool:
+    return "/" not in folder
 
 
 @lru_cache(maxsize=4096)

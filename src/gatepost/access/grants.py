@@ -5,10 +5,10 @@ where none matches, the tier decides. A slip of the pen never widens access: a r
 and a denial whose conditions cannot be read holds without them.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+
+from gatepost.core.globs import wild
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,8 @@ def _param(piece: str) -> Param:
     return Param(name.strip(), pattern.strip() if equals else None)
 
 
-@lru_cache(maxsize=1024)
-def _glob(pattern: str, any_char: str) -> re.Pattern[str]:
-    return re.compile(any_char.join(re.escape(part) for part in pattern.split("*")) + r"\Z", re.DOTALL)
-
-
 def names(rule: Rule, action: str) -> bool:
-    return bool(rule.action) and _glob(rule.action, ".*").match(action) is not None
+    return bool(rule.action) and wild(rule.action, action)
 
 
 def holds(param: Param, params: Mapping[str, str], *, deny: bool = False) -> bool:
@@ -69,8 +64,11 @@ def holds(param: Param, params: Mapping[str, str], *, deny: bool = False) -> boo
     value = params.get(param.name)
     if value is None:
         return False
-    # `,` and `)` would let a value reach past the rule it is written in; a denial is not to be evaded by them.
-    return param.pattern is None or _glob(param.pattern, ".*" if deny else "[^,)]*").match(value) is not None
+    if param.pattern is None:
+        return True
+    # `,` and `)` would let a value reach past the rule it is written in; a denial is not to be evaded by them. They
+    # cannot stand in a pattern, so only a star could cover them.
+    return (deny or not ("," in value or ")" in value)) and wild(param.pattern, value)
 
 
 def matching(rules: Sequence[Rule], action: str) -> tuple[Rule, ...]:

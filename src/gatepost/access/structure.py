@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from gatepost.access.tiers import ROOT_FOLDER, covers
+from gatepost.access.tiers import ROOT_FOLDER, covers, is_path
 
 
 class Within(StrEnum):
@@ -20,7 +20,10 @@ def world_of(folder: str) -> str:
 
 
 def reaches(within: Within, folder: str, target: str) -> bool:
-    """May a group's agent act on that one? Root may act on every one but itself as a child."""
+    """May a group's agent act on that one? Root may act on every one but itself as a child. A target comes from the
+    agent and may be anything."""
+    if not is_path(target):
+        return False
     if folder == ROOT_FOLDER:
         return target != ROOT_FOLDER or within not in (Within.BELOW, Within.CHILD)
     if target == ROOT_FOLDER or world_of(folder) != world_of(target):
@@ -40,6 +43,8 @@ def reaches(within: Within, folder: str, target: str) -> bool:
 
 def may_watch(observer: str, source: str, *, open: bool) -> bool:
     """Above, below, or an open sibling. Root watches everybody."""
+    if not is_path(source):
+        return False
     if observer == ROOT_FOLDER or source.startswith(observer + "/") or observer.startswith(source + "/"):
         return True
     return open and "/" in observer and observer.rpartition("/")[0] == source.rpartition("/")[0]

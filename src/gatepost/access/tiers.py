@@ -52,6 +52,13 @@ def check_folder(folder: str, field: str = "folder") -> str:
     return folder
 
 
+@lru_cache(maxsize=4096)
+def is_path(folder: str) -> bool:
+    """Whether every segment stands for itself. `acme/../beta` begins like a folder below `acme` and is none, so nothing
+    may be compared by its beginning that is not one of these."""
+    return folder.isprintable() and all(segment.strip(". ") for segment in folder.split("/")) and "\\" not in folder
+
+
 def covers(parent: str, child: str) -> bool:
-    """Is `child` the group itself or below it? Root covers everything."""
-    return parent in (ROOT_FOLDER, child) or child.startswith(parent + "/")
+    """Is `child` the group itself or below it? Root covers everything that is a folder."""
+    return is_path(child) and (parent in (ROOT_FOLDER, child) or child.startswith(parent + "/"))

@@ -21,11 +21,12 @@ from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.settings import SETTINGS, Config
+from gatepost.flow.intake.routing import why_unreadable
 from gatepost.flow.sessions.programs import needs_of
 from gatepost.gate import connectors
-from gatepost.sandboxes.contract import SANDBOXES
+from gatepost.sandboxes.contract import SANDBOXES, trouble_of
 from gatepost.serve.control.client import Control
-from gatepost.store import groups, ledger, switches
+from gatepost.store import groups, ledger, routes, switches
 from gatepost.store.look import damage, expired_leases, look, newest, version, waiting_instances
 from gatepost.store.port import Db
 
@@ -170,7 +171,7 @@ def sandboxes(config: Config) -> list[Seen]:
     seen = []
     for name, make in SANDBOXES.items():
         kind = make(config)
-        seen.append(Seen(name, kind.isolated, kind.trouble()))
+        seen.append(Seen(name, kind.isolated, trouble_of(kind)))
     return seen
 
 
@@ -237,6 +238,10 @@ def _inspect(db: Db, instances: set[str], running: bool) -> list[Finding]:
         found.append(
             Finding("warn", "turns", f"{stuck} are held by nobody", "a running gateway takes them up by itself")
         )
+    for route in routes.in_order(db):
+        if fault := why_unreadable(route):
+            text = f"route {route.id} matches nothing: {fault}"
+            found.append(Finding("warn", "routes", text, f"`gatepost route rm {route.id}`, then add it anew"))
     for instance, count in waiting_instances(db):
         if instance not in instances:
             text = f"{count} messages wait for the channel {instance!r}, which does not run"

@@ -18,7 +18,7 @@ from gatepost.serve.control.client import TIMEOUT_S, Control
 from gatepost.store.look import look
 from gatepost.store.port import Db
 
-PATIENCE_S = 5.0  # a daemon that starts holds the lock before it answers
+PATIENCE_S = 15.0  # a daemon that starts holds the lock before it answers, and imports much
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 

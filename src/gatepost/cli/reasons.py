@@ -1,6 +1,10 @@
 """Why something is as it is in the ledger, as a sentence. The ledger and --json keep the codes, which programs know."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
+
+from gatepost.store.turns import RESTARTED
 
 _SENTENCES = {
     "denied_by_the_access_list": "a row of the access list shuts the sender out (`gatepost grant list`)",
@@ -22,7 +26,8 @@ _PATTERNS = (
     (re.compile(r"command (/\S+)\Z"), r"the gateway answered \1 by itself"),
 )
 _NOTES = {
-    "continued": "continued after a crash",
+    "continued": "continued after it broke off",
+    "restarted": "continued after a restart of the gateway",
     "history": "the agent is told what was said while another one spoke",
     "delivery_failed": "the agent is told that something was not delivered",
     "delivery_uncertain": "the agent is told that something may not have been delivered",
@@ -43,9 +48,17 @@ def note(event: str) -> str:
     return f"(note: {_NOTES.get(event, event.replace('_', ' ')) or 'from the gateway'})"
 
 
+def note_of(content: Mapping[str, Any]) -> str:
+    """The same by what the row holds."""
+    event = str(content.get("event", ""))
+    return note("restarted" if event == "continued" and content.get("cause") == "restart" else event)
+
+
 def note_by_id(platform_id: str | None) -> str:
     """The same where only the row's id is at hand."""
     kind = (platform_id or "").partition(":")[0]
+    if kind == "continue" and (platform_id or "").endswith(RESTARTED):
+        kind = "restarted"
     return note(_NOTES_BY_ID.get(kind, kind))
 
 

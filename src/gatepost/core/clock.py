@@ -1,6 +1,8 @@
 """Time, as integer microseconds UTC. Whoever needs `now` is given a clock, so that a test can hold it still."""
 
 import time
+from collections import deque
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 from zoneinfo import ZoneInfo
@@ -13,25 +15,71 @@ DAY = 24 * HOUR
 
 class Clock(Protocol):
     def now(self) -> int:
-        """Microseconds since the epoch, UTC."""
+        """Microseconds since the epoch, UTC. For what is written down: a step of the wall clock shows in it."""
         ...
+
+    def monotonic(self) -> int:
+        """Microseconds since some moment. For waits and timeouts: no step of the wall clock shows in it."""
+        ...
+
+    def ago(self, age: int) -> int:
+        """What was written down before this moment is older than `age`. Steps of the wall clock that this process has
+        seen are not counted: what is a minute old does not become an hour older because somebody set the clock."""
+        ...
+
+
+class WallSteps:
+    """Forward steps of a wall clock, each as (moment before, moment after)."""
+
+    MOST = 64  # older ones are beyond any age that is asked for
+
+    def __init__(self) -> None:
+        self._steps: deque[tuple[int, int]] = deque(maxlen=self.MOST)
+
+    def add(self, before: int, after: int) -> None:
+        self._steps.append((before, after))
+
+    def back(self, now: int, age: int) -> int:
+        """The moment that lies `age` before `now`."""
+        for before, after in reversed(self._steps):
+            if now - age >= after:
+                break
+            age, now = age - (now - after), before
+        return now - age
 
 
 class SystemClock:
     """The machine's clock. Within one process it never runs backwards and never stands still: what is due in a minute
     is due in a minute, also when somebody sets the wall clock back. Set forward, it follows."""
 
-    def __init__(self) -> None:
-        self._offset = time.time_ns() - time.monotonic_ns()
+    def __init__(self, wall: Callable[[], int] = time.time_ns, steady: Callable[[], int] | None = None) -> None:
+        """Both in nanoseconds. `steady` counts a suspend of the machine, so that waking up is no step."""
+        self._wall, self._steady = wall, steady or _boot_ns
+        self._offset = self._wall() - self._steady()
         self._last = 0
+        self._steps = WallSteps()
 
     def now(self) -> int:
-        ticks = time.monotonic_ns()
-        behind = time.time_ns() - ticks - self._offset
+        ticks = self._steady()
+        behind = self._wall() - ticks - self._offset
         if behind > 1_000_000_000:
+            before = (ticks + self._offset) // 1000
             self._offset += behind
+            self._steps.add(before, (ticks + self._offset) // 1000)
         self._last = max(self._last + 1, (ticks + self._offset) // 1000)
         return self._last
+
+    def monotonic(self) -> int:
+        return time.monotonic_ns() // 1000
+
+    def ago(self, age: int) -> int:
+        return self._steps.back(self.now(), age)
+
+
+def _boot_ns() -> int:
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    return time.monotonic_ns()
 
 
 def seconds(value: float) -> int:

@@ -19,6 +19,7 @@ from gatepost.core import clock
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 
+DAEMON = "daemon"
 PATIENCE_S = 0.5  # a command that only looks holds the lock for an instant; it must not make a start fail
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _LOCKS = Path("/proc/locks")
@@ -36,6 +37,14 @@ class Info:
     listen: str = ""
     control: str = ""
     argv: tuple[str, ...] = ()
+    role: str = ""  # DAEMON: a gateway that serves; '': a command, or not known
+    began: str = ""  # the kernel's own word on when the process began; '' where it has none
+
+    @property
+    def is_daemon(self) -> bool:
+        """Whether this is for certain a gateway that still runs: what it wrote about itself is true of the process that
+        has its pid now."""
+        return self.role == DAEMON and self.pid > 0 and self.here and self.began == process_began(self.pid)
 
     @property
     def here(self) -> bool:
@@ -81,8 +90,8 @@ class Lock:
         self.release()
 
 
-def take(home: Home, *, patience: float = PATIENCE_S) -> Lock:
-    """Become this home's daemon, or fail naming the one that is."""
+def take(home: Home, *, patience: float = PATIENCE_S, role: str = "") -> Lock:
+    """Become this home's only writer, or fail naming the one that is. `role`: DAEMON, for one that serves."""
     handle = _open(home)
     deadline = time.monotonic() + patience
     while not _try(handle, fcntl.LOCK_EX):
@@ -98,6 +107,8 @@ def take(home: Home, *, patience: float = PATIENCE_S) -> Lock:
         boot_id=_boot_id(),
         uid=os.getuid(),
         argv=tuple(sys.argv),
+        role=role,
+        began=process_began(os.getpid()),
     )
     _write(home, info)
     return Lock(home, handle, info)
@@ -127,6 +138,8 @@ def read(home: Home) -> Info | None:
             listen=str(found.get("listen", "")),
             control=str(found.get("control", "")),
             argv=tuple(str(each) for each in found.get("argv", ())),
+            role=str(found.get("role", "")),
+            began=str(found.get("began", "")),
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
@@ -167,6 +180,14 @@ def _pid_by_kernel(lock: os.stat_result) -> int:
     return 0
 
 
+def process_began(pid: int) -> str:
+    """When a process began, in the kernel's ticks since the boot: with its pid it is one process and no other."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
 def _boot_id() -> str:
     try:
         return _BOOT_ID.read_text().strip()
@@ -186,6 +207,8 @@ def _write(home: Home, info: Info) -> None:
             "listen": info.listen,
             "control": info.control,
             "argv": info.argv,
+            "role": info.role,
+            "began": info.began,
         }
     )
     temporary = home.pid_file.with_name(f".{home.pid_file.name}.{info.pid}")

@@ -1,6 +1,9 @@
 """The log: JSON lines in `logs/gatepost.log` (rotated), and on stderr, for people or for machines. Secrets are redacted
 in one place, just before anything is written, whoever logged it and however deep it lies.
 
+Nobody fills the log: of the same event about the same thing (session, group, channel, connector), the first lines of a
+minute are written, and the rest is one line with their number, written with the next line after that minute.
+
 `get(name)` costs nothing, so that every module may have one; structlog is imported when the daemon starts.
 """
 
@@ -9,12 +12,14 @@ import logging
 import os
 import re
 import sys
+import threading
 from collections.abc import Mapping, MutableMapping
 from typing import IO, Any
 
-from gatepost.core.clock import iso
+from gatepost.core.clock import MINUTE, SECOND, iso
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
+from gatepost.core.repeats import Repeated, Repeats
 from gatepost.core.settings import Config, setting
 from gatepost.core.visible import visible
 
@@ -28,6 +33,9 @@ FORMAT = setting(
 
 HIDDEN = "[redacted]"
 FILE_BYTES, FILES_KEPT = 10 * 1024 * 1024, 3
+FIRST = 10  # lines of the same event about the same thing that are written in a window
+WINDOW = MINUTE
+_ABOUT = ("session", "folder", "channel", "connector", "instance")  # facts that tell events apart: the host names these
 _SECRET_KEY = re.compile(
     r"(token|secret|password|passwd|authorization|api[_-]?key|cookie|private[_-]?key|credential)s?\Z", re.IGNORECASE
 )
@@ -75,6 +83,45 @@ class Log:
             target.log(level, event, exc_info=exc_info, extra={"facts": facts}, stacklevel=3)
 
 
+class _Sparing(logging.Filter):
+    """Lets the first lines of an event through, of libraries too, and counts the others. One for all targets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._repeats = Repeats[tuple[str, int, str, tuple[str, ...]]](WINDOW)
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        known: bool | None = getattr(record, "spared", None)  # another target has asked
+        if known is not None:
+            return known
+        facts: dict[str, Any] = getattr(record, "facts", {})
+        about = tuple(str(facts.get(name, "")) for name in _ABOUT)
+        now = int(record.created * SECOND)
+        with self._lock:
+            written = not self._repeats.add((record.name, record.levelno, str(record.msg), about), now, FIRST)
+            over = self._repeats.take(now)
+        record.spared = written
+        self._tell(over)
+        return written
+
+    def tell_all(self) -> None:
+        with self._lock:
+            over = self._repeats.take()
+        self._tell(over)
+
+    def _tell(self, over: list[Repeated[tuple[str, int, str, tuple[str, ...]]]]) -> None:
+        for each in over:
+            name, level, event, about = each.key
+            facts = {key: value for key, value in zip(_ABOUT, about, strict=True) if value}
+            told = f"{event} (repeated {each.count:,} times)"
+            extra = {"facts": {**facts, "repeated": each.count, "since": iso(each.since)}, "spared": True}
+            logging.getLogger(name).log(level, told, extra=extra)
+
+
+_sparing: _Sparing | None = None
+
+
 def get(name: str) -> Log:
     return Log(name.removeprefix("gatepost."))
 
@@ -105,6 +152,8 @@ def configure(home: Home, config: Config, stream: IO[str] | None = None) -> None
         colors=shown.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=32
     )
     close()
+    global _sparing
+    _sparing = _Sparing()
     root = logging.getLogger()
     for target, renderer in (
         (_open_file(home), as_json),
@@ -112,6 +161,7 @@ def configure(home: Home, config: Config, stream: IO[str] | None = None) -> None
     ):
         target.setFormatter(_formatter(renderer, _show_all if renderer is for_people else _redact_all))
         target.set_name("gatepost")
+        target.addFilter(_sparing)
         root.addHandler(target)
     root.setLevel(config[LEVEL].upper())
     for name in _NOISY:
@@ -121,6 +171,10 @@ def configure(home: Home, config: Config, stream: IO[str] | None = None) -> None
 
 def close() -> None:
     """Leave the standard log as it was found."""
+    global _sparing
+    if _sparing is not None:
+        _sparing.tell_all()
+        _sparing = None
     root = logging.getLogger()
     for each in [found for found in root.handlers if found.get_name() == "gatepost"]:
         root.removeHandler(each)

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from gatepost.core import trouble
 from gatepost.core.errors import SetupError
 from gatepost.core.home import LONGEST_SOCKET_PATH
 
@@ -41,7 +42,8 @@ def bind_unix(path: Path, uid: int | None = None) -> socket.socket:
     except OSError as error:
         listener.close()
         hidden.unlink(missing_ok=True)
-        raise SetupError(f"the socket {path} cannot be made: {error.strerror}") from None
+        otherwise = SetupError(f"the socket {path} cannot be made: {error.strerror}")
+        raise trouble.error_for(f"the socket {path}", error, otherwise) from None
     finally:
         os.umask(before)
     listener.setblocking(False)
@@ -68,7 +70,8 @@ def _make_way(path: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise SetupError(f"the socket {path} cannot be made: {error.strerror}") from None
+        otherwise = SetupError(f"the socket {path} cannot be made: {error.strerror}")
+        raise trouble.error_for(f"the socket {path}", error, otherwise) from None
     if not stat.S_ISSOCK(found.st_mode):
         raise SetupError(f"{path} is not a socket and is left as it is; move it away or choose another path")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -81,7 +84,8 @@ def _make_way(path: Path) -> None:
         except BlockingIOError:
             pass  # its queue is full: somebody has it open
         except OSError as error:
-            raise SetupError(f"{path} is a socket that cannot be asked who serves it: {error.strerror}") from None
+            otherwise = SetupError(f"{path} is a socket that cannot be asked who serves it: {error.strerror}")
+            raise trouble.error_for(f"the socket {path}", error, otherwise) from None
     raise SetupError(f"somebody already serves on {path}; stop it, or choose another path")
 
 

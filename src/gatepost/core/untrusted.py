@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from gatepost.core import ids
+from gatepost.core import ids, trouble
 from gatepost.core.errors import GatepostError, Invalid, NotFound
 
 TREES = frozenset({"groups", "sessions"})  # below a folder of this name no link is followed
@@ -260,7 +260,8 @@ def _said(relative: str) -> Iterator[None]:
             raise Invalid(relative, "leads over a link, or over something that is not a folder") from None
         if error.errno == errno.ENXIO:  # a socket
             raise Invalid(relative, "is not a regular file") from None
-        raise Invalid(relative, f"cannot be used: {error.strerror}") from None
+        otherwise = Invalid(relative, f"cannot be used: {error.strerror}")
+        raise trouble.error_for(relative, error, otherwise) from None
 
 
 def _kind(folder: int, name: str) -> int | None:

@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
-from gatepost.egress import media
+from gatepost.egress import media, tool_costs
 from gatepost.egress.http import Refusal
 from gatepost.egress.media import Media
+from gatepost.egress.tool_costs import Declared, Surcharge, ToolCost, ToolCosts
 
 LARGEST_BODY = 32 * 1024 * 1024  # as Anthropic has it; nobody's models take more text than that
 DEEPEST = 64
@@ -56,6 +57,12 @@ class Asked:
     prompt: int  # tokens at most
     output: int  # tokens, as asked and as the setting allows
     adds_usage: bool  # a usage event that the client did not ask for will come
+    surcharge: Surcharge = field(default_factory=Surcharge)  # of the tools that it declares
+
+    @property
+    def billed(self) -> int:
+        """Tokens of input at most, with those that no byte shows."""
+        return self.prompt + self.surcharge.tokens(self.prompt)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -153,7 +160,13 @@ def encode(body: dict[str, Any]) -> bytes:
     return msgspec.json.encode(body)
 
 
-def judge(shape: Shape, given: dict[str, Any], features: frozenset[str], most_output: int) -> Asked:
+def judge(
+    shape: Shape,
+    given: dict[str, Any],
+    features: frozenset[str],
+    most_output: int,
+    costs: ToolCosts = tool_costs.shipped,
+) -> Asked:
     """What of a body is sent, and how much it may come to. Raises Refusal."""
     for name, feature in shape.refused.items():
         # An empty object switches a feature on with its defaults; an empty list, like a null, asks for nothing.
@@ -169,13 +182,21 @@ def judge(shape: Shape, given: dict[str, Any], features: frozenset[str], most_ou
         raise Refusal(400, "stream: is true or false")
     if body.get("n", 1) not in (1, None) or isinstance(body.get("n"), bool):
         raise Refusal(400, "n: one answer a call")
-    _judge_tools(shape, body, features)
+    declared: list[Declared] = []
+    tools = _Tools(shape, features, costs, declared)
+    _judge_tools(tools, body)
+    if body.get("web_search_options") is not None:
+        _declare(tools, "web_search_options", {})
+    for _ in body.get("mcp_servers") or ():
+        _declare(tools, "mcp", {})
     if shape is RESPONSES:
         for name in shape.conversation:
             _judge_items(body.get(name))
-    walk = _Walk(shape, features, media.picture_of(model))
+    walk = _Walk(shape, features, media.picture_of(model), tools)
     found = sum((_judge_content(walk, body.get(name), 0) for name in shape.conversation), media.NONE)
     _judge_edits(body)
+    if shape is RESPONSES and any(each.uses for each in declared):
+        body["max_tool_calls"] = sum(each.uses for each in declared)
     return Asked(
         body=body,
         model=model,
@@ -183,12 +204,13 @@ def judge(shape: Shape, given: dict[str, Any], features: frozenset[str], most_ou
         prompt=len(encode(body)) - found.opaque + min(found.tokens, media.WINDOW),
         output=min(_asked_output(shape, body, most_output), most_output),
         adds_usage=shape is CHAT and stream and not _asks_usage(body),
+        surcharge=Surcharge(tuple(declared)),
     )
 
 
-def count(given: dict[str, Any], features: frozenset[str]) -> bytes:
+def count(given: dict[str, Any], features: frozenset[str], costs: ToolCosts = tool_costs.shipped) -> bytes:
     """A request that only counts, as it is sent: the same walls, and no money."""
-    body = judge(MESSAGES, given | {"max_tokens": 1, "stream": False}, features, 1).body
+    body = judge(MESSAGES, given | {"max_tokens": 1, "stream": False}, features, 1, costs).body
     return encode({name: value for name, value in body.items() if name not in ("max_tokens", "stream")})
 
 
@@ -246,7 +268,17 @@ def _asked_output(shape: Shape, body: dict[str, Any], most: int) -> int:
     return int(min(given))
 
 
-def _judge_tools(shape: Shape, holder: dict[str, Any], features: frozenset[str], depth: int = 0) -> None:
+@dataclass(frozen=True, slots=True)
+class _Tools:
+    """Those that a body may declare, and those that it does."""
+
+    shape: Shape
+    features: frozenset[str]
+    costs: ToolCosts
+    declared: list[Declared]
+
+
+def _judge_tools(known: _Tools, holder: dict[str, Any], depth: int = 0) -> None:
     tools = holder.get("tools")
     if tools is None:
         return
@@ -256,12 +288,41 @@ def _judge_tools(shape: Shape, holder: dict[str, Any], features: frozenset[str],
         kind = tool.get("type", "custom") if isinstance(tool, dict) else None
         if not isinstance(kind, str):
             raise Refusal(400, "tools: each is an object with a type")
-        if any(kind == name or (name.endswith("_") and kind.startswith(name)) for name in shape.tools):
-            _judge_tools(shape, tool, features, depth + 1)
+        if any(kind == name or (name.endswith("_") and kind.startswith(name)) for name in known.shape.tools):
+            known.declared.append(Declared(kind, known.costs(kind) or ToolCost()))
+            _judge_tools(known, tool, depth + 1)
             continue
         feature = Feature.REMOTE_MCP if kind.startswith("mcp") else Feature.SERVER_TOOLS
-        if feature not in features:
+        if feature not in known.features:
             raise _no(f"the tool {kind[:60]!r}, which the vendor would run,", feature)
+        _declare(known, kind, tool)
+
+
+def _declare(known: _Tools, kind: str, tool: dict[str, Any]) -> None:
+    """A tool that the vendor runs: it must have a price, and is used no more often than that says."""
+    cost = known.costs(kind)
+    if cost is None or not cost.uses:
+        raise Refusal(
+            400,
+            f"the tool {kind[:60]!r}, which the vendor would run, has no price, so it is not passed on; the operator"
+            f' can add one to the file of the setting prices.file, under ["tool:{kind[:60]}"]',
+        )
+    uses, given = cost.uses, tool.get("max_uses")
+    if given is not None:
+        if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+            raise Refusal(400, "max_uses: is a whole number above 0")
+        uses = min(given, uses)
+    box = tool.get("container")
+    if isinstance(box, dict) and box.get("memory_limit") not in (None, "1g"):
+        raise _no("memory_limit: a container that costs more", None)
+    family = tool_costs.family_of(kind, tool_costs.SHIPPED) or kind
+    if known.shape is MESSAGES and family in ("web_search", "web_fetch"):
+        tool["max_uses"] = uses
+    if family == "web_fetch":
+        asked = tool.get("max_content_tokens")
+        fits = isinstance(asked, int) and not isinstance(asked, bool) and 0 < asked < cost.tokens
+        tool["max_content_tokens"] = asked if fits else cost.tokens
+    known.declared.append(Declared(family, cost, uses))
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +330,7 @@ class _Walk:
     shape: Shape
     features: frozenset[str]
     picture: int  # tokens of one at most
+    tools: _Tools
 
 
 def _judge_content(walk: _Walk, part: Any, depth: int) -> Media:
@@ -288,7 +350,7 @@ def _judge_content(walk: _Walk, part: Any, depth: int) -> Media:
         raise _no("a call of a tool that the vendor would run", Feature.SERVER_TOOLS)
     _judge_places(part, features)
     if shape is not MESSAGES:
-        _judge_tools(shape, part, features)
+        _judge_tools(walk.tools, part)
     skipped = _SAID if kind in _CALLS else ("tools",)
     inner = (_judge_content(walk, each, depth + 1) for name, each in part.items() if name not in skipped)
     return sum(inner, media.of_part(part, walk.picture))

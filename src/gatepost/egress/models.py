@@ -15,7 +15,7 @@ import msgspec
 from gatepost.core import log
 from gatepost.core.settings import Config, setting
 from gatepost.core.threads import Threads
-from gatepost.egress import audio, bodies
+from gatepost.egress import audio, bodies, tool_costs
 from gatepost.egress.bodies import CHAT, MESSAGES, RESPONSES, Asked, Shape
 from gatepost.egress.contract import Keys, Prices, Purse, Spender
 from gatepost.egress.endpoints import gateway_bases
@@ -23,6 +23,7 @@ from gatepost.egress.http import Client, Head, Refusal
 from gatepost.egress.paying import Till
 from gatepost.egress.prices import Price
 from gatepost.egress.rules import Target
+from gatepost.egress.tool_costs import ToolCosts
 from gatepost.egress.upstream import (
     NO_KEY,
     Base,
@@ -103,17 +104,18 @@ class Deal:
         if measured.usage is None:
             return None, Usage()
         told = measured.usage if measured.whole else replace(measured.usage, output=self.output)
-        return self.price.of(told, measured.written_long), told
+        fee = self.asked.surcharge.fee_of(measured.used if measured.whole else None)
+        return self.price.of(told, measured.written_long) + fee, told
 
 
 def strike(asked: Asked, price: Price, room: int | None) -> Deal:
     """Clamp the answer to what the budget still buys, but not to what is of no use: the purse says no to that."""
-    output = asked.output
+    output, billed, fee = asked.output, asked.billed, asked.surcharge.fee
     if room is not None:
-        prompt, each = price.worst(asked.prompt, 0), price.output_beyond(asked.prompt)
+        prompt, each = price.worst(billed, 0) + fee, price.output_beyond(billed)
         bought = max(room - prompt - 1, 0) * 1_000_000 // each if each else output  # 1: what is rounded up
         output = min(output, max(bought, min(output, bodies.LEAST_OUTPUT)))
-    return Deal(asked, price, output, price.worst(asked.prompt, output))
+    return Deal(asked, price, output, price.worst(billed, output) + fee)
 
 
 def with_count(asked: Asked, counted: int) -> Asked:
@@ -147,8 +149,10 @@ class Order:
 class Models:
     """One for the whole gateway, so that connections to the vendors are kept."""
 
-    def __init__(self, config: Config, purse: Purse, keys: Keys, prices: Prices) -> None:
-        self._config, self._purse, self._keys, self._prices = config, purse, keys, prices
+    def __init__(
+        self, config: Config, purse: Purse, keys: Keys, prices: Prices, tools: ToolCosts = tool_costs.shipped
+    ) -> None:
+        self._config, self._purse, self._keys, self._prices, self._tools = config, purse, keys, prices, tools
         self._bases = gateway_bases(config)
         self._upstream = Upstream()
         self._till = Till(purse)
@@ -194,11 +198,11 @@ class Models:
             await self._call(order, await self._key(order), None, Bill())
             return
         if order.endpoint.counts:
-            body = await self._judge(order, raw, lambda: bodies.count(bodies.decode(raw), features))
+            body = await self._judge(order, raw, lambda: bodies.count(bodies.decode(raw), features, self._tools))
             await self._call(order, await self._key(order, COUNTING), body, Bill())
             return
-        most = self._config[MAX_OUTPUT]
-        asked = await self._judge(order, raw, lambda: bodies.judge(shape, bodies.decode(raw), features, most))
+        most, tools = self._config[MAX_OUTPUT], self._tools
+        asked = await self._judge(order, raw, lambda: bodies.judge(shape, bodies.decode(raw), features, most, tools))
         price = self._price(asked.model)
         if price.minute:
             raise Refusal(400, f"{asked.model[:100]!r} is priced by the minute: it transcribes, and answers nothing")

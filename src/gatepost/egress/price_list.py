@@ -14,7 +14,9 @@ from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.settings_file import write_whole
-from gatepost.egress.prices import FILE, Price, own_prices, price, read
+from gatepost.egress import tool_costs
+from gatepost.egress.prices import FILE, Price, own_prices, price, read, read_tools
+from gatepost.egress.tool_costs import ToolCost
 
 NAME = "prices.toml"  # where there is none yet
 _HEADER = re.compile(r"\s*\[")
@@ -32,19 +34,27 @@ class PriceList:
 
     def move(self, config: Config) -> None:
         """The file is another one from now on."""
-        own = own_prices(self._home, config)
-        self._path = self._home.path / config[FILE] if config[FILE] else None
-        self._own, self._stamp = own, _stamp(self._path)
+        own, path = own_prices(self._home, config), self._home.path / config[FILE] if config[FILE] else None
+        tools = read_tools(path) if path is not None else {}
+        self._own, self._tools, self._path, self._stamp = own, tools, path, _stamp(path)
 
     def __call__(self, model: str) -> Price | None:
+        self._look_again()
+        return price(model, self._own)
+
+    def tool(self, kind: str) -> ToolCost | None:
+        """What a tool that a vendor runs adds to a call."""
+        self._look_again()
+        return self._tools.get(kind) or tool_costs.shipped(kind)
+
+    def _look_again(self) -> None:
         stamp = _stamp(self._path)
         if self._path is not None and stamp != self._stamp:
             self._stamp = stamp
             try:
-                self._own = read(self._path)
+                self._own, self._tools = read(self._path), read_tools(self._path)
             except SetupError as error:
                 _log.warning("the prices have changed and cannot be read; those of before hold", error=str(error))
-        return price(model, self._own)
 
 
 def _stamp(path: Path | None) -> Stamp:

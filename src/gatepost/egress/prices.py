@@ -18,6 +18,7 @@ from gatepost.access.budgets import PER, micro_of
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
+from gatepost.egress.tool_costs import ToolCost
 from gatepost.store.costs import Usage
 
 FILE = setting(
@@ -26,6 +27,7 @@ FILE = setting(
     help="A TOML file with prices of your own, in USD for a million tokens, under the home if it is not absolute."
     " It adds to the built-in list and wins over it: `[my-model]`, then `input = 0.5` and `output = 1.5`.",
 )
+TOOL = "tool:"  # what names of tools begin with in a file of prices
 SHIPPED = Path(__file__).with_name("prices.toml")
 _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)\Z")
 
@@ -82,6 +84,16 @@ class Price:
         long = self._is_long(input_tokens)
         hundredths = asked * (self.long_input if long else 100) + answered * (self.long_output if long else 100)
         return -(-hundredths // (100 * PER))  # a begun millionth counts whole
+
+
+class _ListedTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tool in the file, in USD."""
+
+    tokens: int
+    use: float = 0
+    once: float = 0
+    uses: int = 5
+    declared: int = 3_000
 
 
 class _Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -156,14 +168,36 @@ def own_prices(home: Home, config: Config) -> Mapping[str, Price]:
 
 
 def read(path: Path) -> dict[str, Price]:
+    """The models of a file."""
+    models = _load(path)
+    return {name: _read_price(f"{path}: {name}", table) for name, table in models.items() if not name.startswith(TOOL)}
+
+
+def read_tools(path: Path) -> dict[str, ToolCost]:
+    """The tools of a file that vendors run, by type: `["tool:web_search_20250305"]`, fees in USD."""
+    tools = ((name, table) for name, table in _load(path).items() if name.startswith(TOOL))
+    return {name.removeprefix(TOOL): _read_tool(f"{path}: {name}", table) for name, table in tools}
+
+
+def _read_tool(where: str, table: Any) -> ToolCost:
+    try:
+        listed = msgspec.convert(table, _ListedTool)
+        use, once = micro_of(listed.use, "use"), micro_of(listed.once, "once")
+    except (msgspec.ValidationError, Invalid) as error:
+        raise SetupError(f"{where}: {error}") from None
+    if listed.uses < 1 or min(listed.tokens, listed.declared) < 0:
+        raise SetupError(f"{where}: uses is at least 1, tokens and declared are not negative")
+    return ToolCost(declared=listed.declared, use=use, once=once, uses=listed.uses, tokens=listed.tokens)
+
+
+def _load(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            models: dict[str, Any] = tomllib.load(file)
+            return tomllib.load(file)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SetupError(f"{path} is not valid TOML: {error}") from None
     except OSError as error:
         raise SetupError(f"the prices {path} cannot be read: {error.strerror}") from None
-    return {name: _read_price(f"{path}: {name}", table) for name, table in models.items()}
 
 
 def _read_price(where: str, table: Any) -> Price:

@@ -40,6 +40,7 @@ MOST_HELD = 64  # megabytes of such calls' bodies at once
 REFUSED = "/refused"
 MOST_REFUSALS = 20  # that /refused tells
 MOST_WRITTEN = 2000  # different denials of one session that are written down one by one
+MOST_AUDITED = 100  # of these, those that have a row in the audit; the rest is counted there when the session ends
 REVOKED = "this session was stopped"
 
 _log = log.get("egress")
@@ -102,6 +103,7 @@ class EgressSocket:
         self._server: asyncio.Server | None = None
         self._file = ExitStack()
         self._written: set[tuple[str, str]] = set()
+        self._unaudited = 0  # different denials that are only counted in the audit
         self._refusals: OrderedDict[str, None] = OrderedDict()  # the latest last, each sentence once
         self._revoked = False
 
@@ -120,6 +122,14 @@ class EgressSocket:
         if self._tasks:
             await asyncio.wait(self._tasks)
         self._file.close()
+        if self._unaudited:
+            details = {"repeated": self._unaudited, "session": self._caller.session_id or ""}
+            record = audit.Record(
+                self._around.clock.now(), f"agent:{self._caller.folder}", "egress", "refused", details
+            )
+            self._unaudited = 0
+            with suppress(GatepostError):
+                self._around.store.post(audit.append, record)
 
     def revoke(self) -> None:
         """Every call in flight is cut now, and whoever comes is refused."""
@@ -217,19 +227,25 @@ class EgressSocket:
             self._refusals.popitem(last=False)
 
     def _tried(self, target: str, verdict: str, reason: str) -> None:
-        """Write it down: a denial for the first time also in the audit."""
+        """Write it down: a denial for the first time also in the audit, until there are too many different ones."""
         target, reason = clean(target)[:300], clean(reason)[:500]
-        if (target, reason) not in self._written and len(self._written) >= MOST_WRITTEN:
+        new = (target, reason) not in self._written
+        if new and len(self._written) >= MOST_WRITTEN:
             target, reason = "-", "more than can be told apart"
+        audited = len(self._written) < MOST_AUDITED
         self._written.add((target, reason))
+        if new and verdict == "denied" and not audited:
+            self._unaudited += 1
         try:
-            self._around.store.post(self._write, target, verdict, reason, self._around.clock.now())
+            self._around.store.post(
+                self._write, target, verdict, reason, audited, self._around.clock.now(), lane=self._caller.lane
+            )
         except GatepostError:
             _log.warning("a try could not be written down", folder=self._caller.folder, target=target, verdict=verdict)
 
-    def _write(self, db: Db, target: str, verdict: str, reason: str, now: int) -> None:
+    def _write(self, db: Db, target: str, verdict: str, reason: str, audited: bool, now: int) -> None:
         folder, session = self._caller.folder, self._caller.session_id or ""
-        if egress.log(db, folder, session, target, verdict, reason, now) and verdict == "denied":
+        if egress.log(db, folder, session, target, verdict, reason, now) and verdict == "denied" and audited:
             details = {"session": session, "target": target, "reason": reason}
             audit.append(db, audit.Record(now, f"agent:{folder}", "egress", "refused", details))
 

@@ -4,7 +4,9 @@ What is passed on is what was read: events go through whole, without the key, an
 had asked for.
 """
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -23,6 +25,8 @@ class Measured:
     whole: bool = False
     written_long: int = 0  # of what was written to the cache, so much stays for an hour
     seconds: float | None = None  # of sound, where the vendor counts these
+    # Tools that the vendor ran, by family; None: it does not say.
+    used: Mapping[str, int] | None = field(default=None, compare=False)
 
 
 class _Unclear(ValueError):
@@ -65,7 +69,22 @@ def _anthropic(given: dict[str, Any], *needed: str) -> Measured:
         cache_write=written,
     )
     kept = _count(_details(given, "cache_creation"), "ephemeral_1h_input_tokens") or 0
-    return Measured(told, True, min(kept, written))
+    return Measured(told, True, min(kept, written), used=_requests(given))
+
+
+def _requests(given: dict[str, Any]) -> dict[str, int]:
+    """`server_tool_use`: {"web_search_requests": 2}. Nothing was used where nothing is said."""
+    told = _details(given, "server_tool_use")
+    return {name.removesuffix("_requests"): _count(told, name) or 0 for name in told if name.endswith("_requests")}
+
+
+def _calls(holder: dict[str, Any]) -> dict[str, int] | None:
+    """Of a Responses answer: its items `web_search_call` and the like."""
+    items = holder.get("output")
+    if not isinstance(items, list):
+        return None
+    kinds = (item.get("type") for item in items if isinstance(item, dict))
+    return dict(Counter(kind.removesuffix("_call") for kind in kinds if isinstance(kind, str) and kind[-5:] == "_call"))
 
 
 def _openai(given: dict[str, Any]) -> Measured:
@@ -108,7 +127,8 @@ def of_answer(raw: bytes) -> Measured:
         if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds <= _MOST:
             return Measured(seconds=float(seconds))
         return Measured()
-    return _whole(usage)
+    found = _whole(usage)
+    return found if found.used is not None else replace(found, used=_calls(_decoded(raw)))
 
 
 class Events:
@@ -193,10 +213,16 @@ class Events:
             cache_read=max(begun.cache_read, said.cache_read),
             cache_write=max(begun.cache_write, said.cache_write),
         )
-        self.measured = Measured(merged, True, max(self.measured.written_long, told.written_long))
+        long = max(self.measured.written_long, told.written_long)
+        used = {**(self.measured.used or {}), **(told.used or {})}  # the last word counts the whole answer
+        self.measured = Measured(merged, True, long, used=used)
 
     def _hear_response(self, kind: str, found: dict[str, Any]) -> None:
         response = found.get("response")
         usage = response.get("usage") if isinstance(response, dict) else None
-        if isinstance(usage, dict) and kind in ("response.completed", "response.incomplete", "response.failed"):
-            self.measured = _whole(usage)
+        if (
+            isinstance(response, dict)
+            and isinstance(usage, dict)
+            and kind in ("response.completed", "response.incomplete", "response.failed")
+        ):
+            self.measured = replace(_whole(usage), used=_calls(response))

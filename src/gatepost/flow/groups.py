@@ -5,15 +5,22 @@ A group's folder belongs to its agent: it is touched through `core/untrusted.py`
 ever overwritten.
 """
 
+import asyncio
 import os
+import re
 import stat
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
 
+from gatepost.core import log
 from gatepost.core.clock import Clock
-from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.untrusted import open_root
 from gatepost.store import groups, rooms, routes, users
+from gatepost.store.groups import Group
 from gatepost.store.port import Db, Store
 
 ROOT, WORLD = "root", "home"
@@ -50,6 +57,11 @@ Nothing is open.
 
 
 _FILES = frozenset({"AGENTS.md", "CLAUDE.md", "work.md"})
+_DRAFT = re.compile(r"\..+\.tmp")  # what a kill leaves of a file that was being written
+_making: set[Path] = set()  # folders, while they are made
+
+T = TypeVar("T")
+_log = log.get("groups")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +142,79 @@ def add_defaults(db: Db, now: int) -> bool:
     return first
 
 
+async def make_group(
+    home: Home,
+    folder: str,
+    uid: int | None,
+    commit: Callable[[], Awaitable[T]],
+    *,
+    name: str,
+    prototype: Prototype | None = None,
+) -> T:
+    """The folder first, then the row: whenever the gateway is killed, a group is absent or whole. What cannot be
+    committed is taken away again, unless it was there before."""
+    if (place := home.group(folder)) in _making:
+        raise Invalid("folder", f"{folder} is being made by another call right now")
+    _making.add(place)
+    try:
+        ours = not await asyncio.to_thread(_exists, home, folder)
+        try:
+            await asyncio.to_thread(make_folder, home, folder, uid, name=name, prototype=prototype)
+            return await commit()
+        except Exception:
+            if ours:
+                await asyncio.to_thread(_unmake, home, folder)
+            raise
+    finally:
+        _making.discard(place)
+
+
+def _exists(home: Home, folder: str) -> bool:
+    with open_root(home.groups) as root:
+        return root.exists(folder)
+
+
+def _unmake(home: Home, folder: str) -> None:
+    with open_root(home.groups) as root:
+        root.remove_tree(folder)
+
+
+def complete_folders(home: Home, made: Sequence[Group], uid: int | None = None) -> list[str]:
+    """Groups whose folder is missing, or was left half-made: an older gateway was killed in `group add`. A folder in
+    which anybody has changed or added something is left alone. The groups that were completed."""
+    completed = []
+    children: dict[str, set[str]] = {}
+    for group in made:
+        parent, _, last = group.folder.rpartition("/")
+        children.setdefault(parent, set()).add(last)
+    for group in made:
+        try:
+            if _is_half_made(home, group, children.get(group.folder, set())):
+                make_folder(home, group.folder, uid, name=group.name)
+                completed.append(group.folder)
+        except GatepostError as error:
+            _log.warning("a group's folder cannot be completed", folder=group.folder, error=str(error))
+    return completed
+
+
+def _is_half_made(home: Home, group: Group, children: set[str]) -> bool:
+    with open_root(home.groups) as root:
+        if not root.exists(group.folder):
+            return True
+        there = {name for name in root.list(group.folder) if not _DRAFT.fullmatch(name)} - children
+        if not there < {*_FILES, "skills"}:
+            return False
+        if "AGENTS.md" not in there:
+            return not there
+        text = AGENTS.format(name=group.name or group.folder, folder=group.folder).encode()
+        return root.read_bytes(f"{group.folder}/AGENTS.md", 4 * len(text)) == text
+
+
 async def ensure_defaults(store: Store, home: Home, clock: Clock, uid: int | None = None) -> bool:
     """`root`, `home`, the default route and the owner exist; True if they were made now."""
     first = await store.write(add_defaults, clock.now())
     for folder in DEFAULTS:
         make_folder(home, folder, uid, name=_NAMES[folder])
+    for folder in complete_folders(home, await store.read(groups.every), uid):
+        _log.warning("a half-made group was completed", folder=folder)
     return first

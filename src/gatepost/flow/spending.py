@@ -42,7 +42,7 @@ class Purse:
                 return Short(judged.why(found), found.busy), room
             return Held(found.id), room
 
-        answer, room = await self._store.write(hold)
+        answer, room = await self._store.write(hold, lane=spender.session_id)
         if isinstance(answer, Held):
             self._spenders[answer.id] = spender
         self._ring(room)
@@ -63,7 +63,7 @@ class Purse:
                 return None
             return self._tell(db, spender, settled.notes, now)
 
-        self._ring(await self._store.write(book))
+        self._ring(await self._store.write(book, lane=spender.session_id if spender is not None else ""))
 
     def _tell(self, db: Db, spender: Spender, notes: tuple[Note, ...], now: int) -> Room | None:
         """One honest message each, where the turn is, else where the session is."""
@@ -91,16 +91,13 @@ class Purse:
 
 def _who_pays(db: Db, spender: Spender) -> str:
     """What goes on behind a turn that has ended is still its doing; '' if nobody ever asked for one."""
-    return _payer(db, spender) if spender.turn_id else costs.last_payer(db, spender.session_id)
-
-
-def _payer(db: Db, spender: Spender) -> str:
-    return costs.payer(db, spender.turn_id) if spender.turn_id else ""
+    return costs.payer(db, spender.turn_id) if spender.turn_id else costs.last_payer(db, spender.session_id)
 
 
 class Keys:
     """A model's key, or what is bound to a host, as the secrets say for this group and person. It leaves this process
-    in one header alone. A person's own secrets are for their turns, and for nothing that goes on behind them."""
+    in one header alone. A person's own secrets are for their turns, and for nothing that goes on behind them or that an
+    agent asks for in their name."""
 
     def __init__(self, store: Store, secrets: Secrets) -> None:
         self._store, self._secrets = store, secrets
@@ -109,7 +106,7 @@ class Keys:
         self, name: str, spender: Spender, purpose: str = "model", origins: tuple[str, ...] | None = None
     ) -> str | None:
         def look(db: Db) -> str:
-            return _payer(db, spender)
+            return costs.asker(db, spender.turn_id) if spender.turn_id else ""
 
         user = await self._store.read(look)
         return await self._secrets.get(name, spender.folder, user or None, purpose=purpose, origins=origins)

@@ -64,7 +64,8 @@ async def way_out(home: Home, config: Config) -> AsyncIterator[EgressAround]:
     keys = Keys(store, Secrets(store, Keyring(home), clock))
     # No room is told of a budget: whoever runs the command reads it there.
     purse = Purse(store, clock, Reach({}), Bells())
-    models = Models(config, purse, keys, PriceList(home, config))
+    prices = PriceList(home, config)
+    models = Models(config, purse, keys, prices, prices.tool)
     try:
         yield EgressAround(store=Halting(store), clock=clock, models=models, keys=keys)
     finally:

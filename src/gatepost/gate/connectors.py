@@ -191,7 +191,7 @@ class Connectors:
 
     def _runs(self, name: str, connector: Connector, tool: str) -> Run:
         async def run(call: Call, /, **arguments: Any) -> Passed:
-            user = await call.read(costs.payer, call.turn.id) if call.turn is not None and connector.secrets else ""
+            user = await call.read(costs.asker, call.turn.id) if call.turn is not None and connector.secrets else ""
             values = await self._values(name, connector, call, user)
             await call.note()
             scrub = Scrub(values.values())

@@ -2,7 +2,9 @@
 audit.
 
 Unknown and forbidden tools look alike to the caller; the audit knows the difference. A call that writes has its audit
-row in its own transaction; reads and denials are written behind, at most 10 ms later.
+row in its own transaction; reads and denials are written behind, at most 10 ms later. Of the same verdict on the same
+tool in one session, the first of a minute have rows of their own; the rest is one row with their number, written when
+the minute is over (a crash loses that number, and nothing else).
 """
 
 import asyncio
@@ -18,13 +20,15 @@ from gatepost.access.policy import Ask, Policy
 from gatepost.access.structure import reaches
 from gatepost.access.tiers import covers
 from gatepost.core import log
+from gatepost.core.clock import MINUTE, SECOND, iso
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 from gatepost.core.registry import Registry
+from gatepost.core.repeats import Repeated, Repeats
 from gatepost.gate.aliases import ALIASES
 from gatepost.gate.depth import DEEPEST, check_depth
 from gatepost.gate.explain import groups_of, plain
 from gatepost.gate.policies import Policies, visible_tools
-from gatepost.store import audit, budgets, costs, destinations, inbox, sessions, turns
+from gatepost.store import audit, budgets, costs, destinations, inbox, origins, sessions, turns
 from gatepost.store.port import Db, quick
 from gatepost.store.turns import Turn
 from gatepost.tools.contract import Around, Call, Caller, Passed, Place, Progress, Scope, Tool
@@ -34,6 +38,10 @@ __all__ = ["INVALID_PARAMS", "Around", "Dispatch", "ToolAnswer"]
 INVALID_PARAMS = -32602
 BATCH_S = 0.01  # how long an audit row of a read may wait for others
 AGAIN_S = 1.0  # until the next try, when the store cannot be written
+AUDIT_LANE, AT_ONCE = "audit", 100  # of the writer, and how many rows of it one unit writes
+WINDOW = MINUTE
+FIRST_REFUSED = 10  # calls of one session, tool and verdict in a window that have a row each
+FIRST_ALLOWED = 200  # the same for calls that only read
 MOST_WAITING = 2000  # audit rows; who makes more than can be written behind waits for them
 LONGEST_ARGUMENT = 200  # characters of an argument that the audit keeps as it is
 
@@ -89,6 +97,24 @@ class _Note(msgspec.Struct):
         return audit.Record(self.at, f"agent:{self.caller.folder}", self.action, verdict, details)
 
 
+class _Kind(msgspec.Struct, frozen=True):
+    """What makes calls the same to the audit. A tool that there is not has no name: the caller chose it."""
+
+    folder: str
+    session_id: str | None
+    action: str
+    verdict: str
+
+    def record(self, repeated: Repeated["_Kind"], now: int) -> audit.Record:
+        details = {
+            "repeated": repeated.count,
+            "session": self.session_id,
+            "since": iso(repeated.since),
+            "until": iso(repeated.until),
+        }
+        return audit.Record(now, f"agent:{self.folder}", self.action, self.verdict, details)
+
+
 class Dispatch:
     """Ring `bells.tools` when what groups may call has changed."""
 
@@ -98,6 +124,8 @@ class Dispatch:
         self._visible: dict[str, _Visible] = {}  # by folder
         self._plain: dict[int, _Visible] = {}  # by tier: of groups that nothing is said about
         self._waiting: list[_Note] = []
+        self._repeats = Repeats[_Kind](WINDOW)
+        self._sums: list[audit.Record] = []  # of windows that are over
         self._wanted = asyncio.Event()
         around.bells.on_tools(self._forget)
         around.bells.on_group(self._forget)
@@ -165,7 +193,7 @@ class Dispatch:
         """Write behind what was noted, until cancelled; then what is left."""
         try:
             while True:
-                await self._wanted.wait()
+                await self._something_to_write()
                 await asyncio.sleep(BATCH_S)
                 try:
                     await self._flush()
@@ -174,7 +202,15 @@ class Dispatch:
                     await asyncio.sleep(AGAIN_S)
         finally:
             with suppress(Unavailable):
-                await self._flush()
+                await self._flush(last=True)
+
+    async def _something_to_write(self) -> None:
+        """A note, or the end of a window in which calls were counted."""
+        due = self._repeats.due_at()
+        within = None if due is None else max(due - self._around.clock.now(), 0) / SECOND
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._wanted.wait()
 
     async def _run(self, tool: Tool, call: Call, arguments: dict[str, Any], policy: Policy, note: _Note) -> ToolAnswer:
         try:
@@ -216,29 +252,46 @@ class Dispatch:
             if not reaches(tool.within, caller.folder, target):
                 raise Refused(caller.folder, tool.name, target, f"it must be {tool.within} of {caller.folder}")
         if policy.speaks_of(tool.name):
-            ask = self._ask(tool, call, params)
-            call.allows = lambda folder: policy.decide(replace(ask, scope=folder))
+            asks = self._asks(tool, call, params)
+            call.allows = lambda folder: all(policy.decide(replace(ask, scope=folder)) for ask in asks)
             if not all(map(call.allows, targets)):
                 raise Refused(caller.folder, tool.name, params.get("jid", ""), "a rule of this gateway forbids it")
         if tool.held:
             raise Refused(caller.folder, tool.name, why="it needs a person's approval, and nobody can be asked yet")
-        if tool.spends and await call.read(_spent, caller.folder, call.turn, call.now):
+        if tool.spends and await call.read(_spent, caller.folder, caller.session_id, call.turn, call.now):
             raise Refused(caller.folder, tool.name, why="the budget is spent")
 
-    def _ask(self, tool: Tool, call: Call, params: Mapping[str, str]) -> Ask:
-        """Who calls is told by what the gateway knows, never by what the call says."""
-        caller, turn = call.caller, call.turn
+    def _asks(self, tool: Tool, call: Call, params: Mapping[str, str]) -> list[Ask]:
+        """The call as it stands, and once more for everybody behind it and where they asked: all must be granted. So
+        what a person or a room is denied stays denied in a message that an agent passes on, and after the turn's end.
+        """
+        caller, turn, look = call.caller, call.turn, self._around.store.look
         claims = {"folder": caller.folder, "tier": str(int(caller.tier)), "provider": caller.provider}
+        asks = [self._ask(tool, call, params, claims)]
+        if turn is not None:
+            chain = look(origins.of_turn, turn.id)
+        elif caller.session_id is not None:
+            chain = look(origins.behind, caller.session_id)
+        else:
+            return asks
+        for each in chain.origins:
+            known = {**claims, **self._where(each.instance, each.address, each.thread, each.person)}
+            also = (each.address, each.person) if each.person else (each.address,)
+            asks.append(Ask(tool.name, tool.tier, caller.folder, params, known, also))
+        return asks
+
+    def _ask(self, tool: Tool, call: Call, params: Mapping[str, str], claims: Mapping[str, str]) -> Ask:
+        """Who calls is told by what the gateway knows, never by what the call says."""
+        turn, look = call.turn, self._around.store.look
         if turn is None:
-            return Ask(tool.name, tool.tier, caller.folder, params, claims)
-        claims |= {
-            "platform": self._around.reach.platform(turn.instance),
-            "room": turn.address,
-            "topic": turn.thread,
-            "user": self._around.store.look(costs.payer, turn.id),
-        }
-        people = self._around.store.look(inbox.senders_of_turn, turn.id)
-        return Ask(tool.name, tool.tier, caller.folder, params, claims, (turn.address, *people))
+            return Ask(tool.name, tool.tier, call.caller.folder, params, claims)
+        asker = look(costs.asker, turn.id)
+        known = {**claims, **self._where(turn.instance, turn.address, turn.thread, asker)}
+        people = look(inbox.senders_of_turn, turn.id)
+        return Ask(tool.name, tool.tier, call.caller.folder, params, known, (turn.address, *people))
+
+    def _where(self, instance: str, address: str, thread: str, user: str) -> dict[str, str]:
+        return {"platform": self._around.reach.platform(instance), "room": address, "topic": thread, "user": user}
 
     async def _place(self, call: Call, tool: Tool, given: str | None) -> Place:
         """The room that is meant, if this group may reach it."""
@@ -279,25 +332,48 @@ class Dispatch:
 
     def _note(self, note: _Note, verdict: str, error: str = "") -> None:
         note.verdict, note.error = verdict, error
-        self._waiting.append(note)
-        if len(self._waiting) == 1:
+        action = "*" if verdict == "unknown" else note.action
+        kind = _Kind(note.caller.folder, note.caller.session_id, action, verdict)
+        counted = self._repeats.add(kind, note.at, FIRST_ALLOWED if verdict == "allowed" else FIRST_REFUSED)
+        if not counted:
+            self._waiting.append(note)
+        if counted == 1 or (not counted and len(self._waiting) == 1):
             self._wanted.set()
 
-    async def _flush(self) -> None:
+    async def _flush(self, *, last: bool = False) -> None:
+        now = self._around.clock.now()
+        self._sums += [each.key.record(each, now) for each in self._repeats.take(None if last else now)]
         notes, self._waiting = self._waiting, []
+        sums, self._sums = self._sums, []
         self._wanted.clear()
-        if not notes:
+        if not notes and not sums:
             return
-        try:
-            await self._around.store.write(_append, notes, durable=False)
-        except Unavailable:
-            self._waiting = notes + self._waiting
-            self._wanted.set()
-            raise
+        lanes: dict[str, list[_Note | audit.Record]] = {AUDIT_LANE: [*sums]} if sums else {}
+        for note in notes:  # a call that was cancelled is judged behind what it had under way
+            lanes.setdefault(AUDIT_LANE if note.unless is None else note.caller.lane, []).append(note)
+        units = [(lane, some[at : at + AT_ONCE]) for lane, some in lanes.items() for at in range(0, len(some), AT_ONCE)]
+        for count, (lane, some) in enumerate(units, 1):
+            try:
+                await self._around.store.write(_append, some, durable=False, lane=lane)
+            except (Unavailable, asyncio.CancelledError) as error:
+                left = [
+                    *(some if isinstance(error, Unavailable) else ()),
+                    *(each for _, rest in units[count:] for each in rest),
+                ]
+                self._waiting = [*(each for each in left if isinstance(each, _Note)), *self._waiting]
+                self._sums = [*(each for each in left if isinstance(each, audit.Record)), *self._sums]
+                self._wanted.set()
+                raise
 
 
-def _append(db: Db, notes: list[_Note]) -> None:
-    audit.append(db, *(note.record() for note in notes if note.unless is None or not note.unless(db)))
+def _append(db: Db, some: list[_Note | audit.Record]) -> None:
+    """Notes, and the numbers of what was only counted."""
+    records = (each if isinstance(each, audit.Record) else _record(db, each) for each in some)
+    audit.append(db, *(each for each in records if each is not None))
+
+
+def _record(db: Db, note: _Note) -> audit.Record | None:
+    return note.record() if note.unless is None or not note.unless(db) else None
 
 
 def listed(tool: Tool, policy: Policy) -> dict[str, Any]:
@@ -331,8 +407,8 @@ def _reachable(db: Db, folder: str, given: str) -> Place | None:
 
 
 @quick
-def _spent(db: Db, folder: str, turn: Turn | None, now: int) -> bool:
-    payer = costs.payer(db, turn.id) if turn else ""
+def _spent(db: Db, folder: str, session_id: str | None, turn: Turn | None, now: int) -> bool:
+    payer = costs.payer(db, turn.id) if turn else costs.last_payer(db, session_id or "")
     return any(each.spent >= each.limit for each in budgets.standings(db, folder, payer, now))
 
 

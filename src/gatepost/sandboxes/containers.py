@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from gatepost.core import trouble
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.settings import setting
 from gatepost.sandboxes import mounts, profile
@@ -121,7 +122,8 @@ def places(engine: str) -> Path:
             raise SetupError(f"{folder} must be a folder that only its owner, uid {os.geteuid()}, can enter; remove it")
         (folder / engine).mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise SetupError(f"{folder} cannot be made: {error.strerror}; containers need it") from None
+        otherwise = SetupError(f"{folder} cannot be made: {error.strerror}; containers need it")
+        raise trouble.error_for(str(folder), error, otherwise) from None
     return folder / engine
 
 

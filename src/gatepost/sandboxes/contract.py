@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from gatepost.core.errors import Unavailable
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 
@@ -70,7 +71,8 @@ class SandboxKind(Protocol):
     def __init__(self, config: Config) -> None: ...
 
     def trouble(self) -> str | None:
-        """Why it does not work on this machine, in one sentence with the way out; None if it does. May take 50 ms."""
+        """Why it does not work on this machine, in one sentence with the way out; None if it does. May try it out,
+        which takes time. Raises Unavailable if that cannot be told now: the machine lacks something for a while."""
         ...
 
     async def start(self, plan: Plan) -> Sandbox:
@@ -80,6 +82,14 @@ class SandboxKind(Protocol):
     def sweep(self, prefix: str) -> int:
         """End what an earlier daemon of this home left (cgroups, containers) whose name has this prefix."""
         ...
+
+
+def trouble_of(kind: SandboxKind) -> str | None:
+    """The same for people, who are told what cannot be told now as well."""
+    try:
+        return kind.trouble()
+    except Unavailable as error:
+        return f"not now: {error.why}"
 
 
 SANDBOXES: Registry[Callable[[Config], SandboxKind]] = Registry("sandbox")

@@ -16,18 +16,20 @@ from pathlib import Path
 
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.settings import Config
+from gatepost.core.trouble import is_passing
 from gatepost.flow.sessions.plan import KIND, sandbox_uid
 from gatepost.sandboxes import seccomp
 from gatepost.sandboxes.child import Child
 from gatepost.sandboxes.containers import IMAGE, PATH, RUNTIME, RUNTIME_FLAGS, Contained, Guard, Place, owner, places
 from gatepost.sandboxes.contract import Mount, Plan
+from gatepost.sandboxes.probes import Probes
 
 START_S, TRIAL_S, LOOK_S = 30.0, 20.0, 0.005
 WRITE = ("/bin/sh", "-c", "{ stat -c %d:%i /trial || echo unknown; } > /trial/seen")
 NOT_STARTED = (125, 126, 127)  # the engine's own exit codes, unless a container has had its turn
 NOTICED_LIMITS = ("not supported", "ignored", "discarded", "does not support")
 
-_known_trouble: dict[tuple[str, ...], str | None] = {}
+_probes = Probes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +79,15 @@ class Engine(ABC):
 
     def trouble(self) -> str | None:
         key = (self.program or "", self.name, self.image, self.runtime, *self.flags, str(sandbox_uid(self._config)))
-        if key not in _known_trouble:
-            try:
-                _known_trouble[key] = self._find_trouble()
-            except Unavailable as error:
-                _known_trouble[key] = error.why
-            except (GatepostError, OSError) as error:
-                _known_trouble[key] = str(error)
-        return _known_trouble[key]
+        return _probes.ask(key, self._find_trouble_or_say)
+
+    def _find_trouble_or_say(self) -> str | None:
+        try:
+            return self._find_trouble()
+        except (GatepostError, OSError) as error:
+            if is_passing(error):
+                raise
+            return str(error)
 
     async def start(self, plan: Plan) -> Contained:
         if self.program is None:
@@ -202,7 +205,7 @@ class Engine(ABC):
         tried = self.ask(self.run_command(plan, container, place))
         if tried is None:
             self.ask(self.end_command(container))
-            return f"a trial start did not end within {TRIAL_S:g} s"
+            raise Unavailable(self.name, f"a trial start did not end within {TRIAL_S:g} s")
         if tried.code != 0:
             return self.explain(tried.words)
         seen = folder / "seen"

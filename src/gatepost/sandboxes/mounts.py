@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from gatepost.core import trouble
 from gatepost.core.errors import SetupError
 from gatepost.sandboxes.contract import Mount
 
@@ -104,7 +105,8 @@ def stage(roots: list[Path]) -> dict[Path, Path]:
             raise SetupError(f"{STAGE} must be a folder of root that nobody else can write; remove it")
         STAGE.chmod(0o711)
     except OSError as error:
-        raise SetupError(f"{STAGE} cannot be made: {error.strerror}; sandboxes need it to reach {roots[0]}") from None
+        otherwise = SetupError(f"{STAGE} cannot be made: {error.strerror}; sandboxes need it to reach {roots[0]}")
+        raise trouble.error_for(str(STAGE), error, otherwise) from None
     return moved
 
 

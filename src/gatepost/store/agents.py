@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from gatepost.core import ids
 from gatepost.core.errors import Invalid
-from gatepost.store import inbox, messages, permissions, sessions, timeline
+from gatepost.store import inbox, messages, origins, permissions, sessions, timeline
 from gatepost.store.messages import NewMessage
+from gatepost.store.origins import Chain
 from gatepost.store.port import Db, quick
 from gatepost.store.sessions import Session
 
@@ -81,9 +82,11 @@ def every(db: Db, *, archived: bool = False) -> list[Session]:
     return [each for each in (Session(*row) for row in rows) if archived or each.archived_at is None]
 
 
-def prompt(db: Db, session: Session, text: str, sender: str, name: str, mode: str, now: int) -> int:
+def prompt(
+    db: Db, session: Session, text: str, sender: str, name: str, mode: str, now: int, chain: Chain | None = None
+) -> int:
     """Something to work on, durable when this is committed. A prompt brings an archived one back; one that was ended
-    for good takes none, whatever was read of it before."""
+    for good takes none, whatever was read of it before. `chain`: who is behind it, if an agent asks."""
     now_it_is = sessions.get(db, session.id)
     if now_it_is is None or now_it_is.closed_at is not None:
         raise Invalid("agentId", f"{session.id} was ended for good; create another agent")
@@ -109,6 +112,8 @@ def prompt(db: Db, session: Session, text: str, sender: str, name: str, mode: st
         now,
     )
     assert message_id is not None
+    if chain is not None:
+        origins.pass_on(db, message_id, chain)
     inbox.enqueue(db, message_id, session.id, session.folder, "owner", now, mode)
     timeline.add(db, session.id, "", "user_message", {"text": text}, now)
     db.run(
@@ -186,7 +191,7 @@ def turn_ended(db: Db, turn: "Turn", state: str, error: str, now: int) -> None:
     if state != "done" and error:
         timeline.add(db, session.id, turn.id, "error", {"message": error}, now)
     if session.notify == 1 and session.parent and not waiting(db, session.id):
-        _tell_parent(db, session, turn.id, state, error, now)
+        _tell_parent(db, session, turn.id, state, error, origins.of_turn(db, turn.id), now)
 
 
 def not_started(db: Db, session_id: str, reason: str, row: int, now: int) -> None:
@@ -197,7 +202,7 @@ def not_started(db: Db, session_id: str, reason: str, row: int, now: int) -> Non
     sessions.set_state(db, session_id, "error", now)
     timeline.add(db, session_id, "", "error", {"message": reason}, now)
     if session.notify and session.parent:
-        _tell_parent(db, session, f"row-{row}", "failed", reason, now)
+        _tell_parent(db, session, f"row-{row}", "failed", reason, origins.of_row(db, row), now)
 
 
 def last_error(db: Db, session_id: str) -> str:
@@ -205,8 +210,9 @@ def last_error(db: Db, session_id: str) -> str:
     return next((str(entry.data.get("message", "")) for entry in found), "")
 
 
-def _tell_parent(db: Db, session: Session, ended: str, state: str, error: str, now: int) -> None:
-    """A row for the parent's next turn: it interrupts nothing, and it is there once, whatever is killed when."""
+def _tell_parent(db: Db, session: Session, ended: str, state: str, error: str, chain: Chain, now: int) -> None:
+    """A row for the parent's next turn: it interrupts nothing, and it is there once, whatever is killed when. What the
+    parent does about it is on behalf of whoever the agent worked for."""
     want_news(db, session.id, False)
     parent = sessions.get(db, session.parent)
     if parent is None or parent.closed_at is not None:
@@ -221,6 +227,7 @@ def _tell_parent(db: Db, session: Session, ended: str, state: str, error: str, n
     message_id = messages.from_us(db, parent, f"finished:{ended}", news, now, text=news["text"])
     if message_id is None:
         return
+    origins.pass_on(db, message_id, chain)
     inbox.enqueue(db, message_id, parent.id, parent.folder, "owner", now, inbox.NEXT)
     if parent.agent:
         timeline.add(db, parent.id, "", "agent_finished", {name: news[name] for name in _SHOWN}, now)

@@ -27,6 +27,11 @@ class _OfTurn(msgspec.Struct):
     turn: object = None
 
 
+class _Repeated(msgspec.Struct):
+    repeated: int
+
+
+_COUNTS = '{"repeated":'  # what such details begin with: names are sorted
 _read_turn = msgspec.json.Decoder(_OfTurn).decode
 
 
@@ -118,6 +123,14 @@ def _judged(row: tuple[Any, ...], expected: int, previous: str) -> str | None:
     if seq != expected or before != previous:
         return None
     return chained if _hash(seq, at, actor, action, verdict, details_hash, previous) == chained else None
+
+
+def repeated(db: Db) -> int:
+    """How many further events the rows stand for that only tell a number (see `gate/dispatch.py`)."""
+    found = 0
+    for (details,) in db.rows("SELECT details FROM audit WHERE substr(details, 1, ?) = ?", (len(_COUNTS), _COUNTS)):
+        found += msgspec.json.decode(details, type=_Repeated).repeated
+    return found
 
 
 def damage(db: Db) -> str:

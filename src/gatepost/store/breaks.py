@@ -6,7 +6,7 @@ then its sender is told.
 
 from dataclasses import dataclass
 
-from gatepost.store import inbox, sessions, steps, turns
+from gatepost.store import inbox, outbox, sessions, steps, turns
 from gatepost.store.inbox import Entry
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
@@ -21,12 +21,14 @@ class Policy:
 
     most_tries: int = 5
     base: int = 5_000_000
+    longest: int = 60_000_000  # between two tries while the host lacks something
+    oldest: int = 0  # what was accepted before this moment waits no longer for the host
     most_attempts: int = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """What became of a turn that broke off. `retry_at` None: it failed, and these messages' senders must be told."""
+    """What became of a turn that broke off. `retry_at` None: it failed. The senders of `failed` must be told."""
 
     turn: Turn | None  # None: it broke before there was one
     retry_at: int | None
@@ -40,15 +42,19 @@ class _Cause:
     wait: int | None  # how long the provider asked us to
     final: bool  # trying again cannot help
     blame: bool  # False: the gateway itself went down, which is not counted against the messages
+    passing: bool = False  # the host lacks something for a while: age ends the tries, not their number
 
-    def gives_up(self, tries: int, policy: Policy) -> bool:
-        return self.final or tries > policy.most_tries
+    def gives_up(self, entry: Entry, tries: int, policy: Policy) -> bool:
+        if self.final or not self.passing:
+            return self.final or tries > policy.most_tries
+        return tries > policy.most_tries and entry.created_at < policy.oldest
 
     def pause(self, tries: int, policy: Policy) -> int:
         """Until the next try."""
         if self.wait is not None:
             return self.wait
-        return policy.base * 2 ** (tries - 1) if self.blame else 0
+        pause = policy.base * 2 ** min(max(tries - 1, 0), 40) if self.blame else 0
+        return min(pause, policy.longest) if self.passing else pause
 
 
 def break_off(
@@ -63,9 +69,11 @@ def break_off(
     final: bool = False,
     blame: bool = True,
     spare: bool = False,
+    finished: frozenset[int] = frozenset(),
 ) -> Broken | None:
     """The turn ended badly. None if it is not this attempt's to end. A continuation that the provider never had is
-    itself retried. `spare`: this attempt does not count, it was ended in good order."""
+    itself retried. `spare`: this attempt does not count, it was ended in good order. `finished`: rows that the
+    provider was done with before."""
     turn = turns.get(db, turn_id)
     if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.state == "interrupted":
         return None
@@ -83,7 +91,7 @@ def break_off(
         db.run("UPDATE turns SET spared = spared + 1 WHERE id = ?", (turn_id,))
     elif final or turn.attempt - turn.spared >= policy.most_attempts:
         given = [pair for pair in entries if pair[0].given]
-        return _fail(db, turn, given, reason if final else f"interrupted: {reason}", now)
+        return _fail(db, turn, given, reason if final else f"interrupted: {reason}", now, finished)
     return _continue_later(db, turn, reason, now, wait or 0)
 
 
@@ -102,10 +110,24 @@ def run_out(db: Db, turn_id: str, epoch: int, now: int) -> Broken | None:
     return _fail(db, turn, failed, OVERTIME, now)
 
 
-def not_woken(db: Db, session_id: str, reason: str, policy: Policy, now: int, *, final: bool = False) -> Broken | None:
+def not_woken(
+    db: Db,
+    session_id: str,
+    reason: str,
+    policy: Policy,
+    now: int,
+    *,
+    final: bool = False,
+    passing: bool = False,
+    wait: int | None = None,
+) -> Broken | None:
     """The sandbox did not come far enough to claim anything: the turn to be continued, else its waiting rows, are
-    tried again later, or given up. None if nothing was waiting."""
-    cause, unfinished = _Cause(reason, None, final, True), turns.open_of(db, session_id)
+    tried again later, or given up. None if nothing was waiting, or if it was not time yet for the next try: that one
+    is still to come. `passing`: the host's own trouble, which no message is to blame for; then age ends it, not the
+    number of tries."""
+    cause, unfinished = _Cause(reason, wait, final, True, passing), turns.open_of(db, session_id)
+    if inbox.waits_until(db, session_id, now) is not None:
+        return None
     if unfinished is not None and unfinished.state == "interrupted":
         return _postpone(db, unfinished, unfinished.attempt, cause, policy, now)
     if unfinished is not None:  # somebody had it, and is gone without a word
@@ -117,26 +139,60 @@ def not_woken(db: Db, session_id: str, reason: str, policy: Policy, now: int, *,
 def _retry(
     db: Db, turn: Turn | None, entries: list[tuple[Entry, Message]], cause: _Cause, policy: Policy, now: int
 ) -> Broken:
-    """Rows that no provider had: later, together, or not at all."""
-    tries = max((entry.tries for entry, _ in entries), default=0) + int(cause.blame)
-    retry_at, failed = now + cause.pause(tries, policy), []
+    """Rows that no provider had: later, together, or not at all. Each has its own tries: one that came late is not
+    given up with the first."""
+    left = [
+        entry.tries + int(cause.blame)
+        for entry, _ in entries
+        if not cause.gives_up(entry, entry.tries + int(cause.blame), policy)
+    ]
+    retry_at, failed = now + cause.pause(max(left, default=0), policy), []
     for entry, message in entries:
-        if cause.gives_up(tries, policy):
+        tries = entry.tries + int(cause.blame)
+        if cause.gives_up(entry, tries, policy):
             inbox.move(db, entry.id, "failed", cause.reason, None, now, tries)
             failed.append(message.id)
-        elif turn is not None and not cause.blame:
+        elif turn is not None and not cause.blame and cause.wait is None:
             turns.give_back(db, turn, entry, message, cause.reason, now)
         else:
             inbox.move(db, entry.id, "retry", cause.reason, retry_at, now, tries)
-    return Broken(turn=turn, retry_at=None if failed else retry_at, failed=tuple(failed), reason=cause.reason)
+    return Broken(turn=turn, retry_at=retry_at if left else None, failed=tuple(failed), reason=cause.reason)
 
 
-def _fail(db: Db, turn: Turn, entries: list[tuple[Entry, Message]], reason: str, now: int) -> Broken:
-    for entry, _ in entries:
-        inbox.move(db, entry.id, "failed", reason, None, now)
+def _fail(
+    db: Db,
+    turn: Turn,
+    entries: list[tuple[Entry, Message]],
+    reason: str,
+    now: int,
+    finished: frozenset[int] = frozenset(),
+) -> Broken:
+    """What was answered stays answered: nobody is told that a message failed whose answer he has. `finished`: the rows
+    that the provider was done with before."""
+    spoke = bool(outbox.done_in_turn(db, turn.id))
+    answered, failed = _answered(db, turn, entries), []
+    for entry, message in entries:
+        if entry.id in answered or entry.id in finished:
+            inbox.move(db, entry.id, "answered" if spoke else "silent", "", None, now)
+        else:
+            inbox.move(db, entry.id, "failed", reason, None, now)
+            failed += [message.id] if message.kind != "system" else []
     turns.end(db, turn, "failed", reason, "{}", now)
-    told = tuple(message.id for _, message in entries if message.kind != "system")
-    return Broken(turn=turn, retry_at=None, failed=told, reason=reason)
+    return Broken(turn=turn, retry_at=None, failed=tuple(failed), reason=reason)
+
+
+def _answered(db: Db, turn: Turn, entries: list[tuple[Entry, Message]]) -> set[int]:
+    """The rows that a result names. If each has one, the agent was still at the last: that one is not done with."""
+    by_seq = {entry.seq: entry.id for entry, message in entries if message.kind != "system"}
+    named: dict[int, None] = {}  # by the last word to each
+    for effect in outbox.done_in_turn(db, turn.id):
+        answers: object = effect.payload.get("in_reply_to")
+        if effect.origin == "result" and effect.state != "failed" and isinstance(answers, int) and answers in by_seq:
+            named.pop(answers, None)
+            named[answers] = None
+    if len(named) == len(by_seq):
+        named = dict.fromkeys(list(named)[:-1])
+    return {by_seq[seq] for seq in named}
 
 
 def _continue_later(db: Db, turn: Turn, reason: str, now: int, wait: int) -> Broken:
@@ -155,7 +211,7 @@ def _postpone(db: Db, turn: Turn, attempt: int, cause: _Cause, policy: Policy, n
     """The next attempt did not come as far as the provider: it does not count as one, and is tried again later."""
     given = [pair for pair in inbox.of_turn(db, turn.id) if pair[0].state == "working" and pair[0].given]
     tries = max((entry.tries for entry, _ in given), default=0) + int(cause.blame)
-    if cause.gives_up(tries, policy):
+    if cause.final or (given and all(cause.gives_up(entry, tries, policy) for entry, _ in given)):
         return _fail(db, turn, given, f"interrupted: {cause.reason}", now)
     db.run("UPDATE turns SET attempt = ? WHERE id = ?", (attempt, turn.id))
     db.run("UPDATE inbox SET tries = ? WHERE turn_id = ? AND state = 'working'", (tries, turn.id))

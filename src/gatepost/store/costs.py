@@ -7,7 +7,7 @@ was it judged.
 from dataclasses import dataclass
 
 from gatepost.core.clock import DAY, iso
-from gatepost.store import budgets
+from gatepost.store import budgets, origins
 from gatepost.store.port import Db, quick
 
 BY = {"group": "folder", "user": "user_id", "model": "model", "day": f"at / {DAY}"}
@@ -100,7 +100,15 @@ def external(db: Db, folder: str, since: int) -> int:
 
 @quick
 def payer(db: Db, turn_id: str) -> str:
-    """Whose budget a turn is paid from: who wrote the first message of its batch; '' for nobody."""
+    """Whose budget a turn is paid from: who wrote the first message of its batch, or asked for it where an agent put
+    it in; '' for nobody."""
+    return next((each.person for each in origins.of_turn(db, turn_id).origins if each.person), "")
+
+
+@quick
+def asker(db: Db, turn_id: str) -> str:
+    """Whose personal secrets a turn may use: who wrote the first message of its batch. An agent that put it in has
+    none, whoever is behind it."""
     row = db.row(
         "SELECT m.sender FROM inbox i JOIN messages m ON m.id = i.message_id"
         " WHERE i.turn_id = ? AND m.kind = 'chat' ORDER BY i.seq LIMIT 1",
@@ -112,12 +120,8 @@ def payer(db: Db, turn_id: str) -> str:
 @quick
 def last_payer(db: Db, session_id: str) -> str:
     """Whose budget a session is paid from between its turns: that of the last turn which somebody asked for."""
-    row = db.row(
-        "SELECT i.turn_id FROM inbox i JOIN messages m ON m.id = i.message_id"
-        " WHERE i.session_id = ? AND i.turn_id IS NOT NULL AND m.kind = 'chat' ORDER BY i.seq DESC LIMIT 1",
-        (session_id,),
-    )
-    return payer(db, str(row[0])) if row else ""
+    last = origins.last_turn(db, session_id)
+    return payer(db, last) if last else ""
 
 
 def of_turn(db: Db, turn_id: str, since: int) -> list[Call]:

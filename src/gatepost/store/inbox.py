@@ -191,7 +191,24 @@ def has_work(db: Db, session_id: str, now: int) -> bool:
         " AND next_at <= ?)) LIMIT 1",
         (session_id, now),
     )
-    return row is not None
+    return row is not None and waits_until(db, session_id, now) is None
+
+
+@quick
+def waits_until(db: Db, session_id: str, now: int) -> int | None:
+    """When the next try of this session is due, if it has to wait for that; None: it may be woken. What arrives
+    meanwhile waits with the first row: only time leads to a try, so that a burst of arrivals uses up none."""
+    turn = db.row(
+        "SELECT next_at FROM turns WHERE session_id = ? AND ended_at IS NULL AND state = 'interrupted'", (session_id,)
+    )
+    if turn is not None:
+        return int(turn[0]) if turn[0] > now else None
+    head = db.row(
+        f"SELECT state, next_at FROM inbox WHERE session_id = ? AND state NOT IN {_END_SQL}"
+        " AND state IN ('queued', 'retry') ORDER BY seq LIMIT 1",
+        (session_id,),
+    )
+    return int(head[1]) if head is not None and head[0] == "retry" and head[1] > now else None
 
 
 def next_due(db: Db) -> int | None:

@@ -34,14 +34,23 @@ class Db(Protocol):
         """Data definition; `{id}`, `{int}`, `{text}`, `{real}`, `{blob}`, `{strict}` come from the dialect."""
         ...
 
-
-class Store(Protocol):
-    async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True) -> T:
-        """Run `fn` in a transaction and return when it is committed; `durable`: and on the disk."""
+    def definition(self, name: str) -> str:
+        """The text that a table or an index was made by, '' if there is none of that name. For migrations that repair:
+        a dialect that keeps no such text says '', and has no store that needs them."""
         ...
 
-    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts) -> None:
-        """The same without waiting and without the disk: it is written before whatever is written after it."""
+
+class Store(Protocol):
+    async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True, lane: str = "") -> T:
+        """Run `fn` in a transaction and return when it is committed; `durable`: and on the disk.
+
+        `lane`: a session's id, or a room. Units of one lane run in the order in which they were given; lanes take
+        turns, so a flood in one hardly delays another. There is no order between lanes but that of waiting.
+        """
+        ...
+
+    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str = "") -> None:
+        """The same without waiting and without the disk: it is written before what is written after it in its lane."""
         ...
 
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None) -> T:

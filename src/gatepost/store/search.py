@@ -30,7 +30,7 @@ POOL = 400
 MOST_MARKED = 50  # rooms that are looked up by their marks; with more, most of what matches may be read anyway
 LONGEST_QUERY = 1000  # characters
 LOOKED_AT = 16_384  # characters of a message, from its beginning, that are indexed
-AT_ONCE = 256 * 1024  # characters that are indexed in one transaction: everybody's writes wait for it
+AT_ONCE = 128 * 1024  # characters that are indexed in one transaction: everybody's writes wait for it
 
 _SPACELESS = (  # Chinese, Japanese, Korean: what is written without blanks, or with endings grown to the word
     r"\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u303b\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7ff"

@@ -20,6 +20,9 @@ COLUMNS = (
     " usage, next_at, owner, lease_until, epoch, started_at, begun_at, ended_at"
 )
 
+GATEWAY_STOPPED = "the gateway was stopped"  # why a turn broke off that is continued after a clean `down`
+RESTARTED = ":restart"  # how the platform ids of continuation rows after one end
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -83,7 +86,8 @@ def claim(
     db: Db, session_id: str, provider: str, owner: str, now: int, lease: int, most: int, *, ready: bool = False
 ) -> Claim | None:
     """The next batch of a session: an interrupted turn first, else the oldest waiting rows of one (room, thread) and
-    one rights class. A row that waits for its retry holds back the later ones, so that order is kept.
+    one rights class, and of one person where it matters whose they are. A row that waits for its retry holds back the
+    later ones, so that order is kept.
 
     `ready`: the provider gets the batch with this claim, unless a command may be among it: that needs a query of its
     own, and its batch is given piece by piece."""
@@ -95,6 +99,7 @@ def claim(
         return None
     first = waiting[0]
     batch = list(takewhile(lambda row: row.place == first.place and not row.alone, waiting)) or [first]
+    batch = _of_one_purse(db, first, batch)
     begun = ready and not any(row.text.lstrip().startswith("/") for row in batch)
     until = now + lease
     made = db.row(
@@ -126,6 +131,12 @@ def claim(
     return Claim(turn, tuple(rows), begun=begun)
 
 
+_WAITING = (
+    "SELECT i.id, i.folder, i.rights, m.instance, m.address, m.thread, m.text, i.mode, m.kind, m.sender, o.person,"
+    " EXISTS (SELECT 1 FROM budgets WHERE kind = 'user') OR EXISTS (SELECT 1 FROM secrets WHERE user_id IS NOT NULL)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     id: int
@@ -136,6 +147,10 @@ class _Waiting:
     thread: str
     text: str
     mode: str
+    kind: str
+    sender: str
+    behalf: str | None  # who pays for a message that an agent put in
+    personal: int  # whether anybody at all has a secret or a budget of their own
 
     @property
     def alone(self) -> bool:
@@ -146,11 +161,39 @@ class _Waiting:
     def place(self) -> tuple[str, str, str, str]:
         return self.rights, self.instance, self.address, self.thread
 
+    @property
+    def account(self) -> tuple[str, str]:
+        """Who wrote it, and who pays for it if that is somebody else; '' for what no person wrote."""
+        return self.sender if self.kind == "chat" else "", self.behalf or ""
+
+
+def _of_one_purse(db: Db, first: _Waiting, rows: list[_Waiting]) -> list[_Waiting]:
+    """Up to where the person changes, if either has a secret or a budget of their own: nobody's message is sent with
+    another's key or booked on them."""
+    people = {name for row in (first, *rows) for name in row.account if name}
+    if not first.personal or all(row.account == first.account for row in rows):
+        return rows
+    own = _personal(db, people)
+    return list(
+        takewhile(lambda row: row.account == first.account or own.isdisjoint(first.account + row.account), rows)
+    )
+
+
+def _personal(db: Db, people: set[str]) -> set[str]:
+    """Those of these people who have a secret or a budget of their own."""
+    marks = ", ".join("?" * len(people))
+    rows = db.rows(
+        f"SELECT user_id FROM secrets WHERE user_id IN ({marks})"
+        f" UNION SELECT name FROM budgets WHERE kind = 'user' AND name IN ({marks})",
+        (*people, *people),
+    )
+    return {str(row[0]) for row in rows}
+
 
 def _claimable(db: Db, session_id: str, now: int, most: int) -> list[_Waiting]:
     rows = db.rows(
-        "SELECT i.id, i.folder, i.rights, m.instance, m.address, m.thread, m.text, i.mode, i.state, i.next_at"
-        " FROM inbox i JOIN messages m ON m.id = i.message_id"
+        f"{_WAITING}, i.state, i.next_at FROM inbox i JOIN messages m ON m.id = i.message_id"
+        " LEFT JOIN origins o ON o.message_id = m.id AND o.ordinal = 0"
         " WHERE i.session_id = ? AND i.state IN ('queued', 'retry') ORDER BY i.seq LIMIT ?",
         (session_id, most),
     )
@@ -187,8 +230,10 @@ def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int) -> 
 
 def _note_continuation(db: Db, turn: Turn, now: int) -> None:
     """Listed now and not when the turn broke: until here the old attempt's unacknowledged results were still taken."""
+    restarted = turn.error == GATEWAY_STOPPED
     content = {
         "event": "continued",
+        "cause": "restart" if restarted else "break",
         "reason": turn.error,
         "done": [
             {
@@ -201,7 +246,9 @@ def _note_continuation(db: Db, turn: Turn, now: int) -> None:
             for effect in outbox.done_in_turn(db, turn.id)
         ],
     }
-    message_id = messages.from_us(db, turn, f"{_continuation(turn)}{turn.epoch}", content, now)
+    message_id = messages.from_us(
+        db, turn, f"{_continuation(turn)}{turn.epoch}{RESTARTED if restarted else ''}", content, now
+    )
     assert message_id is not None
     row_id = inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now)
     db.run("UPDATE inbox SET state = 'working', turn_id = ? WHERE id = ?", (turn.id, row_id))
@@ -213,7 +260,8 @@ def _continuation(turn: Turn) -> str:
 
 
 def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int) -> Claim | None:
-    """Follow-ups that arrived meanwhile and may join the running turn: same room, thread and rights class."""
+    """Follow-ups that arrived meanwhile and may join the running turn: same room, thread and rights class, and of the
+    same person where it matters whose they are."""
     turn = get(db, turn_id)
     if turn is None or turn.epoch != epoch or turn.state not in ("claimed", "begun"):
         return None
@@ -221,11 +269,26 @@ def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int
         return None
     own = (turn.rights, turn.instance, turn.address, turn.thread)
     waiting = _claimable(db, turn.session_id, now, most)
-    batch = [row.id for row in takewhile(lambda row: row.place == own and not row.alone, waiting)]
-    if not batch:
+    joining = list(takewhile(lambda row: row.place == own and not row.alone, waiting))
+    if joining and joining[0].personal:
+        first = _first_of(db, turn_id)
+        joining = _of_one_purse(db, first, joining) if first is not None else []
+    if not joining:
         return None
+    batch = [row.id for row in joining]
     _take(db, turn_id, batch, turn.owner, now, lease)
     return Claim(turn, tuple(batch))
+
+
+def _first_of(db: Db, turn_id: str) -> _Waiting | None:
+    """The message that says who pays for a turn; the gateway's own words say nothing."""
+    rows = db.rows(
+        f"{_WAITING} FROM inbox i JOIN messages m ON m.id = i.message_id"
+        " LEFT JOIN origins o ON o.message_id = m.id AND o.ordinal = 0"
+        " WHERE i.turn_id = ? ORDER BY CASE WHEN m.kind = 'chat' OR o.person <> '' THEN 0 ELSE 1 END, i.seq LIMIT 1",
+        (turn_id,),
+    )
+    return _Waiting(*rows[0]) if rows else None
 
 
 def _take(db: Db, turn_id: str, rows: list[int], owner: str, now: int, lease: int, *, given: bool = False) -> None:
@@ -247,13 +310,11 @@ def begin(db: Db, turn_id: str, epoch: int, rows: tuple[int, ...], now: int) -> 
     )
     if not changed:
         return False
-    for row_id in rows:
-        found = db.rows(
-            "UPDATE inbox SET given = 1, updated_at = ? WHERE id = ? AND turn_id = ? RETURNING message_id",
-            (now, row_id, turn_id),
-        )
-        if found:
-            steps.add(db, int(found[0][0]), row_id, now, "given", "the provider has it")
+    named = set(rows)  # by the runner, which may name whatever it likes, and as often
+    own = db.rows("SELECT id FROM inbox WHERE turn_id = ? AND given = 0 ORDER BY id", (turn_id,))
+    for row_id in [int(each[0]) for each in own if int(each[0]) in named]:
+        found = db.rows("UPDATE inbox SET given = 1, updated_at = ? WHERE id = ? RETURNING message_id", (now, row_id))
+        steps.add(db, int(found[0][0]), row_id, now, "given", "the provider has it")
     return True
 
 

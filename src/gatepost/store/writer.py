@@ -2,12 +2,12 @@
 
 Units that wait together are committed together, each in a savepoint of its own, so that one that fails takes nobody
 with it. A group with a durable unit in it is committed with `synchronous=FULL`, another with NORMAL. An answer is
-given only after COMMIT.
+given only after COMMIT. A group takes units from all lanes in turn and is closed after some time, so that who floods
+the store delays others by about one group.
 """
 
 import asyncio
 import os
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +20,8 @@ import apsw
 
 from gatepost.core import log
 from gatepost.core.errors import SetupError, Unavailable
+from gatepost.store.deadline import NEVER, UNIT_S, Deadline, Overdue
+from gatepost.store.lanes import Lanes, Unit
 from gatepost.store.port import Db, Row
 
 T = TypeVar("T")
@@ -33,9 +35,14 @@ TYPES = {
     "blob": "BLOB",
     "strict": "STRICT",
 }
-LARGEST_GROUP = 512  # units in one commit: bounds how long the first of them waits
+LARGEST_GROUP = 512  # units in one commit …
+GROUP_S = 0.02  # … and the time after which no further one is begun: both bound how long the first of them waits
 SNAPSHOT_S = 0.02
 STEPS = 200  # of SQLite's machine, between two looks at the clock
+STEPS_OF_WRITER = 10_000  # the same in the writer: a fraction of a millisecond, and no cost that can be measured
+SLOW_S = 0.05  # a unit that takes longer is reported
+OVERDUE_S = 1.0  # for what was interrupted to end
+CLOSE_S = 3.0  # for what was accepted, when the store is closed
 BUSY_MS = 5000  # the command line may write while the daemon runs
 
 _log = log.get("store")
@@ -60,6 +67,10 @@ class Sqlite:
 
     def define(self, ddl: str) -> None:
         self.connection.execute(ddl.format_map(TYPES))
+
+    def definition(self, name: str) -> str:
+        row = self.row("SELECT sql FROM sqlite_schema WHERE name = ?", (name,))
+        return str(row[0] or "") if row else ""
 
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
@@ -86,28 +97,25 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     return connection
 
 
-class _Unit:
-    __slots__ = ("answer", "args", "durable", "error", "fn", "future", "loop")
+class SqliteStore:
+    """The default store. Open it on a running loop; `close` waits for what was accepted, within bounds. `slow` is
+    called in the writer's thread with a unit that took long: its name, its seconds by the clock and by the processor.
+    """
 
     def __init__(
         self,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        durable: bool,
-        loop: asyncio.AbstractEventLoop,
-        future: asyncio.Future[Any],
+        path: Path,
+        *,
+        readers: int = 2,
+        group_s: float = GROUP_S,
+        unit_s: float = UNIT_S.default,
+        slow: Callable[[str, float, float], None] = lambda name, wall, cpu: None,
     ) -> None:
-        self.fn, self.args, self.durable, self.loop, self.future = fn, args, durable, loop, future
-        self.answer: Any = None
-        self.error: BaseException | None = None
-
-
-class SqliteStore:
-    """The default store. Open it on a running loop; `close` waits for what was accepted."""
-
-    def __init__(self, path: Path, *, readers: int = 2) -> None:
-        self.path = path
-        self._queue: queue.SimpleQueue[_Unit | None] = queue.SimpleQueue()
+        self.path, self._group_s, self._slow = path, group_s, slow
+        self._deadline = Deadline(unit_s)
+        self.running: Unit | None = None  # in the writer, right now …
+        self._group: list[Unit] = []  # … and what is committed with it
+        self._lanes = Lanes()
         self._writer = connect(path)
         self._here = connect(path, readonly=True)
         self._here_db = Sqlite(self._here)
@@ -121,20 +129,20 @@ class SqliteStore:
         self._closed = False
         self._thread.start()
 
-    async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True) -> T:
+    async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True, lane: str = "") -> T:
         if self._closed:
             raise Unavailable("the store", "the gateway is stopping")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._queue.put(_Unit(fn, args, durable, loop, future))
+        self._lanes.put(Unit(fn, args, durable, lane, loop, future))
         return await future
 
-    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts) -> None:
+    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str = "") -> None:
         if not self._closed:
             loop = asyncio.get_running_loop()
             future: asyncio.Future[object] = loop.create_future()
             future.add_done_callback(_nobody_waits)
-            self._queue.put(_Unit(fn, args, False, loop, future))
+            self._lanes.put(Unit(fn, args, False, lane, loop, future))
 
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None) -> T:
         if fn.__dict__.get("quick"):
@@ -167,20 +175,47 @@ class SqliteStore:
             self._here.execute("COMMIT")
             self._seen = -1
 
-    def close(self) -> None:
+    def close(self, within: float = CLOSE_S) -> str:
+        """Write what was accepted and close. '' if that is done; else what did not end in time and is left behind: the
+        process should end then. Whoever still waits is told that the gateway is stopping."""
         if self._closed:
-            return
+            return ""
         self._closed = True
         if self._letting_go is not None:
             self._letting_go.cancel()
-        self._queue.put(None)
-        self._thread.join()
-        self._pool.shutdown()
-        for connection in (*self._opened, self._here):
-            connection.close()
+        self._lanes.close()
+        end = time.monotonic() + within
+        self._thread.join(within)
+        if self._thread.is_alive():
+            self.interrupt_overdue(now=True)
+            self._thread.join(OVERDUE_S)
+        if self._thread.is_alive():
+            unit = self.running
+            for each in (*self._group, *self._lanes.rest()):
+                each.error = Unavailable("the store", "the gateway is stopping")
+                _answer([each])
+            return f"the store's writer is still at {unit.name if unit is not None else 'a commit'}"
+        if not self._close_readers(end):
+            return "a read of the store does not end"
+        self._here.close()
         with suppress(apsw.Error):  # a full disk must not keep us from closing
             self._writer.execute("PRAGMA optimize")
         self._writer.close()
+        return ""
+
+    def _close_readers(self, end: float) -> bool:
+        ending = threading.Thread(target=self._pool.shutdown, name="store-close", daemon=True)
+        ending.start()
+        ending.join(max(OVERDUE_S, end - time.monotonic()))
+        if ending.is_alive():
+            for connection in self._opened:
+                connection.interrupt()
+            ending.join(OVERDUE_S)
+        if ending.is_alive():
+            return False
+        for connection in self._opened:
+            connection.close()
+        return True
 
     def _read(self, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> T:
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
@@ -196,44 +231,26 @@ class SqliteStore:
 
     def _work(self) -> None:
         db = Sqlite(self._writer)
-        stopping = False
-        while not stopping:
-            first = self._queue.get()
-            if first is None:
-                break
-            group = [first]
-            while len(group) < LARGEST_GROUP:
-                try:
-                    unit = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-                if unit is None:
-                    stopping = True
-                    break
-                group.append(unit)
-            self._commit(db, group)
+        self._writer.set_progress_handler(self._deadline.is_over, STEPS_OF_WRITER)
+        while group := self._lanes.take(LARGEST_GROUP):
+            self._group = group
+            done = self._commit(db, group)
+            self._lanes.put_back(group[done:])
             self._commits += 1
-            _answer(group)
+            self._group = []
+            _answer(group[:done])
 
-    def _commit(self, db: Sqlite, group: list[_Unit]) -> None:
+    def _commit(self, db: Sqlite, group: list[Unit]) -> int:
+        """Run units for as long as a group may take, and commit them. How many of them have their answer now."""
         execute = self._writer.execute
         wanted = "FULL" if any(unit.durable for unit in group) else "NORMAL"
         try:
             if wanted != self._synchronous:
                 execute(f"PRAGMA synchronous={wanted}")
                 self._synchronous = wanted
-            execute("BEGIN IMMEDIATE")
-            for unit in group:
-                execute("SAVEPOINT unit")
-                try:
-                    unit.answer = unit.fn(db, *unit.args)
-                except (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError):
-                    raise  # the whole group fails: SQLite may have rolled all of it back
-                except BaseException as error:  # noqa: BLE001  it is the caller's, and is raised there
-                    # A future takes no StopIteration, and the rest of the group must be answered.
-                    unit.error = RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
-                    execute("ROLLBACK TO unit")
-                execute("RELEASE unit")
+            done = self._run(db, group, time.monotonic() + self._group_s)
+            while not self._writer.in_transaction:  # a unit that was interrupted took the others with it
+                done = self._run(db, group[:done], NEVER)
             execute("COMMIT")
         except apsw.Error as error:
             if self._writer.in_transaction:
@@ -241,6 +258,59 @@ class SqliteStore:
             trouble = Unavailable("the store", _reason(error))
             for unit in group:
                 unit.error = unit.error or trouble
+            return len(group)
+        return done
+
+    def _run(self, db: Sqlite, group: list[Unit], end: float) -> int:
+        """Run units that have not failed yet, each in its savepoint, until the time is up. How many were looked at; if
+        the transaction is gone then, the last of them was interrupted, and they are to be run again without it."""
+        execute = self._writer.execute
+        execute("BEGIN IMMEDIATE")
+        for count, unit in enumerate(group, 1):
+            if unit.error is not None:
+                continue
+            execute("SAVEPOINT unit")
+            try:
+                self._run_one(db, unit)
+            except (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError):
+                raise  # the whole group fails: SQLite may have rolled all of it back
+            except BaseException as error:  # noqa: BLE001  it is the caller's, and is raised there
+                unit.error = self._error_of(unit, error)
+                if not self._writer.in_transaction:
+                    return count
+                execute("ROLLBACK TO unit")
+            execute("RELEASE unit")
+            if time.monotonic() > end:
+                return count
+        return len(group)
+
+    def _run_one(self, db: Sqlite, unit: Unit) -> None:
+        self.running = unit
+        wall, cpu = time.monotonic(), time.thread_time()
+        try:
+            unit.answer = self._deadline.run(unit.fn, db, *unit.args)
+        finally:
+            self.running = None
+            if (took := time.monotonic() - wall) > SLOW_S:
+                self._slow(unit.name, took, time.thread_time() - cpu)
+
+    def _error_of(self, unit: Unit, error: BaseException) -> BaseException:
+        if isinstance(error, (Overdue, apsw.InterruptError)):
+            seconds = self._deadline.seconds
+            _log.error("a write took too long and was undone", unit=unit.name, lane=unit.lane, seconds=seconds)
+            return Unavailable("the store", f"this takes more than {seconds:g} s to write; ask for less at once")
+        # A future takes no StopIteration, and the rest of the group must be answered.
+        return RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
+
+    def limit_units(self, seconds: float) -> None:
+        """From now on a unit has this long."""
+        self._deadline.seconds = seconds
+
+    def interrupt_overdue(self, *, now: bool = False) -> None:
+        """Called by a watchdog every now and then: end a unit that computes beyond its time."""
+        unit = self.running
+        if self._deadline.interrupt(now=now) and unit is not None:
+            _log.error("a write computes beyond its time and is interrupted", unit=unit.name, lane=unit.lane)
 
 
 @contextmanager
@@ -269,7 +339,7 @@ def _reason(error: apsw.Error) -> str:
     return str(error)
 
 
-def _answer(group: list[_Unit]) -> None:
+def _answer(group: list[Unit]) -> None:
     """Settle all futures of a loop with one wake-up."""
     loops = {unit.loop for unit in group}
     for loop in loops:
@@ -280,9 +350,9 @@ def _answer(group: list[_Unit]) -> None:
             continue
 
 
-def _settle(units: list[_Unit]) -> None:
+def _settle(units: list[Unit]) -> None:
     for unit in units:
-        if unit.future.cancelled():
+        if unit.future.done():  # nobody waits, or was told that we are stopping
             continue
         if unit.error is not None:
             unit.future.set_exception(unit.error)

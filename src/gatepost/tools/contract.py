@@ -22,15 +22,21 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
-from gatepost.core.settings import Config
+from gatepost.core.settings import Config, setting
 from gatepost.messages.outbound import Feature
-from gatepost.store import audit
+from gatepost.store import audit, origins
+from gatepost.store.origins import Chain
 from gatepost.store.port import Db, Store
 from gatepost.store.turns import Turn
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+CHAIN_DEPTH = setting(
+    "sessions.chain_depth",
+    20,
+    help="How many steps from agent to agent may lie behind a message that an agent puts in; then a person must ask.",
+)
 BODY = "gatepost:body"
 READ_S = 2.0  # a tool that looks something up in the store
 Body = Annotated[str, msgspec.Meta(extra={BODY: True})]  # what people wrote: the audit keeps its hash and length only
@@ -52,6 +58,11 @@ class Caller:
     @property
     def tier(self) -> Tier:
         return tier_of(self.folder)
+
+    @property
+    def lane(self) -> str:
+        """Of the store's writer: one caller's writes keep their order, and hardly delay anybody else's."""
+        return self.session_id or self.folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +94,7 @@ class NamesBranches(Protocol):
 class WritesTo(Protocol):
     """Writes down what goes to a room, and has it delivered."""
 
-    async def __call__(self, instance: str, address: str, fn: Callable[[Db], T]) -> T: ...
+    async def __call__(self, instance: str, address: str, fn: Callable[[Db], T], *, lane: str = "") -> T: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +142,7 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
 
     async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         """Run `fn` in a durable transaction; the first one also holds the call's audit row."""
-        answer = await self.around.store.write(self._with_record(lambda db: fn(db, *args)))
+        answer = await self.around.store.write(self._with_record(_given(fn, args)), lane=self.caller.lane)
         self.recorded = True
         return answer
 
@@ -139,10 +150,10 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
         """The same for what goes to the call's room, which is delivered once it is committed."""
         place, recorded = self.place, self._with_record(fn)
         if self.around.writes_to is not None:
-            answer = await self.around.writes_to(place.instance, place.address, recorded)
+            answer = await self.around.writes_to(place.instance, place.address, recorded, lane=self.caller.lane)
         else:
             try:
-                answer = await self.around.store.write(recorded)
+                answer = await self.around.store.write(recorded, lane=self.caller.lane)
             finally:  # also when we were cancelled meanwhile: the rows may be there
                 self.around.bells.room(place.instance, place.address)
         self.recorded = True
@@ -157,6 +168,7 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
             self._append(db)
             return answer
 
+        recorded.__dict__["__wrapped__"] = fn  # a unit that takes long is logged under this name
         return recorded
 
     def _append(self, db: Db) -> None:
@@ -165,9 +177,20 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
 
     def happened(self, db: Db) -> bool:
         """Whether its effect and its row are there, whoever waited for them. To be asked in a transaction: whatever
-        the call had under way when it was cancelled is committed before that, or never."""
+        the call had under way when it was cancelled is committed before that in its lane, or never."""
         seq, _, chained = self._row.partition(":")
         return bool(seq) and audit.goes_on_from(db, int(seq), chained)
+
+    def chain(self, db: Db) -> Chain:
+        """Everybody on whose behalf this call is made: of its turn, or of the session's last one. For a tool that gives
+        work to an agent; Refused, if too many steps lie behind it already."""
+        session_id = self.caller.session_id
+        if self.turn is not None:
+            found = origins.of_turn(db, self.turn.id)
+        else:
+            found = origins.behind(db, session_id) if session_id is not None else Chain()
+        origins.check(found, self.caller.folder, self.tool, self.around.config[CHAIN_DEPTH])
+        return found
 
     def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> Awaitable[T]:
         """Everybody's reads share two threads: what would hold one for long is given up."""
@@ -176,7 +199,7 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
     async def note(self) -> None:
         """For an effect outside the store: it is written down, durably, before it happens."""
         if not self.recorded:
-            await self.around.store.write(self._append)
+            await self.around.store.write(self._append, lane=self.caller.lane)
             self.recorded = True
 
     async def note_and(self, fn: Callable[[], T]) -> T:
@@ -187,6 +210,17 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
             return await asyncio.to_thread(fn)
 
         return await whole(both())
+
+
+def _given(fn: Callable[[Db, *Ts], T], args: tuple[*Ts]) -> Callable[[Db], T]:
+    if not args:
+        return fn
+
+    def unit(db: Db) -> T:
+        return fn(db, *args)
+
+    unit.__dict__["__wrapped__"] = fn
+    return unit
 
 
 async def whole(work: Coroutine[Any, Any, T]) -> T:

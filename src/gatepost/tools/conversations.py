@@ -9,9 +9,9 @@ from msgspec import Meta, Struct
 from gatepost.access.structure import Within, reaches
 from gatepost.access.tiers import ROOT_FOLDER, Tier
 from gatepost.core.clock import iso
-from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.messages.text import clean
-from gatepost.store import audit, inbox, messages, sessions, turns
+from gatepost.store import audit, budgets, inbox, messages, origins, sessions, turns
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -207,7 +207,8 @@ async def inject_message(
 ) -> Injected:
     """Put a message into the conversation of a room, as input for the agent there; people in the room do not see it.
 
-    It carries your group's name, whatever you write, and is never a command. To speak to people use send.
+    It carries your group's name, whatever you write, and is never a command. It counts as asked for by whoever you work
+    for: their limits hold for it. To speak to people use send.
     """
     text = clean(content)
     if not text.strip() or len(text) > LONGEST:
@@ -217,6 +218,7 @@ async def inject_message(
     name = f"agent {own}" + (f" (for {behalf})" if behalf and behalf != "system" else "")
 
     def inject(db: Db) -> tuple[int, str]:
+        chain = call.chain(db)
         there = [each for each in sessions.in_room(db, place.address) if reaches(Within.SUBTREE, own, each.folder)]
         same = [each for each in there if each.thread == place.thread] or there
         if not same and own == ROOT_FOLDER:
@@ -226,6 +228,9 @@ async def inject_message(
             if same
             else sessions.resolve(db, "per-thread", own, place.instance, place.address, place.thread, call.now)
         )
+        payer = next((each.person for each in chain.origins if each.person), "")
+        if any(each.spent >= each.limit > 0 for each in budgets.standings(db, session.folder, payer, call.now)):
+            raise Refused(own, call.tool, place.address, "the budget is spent")
         new = NewMessage(
             instance=session.instance,
             address=session.address,
@@ -245,6 +250,7 @@ async def inject_message(
         message_id = messages.accept(db, new, call.now)
         if message_id is None:
             raise Invalid("content", "this call was made before")
+        origins.pass_on(db, message_id, chain)
         inbox.enqueue(db, message_id, session.id, session.folder, "agent", call.now)
         return message_id, session.id
 

@@ -67,7 +67,7 @@ async def log_external_cost(
 
 def _book(db: Db, call: Call, model: str, micro: int, usage: Usage) -> int | None:
     turn_id, folder = call.turn.id if call.turn else "", call.caller.folder
-    user = costs.payer(db, turn_id) if turn_id else ""
+    user = costs.payer(db, turn_id) if turn_id else costs.last_payer(db, call.caller.session_id or "")
     new = NewCost(
         key=f"call/{call.key}",
         at=call.now,

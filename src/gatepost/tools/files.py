@@ -8,15 +8,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core import trouble
+from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.untrusted import open_root
+from gatepost.flow.delivery import allowance
+from gatepost.flow.delivery.allowance import LARGEST_FILE
 from gatepost.flow.sessions.start import Start, find_start
 from gatepost.messages.outbound import File
 from gatepost.messages.text import clean
-from gatepost.store import sessions
+from gatepost.store import given_files, sessions
+from gatepost.store.given_files import NewFiles
 from gatepost.tools.contract import Call
 
-LARGEST_FILE = 100 * 1024 * 1024
 SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".gpg", ".aws", ".azure", ".gcloud", ".kube", ".docker"})
 SECRET_FILES = frozenset({".env", ".netrc", ".npmrc", ".pypirc", ".secret", "credentials", "private_key"})
 SECRET_NAMES = SECRET_FOLDERS | SECRET_FILES | {"id_rsa", "id_ed25519"}
@@ -28,16 +31,38 @@ async def copies(call: Call, paths: Sequence[str], field: str, name: str = "") -
     delivery, or at once if the call comes to nothing. `name`: what people see, instead of the file's own."""
     found = [locate(call, path, field) for path in paths]
     keep = own_folder(call)
+    sizes = await asyncio.to_thread(lambda: [_size(each) for each in found])
+    await set_aside(call, sum(sizes))
     try:
-        made = await asyncio.to_thread(_copy_all, found, keep, name)
+        made = await asyncio.to_thread(_copy_all, found, sizes, keep, name)
     except BaseException:
-        await asyncio.to_thread(shutil.rmtree, keep, ignore_errors=True)
+        await give_up(call)
         raise
     try:
         yield made
     except GatepostError:  # anything else does not say that no row was written
-        await asyncio.to_thread(shutil.rmtree, keep, ignore_errors=True)
+        await give_up(call)
         raise
+
+
+async def set_aside(call: Call, size: int) -> None:
+    """Refused, if the files of this call are more than its turn or group may send."""
+    new = NewFiles(
+        key=call.key,
+        folder=call.caller.folder,
+        session_id=call.caller.session_id or "",
+        turn_id=call.turn.id if call.turn else "",
+        bytes=size,
+    )
+    if size:
+        config, now = call.around.config, call.now
+        await call.around.store.write(allowance.set_aside, config, new, call.tool, now, durable=False)
+
+
+async def give_up(call: Call) -> None:
+    """Nothing of this call is sent: its copies go, and count no more."""
+    call.around.store.post(given_files.drop, call.key)
+    await asyncio.to_thread(shutil.rmtree, own_folder(call), ignore_errors=True)
 
 
 def own_folder(call: Call) -> Path:
@@ -89,18 +114,37 @@ def _start(call: Call) -> Start | None:
     return find_start(call.around.home, call.around.config, session.cwd) if session and session.cwd else None
 
 
-def _copy_all(found: Sequence[Located], keep: Path, name: str) -> tuple[File, ...]:
+def _size(file: Located) -> int:
+    """As large as its copy will be: holes count."""
+    with open_root(file.root) as root:
+        size = root.look(file.relative).st_size
+    if size > LARGEST_FILE:
+        raise Invalid(file.relative, f"is larger than {LARGEST_FILE} bytes")
+    return size
+
+
+def _copy_all(found: Sequence[Located], sizes: Sequence[int], keep: Path, name: str) -> tuple[File, ...]:
+    """Each at most as large as it was when its bytes were set aside."""
     made = []
-    for place, each in enumerate(found):
-        keep.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for place, (each, most) in enumerate(zip(found, sizes, strict=True)):
+        _make(keep)
         with open_root(each.root) as root:
             if each.identity not in (None, root.identity):
                 raise Invalid("path", "what you work in was exchanged for something else")
-            size = root.copy_out(each.relative, keep / str(place), LARGEST_FILE)
+            size = root.copy_out(each.relative, keep / str(place), most)
         shown = file_name(name or each.relative)
         mime = mimetypes.guess_type(shown)[0] or "application/octet-stream"
         made.append(File(name=shown, mime=mime, path=str(keep / str(place)), size=size))
     return tuple(made)
+
+
+def _make(folder: Path) -> None:
+    """The host's own folder: what goes wrong here is never the caller's mistake."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        otherwise = SetupError(f"{folder} cannot be made: {error.strerror}")
+        raise trouble.error_for("the disk", error, otherwise) from None
 
 
 def file_name(name: str) -> str:

@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -14,7 +13,7 @@ from gatepost.access.tiers import ROOT_FOLDER, Tier, check_folder
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.settings import setting
 from gatepost.core.untrusted import open_root
-from gatepost.flow.groups import Prototype, make_folder, read_prototype
+from gatepost.flow.groups import Prototype, make_group, read_prototype
 from gatepost.flow.intake import routing
 from gatepost.flow.sessions.plan import sandbox_uid
 from gatepost.messages import address
@@ -33,7 +32,6 @@ MAX_CHILDREN = setting(
 DIRECT_SEQ = 0  # a room that was given to a group by name comes before every pattern
 LARGEST_SKILL = 100_000
 LONGEST_NAME = 100
-_making: set[Path] = set()  # folders, while they are made
 _SKILL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
 
 Most = Annotated[int, Meta(ge=-1, le=1_000_000)]
@@ -109,6 +107,8 @@ async def register_group(
     if parent not in (None, "", own, chosen.rpartition("/")[0]):
         raise Invalid("parent", f"the parent of {chosen} is {chosen.rpartition('/')[0]}")
     called = clean(name or "").strip() or chosen.rpartition("/")[2]
+    match = f'chat_jid="{room}"'
+    routing.judge(match, chosen, "per-thread")
 
     def check(db: Db) -> None:
         _check_quota(db, call, own if own != ROOT_FOLDER else chosen.rpartition("/")[0])
@@ -120,9 +120,8 @@ async def register_group(
     def make(db: Db) -> None:
         check(db)
         groups.add(db, chosen, called, "", call.now)
-        match, by = f'chat_jid="{room}"', f"{routing.MADE_BY}{own}"
-        routing.check(match, chosen, "per-thread", {chosen})
-        routing.check_number(routes.in_order(db), own)
+        by = f"{routing.MADE_BY}{own}"
+        routing.check_number(routes.in_order(db), own, [match])
         route = (DIRECT_SEQ, match, chosen, chosen, "per-thread", False, (None, None), None, by, call.now)
         routes.add(db, *route)
 
@@ -133,30 +132,10 @@ async def register_group(
 
 
 async def _make(call: Call, folder: str, name: str, prototype: Prototype | None, commit: Callable[[Db], None]) -> None:
-    """The folder first: nobody is led there before all of it is in place, and what cannot be committed is taken away
-    again, unless somebody had begun it before us."""
+    """Nobody is led there before all of it is in place."""
     home, uid = call.around.home, sandbox_uid(call.around.config)
-    if (place := home.group(folder)) in _making:
-        raise Invalid("folder", f"{folder} is being made by another call right now")
-    _making.add(place)
-    try:
-        with open_root(home.groups) as root:
-            ours = not root.exists(folder)
-        try:
-            await asyncio.to_thread(make_folder, home, folder, uid, name=name, prototype=prototype)
-            await call.write(commit)
-        except Exception:
-            if ours:
-                await asyncio.to_thread(_unmake, call, folder)
-            raise
-    finally:
-        _making.discard(place)
+    await make_group(home, folder, uid, partial(call.write, commit), name=name, prototype=prototype)
     call.around.bells.tools(None)
-
-
-def _unmake(call: Call, folder: str) -> None:
-    with open_root(call.around.home.groups) as root:
-        root.remove_tree(folder)
 
 
 def _child(own: str, jid: str, from_prototype: bool) -> str:

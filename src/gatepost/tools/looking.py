@@ -18,7 +18,7 @@ from gatepost.tools.contract import Call
 
 LOCAL = "local-db"  # as the source of an answer: what this gateway has
 MOST = 200
-MOST_CAUGHT_UP = 40  # transactions, with which one search brings the index up to date
+MOST_CAUGHT_UP = 80  # transactions, with which one search brings the index up to date
 
 Jid = Annotated[str | None, Meta(description="The room. Leave it out for the room of this turn.")]
 
@@ -43,7 +43,7 @@ async def catch_up(call: Call) -> None:
         for _ in range(MOST_CAUGHT_UP):
             if not await call.read(search.is_behind):
                 break
-            await call.around.store.write(search.index, durable=False)
+            await call.around.store.write(search.index, durable=False, lane=call.caller.lane)
 
 
 class Shown(Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ def concerns(call: Call, route: Route) -> bool:
         target = targets.parse(route.target)
     except Invalid:
         return False
-    return not target.drops and reaches(Within.SUBTREE, call.caller.folder, target.folder.partition("/{sender}")[0])
+    return not target.drops and reaches(Within.SUBTREE, call.caller.folder, targets.parent_of(target))
 
 
 def is_own(route: Route, folder: str) -> bool:

@@ -1,6 +1,7 @@
 """Routes, as far as they lead into the caller's part of the tree. An operator's route says which world gets a message;
 what is made here says where in that world it goes (`flow/intake/routing.py` holds it to that)."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
@@ -81,7 +82,7 @@ def _target(wanted: Wanted) -> str:
     target = targets.parse(wanted.target)
     if target.drops:
         raise Invalid("target", "only the operator's routes drop messages")
-    return target.folder.partition("/{sender}")[0] if target.template else target.folder
+    return targets.parent_of(target)
 
 
 def _about_one(arguments: Mapping[str, Any]) -> Iterable[str]:
@@ -109,9 +110,11 @@ async def add_route(call: Call, route: OneRoute) -> Added:
     The lowest seq is asked first. To replace all of your routes use set_routes, to remove one delete_route.
     """
     wanted = _one(route)
+    await _judge([wanted])
 
     def add(db: Db) -> int:
-        return _add(db, call, wanted)
+        routing.check_number(routes.in_order(db), call.caller.folder, [wanted.match])
+        return _add(db, call, wanted, _known(db, call))
 
     number = await call.write(add)
     return Added(number)
@@ -126,13 +129,17 @@ async def set_routes(call: Call, routes: ManyRoutes) -> Updated:
     wanted = _many(routes)
     if len(wanted) > routing.MOST_BY_AGENTS:
         raise Invalid("routes", f"are {len(wanted)}; at most {routing.MOST_BY_AGENTS} are possible")
+    routing.check_size(call.caller.folder, [each.match for each in wanted])
+    await _judge(wanted)
 
     def replace(db: Db) -> None:
         for route in _in_order(db):
             if is_own(route, call.caller.folder):
                 _remove(db, route.id)
+        routing.check_number(_in_order(db), call.caller.folder, [each.match for each in wanted])
+        known = _known(db, call)
         for each in wanted:
-            _add(db, call, each)
+            _add(db, call, each, known)
 
     await call.write(replace)
     return Updated(updated=True, count=len(wanted))
@@ -162,11 +169,23 @@ async def delete_route(
     return Deleted(deleted=True, id=id)
 
 
-def _add(db: Db, call: Call, wanted: Wanted) -> int:
-    own = call.caller.folder
-    known = {group.folder for group in groups.every(db) if reaches(Within.SUBTREE, own, group.folder)}
-    folder = routing.check(wanted.match, wanted.target, wanted.session, known)
-    routing.check_number(routes.in_order(db), own)
+async def _judge(wanted: list[Wanted]) -> None:
+    """Off the loop and before the transaction: others need not wait while an agent's patterns are compiled."""
+
+    def judge() -> None:
+        for each in wanted:
+            routing.judge(each.match, each.target, each.session)
+
+    await asyncio.to_thread(judge)
+
+
+def _known(db: Db, call: Call) -> set[str]:
+    return {group.folder for group in groups.every(db) if reaches(Within.SUBTREE, call.caller.folder, group.folder)}
+
+
+def _add(db: Db, call: Call, wanted: Wanted, known: set[str]) -> int:
+    """Insert a route that was judged before."""
+    folder = targets.check(wanted.target, known)
     return routes.add(
         db,
         wanted.seq,

@@ -65,6 +65,7 @@ async def send_voice(
     chosen = _name(voice) or await asyncio.to_thread(_own_voice, call.around.home, call.caller.folder)
     sound = await _sound(call, base, Utterance(said, chosen or config[speech.VOICE], config[speech.MODEL]))
     keep = files.own_folder(call)
+    await files.set_aside(call, (await asyncio.to_thread(sound.stat)).st_size)
     size = await asyncio.to_thread(_copy, sound, keep)
     file = File(name="voice.ogg", mime="audio/ogg", path=str(keep / "0"), size=size)
 
@@ -75,7 +76,7 @@ async def send_voice(
     try:
         return await effects.commit(call, give)
     except GatepostError:
-        await asyncio.to_thread(shutil.rmtree, keep, ignore_errors=True)
+        await files.give_up(call)
         raise
 
 

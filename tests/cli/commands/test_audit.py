@@ -1,5 +1,6 @@
 """`gatepost audit verify` on a home that was used: what was changed since shows, and names the row."""
 
+import asyncio
 import os
 import shutil
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 from gatepost.core.home import Home
 from gatepost.store import audit
 from gatepost.store.look import look
+from gatepost.store.writer import SqliteStore
 from gatepost.testing import forked
 
 Run = Callable[..., Any]
@@ -48,6 +50,7 @@ def test_a_used_home_is_clean_and_tells_its_head(run: Run, home: Home) -> None:
     assert told.code == 0
     assert told.json == {
         "rows": seq,
+        "repeated": 0,
         "whole": True,
         "first_bad": None,
         "trouble": "",
@@ -55,6 +58,18 @@ def test_a_used_home_is_clean_and_tells_its_head(run: Run, home: Home) -> None:
     }
     assert f"its head is {seq}:{chained}" in run("audit", "verify").out
     assert run("status", "--json").json["store"]["audit_head"] == f"{seq}:{chained}"
+
+
+def test_stranger_07_the_chain_tells_how_many_events_are_only_counted(run: Run, home: Home) -> None:
+    async def count() -> None:
+        store = SqliteStore(home.store, readers=1)
+        details = {"repeated": 12345, "session": "s-1", "since": "", "until": ""}
+        await store.write(audit.append, audit.Record(1, "agent:acme", "send", "refused", details))
+        store.close()
+
+    asyncio.run(count())
+    assert "(12,345 further events are only counted in them)" in run("audit", "verify").out
+    assert run("audit", "verify", "--json").json["repeated"] == 12345
 
 
 @pytest.mark.parametrize("column", ["at", "actor", "action", "verdict", "details", "details_hash", "previous", "hash"])

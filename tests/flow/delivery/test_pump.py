@@ -320,6 +320,56 @@ async def test_after_an_outage_stale_messages_are_left_out_with_one_notice(post:
     assert [told["count"] for told in await post.told(session)] == [3]
 
 
+async def test_stranger_20_an_outage_shorter_than_the_oldest_message_may_be_costs_nothing(
+    running: Post, channel: FakeChannel
+) -> None:
+    """Twenty tries were 14 minutes; what counts is `delivery.max_age_s`."""
+    channel.script(then=Fault.UNAVAILABLE)
+    await running.say("k", "after the outage")
+    for tries in range(1, 40):
+        await running.tried("k", tries)
+        running.later(60)
+    await running.tried("k", 40)
+    channel.script()
+    running.later(60)
+    row = await running.ended("k")
+
+    assert (row.state, channel.texts()) == ("sent", ["after the outage"])
+
+
+async def test_stranger_20_a_step_of_the_wall_clock_makes_no_message_stale(running: Post, channel: FakeChannel) -> None:
+    channel.script(Fault.UNAVAILABLE)
+    await running.say("k", "fresh")
+    await running.tried("k", 1)
+    running.clock.step(2 * 3600)
+    running.later(1)
+    row = await running.ended("k")
+
+    assert (row.state, channel.texts()) == ("sent", ["fresh"])
+
+
+async def test_stranger_20_a_final_error_ends_at_once(running: Post, channel: FakeChannel) -> None:
+    channel.script(Fault.REFUSE)
+    await running.say("k", "no")
+    row = await running.ended("k")
+
+    assert (row.state, row.tries, channel.texts()) == ("failed", 1, [])
+
+
+async def test_a_notice_about_a_room_that_stays_away_ends_too(running: Post, channel: FakeChannel) -> None:
+    channel.script(then=Fault.UNAVAILABLE)
+    await running.say("one", "1")
+    await running.tried("one", 1)
+    running.later(3601)
+    await running.ended("one")
+    notice = f"stale:fake:{ROOM}:1"
+    await running.tried(notice, 1)
+    running.later(3601)
+    row = await running.ended(notice)
+
+    assert row.state == "failed" and "given up after 2 tries" in row.reason
+
+
 async def test_a_notice_that_is_still_on_its_way_speaks_for_later_stale_messages_too(
     running: Post, channel: FakeChannel
 ) -> None:

@@ -3,7 +3,7 @@
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
-from gatepost.flow.delivery.retry import GiveUp, Policy, Retry, next_try, oldest, policy_of
+from gatepost.flow.delivery.retry import GiveUp, Policy, Retry, next_try, policy_of
 
 NOW = 1_000_000 * SECOND
 AWAY = Unavailable("fake", "away")
@@ -43,4 +43,7 @@ def test_the_policy_comes_from_the_settings() -> None:
     policy = policy_of(Config({"delivery.max_tries": 3, "delivery.retry_base_s": 0.5, "delivery.max_age_s": 60.0}))
 
     assert policy == Policy(most_tries=3, base=SECOND // 2, most_age=60 * SECOND)
-    assert oldest(NOW, policy) == NOW - 60 * SECOND
+
+
+def test_stranger_20_the_number_of_tries_ends_nothing_by_itself() -> None:
+    assert next_try(1000, AWAY, NOW, policy_of(Config())) == Retry(NOW + 60 * SECOND)

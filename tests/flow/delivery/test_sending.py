@@ -190,3 +190,20 @@ async def test_a_look_up_that_fails_is_made_again_and_ends_as_uncertain(store: S
         row = await post.ended("k")
 
     assert (row.state, channel.texts(), len(channel.looked_up)) == ("uncertain", ["once"], 2)
+
+
+async def test_stranger_20_what_may_have_happened_ends_as_uncertain_when_its_time_is_over(store: SqliteStore) -> None:
+    class Blind(FakeChannel):
+        async def look_up(self, address: str, key: str) -> str | None:
+            raise RuntimeError("no")
+
+    channel = Blind()
+    post = Post(store, {"fake": channel})
+    channel.script(Fault.UNCERTAIN)
+    async with post.running():
+        await post.say("k", "once")
+        await post.tried("k", 1)
+        post.later(3601)
+        row = await post.ended("k")
+
+    assert (row.state, channel.texts()) == ("uncertain", ["once"])

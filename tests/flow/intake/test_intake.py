@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gatepost.core.bells import Bells
-from gatepost.core.clock import DAY
+from gatepost.core.clock import DAY, HOUR, SECOND
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.periods import Period
@@ -18,9 +18,10 @@ from gatepost.core.settings import Config
 from gatepost.flow import granting
 from gatepost.flow.delivery.outgoing import Reach, Say, say
 from gatepost.flow.intake import routing
-from gatepost.flow.intake.intake import Intake
+from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER, Intake
 from gatepost.messages.inbound import Attachment, Inbound, Quote, Receipt, Verb
 from gatepost.store import (
+    audit,
     budgets,
     costs,
     destinations,
@@ -211,6 +212,45 @@ async def test_check_1_d25_a_stranger_in_an_unknown_chat_leaves_a_record_and_not
     assert await routed.notices() == []
     assert routed.rung == []
     assert (await routed.store.read(ledger.check, NOON)).unaccounted == 0
+
+
+async def test_stranger_07_refused_messages_of_strangers_are_counted_after_the_first_ones(routed: World) -> None:
+    for _ in range(200):
+        receipt = await routed.send("hi" * 1000, STRANGER, attachments=(Attachment(name="a", mime="", data=b"x"),))
+        assert (receipt.state, receipt.reason) == ("refused", "unknown_sender_strict")
+    counted = {table: await routed.count(table) for table in ("messages", "inbox", "steps")}
+    assert set(counted.values()) == {FIRST_OF_A_STRANGER}
+    assert routed.files() == []
+
+    routed.clock.advance(HOUR / SECOND)
+    await routed.send("hi", STRANGER)
+    (row,) = await routed.store.write(audit.latest, 10)
+    assert row[2:5] == ("channel:tg", "intake", "refused")
+    assert f'"repeated":{200 - FIRST_OF_A_STRANGER}' in row[5] and STRANGER in row[5]
+    assert await routed.count("messages") == FIRST_OF_A_STRANGER + 1
+
+
+async def test_stranger_07_many_strangers_are_counted_together(routed: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gatepost.flow.intake.intake.FIRST_OF_STRANGERS", 30)
+    for number in range(100):
+        await routed.send("hi", f"tg:user/{1000 + number}")
+    assert await routed.count("messages") == 30
+
+    assert (await routed.send("hello", OWNER)).state == "queued"  # who belongs here is not spared
+    assert (await routed.send("hello", MEMBER)).state == "queued"
+
+
+async def test_a_stranger_who_is_let_in_meanwhile_is_heard_at_once(routed: World) -> None:
+    for _ in range(FIRST_OF_A_STRANGER + 5):
+        await routed.send("hi", STRANGER)
+
+    def let_in(db: Db) -> None:
+        users.add(db, STRANGER, "", NOON)
+        users.add_member(db, STRANGER, "home", "test", NOON)
+
+    await routed.do(let_in)
+    receipt = await routed.send("hi", STRANGER)
+    assert receipt.state == "queued" and receipt.message_id > 0
 
 
 async def test_a_row_of_the_access_list_lets_a_stranger_in_and_another_shuts_everybody_out(routed: World) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.errors import Invalid, SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
@@ -235,6 +235,30 @@ def test_without_walls_only_the_demo_runs_until_the_operator_chooses() -> None:
     chosen = Config({"sandbox.kind": "process"})
     assert plan.choose_sandbox(chosen, group(), "claude", registry)[0] == "process"
     assert "no isolation" in plan.describe_sandbox(chosen, registry)[1]
+
+
+class Away(Walled):
+    """Its trial start failed for want of descriptors."""
+
+    def trouble(self) -> str | None:
+        raise Unavailable("the sandbox", "Too many open files")
+
+
+def test_stranger_20_a_passing_trouble_of_bubblewrap_never_leads_to_a_weaker_sandbox() -> None:
+    registry = kinds(bubblewrap=Away, podman=Walled, process=Process)
+
+    for provider in ("claude", "demo"):
+        with pytest.raises(Unavailable, match="Too many open files"):
+            plan.choose_sandbox(Config(), group(), provider, registry)
+    assert plan.describe_sandbox(Config(), registry) == ("none", "not now: Too many open files")
+
+
+def test_another_engine_that_is_away_is_passed_over_unless_it_was_chosen() -> None:
+    registry = kinds(bubblewrap=Broken, docker=Away, podman=Walled, process=Process)
+
+    assert plan.choose_sandbox(Config(), group(), "claude", registry)[0] == "podman"
+    with pytest.raises(Unavailable):
+        plan.choose_sandbox(Config(), group(sandbox="docker"), "claude", registry)
 
 
 def test_a_group_may_have_a_kind_of_its_own_and_a_broken_choice_is_not_replaced() -> None:

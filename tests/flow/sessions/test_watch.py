@@ -1,7 +1,8 @@
 """Whether an awake session goes on. The values are those of the checks; the clock's zone plays no part."""
 
 from gatepost.core.clock import MINUTE, SECOND
-from gatepost.flow.sessions.watch import Facts, Patience, Verdict, judge
+from gatepost.flow.sessions.watch import Facts, ListeningTime, Patience, Verdict, judge
+from gatepost.testing.clock import FixedClock
 
 START = 1_800_000_000 * SECOND
 PATIENCE = Patience(silence=60 * SECOND, idle=30 * MINUTE, turn=60 * MINUTE)
@@ -59,3 +60,43 @@ def test_a_turn_shorter_than_the_warning_is_warned_half_way() -> None:
         return judge(Facts(now=now, started_at=START, heard_at=now, active_at=START, turn_since=START), short)
 
     assert (after(4), after(6), after(11)) == (Verdict.KEEP, Verdict.WRAP_UP, Verdict.TIME_UP)
+
+
+def test_stranger_20_a_pause_of_the_machine_makes_nobody_silent() -> None:
+    """Stopped for ten minutes (SIGSTOP, suspend): the runner was heard a second before, and is not judged by it."""
+    clock = FixedClock()
+    listening = ListeningTime(clock)
+    started, heard_at = listening.now(), 0
+    for _ in range(10):
+        clock.advance(0.5)
+        heard_at = listening.tick()
+    clock.advance(600)
+
+    def verdict() -> Verdict:
+        facts = Facts(
+            now=listening.tick(), started_at=started, heard_at=heard_at, active_at=heard_at, turn_since=started
+        )
+        return judge(facts, PATIENCE)
+
+    assert verdict() is Verdict.KEEP
+    for _ in range(100):
+        clock.advance(0.5)
+        assert verdict() is Verdict.KEEP
+    for _ in range(30):  # but silence while we listen is silence
+        clock.advance(0.5)
+        last = verdict()
+    assert last is Verdict.LOST
+
+
+def test_stranger_20_a_step_of_the_wall_clock_ends_no_young_turn() -> None:
+    clock = FixedClock()
+    listening = ListeningTime(clock)
+    started = listening.tick()
+    clock.advance(0.5)
+    heard_at = listening.tick()
+    clock.step(3700)
+    clock.advance(0.5)
+    facts = Facts(now=listening.tick(), started_at=started, heard_at=heard_at, active_at=heard_at, turn_since=started)
+
+    assert facts.now == SECOND
+    assert judge(facts, PATIENCE) is Verdict.KEEP

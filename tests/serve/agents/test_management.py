@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.store import agents, inbox, sessions, turns
+from gatepost.store import agents, inbox, origins, sessions, turns
 from gatepost.testing.desk import TRANSPORTS, Desk
 from gatepost.testing.gateway import settled
 
@@ -275,6 +275,8 @@ async def test_paseo_check_27_a_busy_parent_hears_once_of_its_childs_end_and_is_
     news = "[Agent] Child has finished: done: sweep"
     told = ["[User] hold the fort", news, "done: hold the fort", "heard of Child: idle"]
     assert await activity(desk, lead["agentId"]) == told
+    *_, last = await desk.gateway.store.read(turns.of_session, lead["agentId"], 2**62, 10)
+    assert (await desk.gateway.store.read(origins.of_turn, last.id)).depth == 2  # to the child, and back
     await desk("send_agent_prompt", agentId="Child", prompt="again")
     await settled(desk.gateway)
     assert (await activity(desk, lead["agentId"])).count("heard of Child: idle") == 1

@@ -18,7 +18,7 @@ def command() -> None:
 
 @command.command()
 @click.option("--head", metavar="SEQ:HASH", help="A head that was told before: the chain must go on from it.")
-@click.option("--json", "as_json", is_flag=True, help="Print rows, whole, first_bad, trouble, head as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print rows, repeated, whole, first_bad, trouble, head as JSON.")
 @click.pass_obj
 def verify(home: str | None, head: str | None, as_json: bool) -> int:
     """Check the hash chain from its first row. Exit 1 if a row does not hold.
@@ -27,30 +27,42 @@ def verify(home: str | None, head: str | None, as_json: bool) -> int:
     the newest rows were cut off, or all of it was written anew, which the chain alone cannot show.
     """
     kept = _read_head(head) if head is not None else None
-    rows, bad, trouble, newest = reading(home_of(home), _verify, kept)
+    rows, bad, trouble, newest, more = reading(home_of(home), _verify, kept)
     if as_json:
-        show.as_json({"rows": rows, "whole": not trouble, "first_bad": bad, "trouble": trouble, "head": newest or None})
+        show.as_json(
+            {
+                "rows": rows,
+                "repeated": more,
+                "whole": not trouble,
+                "first_bad": bad,
+                "trouble": trouble,
+                "head": newest or None,
+            }
+        )
     elif trouble:
         show.say(show.colored(trouble, "fail"))
     elif not rows:
         show.say(show.colored("nothing is recorded yet", "ok"))
     else:
-        show.say(show.colored(f"the chain of {rows} rows holds", "ok"), f", its head is {newest}")
+        counted = f" ({more:,} further events are only counted in them)" if more else ""
+        show.say(show.colored(f"the chain of {rows} rows holds", "ok"), f"{counted}, its head is {newest}")
     return 1 if trouble else 0
 
 
-def _verify(db: Db, kept: tuple[int, str] | None) -> tuple[int, int | None, str, str]:
-    """(rows checked, the first that does not hold, what is wrong, the head)."""
+def _verify(db: Db, kept: tuple[int, str] | None) -> tuple[int, int | None, str, str, int]:
+    """(rows checked, the first that does not hold, what is wrong, the head, events that are only counted)."""
     rows, bad = audit.verify(db)
     if bad is not None:
-        return rows, bad, f"row {bad} does not hold: it was changed or removed", ""
+        return rows, bad, f"row {bad} does not hold: it was changed or removed", "", 0
     damaged = audit.damage(db)
     if damaged:
-        return rows, None, f"every row holds, but the pages that keep them are damaged: {damaged}; restore a backup", ""
+        text = f"every row holds, but the pages that keep them are damaged: {damaged}; restore a backup"
+        return rows, None, text, "", 0
+    more = audit.repeated(db)
     if kept is not None and not audit.goes_on_from(db, *kept):
         text = f"row {kept[0]} is not the one that was the head: rows were cut off, or all was written anew"
-        return rows, kept[0], text, audit.head(db)
-    return rows, None, "", audit.head(db)
+        return rows, kept[0], text, audit.head(db), more
+    return rows, None, "", audit.head(db), more
 
 
 def _read_head(text: str) -> tuple[int, str]:

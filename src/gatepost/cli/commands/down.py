@@ -35,16 +35,26 @@ def command(home: str | None, timeout: float) -> int:
 
 
 def _ask(home: Home, holder: Info) -> None:
-    """Over its socket; by a signal to whoever holds the lock if it does not answer there."""
+    """Over its socket; by a signal only to a process that is for certain this home's gateway."""
     try:
         control_of(home).post("/v1/shutdown", timeout=5)
         return
     except GatepostError as error:
-        if not holder.pid:
-            raise SetupError(f"the gateway in {home.path} does not answer, and its pid is not known: {error}") from None
+        if not holder.is_daemon:
+            raise SetupError(_unknown(home, holder, error)) from None
     try:
         os.kill(holder.pid, signal.SIGTERM)
     except ProcessLookupError:
         return  # gone meanwhile
     except PermissionError:
         raise SetupError(f"pid {holder.pid} belongs to another user; run this as that user") from None
+
+
+def _unknown(home: Home, holder: Info, error: GatepostError) -> str:
+    if not holder.pid:
+        return f"the gateway in {home.path} does not answer, and its pid is not known: {error}"
+    return (
+        f"pid {holder.pid} holds the lock of {home.path}, but is no gateway of this home as far as can be told"
+        f" ({error}); it is left alone. If it is a command of gatepost, wait for its end; else end it by hand:"
+        f" kill {holder.pid}"
+    )

@@ -54,17 +54,20 @@ def add(home: str | None, /, as_json: bool, **args: Any) -> None:
 @click.pass_obj
 def list_routes(home: str | None, as_json: bool) -> None:
     """All routes, in the order in which they are asked."""
-    from gatepost.serve.control.contract import as_told
+    from gatepost.serve.control.operations.routes import listed
 
     found = reading(home_of(home), routes.in_order)
+    faults = {each.id: fault for each in found if (fault := listed(each)["fault"])}
     if as_json:
-        show.as_json([as_told(each) for each in found])
+        show.as_json([listed(each) for each in found])
         return
     show.table(
         ("id", "seq", "match", "target", "session", "also"),
         [(each.id, each.seq, each.match or "(everything)", each.target, each.mode, each.also) for each in found],
         empty="there are no routes: every message is refused",
     )
+    for number, fault in faults.items():
+        show.say(show.colored(f"route {number} matches nothing: {fault}; remove it and add it anew", "warn"))
 
 
 @command.command()

@@ -21,8 +21,8 @@ from gatepost.store.port import Db
     "--json",
     "as_json",
     is_flag=True,
-    help="running, answers, pid, since, home, version, listen, control, sandbox, awake, waiting, pressed, channels,"
-    " store.",
+    help="running, answers, pid, since, home, version, listen, control, sandbox, awake, waiting, pressed, slow_steps,"
+    " slowest, slowest_ms, busiest, busiest_ms (the same by the processor's time), channels, store.",
 )
 @click.pass_obj
 def command(home: str | None, as_json: bool) -> int:
@@ -52,6 +52,11 @@ def gather(home: Home) -> dict[str, Any]:
         "awake": 0,
         "waiting": 0,
         "pressed": "",
+        "slow_steps": 0,
+        "slowest": "",
+        "slowest_ms": 0,
+        "busiest": "",
+        "busiest_ms": 0,
         "channels": [],
         "store": _store(home),
     }
@@ -64,6 +69,11 @@ def gather(home: Home) -> dict[str, Any]:
                 "awake": told["sessions_awake"],
                 "waiting": told["sessions_waiting"],
                 "pressed": told["pressed"],
+                "slow_steps": told["slow_steps"],
+                "slowest": told["slowest"],
+                "slowest_ms": told["slowest_ms"],
+                "busiest": told["busiest"],
+                "busiest_ms": told["busiest_ms"],
                 "sandbox": _as_told(told["sandbox"], told["sandbox_note"]),
             }
         except GatepostError as error:
@@ -128,6 +138,9 @@ def lines(status: dict[str, Any]) -> list[show.Line]:
         out.append((f"  {'awake':<10} {status['awake']} sandboxes, {status['waiting']} sessions wait for one",))
     if status["pressed"]:
         out.append((f"  {'held back':<10} ", show.colored(f"{status['pressed']}: no further sandbox is woken", "warn")))
+    if status["slow_steps"]:
+        worst = f"the longest {status['slowest_ms']} ms ({status['slowest']})"
+        out.append((f"  {'slow':<10} {status['slow_steps']} steps of over 50 ms held up everybody, {worst}",))
     out.append((f"  {'sandbox':<10} ", _walls(status["sandbox"])))
     return out + _store_lines(status["store"])
 

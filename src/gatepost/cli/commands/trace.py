@@ -106,7 +106,7 @@ def _spent(calls: list[Call]) -> str:
 
 def _text(message: Message) -> str:
     if message.kind == "system" and not message.text:
-        return reasons.note(str(message.content.get("event", "")))
+        return reasons.note_of(message.content)
     return one_line(message.text)
 
 

@@ -16,10 +16,9 @@ def command(home: str | None, listen: str | None, log_format: str | None) -> int
     The first SIGINT or SIGTERM stops it in order, within 10 seconds; a second one stops it now.
     """
     place = home_of(home)
-    holder = lock.holder(place)
-    if holder is not None:
-        raise lock.Taken(place, holder)  # said at once; whoever slips through meets the lock itself
-    from gatepost import app
-
+    place.prepare()
     chosen = {"listen": listen, "log.format": log_format}
-    return app.run(place, {name: value for name, value in chosen.items() if value is not None})
+    with lock.take(place, role=lock.DAEMON) as held:
+        from gatepost import app  # heavy: who comes second is told so before it
+
+        return app.run(place, {name: value for name, value in chosen.items() if value is not None}, held)

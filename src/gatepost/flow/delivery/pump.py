@@ -75,21 +75,21 @@ class Pump:
         """Be told (instance, address, thread) of everything that was sent."""
         self._sent.append(hear)
 
-    async def write(self, instance: str, address: str, fn: Callable[[Db], T]) -> T:
+    async def write(self, instance: str, address: str, fn: Callable[[Db], T], *, lane: str = "") -> T:
         """Write down what goes to a room. If its lane is at rest, the first row is taken in the same transaction and
         goes out one commit sooner; else the lane is rung."""
-        lane = self._reserve(instance, address)
-        if lane is None:
-            answer = await self._store.write(fn)
+        place = self._reserve(instance, address)
+        if place is None:
+            answer = await self._store.write(fn, lane=lane)
             self._heard(instance, address)
             return answer
-        now = self._clock.now()
+        now, oldest = self._clock.now(), self._clock.ago(self._terms.policy.most_age)
 
         def both(db: Db) -> tuple[T, Job | Later | None]:
-            return fn(db), record.advance(db, self._terms, lane, None, self._look_up_at, now)
+            return fn(db), record.advance(db, self._terms, place, None, self._look_up_at, now, oldest)
 
-        writing = asyncio.ensure_future(self._store.write(both))
-        writing.add_done_callback(lambda done: self._written(lane, done))  # also if the caller is cancelled meanwhile
+        writing = asyncio.ensure_future(self._store.write(both, lane=lane))
+        writing.add_done_callback(lambda done: self._written(place, done))  # also if the caller is cancelled meanwhile
         answer, _ = await asyncio.shield(writing)
         return answer
 
@@ -206,10 +206,19 @@ class Pump:
         if outcome is not None and outcome.state == "sending":
             self._look_up_at[outcome.effect.id] = outcome.next_at or 0
         while True:
-            now = self._clock.now()
+            now, oldest = self._clock.now(), self._clock.ago(self._terms.policy.most_age)
+            durable = self._durable(lane)
             try:
                 job = await self._store.write(
-                    record.advance, self._terms, lane, outcome, self._look_up_at, now, durable=self._durable(lane)
+                    record.advance,
+                    self._terms,
+                    lane,
+                    outcome,
+                    self._look_up_at,
+                    now,
+                    oldest,
+                    durable=durable,
+                    lane=f"{lane.instance} {lane.address}",
                 )
             except Unavailable as error:
                 if outcome is None:

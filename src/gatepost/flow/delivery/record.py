@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gatepost.flow.delivery import retry
 from gatepost.flow.delivery.outgoing import Reach, Say, say
 from gatepost.flow.delivery.retry import Policy
 from gatepost.flow.delivery.sending import Job, Outcome
@@ -47,15 +46,14 @@ class Terms:
 
 
 def advance(
-    db: Db, terms: Terms, lane: Lane, outcome: Outcome | None, look_up_at: Mapping[int, int], now: int
+    db: Db, terms: Terms, lane: Lane, outcome: Outcome | None, look_up_at: Mapping[int, int], now: int, oldest: int
 ) -> Job | Later | None:
     """Record what became of the last row and take the next: a job, a moment to come back, or None: the lane is empty.
 
-    `look_up_at`: rows of which we wait to know whether they happened.
+    `look_up_at`: rows of which we wait to know whether they happened. `oldest`: what was made before is stale.
     """
     if outcome is not None:
         settle(db, outcome, now)
-    oldest = retry.oldest(now, terms.policy)
     effect = outbox.take(db, lane.instance, lane.address, terms.owner, now, terms.lease, oldest)
     if effect is not None and effect.state == "pending" and effect.created_at < oldest:
         _leave_out_stale(db, terms.reach, lane, oldest, now)

@@ -6,7 +6,11 @@ from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config, setting
 
-MAX_TRIES = setting("delivery.max_tries", 20, help="After this many tries a message to a room counts as failed.")
+MAX_TRIES = setting(
+    "delivery.max_tries",
+    0,
+    help="After this many tries a message to a room counts as failed; 0: as many as fit into delivery.max_age_s.",
+)
 RETRY_BASE_S = setting(
     "delivery.retry_base_s", 1.0, help="The first wait before a delivery is tried again; then it doubles."
 )
@@ -20,7 +24,7 @@ MAX_AGE_S = setting(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    most_tries: int = 20
+    most_tries: int = 0  # 0: time alone ends it
     base: int = SECOND
     cap: int = 60 * SECOND
     most_age: int = 3600 * SECOND
@@ -46,8 +50,9 @@ def policy_of(config: Config) -> Policy:
 
 
 def next_try(tries: int, error: Unavailable, now: int, policy: Policy) -> Retry | GiveUp:
-    """After `tries` failed ones, this one included. What the platform asks for is honoured, be it more or less."""
-    if tries >= policy.most_tries:
+    """After `tries` failed ones, this one included. What the platform asks for is honoured, be it more or less. By
+    default only a message's age ends the tries: an outage must not last longer than the pauses happen to add up to."""
+    if 0 < policy.most_tries <= tries:
         return GiveUp(f"{error} (given up after {tries} {'try' if tries == 1 else 'tries'})")
     if error.retry_after is None:
         return Retry(now + min(policy.base << min(tries - 1, 40), policy.cap))
@@ -55,8 +60,3 @@ def next_try(tries: int, error: Unavailable, now: int, policy: Policy) -> Retry 
     if wait > policy.most_age:
         return GiveUp(f"{error} (it asks for a wait of {error.retry_after:.0f} s)")
     return Retry(now + wait)
-
-
-def oldest(now: int, policy: Policy) -> int:
-    """What was created before this moment is stale."""
-    return now - policy.most_age

@@ -152,14 +152,19 @@ class Sender:
         return self._by_policy(effect, error, "sending", "uncertain")
 
     def _by_policy(self, effect: Effect, error: Unavailable, state: str, end: str) -> Outcome:
-        verdict = next_try(effect.tries + 1, error, self._clock.now(), self._policy)
+        now = self._clock.now()
+        verdict = next_try(effect.tries + 1, error, now, self._policy)
         if isinstance(verdict, GiveUp):
             return Outcome(effect, end, verdict.reason)
+        # The lane ends what is too old as a plain failure, but for its notices. What may have happened ends here.
+        too_old = effect.created_at < self._clock.ago(self._policy.most_age) + (verdict.at - now)
+        if too_old and (end == "uncertain" or effect.origin == "notice"):
+            return Outcome(effect, end, f"{error} (given up after {effect.tries + 1} tries)")
         return Outcome(effect, state, str(error), next_at=verdict.at)
 
     def _now(self, effect: Effect, reason: str) -> Outcome:
         """Send it (again) at once: whatever there was to wait for has been waited for."""
-        if effect.tries >= self._policy.most_tries:
+        if 0 < self._policy.most_tries <= effect.tries:
             return Outcome(effect, "failed", f"{reason}; given up after {effect.tries} tries")
         return Outcome(effect, "pending", reason, next_at=self._clock.now())
 

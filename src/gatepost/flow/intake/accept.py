@@ -16,6 +16,7 @@ from gatepost.access.acl import expand, sound
 from gatepost.access.senders import Rights
 from gatepost.access.structure import may_watch
 from gatepost.core.clock import DAY
+from gatepost.core.errors import GatepostError
 from gatepost.flow import panic
 from gatepost.flow.delivery.outgoing import Reach, Say, say
 from gatepost.flow.intake import commands, routing, verbs
@@ -82,6 +83,15 @@ class Accepted:
     stop: tuple[str, ...] = ()
     clear: tuple[str, ...] = ()
     told: bool = False
+    stranger: bool = False  # somebody who may not speak here, or whom nobody listens to; nobody answers them
+
+
+class Spared(GatepostError):
+    """A stranger whose messages are only counted by now. Raised within the transaction: nothing of it stays."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"a message is not written down: {reason}")
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +148,15 @@ class _Listed:
         return cls(sound(acl.rows(db), members), expand([sender], members))
 
 
-def accept(db: Db, reach: Reach, arrival: Arrival, now: int) -> Accepted:
-    """Deduplicate, judge, route and queue one event."""
+def accept(db: Db, reach: Reach, arrival: Arrival, now: int, spare: bool = False) -> Accepted:
+    """Deduplicate, judge, route and queue one event. `spare`: write nothing down about a stranger (raises Spared)."""
+    accepted = _accept(db, reach, arrival, now)
+    if spare and accepted.stranger:
+        raise Spared(accepted.receipt.reason)
+    return accepted
+
+
+def _accept(db: Db, reach: Reach, arrival: Arrival, now: int) -> Accepted:
     inbound, address = arrival.inbound, arrival.inbound.address
     parent = _parent(db, arrival)
     thread = verbs.thread_of(inbound, parent)
@@ -150,33 +167,61 @@ def accept(db: Db, reach: Reach, arrival: Arrival, now: int) -> Accepted:
         return _seen_before(db, arrival)
     case = _Case(db, reach, arrival, message_id, thread, now)
     room = rooms.get(db, arrival.instance, address)
-    standing = users.standing(db, inbound.sender)
+    policy = room.policy if room else reach.policy(arrival.instance)
+    decision = _decide(db, arrival, verb, thread)
+    if not decision.chosen:
+        rights = senders.rights_of(users.standing(db, inbound.sender), "")
+        return _unrouted(case, decision, rights, senders.may_speak(policy, rights), verb)
+    admitted, rejected = _admit(db, inbound.sender, policy, decision)
+    return _judged(case, admitted, rejected, room)
+
+
+def sessions_to_stop(db: Db, reach: Reach, arrival: Arrival) -> tuple[str, ...]:
+    """What `accept` would have stopped for this command, told by reading alone. Nothing for one that was there before,
+    or is too old."""
+    inbound, command = arrival.inbound, arrival.command
+    if command is None or arrival.fault or arrival.stale:
+        return ()
+    if messages.find(db, arrival.instance, inbound.address, "in", inbound.platform_id, inbound.event) is not None:
+        return ()
+    parent = _parent(db, arrival)
+    thread, verb = verbs.thread_of(inbound, parent), verbs.promote(verbs.done(inbound), parent)
+    room = rooms.get(db, arrival.instance, inbound.address)
+    policy = room.policy if room else reach.policy(arrival.instance)
+    admitted, _ = _admit(db, inbound.sender, policy, _decide(db, arrival, verb, thread))
+    allowed = [each for each in admitted if not each.chosen.observe and commands.may_give(command, each.rights)]
+    case = _Case(db, reach, arrival, 0, thread, arrival.at)
+    return tuple(session.id for each in allowed if (session := _live(case, each.chosen)) is not None)
+
+
+def _decide(db: Db, arrival: Arrival, verb: Verb, thread: str) -> routing.Decision:
+    inbound = arrival.inbound
     facts = routing.facts_of(
         arrival.instance, arrival.address, sender=inbound.sender, verb=verb, text=inbound.text, thread=thread
     )
-    decision = routing.decide(routes.in_order(db), facts, lambda folder: groups.get(db, folder) is not None)
-    policy = room.policy if room else reach.policy(arrival.instance)
-    if not decision.chosen:
-        rights = senders.rights_of(standing, "")
-        return _unrouted(case, decision, rights, senders.may_speak(policy, rights), verb)
+    return routing.decide(routes.in_order(db), facts, lambda folder: groups.get(db, folder) is not None)
+
+
+def _admit(db: Db, sender: str, policy: str, decision: routing.Decision) -> tuple[list[_Target], list[_Target]]:
+    """The targets that the sender may speak to, and the others."""
     admitted: list[_Target] = []
     rejected: list[_Target] = []
-    listed = _Listed.of(db, inbound.sender)
+    standing, listed = users.standing(db, sender), _Listed.of(db, sender)
     for chosen in decision.chosen:
         rights = senders.rights_of(standing, chosen.folder)
         changed = senders.rights_by_rows(rights, listed.rows, listed.who, chosen.folder) if listed else rights
         rights = changed or rights
         verdict = senders.may_speak(policy, rights, chosen.folder) if changed else senders.SHUT_OUT
         (admitted if verdict.allowed else rejected).append(_Target(chosen, rights, verdict.reason))
-    return _judged(case, admitted, rejected, room)
+    return admitted, rejected
 
 
 def _judged(case: _Case, admitted: list[_Target], rejected: list[_Target], room: Room | None) -> Accepted:
     for target in rejected:
         inbox.refuse(case.db, case.id, target.folder, target.rights, target.reason, case.now)
     if not admitted:
-        first = rejected[0]
-        return Accepted(receipt=Receipt(message_id=case.id, new=True, state="refused", reason=first.reason))
+        receipt = Receipt(message_id=case.id, new=True, state="refused", reason=rejected[0].reason)
+        return Accepted(receipt=receipt, stranger=True)
     first, arrival = admitted[0], case.arrival
     if arrival.fault:
         case.tell(arrival.complaint)
@@ -278,16 +323,16 @@ def _unrouted(
 ) -> Accepted:
     """Nobody gets it. Those who belong here are told, if they spoke to us."""
     if decision.dropped_by is not None:
-        return case.end("refused", f"dropped_by_route {decision.dropped_by.id}", rights)
+        return replace(case.end("refused", f"dropped_by_route {decision.dropped_by.id}", rights), stranger=True)
     if not verdict.allowed:
-        return case.end("refused", verdict.reason, rights)
+        return replace(case.end("refused", verdict.reason, rights), stranger=True)
     command = case.arrival.command
     if command is not None and command.act is Act.TELL:
         return _tell(case, command, rights, "")
     if rights != "guest" and (case.arrival.inbound.direct or verb is Verb.MENTION):
         case.tell(NO_ROUTE)
         return case.end("refused", "no_route", rights, told=True)
-    return case.end("refused", "no_route", rights)
+    return replace(case.end("refused", "no_route", rights), stranger=True)
 
 
 def _command(case: _Case, command: Command, targets: Sequence[_Target]) -> Accepted | None:

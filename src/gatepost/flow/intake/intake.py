@@ -1,7 +1,9 @@
 """Intake: what channels call with everything that people do. When `receive` returns, it is durable.
 
 A channel's own mistakes (a malformed address, a missing id) are raised as Invalid; a full disk or a store that is away
-as Unavailable, with nothing half done. Everything else is accepted, and what became of it is in the ledger.
+as Unavailable, with nothing half done. Everything else is accepted, and what became of it is in the ledger. Of
+strangers who are refused, only the first messages of an hour are: the rest is counted, so that nobody fills the store
+from outside.
 """
 
 import asyncio
@@ -13,17 +15,19 @@ from typing import Any
 
 from gatepost.access import senders
 from gatepost.core.bells import Bells
-from gatepost.core.clock import Clock, seconds
+from gatepost.core.clock import HOUR, Clock, iso, seconds
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
+from gatepost.core.repeats import Repeats
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery.outgoing import Reach, Say, say
 from gatepost.flow.intake import attachments, commands
-from gatepost.flow.intake.accept import NOT_RUNNING, Accepted, Arrival, accept
+from gatepost.flow.intake.accept import NOT_RUNNING, Accepted, Arrival, Spared, accept, sessions_to_stop
+from gatepost.flow.intake.commands import Act
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Inbound, Kind, Receipt
 from gatepost.messages.text import clean
-from gatepost.store import sessions
+from gatepost.store import audit, sessions
 from gatepost.store.port import Db, Store
 
 MAX_TEXT = setting("intake.max_text", 65536, help="The longest text of one incoming message, in bytes.")
@@ -34,36 +38,93 @@ STALE_S = setting(
     help="A message that arrives later than this after it was written is not answered (0: always answered).",
 )
 
+FIRST_OF_A_STRANGER = 20  # refused messages of one sender in an hour that are written down; the rest is counted
+FIRST_OF_STRANGERS = 1000  # the same for all senders of a channel together
+ANYBODY = "*"
 LONGEST_NAME = 200
 LONGEST_ID = 512
 RECORDED = 2000  # characters of a text that was too long to be taken
 MEGABYTE = 1024 * 1024
 
+URGENT_S = 0.3  # a store that has not taken a /stop by then does not keep the agent running
+
 Stop = Callable[[str, str], Awaitable[bool]]
+Kill = Callable[[str, str], None]
+
+
+def _nobody(session_id: str, by: str) -> None:
+    return None
 
 
 class Intake:
     def __init__(
-        self, store: Store, clock: Clock, config: Config, bells: Bells, reach: Reach, home: Home, stop: Stop
+        self,
+        store: Store,
+        clock: Clock,
+        config: Config,
+        bells: Bells,
+        reach: Reach,
+        home: Home,
+        stop: Stop,
+        kill: Kill = _nobody,
     ) -> None:
         self._store, self._clock, self._config = store, clock, config
-        self._bells, self._reach, self._home, self._stop = bells, reach, home, stop
+        self._bells, self._reach, self._home, self._stop, self._kill = bells, reach, home, stop, kill
+        self._strangers = Repeats[tuple[str, str]](HOUR)  # (instance, sender): whose messages are refused
 
     async def receive(self, instance: str, inbound: Inbound) -> Receipt:
         """Take one event. Told twice, it is accepted once."""
-        arrival = read_arrival(instance, inbound, self._config, self._clock.now())
+        oldest = self._clock.ago(seconds(self._config[STALE_S]))
+        arrival = read_arrival(instance, inbound, self._config, self._clock.now(), oldest)
         if arrival.inbound.attachments and not arrival.fault:
             media, given = self._home.media, arrival.inbound.attachments
             arrival = replace(arrival, kept=await asyncio.to_thread(attachments.keep, media, given))
+        now, who = self._clock.now(), (instance, arrival.inbound.sender)
+        spare = self._strangers.is_full(who, now, FIRST_OF_A_STRANGER)
+        spare = spare or self._strangers.is_full((instance, ANYBODY), now, FIRST_OF_STRANGERS)
         try:
-            accepted = await self._store.write(accept, self._reach, arrival, self._clock.now(), durable=True)
+            accepted = await self._accept(arrival, now, spare)
+        except Spared as no:
+            await self._forget_files(arrival)
+            self._count(who, now)
+            return Receipt(message_id=0, new=True, state="refused", reason=no.reason)
         except GatepostError:
             await self._forget_files(arrival)
             raise
+        if accepted.stranger:
+            self._count(who, now)
         if not accepted.delivered:
             await self._forget_files(arrival)
         await self._follow(arrival, accepted)
         return accepted.receipt
+
+    async def _accept(self, arrival: Arrival, now: int, spare: bool) -> Accepted:
+        lane = f"{arrival.instance} {arrival.address}"
+        writing = self._store.write(accept, self._reach, arrival, now, spare, durable=True, lane=lane)
+        if arrival.command is None or arrival.command.act is not Act.STOP:
+            return await writing
+        task = asyncio.ensure_future(writing)
+        done, _ = await asyncio.wait((task,), timeout=URGENT_S)
+        if not done:  # judged by a read, which needs no writer: what is to end, ends; the rest follows with the commit
+            for session_id in await self._store.read(sessions_to_stop, self._reach, arrival):
+                self._kill(session_id, arrival.inbound.sender)
+        return await task
+
+    def _count(self, who: tuple[str, str], now: int) -> None:
+        """How many were not written down goes to the audit when their hour is over."""
+        everybody = (who[0], ANYBODY)
+        full = self._strangers.is_full(everybody, now, FIRST_OF_STRANGERS)
+        if full or not self._strangers.add(who, now, FIRST_OF_A_STRANGER):
+            self._strangers.add(everybody, now, FIRST_OF_STRANGERS)
+        for each in self._strangers.take(now):
+            instance, sender = each.key
+            details = {
+                "repeated": each.count,
+                "sender": sender,
+                "since": iso(each.since),
+                "until": iso(each.until),
+            }
+            self._store.post(audit.append, audit.Record(now, f"channel:{instance}", "intake", "refused", details))
 
     async def _forget_files(self, arrival: Arrival) -> None:
         if arrival.kept:
@@ -78,7 +139,7 @@ class Intake:
         by = arrival.inbound.sender
         for session_id in accepted.clear:
             await self._stop(session_id, by)  # a provider that is awake would remember all the same
-            await self._store.write(sessions.forget_conversations, session_id)
+            await self._store.write(sessions.forget_conversations, session_id, lane=session_id)
         if accepted.stop:
             stopped = [await self._stop(session_id, by) for session_id in accepted.stop]
             if not any(stopped):
@@ -99,8 +160,8 @@ def _say_nothing_ran(db: Db, reach: Reach, arrival: Arrival, accepted: Accepted,
     say(db, reach, told, now)
 
 
-def read_arrival(instance: str, inbound: Inbound, config: Config, now: int) -> Arrival:
-    """Clean and measure an event. Pure."""
+def read_arrival(instance: str, inbound: Inbound, config: Config, now: int, oldest: int) -> Arrival:
+    """Clean and measure an event. Pure. `oldest`: what was written before is stale."""
     address = _parse(inbound.address, "address")
     _parse(inbound.sender, "sender")
     for field, value in (("platform_id", inbound.platform_id), ("event", inbound.event)):
@@ -122,7 +183,7 @@ def read_arrival(instance: str, inbound: Inbound, config: Config, now: int) -> A
         command=commands.read(cleaned.text) if spoken and not fault else None,
         fault=fault,
         complaint=complaint,
-        stale=bool(config[STALE_S]) and now - at > seconds(config[STALE_S]),
+        stale=bool(config[STALE_S]) and at < oldest,
     )
 
 

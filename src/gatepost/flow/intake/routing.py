@@ -18,8 +18,8 @@ from gatepost.access.structure import world_of
 from gatepost.access.tiers import ROOT_FOLDER, covers
 from gatepost.core.errors import Invalid
 from gatepost.flow.intake import regex, targets
+from gatepost.flow.intake.effort import UNLIMITED, Effort, Matcher, TooMuch
 from gatepost.flow.intake.glob import compile_glob
-from gatepost.flow.intake.regex import PER_UNIT, Effort, TooMuch
 from gatepost.messages.address import Address
 from gatepost.store.routes import Route
 from gatepost.store.sessions import MODES
@@ -29,7 +29,8 @@ LONGEST_MATCH = 2000
 MOST_CONDITIONS = 16  # of one match …
 MOST_EXPRESSIONS = 4  # … and of these, regular expressions
 LOOKED_AT = 4000  # characters of a text
-MOST_BY_AGENTS = 200  # routes that the agents of one world made
+MOST_BY_AGENTS = 200  # routes that the agents of one world made …
+MOST_CHARACTERS = 20_000  # … and what their matches have together
 EFFORT = 20_000  # for one message, of the routes that the agents of one world made
 MADE_BY = "agent:"  # what stands before the folder whose agent made a route
 
@@ -75,7 +76,7 @@ class Token:
     written: str
     key: str
     negated: bool
-    fits: Callable[[str, Effort], bool]
+    fits: Matcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,21 +139,15 @@ def _token(written: str) -> Token:
     return Token(written, key, sign == "!=", _condition(key, value))
 
 
-def _condition(key: str, value: str) -> Callable[[str, Effort], bool]:
+def _condition(key: str, value: str) -> Matcher:
     if value == "":
         return _absent
     if key == "text" and len(value) > 1 and value[0] == value[-1] == "/":
         return regex.compile_search(value[1:-1])
-    fits, size = compile_glob(value, key == "text"), len(value)
-
-    def glob(given: str, effort: Effort) -> bool:
-        effort.spend(1 + len(given) * size // PER_UNIT)
-        return fits(given)
-
-    return glob
+    return compile_glob(value, key == "text")
 
 
-def _absent(value: str, effort: Effort) -> bool:
+def _absent(value: str, effort: Effort = UNLIMITED) -> bool:
     return value == ""
 
 
@@ -184,20 +179,54 @@ def _why_not(route: Route, facts: Facts) -> str | Token | None:
     return None
 
 
-def check_number(routes: Iterable[Route], folder: str) -> None:
-    """Refuse one more route by the agent of that group where its world has made too many."""
+def check_number(routes: Iterable[Route], folder: str, more: Collection[str] = ("",)) -> None:
+    """Refuse further routes (their matches) by the agent of that group where its world has made too many."""
     world = world_of(folder)
-    made = [route.created_by.removeprefix(MADE_BY) for route in routes if route.created_by.startswith(MADE_BY)]
-    if sum(1 for maker in made if world_of(maker) == world) >= MOST_BY_AGENTS:
-        raise Invalid("route", f"agents of {world} made {MOST_BY_AGENTS} routes already; remove some with delete_route")
+    made = [route for route in routes if route.created_by.startswith(MADE_BY)]
+    own = [route.match for route in made if world_of(route.created_by.removeprefix(MADE_BY)) == world]
+    if len(own) + len(more) > MOST_BY_AGENTS:
+        raise Invalid(
+            "route",
+            f"agents of {world} made {len(own)} routes already; at most {MOST_BY_AGENTS} are possible, remove some with"
+            " delete_route",
+        )
+    check_size(world, (*own, *more))
+
+
+def check_size(world: str, matches: Iterable[str]) -> None:
+    size = sum(map(len, matches))
+    if size > MOST_CHARACTERS:
+        raise Invalid(
+            "match",
+            f"the routes that agents of {world} made would have {size} characters of matches together; at most"
+            f" {MOST_CHARACTERS} are possible, join some or remove them with delete_route",
+        )
+
+
+def judge(match: str, target: str, mode: str) -> None:
+    """Refuse a route that is malformed. It takes time by what is written there: never to be done in a transaction."""
+    parse_match(match)
+    if mode not in MODES:
+        raise Invalid("session", f"{mode!r} is not a session mode; they are {', '.join(MODES)}")
+    targets.parse(target)
 
 
 def check(match: str, target: str, mode: str, folders: Collection[str]) -> str | None:
     """Refuse a route that is malformed or leads nowhere. Returns its group's folder; None for drop and {sender}."""
-    parse_match(match)
-    if mode not in MODES:
-        raise Invalid("session", f"{mode!r} is not a session mode; they are {', '.join(MODES)}")
+    judge(match, target, mode)
     return targets.check(target, folders)
+
+
+def why_unreadable(route: Route) -> str:
+    """Why a stored route holds for nothing; '' if it can be read."""
+    tokens = _readable(route.match)
+    if isinstance(tokens, str):
+        return tokens
+    try:
+        targets.parse(route.target)
+    except Invalid as fault:
+        return str(fault)
+    return ""
 
 
 def _everywhere(folder: str) -> bool:

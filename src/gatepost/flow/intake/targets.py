@@ -78,13 +78,18 @@ def expand(target: Target, sender: str) -> str | None:
     return target.folder.replace(_SENDER, safe_segment(sender)) if sender else None
 
 
+def parent_of(target: Target) -> str:
+    """The folder, or the one above what {sender} is filled into; '' for any world."""
+    return target.folder.partition(_SENDER)[0].rpartition("/")[0] if target.template else target.folder
+
+
 def check(text: str, folders: Collection[str]) -> str | None:
     """Refuse a target that leads nowhere. Returns the folder that its row refers to; None if it names no one group."""
     target = parse(text)
     if target.drops:
         return None
     if target.template:
-        parent, _, _ = target.folder.partition(_SENDER)[0].rpartition("/")
+        parent = parent_of(target)
         if parent and parent not in folders:
             raise Invalid("target", f"there is no group {parent!r} for {target.folder!r} to be under; add it first")
         return None

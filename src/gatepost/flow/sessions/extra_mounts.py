@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from gatepost.core import trouble
 from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
@@ -236,7 +237,8 @@ def _read_entry(entry: str) -> _Allowed:
     try:
         way = tuple(_steps(written))
     except OSError as error:
-        raise SetupError(f"{ALLOWED.name}: {entry!r} leads nowhere: {error.strerror}") from None
+        otherwise = SetupError(f"{ALLOWED.name}: {entry!r} leads nowhere: {error.strerror}")
+        raise trouble.error_for(str(written), error, otherwise) from None
     if not way or way[-1] == Path("/"):
         raise SetupError(f"{ALLOWED.name}: {entry!r} would allow everything; name folders below it")
     return _Allowed(entry, written, way, entry.endswith(":rw"))

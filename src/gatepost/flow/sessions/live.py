@@ -4,6 +4,7 @@ When the sandbox ends, for whatever reason, the ledger decides what becomes of i
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +15,7 @@ from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.sockets import bind_unix
+from gatepost.core.trouble import is_passing
 from gatepost.core.untrusted import is_larger, open_root
 from gatepost.egress.endpoints import own_bases
 from gatepost.egress.socket import EgressSocket
@@ -40,6 +42,9 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 GRACE_S = 2.0  # between a friendly word and the end
+MOST_EARLY = 100
+MOST_SPARED = 60  # breaks of one turn for want of something on the host that are not counted against it
+SPARED_PAUSE, SPARED_LONGEST = 5 * SECOND, 60 * SECOND  # before such a turn goes on
 
 _log = log.get("sessions")
 
@@ -52,6 +57,8 @@ class Live:
         self.talk = Talk(parts, session, group, provider, self._say, self._project, lambda: self._rings, rested)
         self._started_at = self.talk.heard_at
         self._line: Line | None = None
+        self._welcomed = False
+        self._early: deque[wire.Frame] = deque(maxlen=MOST_EARLY)  # frames that wait for Welcome
         self._tools: ToolSocket | None = None
         self._egress: EgressSocket | None = None
         self.sandbox: Sandbox | None = None
@@ -65,6 +72,7 @@ class Live:
         self._retiring = ""  # why it ends after its turn
         self._stopped = False  # a person ended it: nothing is tried again
         self._blameless = False  # it ends for a reason of ours: nothing is counted against its messages
+        self._lacking = False  # the host lacked something for a while: the turn goes on when it is there again
         self.gone = asyncio.Event()  # nothing of it runs any more
 
     # What the supervisor asks.
@@ -159,7 +167,7 @@ class Live:
         """From the first socket to the last row. Raises Unavailable if no sandbox could be started."""
         parts, session = self.parts, self.session
         # Off the loop: whether a kind works is tried out when it is first asked for, and some take half a second.
-        name, kind = await self._off_loop(plan.choose_sandbox, parts.config, self.group, self.provider)
+        name, kind = await self._off_loop(plan.choose_sandbox, parts.config, self.group, self.provider, parts.sandboxes)
         await self._off_loop(plan.prepare_folders, parts.home, parts.config, self.group, session.id)
         pairs, known = await self._open_rows()
         self._with_files = _with_files(pairs)
@@ -228,6 +236,7 @@ class Live:
         except Exception as error:  # noqa: BLE001  a full disk, or a frame that nobody thought of: the turn must be settled
             _log.exception("a session cannot go on", session=self.session.id)
             known = isinstance(error, GatepostError)
+            self._lacking = is_passing(error)
             self.kill(str(error) if known else "the gateway had a problem of its own, which its log describes")
 
     def _admit(self, line: Line, pid: int) -> bool:
@@ -295,8 +304,19 @@ class Live:
         return await asyncio.get_running_loop().run_in_executor(self.parts.files, fn, *args)
 
     def _say(self, frame: wire.Frame) -> None:
-        if self._line is not None:
+        """Welcome comes first: a runner reads by it what everything else means. What is said before waits for it; a
+        bell need not, because Welcome itself is followed by one."""
+        if self._line is None:
+            return
+        if isinstance(frame, wire.Welcome):
             self._line.send(frame)
+            self._welcomed = True
+            while self._early:
+                self._line.send(self._early.popleft())
+        elif self._welcomed:
+            self._line.send(frame)
+        elif not isinstance(frame, wire.Bell):
+            self._early.append(frame)
 
     # Its end.
 
@@ -311,17 +331,19 @@ class Live:
             if self.talk.time_up_at is not None and not self._stopped:
                 await settle.out_of_time(self.parts, self.session, turn, handed_over=False)
             elif not self._stopped:
+                spared = self._lacking and turn.spared < MOST_SPARED
                 await settle.break_off(
                     self.parts,
                     self.session,
                     turn,
                     reason,
                     error_class="fatal" if hopeless else "",
-                    blame=not self._blameless,
-                    spare=self._blameless,
+                    wait=min(SPARED_PAUSE << min(turn.spared, 10), SPARED_LONGEST) if spared else None,
+                    blame=not (self._blameless or spared),
+                    spare=self._blameless or spared,
                 )
         elif not self.talk.claimed and not self._blameless and not self._stopped:
-            await settle.not_woken(self.parts, self.session, reason, final=hopeless)
+            await settle.not_woken(self.parts, self.session, reason, final=hopeless, passing=self._lacking)
         self.talk.turn_over()
 
 

@@ -15,7 +15,7 @@ from gatepost.flow.delivery.pump import Pump
 from gatepost.flow.delivery.typing import Typing
 from gatepost.flow.sessions.limits import TURN_S
 from gatepost.flow.sessions.pressure import Memory, read_memory
-from gatepost.flow.sessions.watch import Patience
+from gatepost.flow.sessions.watch import ListeningTime, Patience
 from gatepost.gate.dispatch import Dispatch
 from gatepost.sandboxes.contract import SANDBOXES, SandboxKind
 from gatepost.store.breaks import Policy
@@ -32,6 +32,11 @@ WRAP_UP_S = setting(
 BATCH = setting("sessions.batch", 20, help="How many waiting messages go into one turn at most.")
 TRIES = setting("sessions.tries", 5, help="How often a turn is tried again that broke before the provider had it.")
 RETRY_S = setting("sessions.retry_s", 5.0, help="The first wait before a broken turn is tried again; then it doubles.")
+MAX_WAIT_S = setting(
+    "sessions.max_wait_s",
+    3600.0,
+    help="How long a message waits while the host lacks something that a sandbox needs, such as room on the disk.",
+)
 LOOK_S = setting("sessions.look_s", 2.0, help="How often to look for work that no bell was heard for.")
 WINDOW = setting("sessions.window", 10, help="How many observed messages a turn is shown at most.")
 WINDOW_CHARS = setting("sessions.window_chars", 4000, help="How many characters of them at most.")
@@ -55,13 +60,18 @@ class Parts:
     typing: Typing
     pump: Pump
     owner: str  # this run of the daemon
+    listening: ListeningTime  # for every judgement of who is silent, idle or late
     files: ThreadPoolExecutor  # mailbox files are never touched on the loop or on the store's writer thread
     memory: Callable[[], Memory | None] = read_memory
     sandboxes: Registry[Callable[[Config], SandboxKind]] = field(default_factory=lambda: SANDBOXES)
 
     @property
     def policy(self) -> Policy:
-        return Policy(most_tries=self.config[TRIES], base=seconds(self.config[RETRY_S]))
+        return Policy(
+            most_tries=self.config[TRIES],
+            base=seconds(self.config[RETRY_S]),
+            oldest=self.clock.ago(seconds(self.config[MAX_WAIT_S])),
+        )
 
     @property
     def patience(self) -> Patience:

@@ -18,7 +18,7 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import gatepost
-from gatepost.core.errors import SetupError
+from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
@@ -27,7 +27,7 @@ from gatepost.flow.sessions.extra_mounts import EXTRA, WORKSPACE, Granted, grant
 from gatepost.flow.sessions.limits import limits_of
 from gatepost.flow.sessions.programs import BIN, declared_mounts, program_mounts, variables
 from gatepost.flow.sessions.start import Start
-from gatepost.sandboxes.contract import SANDBOXES, Limits, Mount, Plan, SandboxKind
+from gatepost.sandboxes.contract import SANDBOXES, Limits, Mount, Plan, SandboxKind, trouble_of
 from gatepost.store.groups import Group
 
 KIND = setting(
@@ -41,6 +41,7 @@ TIMEZONE = setting("timezone", "UTC", help="The zone in which agents see times, 
 AGENT, RUN = f"{WORKSPACE}/agent", "/run/gatepost"
 PYTHON, LIBRARIES, PLUGINS = "/opt/gatepost/python", "/opt/gatepost/lib", "/opt/gatepost/plugins/providers"
 NEEDED_INSIDE = ("gatepost", "apsw", "msgspec")
+FIRST_CHOICE = "bubblewrap"
 DEMO = "demo"  # the one provider that runs nobody's code, and may do so without walls
 
 # The first code that runs inside. Nothing else does until it has seen that the folders of others are those meant.
@@ -66,7 +67,7 @@ main()
 
 Make = Callable[[Config], SandboxKind]
 
-_kinds: WeakKeyDictionary[Config, dict[str, SandboxKind]] = WeakKeyDictionary()
+_kinds: WeakKeyDictionary[Config, dict[Make, SandboxKind]] = WeakKeyDictionary()
 
 
 def sandbox_uid(config: Config) -> int | None:
@@ -164,7 +165,9 @@ def prepare_folders(home: Home, config: Config, group: Group, session_id: str) -
 def choose_sandbox(
     config: Config, group: Group, provider: str, registry: Registry[Make] = SANDBOXES
 ) -> tuple[str, SandboxKind]:
-    """The kind that this group's agent runs in. Without walls only by an explicit choice, or for the demo."""
+    """The kind that this group's agent runs in. Without walls only by an explicit choice, or for the demo where the
+    machine has none to offer. Raises Unavailable if that cannot be told now: what ran within walls yesterday does not
+    run without them because the machine lacks something for a moment."""
     name, kind, trouble = _choose(group.sandbox or config[KIND], config, registry)
     if kind is not None:
         return name, kind
@@ -175,36 +178,41 @@ def choose_sandbox(
 
 def describe_sandbox(config: Config, registry: Registry[Make] = SANDBOXES) -> tuple[str, str]:
     """For status and doctor: which kind agents get, and what an operator should know about it."""
-    name, kind, trouble = _choose(config[KIND], config, registry)
+    try:
+        name, kind, trouble = _choose(config[KIND], config, registry)
+    except Unavailable as error:
+        return "none", f"not now: {error.why}"
     if kind is None:
         return "none", trouble
     return name, "" if kind.isolated else "no isolation: agents run with all rights of the gateway's own user"
 
 
 def _choose(chosen: str, config: Config, registry: Registry[Make]) -> tuple[str, SandboxKind | None, str]:
-    """Name and kind, or why there is none and what to do."""
+    """Name and kind, or why there is none and what to do. Raises Unavailable if the chosen kind, or bubblewrap, cannot
+    be tried out now; another engine that is away is passed over, because many machines have one that never runs."""
     if chosen != "auto":
         kind = _kind(chosen, config, registry)
         trouble = kind.trouble()
         return chosen, kind if trouble is None else None, f"{chosen}: {trouble}"
     troubles = []
-    for name in sorted(registry, key=lambda each: (each != "bubblewrap", each)):
+    for name in sorted(registry, key=lambda each: (each != FIRST_CHOICE, each)):
         kind = _kind(name, config, registry)
-        trouble = kind.trouble() if kind.isolated else None
-        if kind.isolated and trouble is None:
+        if not kind.isolated:
+            continue
+        trouble = kind.trouble() if name == FIRST_CHOICE else trouble_of(kind)
+        if trouble is None:
             return name, kind, ""
-        if trouble is not None:
-            troubles.append(f"{name}: {trouble}")
+        troubles.append(f"{name}: {trouble}")
     why = "; ".join(troubles) or "no isolated kind is installed"
     return "auto", None, f'{why}. Mend that, or set sandbox.kind = "process" to run agents without any isolation'
 
 
 def _kind(name: str, config: Config, registry: Registry[Make]) -> SandboxKind:
     """One object a kind and configuration: it remembers whether it works."""
-    known = _kinds.setdefault(config, {})
-    if name not in known:
-        known[name] = registry[name](config)
-    return known[name]
+    known, make = _kinds.setdefault(config, {}), registry[name]
+    if make not in known:
+        known[make] = make(config)
+    return known[make]
 
 
 def _extra_mounts(home: Home, config: Config, group: Group, provider: str) -> list[Granted]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gatepost.channels.contract import CHANNELS
-from gatepost.core import log, programs
+from gatepost.core import log, programs, trouble
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import SETTINGS, Config, setting
@@ -38,7 +38,8 @@ def needs_of(home: Home, provider: str) -> Declared:
         found = path.stat()
         return _read_needs(path, found.st_mtime_ns, found.st_size)
     except OSError as error:
-        raise SetupError(f"{path} cannot be read: {error.strerror}") from None
+        otherwise = SetupError(f"{path} cannot be read: {error.strerror}")
+        raise trouble.error_for(str(path), error, otherwise) from None
 
 
 def provider_file(home: Home, provider: str) -> Path | None:

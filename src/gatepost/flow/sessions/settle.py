@@ -34,6 +34,7 @@ async def break_off(
     wait: int | None = None,
     blame: bool = True,
     spare: bool = False,
+    finished: frozenset[int] = frozenset(),
 ) -> None:
     """A turn ended badly: tried again, continued, or given up. `spare`: we ended it in good order, which does not use
     up its one continuation."""
@@ -50,6 +51,7 @@ async def break_off(
             final=error_class in FINAL,
             blame=blame,
             spare=spare,
+            finished=finished,
         )
 
     _log.warning("a turn broke off", session=session.id, turn=turn.id, reason=reason)
@@ -80,11 +82,20 @@ def end_overdue(db: Db, parts: Parts, session: Session) -> tuple[str, str] | Non
     return _tell_failed(db, parts, session, broken, "")
 
 
-async def not_woken(parts: Parts, session: Session, reason: str, *, final: bool = False) -> None:
+async def not_woken(
+    parts: Parts,
+    session: Session,
+    reason: str,
+    *,
+    final: bool = False,
+    passing: bool = False,
+    wait: int | None = None,
+) -> None:
     """No sandbox came far enough to claim anything, or nobody is left who works on what was claimed."""
 
     def settle(db: Db) -> Broken | None:
-        return breaks.not_woken(db, session.id, reason, parts.policy, parts.clock.now(), final=final)
+        now, policy = parts.clock.now(), parts.policy
+        return breaks.not_woken(db, session.id, reason, policy, now, final=final, passing=passing, wait=wait)
 
     await _settle(parts, session, settle, "")
 
@@ -98,7 +109,7 @@ async def _settle(parts: Parts, session: Session, settle: Callable[[Db], Broken 
 
     while True:
         try:
-            room = await parts.store.write(both)
+            room = await parts.store.write(both, lane=session.id)
             break
         except Unavailable as error:
             _log.error("what became of a turn cannot be written yet", session=session.id, error=str(error))
@@ -110,7 +121,7 @@ async def _settle(parts: Parts, session: Session, settle: Callable[[Db], Broken 
 def _tell_failed(
     db: Db, parts: Parts, session: Session, broken: Broken | None, error_class: str
 ) -> tuple[str, str] | None:
-    """The room to ring, None if nobody's message was given up."""
+    """The room to ring, None if nobody is to be told."""
     if broken is None or not broken.failed:
         return None
     if broken.reason == OVERTIME and broken.turn is not None:

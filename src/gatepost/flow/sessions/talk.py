@@ -6,7 +6,7 @@ turn and epoch.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,24 +15,42 @@ import msgspec
 from gatepost.core import log
 from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core.trouble import is_passing
+from gatepost.flow.delivery import allowance
 from gatepost.flow.delivery.outgoing import MOST_RESULTS
 from gatepost.flow.sessions import permissions, plan, results, settle
-from gatepost.flow.sessions.copies import copy_files
+from gatepost.flow.sessions.copies import copy_files, measure_files
 from gatepost.flow.sessions.events import Told, plain, timeline_of
 from gatepost.flow.sessions.parts import BATCH, LEASE, TRANSCRIBE, Parts
 from gatepost.mailbox import wire
 from gatepost.messages.outbound import Feature, File
-from gatepost.store import sessions, timeline, turns
+from gatepost.store import given_files, sessions, timeline, turns
+from gatepost.store.given_files import NewFiles
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.turns import Claim, Turn
 
 MOST_STATUSES, STATUS_PAUSE = 200, SECOND // 4  # interim lines of a turn, and the time between two
+MOST_AT_ONCE, LARGEST_AT_ONCE = 20, 64 * 1024  # results, and characters of them, that one transaction takes
 MOST_TROUBLES = 20  # that are listened to
 UNTOLD = "This turn does more than is told here: the rest of what it does is left out."
 
 _log = log.get("sessions")
+
+
+def portions(said: Sequence[wire.Result]) -> Iterator[list[wire.Result]]:
+    """Results that came together, as one transaction each should take them: everybody's writes wait for it."""
+    some: list[wire.Result] = []
+    size = 0
+    for frame in said:
+        if some and (len(some) >= MOST_AT_ONCE or size + len(frame.text) > LARGEST_AT_ONCE):
+            yield some
+            some, size = [], 0
+        some.append(frame)
+        size += len(frame.text)
+    if some:
+        yield some
 
 
 class Talk:
@@ -53,7 +71,7 @@ class Talk:
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
         self._say, self._project, self._rung, self._rested = say, project, rung, rested
         self._waiting: wire.Claim | None = None  # a claim that is answered when there is something
-        self.heard_at = self.active_at = self._renewed_at = parts.clock.now()
+        self.heard_at = self.active_at = self._renewed_at = parts.listening.now()
         self.turn: Turn | None = None
         self.tool_timeout = 0
         self.claimed = False  # it has come as far as to ask for work and get some
@@ -61,7 +79,7 @@ class Talk:
         self.giving = False  # a batch is on its way to it
         self.last_words: wire.Trouble | None = None  # why the runner says that it ends
         self.failure: wire.Submit | None = None  # how its last turn that failed did so
-        self._statuses = self._status_at = self._troubles = self._permissions = 0
+        self._statuses = self._next_status = self._troubles = self._permissions = 0
         self._told, self._at_once = Told(), 0  # of the turn; requests of the turn that were answered as they came
         self._requests: set[str] = set()  # that this runner has named
         self.turn_since = 0  # when this attempt of the turn began
@@ -69,18 +87,18 @@ class Talk:
         self.time_up_at: int | None = None  # when it was interrupted for that
 
     async def hear(self, frames: list[wire.FromRunner]) -> None:
-        self.heard_at = self.parts.clock.now()
+        self.heard_at = self.parts.listening.now()
         said: list[wire.Result] = []
         for frame in frames:
             if isinstance(frame, wire.Result):
                 said.append(frame)
                 continue
-            if said:
-                await self._take_results(said)
-                said = []
+            for some in portions(said):
+                await self._take_results(some)
+            said = []
             await self._answer(frame)
-        if said:
-            await self._take_results(said)
+        for some in portions(said):
+            await self._take_results(some)
 
     async def _answer(self, frame: wire.FromRunner) -> None:
         match frame:
@@ -90,7 +108,12 @@ class Talk:
                 await self._claim(frame)
             case wire.Begun():
                 ok = self._is_own(frame.turn) and await self.parts.store.write(
-                    turns.begin, frame.turn, frame.epoch, tuple(frame.rows), self.parts.clock.now()
+                    turns.begin,
+                    frame.turn,
+                    frame.epoch,
+                    tuple(frame.rows),
+                    self.parts.clock.now(),
+                    lane=self.session.id,
                 )
                 self._say(wire.Done(id=frame.id, ok=ok))
             case wire.Started():
@@ -127,7 +150,8 @@ class Talk:
         wish = permissions.read_wish(event)
         self._told.count(wish.input)
         now, others = self.parts.clock.now(), frozenset(self._requests)
-        known = await self.parts.store.write(permissions.hold, self.session, turn, event, now, others)
+        lane = self.session.id
+        known = await self.parts.store.write(permissions.hold, self.session, turn, event, now, others, lane=lane)
         if known is not None:
             self._say(known)
             self._at_once += 1
@@ -152,7 +176,8 @@ class Talk:
             return
         if self._told.count(data):
             kind, data = "status", {"text": UNTOLD}
-        self.parts.store.post(timeline.add, self.session.id, turn.id, kind, data, self.parts.clock.now())
+        now, lane = self.parts.clock.now(), self.session.id
+        self.parts.store.post(timeline.add, self.session.id, turn.id, kind, data, now, lane=lane)
         self.parts.bells.change(turn.instance, turn.address)
 
     async def _refuse_permission(self, event: wire.Event) -> None:
@@ -162,8 +187,8 @@ class Talk:
             self._write_refusal(event)
 
     def _write_refusal(self, event: wire.Event) -> None:
-        now = self.parts.clock.now()
-        self.parts.store.post(permissions.write_down, event, self.group, self.provider, self.session.id, now)
+        now, own = self.parts.clock.now(), self.session.id
+        self.parts.store.post(permissions.write_down, event, self.group, self.provider, own, now, lane=own)
 
     def warn(self, seconds_left: float) -> None:
         self.warned = True
@@ -171,7 +196,7 @@ class Talk:
 
     def interrupt(self) -> None:
         """Its time is up. It may say how far it has come; nothing new joins the turn."""
-        self.time_up_at = self.parts.clock.now()
+        self.time_up_at = self.parts.listening.now()
         self._say(wire.Interrupt(reason="time"))
 
     def _is_own(self, turn_id: str) -> bool:
@@ -232,14 +257,18 @@ class Talk:
         if not self.open:
             return None
         if not frame.turn:
-            claim, ended = await self.parts.store.write(self._claim_batch, frame.ready, now, most, durable=frame.ready)
+            claim, ended = await self.parts.store.write(
+                self._claim_batch, frame.ready, now, most, durable=frame.ready, lane=self.session.id
+            )
             if ended is not None:
                 self.claimed = True  # that was what it had been woken for
                 self.parts.bells.room(*ended)
             return claim
         if not self._is_own(frame.turn) or self.time_up_at is not None:
             return None
-        return await self.parts.store.write(turns.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False)
+        return await self.parts.store.write(
+            turns.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False, lane=self.session.id
+        )
 
     async def _answer_claim(self, frame: wire.Claim, claim: Claim | None, there: set[int]) -> None:
         if claim is None:
@@ -252,8 +281,8 @@ class Talk:
             await self._project()
         turn = claim.turn
         if not self._is_own(turn.id):
-            self.turn_since, self.warned, self.time_up_at = self.parts.clock.now(), False, None
-        self.turn, self.claimed, self.active_at = turn, True, self.parts.clock.now()
+            self.turn_since, self.warned, self.time_up_at = self.parts.listening.now(), False, None
+        self.turn, self.claimed, self.active_at = turn, True, self.parts.listening.now()
         self.parts.typing.start(turn.instance, turn.address, turn.thread)
         self.parts.bells.change(turn.instance, turn.address)
         stored = await self.parts.store.read(sessions.conversation, self.session.id, self.provider)
@@ -276,16 +305,17 @@ class Talk:
         return claim, ended
 
     def _name_conversation(self, turn_id: str, epoch: int, conversation: str) -> None:
-        """Nobody waits for it: whatever the agent says in this conversation is committed behind it, in order."""
+        """Nobody waits for it: what the agent says in this conversation is committed behind it, in the same lane."""
         turn = self.turn
         if turn is None or (turn.id, turn.epoch) != (turn_id, epoch) or turn.conversation == conversation:
             return
         self.turn = replace(turn, conversation=conversation)
-        self.parts.store.post(turns.name_conversation, turn_id, epoch, conversation, self.parts.clock.now())
+        now, lane = self.parts.clock.now(), self.session.id
+        self.parts.store.post(turns.name_conversation, turn_id, epoch, conversation, now, lane=lane)
 
     async def _take_results(self, frames: list[wire.Result]) -> None:
         now = self.parts.clock.now()
-        self.active_at = now
+        self.active_at = self.parts.listening.now()
         given = [(frame, await self._files(frame)) for frame in frames]
         parts, session_id, most = self.parts, self.session.id, self.parts.config[MOST_RESULTS]
         room = self.turn or self.session
@@ -293,6 +323,7 @@ class Talk:
             room.instance,
             room.address,
             lambda db: results.take_results(db, parts.reach, session_id, given, most, now),
+            lane=session_id,
         )
         for instance, address in taken.rooms:
             if (instance, address) != (room.instance, room.address):
@@ -309,14 +340,26 @@ class Talk:
         if not ours or frame.part >= self.parts.config[MOST_RESULTS]:
             return ()
         key = f"{turn.id}-{turn.attempt}-{frame.part}"
-        loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(
-                self.parts.files, copy_files, self.parts, self.session.id, key, frame.files
-            )
+            return await self._copies(turn, key, frame.files)
         except (GatepostError, OSError) as error:
+            if is_passing(error):
+                raise  # the result is not acknowledged, so it comes again with its files
             _log.warning("files of a result were not taken", session=self.session.id, error=str(error))
             return ()
+
+    async def _copies(self, turn: Turn, key: str, names: list[str]) -> tuple[File, ...]:
+        """Their bytes are set aside before anything is copied."""
+        parts, session_id, loop = self.parts, self.session.id, asyncio.get_running_loop()
+        sizes = await loop.run_in_executor(parts.files, measure_files, parts.home, session_id, key, names)
+        new = NewFiles(key=key, folder=turn.folder, session_id=session_id, turn_id=turn.id, bytes=sum(sizes))
+        now = parts.clock.now()
+        await parts.store.write(allowance.set_aside, parts.config, new, "send files", now, durable=False)
+        try:
+            return await loop.run_in_executor(parts.files, copy_files, parts.home, session_id, key, names, sizes)
+        except (GatepostError, OSError):
+            parts.store.post(given_files.drop, key)
+            raise
 
     async def _show_status(self, frame: wire.Status) -> None:
         turn, now = self.turn, self.parts.clock.now()
@@ -326,21 +369,30 @@ class Talk:
             self._enter(turn, "status", {"text": plain(frame.text)})
         if Feature.EDIT not in self.parts.reach.features(turn.instance):
             return
-        if self._statuses >= MOST_STATUSES or now - self._status_at < STATUS_PAUSE:
+        moment = self.parts.clock.monotonic()
+        if self._statuses >= MOST_STATUSES or moment < self._next_status:
             return  # interim lines may be lost; the next one says more
-        self._statuses, self._status_at = self._statuses + 1, now
+        self._statuses, self._next_status = self._statuses + 1, moment + STATUS_PAUSE
         room = await self.parts.store.write(
-            results.show_status, turn.id, turn.epoch, frame.text, self._statuses, now, durable=False
+            results.show_status,
+            turn.id,
+            turn.epoch,
+            frame.text,
+            self._statuses,
+            now,
+            durable=False,
+            lane=self.session.id,
         )
         if room is not None:
             self.parts.bells.room(*room)
 
     async def _pinged(self, frame: wire.Ping) -> None:
-        now = self.heard_at
+        now, heard_at = self.parts.clock.now(), self.heard_at
         self.tool_timeout = seconds(min(frame.tool_timeout, 3600.0)) if frame.tool else 0
-        if self.turn is not None and now - self._renewed_at > LEASE // 3:
-            self._renewed_at = now
-            await self.parts.store.write(turns.renew, self.turn.id, self.turn.epoch, now, LEASE, durable=False)
+        if self.turn is not None and heard_at - self._renewed_at > LEASE // 3:
+            self._renewed_at = heard_at
+            turn, lane = self.turn, self.session.id
+            await self.parts.store.write(turns.renew, turn.id, turn.epoch, now, LEASE, durable=False, lane=lane)
 
     async def submit_turn(self, session_id: str, params: dict[str, object]) -> dict[str, object]:
         """The same by JSON-RPC on router.sock, for other agent loops."""
@@ -375,7 +427,8 @@ class Talk:
             self._name_conversation(turn.id, turn.epoch, frame.conversation)
         if frame.status == "success":
             usage = json.dumps(frame.usage)[:10_000]
-            if not await self.parts.store.write(turns.finish, turn.id, turn.epoch, usage, now):
+            lane = self.session.id
+            if not await self.parts.store.write(turns.finish, turn.id, turn.epoch, usage, now, lane=lane):
                 await settle.break_off(self.parts, self.session, turn, "the agent did not look at the message")
         elif self.time_up_at is not None:
             self.failure = frame
@@ -383,7 +436,15 @@ class Talk:
         else:
             wait = seconds(frame.retry_after) if frame.retry_after is not None else None
             reason, self.failure = frame.error or "the agent failed", frame
-            await settle.break_off(self.parts, self.session, turn, reason, error_class=frame.error_class, wait=wait)
+            await settle.break_off(
+                self.parts,
+                self.session,
+                turn,
+                reason,
+                error_class=frame.error_class,
+                wait=wait,
+                finished=frozenset(frame.finished),
+            )
         self.turn_over()
         return wire.Done(id=frame.id)
 
@@ -396,7 +457,7 @@ class Talk:
         if self.session.parent:
             self.parts.bells.session(self.session.parent)  # it may have been told of this one's end
         self.time_up_at = None
-        self.active_at = self.parts.clock.now()
+        self.active_at = self.parts.listening.now()
         self._rested()
 
 

@@ -99,7 +99,7 @@ async def try_out(host: Sessions, wish: Wish) -> Outcome:
     config = host.parts.config.with_values(wish.settings, "connect") if wish.settings else host.parts.config
     group = replace(group, provider=wish.provider, model=wish.model, options={**group.options, **wish.options})
     try:
-        sandbox, _ = await asyncio.to_thread(plan.choose_sandbox, config, group, wish.provider)
+        sandbox, _ = await asyncio.to_thread(plan.choose_sandbox, config, group, wish.provider, host.parts.sandboxes)
     except GatepostError as error:
         return Outcome(trouble="sandbox", reason=str(error))
     listed = PriceList(host.parts.home, config)
@@ -112,7 +112,7 @@ async def try_out(host: Sessions, wish: Wish) -> Outcome:
     parts = replace(host.parts, config=config)
     purse = Purse(parts.store, parts.clock, parts.reach, parts.bells)
     keys = _Keys(wish.secrets, Keys(parts.store, Secrets(parts.store, Keyring(parts.home), parts.clock)))
-    models = Models(config, purse, keys, prices)
+    models = Models(config, purse, keys, prices, listed.tool)
     parts = replace(parts, egress=replace(parts.egress, models=models))
     return replace(await _run(host, parts, group, wish, models), sandbox=sandbox)
 

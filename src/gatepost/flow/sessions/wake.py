@@ -11,9 +11,11 @@ from functools import partial
 from typing import Any
 
 from gatepost.core import log
-from gatepost.core.clock import SECOND
+from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.trouble import classify
 from gatepost.flow.sessions import pressure, settle
+from gatepost.flow.sessions.halting import Halt
 from gatepost.flow.sessions.live import Live
 from gatepost.flow.sessions.owed import Owed
 from gatepost.flow.sessions.parts import LOOK_S, MOST_AWAKE, Parts
@@ -26,6 +28,7 @@ from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 
 LOOKED_AT = 10 * SECOND
+HALTED_TURNS = "turns that a panic ended"  # as something to be written
 GONE_S = 2.0  # what the kernel has to end a killed sandbox
 DISK_S = 5.0  # between two looks at how much of the disk the awake ones take
 
@@ -115,19 +118,28 @@ class Sessions:
     async def stop(self, session_id: str, by: str) -> bool:
         """A person ends the running turn now, and what waits behind it. True if there was anything. People are told
         once nothing of it runs any more, or after a while in which the kernel would not let go of it."""
-        if (live := self._live.get(session_id)) is not None:
-            live.kill(f"stopped by {by}", stopped=True)
+        live = self._live.get(session_id)
+        self.kill(session_id, by)
+        stop = partial(self.parts.store.write, settle.stop, self.parts, session_id, by, lane=session_id)
         try:
-            room = await self.parts.store.write(settle.stop, self.parts, session_id, by)
+            room = await self._owed.write_soon(session_id, stop, self._ring)
         except Unavailable:
-            self._owed.put(session_id, partial(self._write_stop, session_id, by))
-            return live is not None
+            return live is not None  # it is written when the store is back
         if room is None:
             return False
         if live is not None:
             await _until_gone([live])
-        self.parts.bells.room(*room)
+        self._ring(room)
         return True
+
+    def kill(self, session_id: str, by: str) -> None:
+        """The part of a stop that needs no store: whatever runs for this session is gone. `stop` writes it down."""
+        if (live := self._live.get(session_id)) is not None:
+            live.kill(f"stopped by {by}", stopped=True)
+
+    def _ring(self, room: tuple[str, str] | None) -> None:
+        if room is not None:
+            self.parts.bells.room(*room)
 
     def answer(self, session_id: str, request: str, verdict: str, given: dict[str, Any]) -> bool:
         """Pass on what somebody answered to a provider's request. False: nobody waits for it any more."""
@@ -152,11 +164,6 @@ class Sessions:
         if (live := self._live.get(session_id)) is not None:
             live.retire("it was changed")
 
-    async def _write_stop(self, session_id: str, by: str) -> None:
-        room = await self.parts.store.write(settle.stop, self.parts, session_id, by)
-        if room is not None:
-            self.parts.bells.room(*room)
-
     async def obey(self) -> int:
         """Do as the switches say: in a panic everything ends and nothing starts. How many sandboxes were ended."""
         switch = await self.parts.store.read(switches.get, switches.PANIC)
@@ -173,19 +180,25 @@ class Sessions:
             self.parts.bells.room(*room)
         return len(ended)
 
-    async def halt(self, turn_on: Callable[[], Awaitable[object]]) -> int:
-        """A panic that the store cannot take: everything ends all the same and nothing starts, and it is turned on as
-        soon as the store is back, unless it was turned off before. How many sandboxes were ended."""
+    async def halt(self, turn_on: Callable[[], Awaitable[bool]]) -> Halt:
+        """A panic: everything ends and nothing starts, at once and in memory; then it is written down. A store that is
+        away or does not answer is not waited for: it is written when that is back, unless it was turned off before."""
         self.halted = True
         ended = self._kill_all()
 
-        async def write() -> None:
-            await turn_on()
+        async def settle_turns() -> None:
             await self.obey()
 
-        self._owed.put(switches.PANIC, write)
+        changed, why = True, ""
+        try:
+            changed = await self._owed.write_soon(
+                switches.PANIC, turn_on, lambda _: self._owed.put(HALTED_TURNS, settle_turns)
+            )
+            await self._owed.write_soon(HALTED_TURNS, settle_turns)
+        except Unavailable as error:
+            why = str(error) if switches.PANIC in self._owed else ""
         await _until_gone(ended)
-        return len(ended)
+        return Halt(len(ended), changed, why)
 
     def _kill_all(self) -> list[Live]:
         for live in self.awake:
@@ -204,6 +217,8 @@ class Sessions:
             session = await self.parts.store.read(sessions.get, session_id)
             if session is None or session.closed_at is not None or session_id in self._owed:
                 continue
+            if await self.parts.store.read(inbox.waits_until, session_id, self.parts.clock.now()) is not None:
+                continue  # the look finds it when its next try is due; arrivals lead to none before
             live = self._live.get(session_id)
             if live is not None:
                 if live.ending:
@@ -271,12 +286,17 @@ class Sessions:
         return group_as_run(db, self.parts.config, session.folder, session.provider)
 
     async def _not_woken(self, session_id: str, error: Exception) -> None:
-        known = isinstance(error, GatepostError)
+        """An error without a name of ours is a mistake of ours: it is tried again, a few times."""
+        found, known = classify(error), isinstance(error, GatepostError)
         reason = str(error) if known else "the gateway had a problem of its own, which its log describes"
+        if isinstance(error, OSError) and found.passing:
+            reason = f"the gateway lacks something for a while: {error.strerror or error}"
         _log.error("a session could not be woken", session=session_id, error=f"{type(error).__name__}: {error}")
         session = await self.parts.store.read(sessions.get, session_id)
         if session is not None:
-            await settle.not_woken(self.parts, session, reason, final=known and not isinstance(error, Unavailable))
+            wait = seconds(found.retry_after) if found.retry_after is not None else None
+            final = known and not found.passing
+            await settle.not_woken(self.parts, session, reason, final=final, passing=found.passing, wait=wait)
 
     # Watching.
 
@@ -317,7 +337,7 @@ class Sessions:
             await asyncio.sleep(0.5)
             if self._has_room() and self._slots.waiting:
                 self._bell.set()
-            now = self.parts.clock.now()
+            now = self.parts.listening.tick()
             for session_id, live in list(self._live.items()):
                 if live.ending:
                     continue

@@ -6,7 +6,7 @@ everybody who asks.
 
 from dataclasses import dataclass
 
-from gatepost.core.errors import SetupError
+from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.plan import Make, choose_sandbox
@@ -31,6 +31,8 @@ def walls_for(
         name, kind = choose_sandbox(config, group, provider, registry)
     except SetupError as error:
         return Walls("", False, str(error))
+    except Unavailable as error:  # short of something for a moment: whoever starts a session waits and asks again
+        return Walls("", False, f"not now: {error.why}")
     return Walls(name, kind.isolated)
 
 

@@ -1,7 +1,32 @@
-"""Whether an awake session goes on, rests or has lost its way. Pure: facts and the time in, a verdict out."""
+"""Whether an awake session goes on, rests or has lost its way. Pure: facts and the time in, a verdict out.
+
+All of it is judged by the time during which this gateway listened. While the process was stopped or the machine was
+suspended nobody could be heard, so that time is counted against nobody.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from gatepost.core.clock import SECOND, Clock
+
+LONGEST_GAP = 2 * SECOND  # between two ticks; what is beyond it was a pause of ours
+
+
+class ListeningTime:
+    """Microseconds during which this gateway listened, by the monotonic clock. The watcher ticks; a gap between two
+    ticks counts as `LONGEST_GAP` at most."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until_tick, self._tick_at = 0, clock.monotonic()
+
+    def now(self) -> int:
+        return self._until_tick + min(max(self._clock.monotonic() - self._tick_at, 0), LONGEST_GAP)
+
+    def tick(self) -> int:
+        """The watcher runs: what came before this is listened for. The moment."""
+        self._until_tick, self._tick_at = self.now(), self._clock.monotonic()
+        return self._until_tick
 
 
 class Verdict(StrEnum):
@@ -15,7 +40,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """All times in microseconds."""
+    """All times in microseconds of listening."""
 
     now: int
     started_at: int

@@ -3,7 +3,7 @@ approval, so neither is there without the other, and each once."""
 
 from gatepost.core.errors import Invalid
 from gatepost.serve.agents.modes import check_mode
-from gatepost.store import agents, inbox, sessions
+from gatepost.store import agents, inbox, origins, sessions
 from gatepost.store.permissions import Permission
 from gatepost.store.port import Db
 
@@ -22,5 +22,6 @@ def carry_out(db: Db, asked: Permission, by: str, name: str, now: int) -> bool:
                 "requestId", f"{asked.id} cannot be allowed, only denied: its plan asks for {error}"
             ) from None
     if asked.follow_up:
-        agents.prompt(db, session, asked.follow_up, by, name, inbox.NEXT, now)
+        chain = origins.of_turn(db, asked.turn_id)  # the agent's own words, whoever approves them
+        agents.prompt(db, session, asked.follow_up, by, name, inbox.NEXT, now, chain)
     return bool(asked.next_mode or asked.follow_up)

@@ -35,12 +35,25 @@ from gatepost.serve.agents.questions import KIND as QUESTION
 from gatepost.serve.agents.timeline import MOST_READ, curated, fitting, projected
 from gatepost.serve.agents.views import Eyes, News, Outcome, Request, Snapshot, request_of
 from gatepost.serve.agents.wishes import Wanted, check_labels, check_prompt, check_title
-from gatepost.store import agents, audit, groups, inbox, permissions, session_tokens, sessions, timeline
+from gatepost.store import (
+    agents,
+    audit,
+    groups,
+    inbox,
+    origins,
+    permissions,
+    session_tokens,
+    sessions,
+    timeline,
+    turns,
+)
 from gatepost.store.agents import NewAgent
+from gatepost.store.origins import Chain
 from gatepost.store.permissions import Permission
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.worktrees import Worktree
+from gatepost.tools.contract import CHAIN_DEPTH
 
 FOLDER = running_as.FOLDER
 WAIT_S = setting(
@@ -92,7 +105,7 @@ class Agents:
             if worktree is not None and worktree.setup_state != "none":
                 timeline.add(db, made.id, "", "worktree_setup", making.setup_of(worktree), now)
             if text:
-                agents.prompt(db, made, text, by, _name(by), inbox.NEXT, now)
+                agents.prompt(db, made, text, by, _name(by), inbox.NEXT, now, self._chain(db, wanted.parent))
             _record(db, now, by, "agent.create", made.id, folder=wish.folder, provider=wish.provider, cwd=cwd)
             return made
 
@@ -101,6 +114,15 @@ class Agents:
             self._parts.bells.session(made.id)
         told = await self.status(made.id)
         return structs.replace(told, notes=notes + (making.setup_notes(worktree) if worktree else []))
+
+    def _chain(self, db: Db, parent: str) -> Chain | None:
+        """Who is behind an agent that is made by another one: those for whom that one works now."""
+        turn = turns.open_of(db, parent) if parent else None
+        if turn is None:
+            return None
+        found = origins.of_turn(db, turn.id)
+        origins.check(found, turn.folder, "create_agent", self._parts.config[CHAIN_DEPTH])
+        return found
 
     async def create_worktree(self, wanted: NewWorktree, by: str) -> Worktree:
         """For whoever will work in it. The agents' own group is made if it is not there."""
@@ -275,11 +297,11 @@ class Agents:
         """Until it has ended what it does, asks something, or the time is up."""
         session = await self.find(agent_id)
         clock, most = self._parts.clock, self._parts.config[WAIT_S] if timeout is None else timeout
-        until = clock.now() + int(most * 1_000_000)
+        until = clock.monotonic() + int(most * 1_000_000)
         with self._hub.watch(session.address) as watch:
             while True:
                 now = await self._parts.store.read(views.outcome, session.id, self._eyes)
-                left = (until - clock.now()) / 1_000_000
+                left = (until - clock.monotonic()) / 1_000_000
                 if now.permission is not None or now.status not in (*BUSY, "interrupted"):
                     return now
                 if left <= 0 or self._stopping.is_set():
@@ -293,13 +315,13 @@ class Agents:
         """What came after a cursor (None: the newest `limit`); waits until there is something, or the state or the
         requests that wait are others than those `seen`."""
         session, clock = await self.find(agent_id), self._parts.clock
-        until = clock.now() + int(timeout * 1_000_000)
+        until = clock.monotonic() + int(timeout * 1_000_000)
         with self._hub.watch(session.address) as watch:
             rung = False
             while True:
                 news = await self._parts.store.read(views.news, session.id, after, limit, self._eyes)
                 new = (news.status, frozenset(each.id for each in news.permissions)) != seen
-                left = (until - clock.now()) / 1_000_000
+                left = (until - clock.monotonic()) / 1_000_000
                 if new or news.entries or left <= 0 or self._stopping.is_set():
                     return news
                 # An entry is written behind its bell: who was rung for nothing looks again soon.

@@ -110,7 +110,7 @@ class Api:
         return _json({"ok": True, "status": "ok", "version": __version__})
 
     async def status(self, request: Request) -> Response:
-        return _yes(dict(await self._parts.status()))
+        return _yes(dict(await self._parts.status()))  # asks for the walls off the loop
 
     async def operate(self, request: Request) -> Response:
         run = self._parts.operations[request.path_params["name"]]

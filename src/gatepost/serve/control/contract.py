@@ -5,12 +5,14 @@ An operation declares the shape of its arguments; what does not fit is refused b
 in its own transaction.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from gatepost.core import log
 from gatepost.core.bells import Bells
 from gatepost.core.clock import Clock, iso
 from gatepost.core.errors import Invalid
@@ -21,10 +23,14 @@ from gatepost.store import audit
 from gatepost.store.port import Db, Store
 
 if TYPE_CHECKING:
+    from gatepost.flow.sessions.halting import Halt
     from gatepost.flow.sessions.trial import Outcome, Wish
 
 _MOMENTS = ("_at", "_until")  # how the names of times end
+SOON_S = 0.4  # what must not wait for its record waits so long at most
 OPERATOR = "operator"  # whoever may open the control socket, or the home itself
+
+_log = log.get("control")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +45,9 @@ class Office:
     dispatch: object | None = None  # None: the daemon is down
     stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, by whom); None: nothing is awake
     obey: Callable[[], Awaitable[int]] | None = None  # the switches have changed: act on them; how many were ended
-    halt: Callable[[Callable[[], Awaitable[object]]], Awaitable[int]] | None = None  # so too without a store
+    halt: Callable[[Callable[[], Awaitable[bool]]], Awaitable["Halt"]] | None = (
+        None  # end everything, then write it down
+    )
     try_out: "Callable[[Wish], Awaitable[Outcome]] | None" = None  # one turn of an agent, to see whether it answers
     move_models: Callable[[Config], None] | None = (
         None  # the settings that say where models are, or their prices, have changed
@@ -101,3 +109,23 @@ async def write_down(office: Office, action: str, details: dict[str, Any], fn: C
         return answer
 
     return await office.store.write(both)
+
+
+_unwritten: set[asyncio.Task[None]] = set()
+
+
+async def write_down_soon(office: Office, action: str, details: dict[str, Any]) -> None:
+    """The record of something that was done already and must not wait: a store that does not answer writes it later."""
+    writing = asyncio.ensure_future(write_down(office, action, details, lambda db: None))
+    _unwritten.add(writing)
+    writing.add_done_callback(_unwritten.discard)
+    done, _ = await asyncio.wait((writing,), timeout=SOON_S)
+    if done:
+        writing.result()
+    else:
+        writing.add_done_callback(_log_failure)
+
+
+def _log_failure(writing: asyncio.Task[None]) -> None:
+    if not writing.cancelled() and (error := writing.exception()) is not None:
+        _log.error("what was done could not be written down", error=str(error))

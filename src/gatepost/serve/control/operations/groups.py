@@ -4,6 +4,7 @@ import json
 import pkgutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from gatepost.access.tiers import check_folder, tier_of
@@ -13,7 +14,7 @@ from gatepost.core.near import did_you_mean
 from gatepost.core.settings import Config
 from gatepost.egress.endpoints import OPTIONS as ENDPOINT_OPTIONS
 from gatepost.egress.endpoints import read_own_base
-from gatepost.flow.groups import DEFAULTS, make_folder
+from gatepost.flow.groups import DEFAULTS, make_group
 from gatepost.flow.removal import archived_worktrees, clear, find_remains
 from gatepost.flow.sessions.extra_mounts import grant_all, keys_within, may_write, read_wish, read_wishes
 from gatepost.flow.sessions.limits import read_limit
@@ -87,16 +88,20 @@ async def add(office: Office, args: Add) -> dict[str, Any]:
     name = clean(args.name).strip() or folder.rpartition("/")[2]
     now = office.clock.now()
 
+    taken = Invalid("folder", f"there is a group {folder!r} already; `gatepost group set` changes it")
+
     def insert(db: Db) -> dict[str, Any]:
         if not groups.add(db, folder, name, provider, now):
-            raise Invalid("folder", f"there is a group {folder!r} already; `gatepost group set` changes it")
+            raise taken
         made = groups.get(db, folder)
         assert made is not None
         return as_shown(made)
 
-    answer = await write_down(office, "group.add", {"folder": folder, "name": name, "provider": provider}, insert)
-    make_folder(office.home, folder, sandbox_uid(office.config), name=name)
-    return answer
+    if await office.store.read(groups.get, folder) is not None:
+        raise taken
+    details = {"folder": folder, "name": name, "provider": provider}
+    commit = partial(write_down, office, "group.add", details, insert)
+    return await make_group(office.home, folder, sandbox_uid(office.config), commit, name=name)
 
 
 @operation("group.list", Nothing)

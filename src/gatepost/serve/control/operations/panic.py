@@ -3,7 +3,7 @@
 from typing import Any
 
 from gatepost.core.clock import iso
-from gatepost.core.errors import Unavailable
+from gatepost.flow.sessions.halting import Halt
 from gatepost.messages.text import clean
 from gatepost.serve.control.contract import OPERATOR, Args, Nothing, Office, operation, write_down
 from gatepost.store import switches
@@ -19,8 +19,8 @@ class On(Args, frozen=True):
 
 @operation("panic.on", On)
 async def turn_on(office: Office, args: On) -> dict[str, Any]:
-    """Durable first, then acted upon: who starts meanwhile finds it on. A store that cannot be written keeps nothing
-    alive: it is acted upon in memory, and said so."""
+    """Acted upon in memory first, then written down: a store that cannot be written, or does not answer, keeps nothing
+    alive, and it is said so."""
     reason, now = clean(args.reason).strip()[:LONGEST_REASON], office.clock.now()
 
     def write(db: Db) -> bool:
@@ -29,16 +29,12 @@ async def turn_on(office: Office, args: On) -> dict[str, Any]:
     async def turn() -> bool:
         return await write_down(office, "panic.on", {"reason": reason}, write)
 
-    try:
-        changed = await turn()
-    except Unavailable as error:
-        if office.halt is None:
-            raise
-        ended, shown = await office.halt(turn), Switch(PANIC, reason, OPERATOR, now)
-        return {"changed": True, "ended": ended, **_as_shown(shown), "durable": False, "why": str(error)}
-    ended = await office.obey() if office.obey is not None else 0
-    shown_now = _as_shown(await office.store.read(switches.get, PANIC))
-    return {"changed": changed, "ended": ended, **shown_now, "durable": True, "why": ""}
+    done = await office.halt(turn) if office.halt is not None else Halt(0, await turn(), "")
+    if done.why:
+        shown = _as_shown(Switch(PANIC, reason, OPERATOR, now))
+    else:
+        shown = _as_shown(await office.store.read(switches.get, PANIC))
+    return {"changed": done.changed, "ended": done.ended, **shown, "durable": not done.why, "why": done.why}
 
 
 @operation("panic.off", Nothing)

@@ -3,12 +3,13 @@
 from typing import Any
 
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.flow.intake import routing
+from gatepost.flow.intake import routing, targets
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Verb
 from gatepost.serve.control.contract import OPERATOR, Args, Nothing, Office, as_told, operation, write_down
 from gatepost.store import groups, routes
 from gatepost.store.port import Db
+from gatepost.store.routes import Route
 
 DEFAULT_SEQ = 100
 
@@ -48,10 +49,11 @@ def read_window(text: str) -> tuple[int | None, int | None]:
 @operation("route.add", Add)
 async def add(office: Office, args: Add) -> dict[str, Any]:
     window = read_window(args.window)
+    routing.judge(args.match, args.target, args.session)
     now = office.clock.now()
 
     def insert(db: Db) -> dict[str, Any]:
-        folder = routing.check(args.match, args.target, args.session, {group.folder for group in groups.every(db)})
+        folder = targets.check(args.target, {group.folder for group in groups.every(db)})
         made = routes.get(
             db,
             routes.add(
@@ -67,7 +69,12 @@ async def add(office: Office, args: Add) -> dict[str, Any]:
 
 @operation("route.list", Nothing)
 async def every(office: Office, args: Nothing) -> list[dict[str, Any]]:
-    return [as_told(route) for route in await office.store.read(routes.in_order)]
+    return [listed(route) for route in await office.store.read(routes.in_order)]
+
+
+def listed(route: Route) -> dict[str, Any]:
+    """A route with why it holds for nothing, if it cannot be read."""
+    return {**as_told(route), "fault": routing.why_unreadable(route)}
 
 
 @operation("route.rm", Numbered)

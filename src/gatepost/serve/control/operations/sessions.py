@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from gatepost.core.errors import NotFound
-from gatepost.serve.control.contract import Args, Nothing, Office, as_told, operation, write_down
+from gatepost.serve.control.contract import Args, Nothing, Office, as_told, operation, write_down, write_down_soon
 from gatepost.serve.control.operations.groups import end_session
 from gatepost.store import sessions
 from gatepost.store.port import Db
@@ -37,7 +37,8 @@ async def stop(office: Office, args: Named) -> dict[str, Any]:
     """End the running turn now; the session itself goes on with the next message."""
     session = await office.store.read(_live, args.id)
     stopped = office.stop_session is not None and await office.stop_session(session.id, BY)
-    return await write_down(office, "session.stop", {"id": args.id}, lambda db: {"id": args.id, "stopped": stopped})
+    await write_down_soon(office, "session.stop", {"id": args.id})
+    return {"id": args.id, "stopped": stopped}
 
 
 @operation("session.stop_all", Nothing)
@@ -47,7 +48,8 @@ async def stop_all(office: Office, args: Nothing) -> list[dict[str, Any]]:
     stop = office.stop_session
     done = [False] * len(live) if stop is None else await asyncio.gather(*(stop(each, BY) for each in live))
     answer = [{"id": each, "stopped": stopped} for each, stopped in zip(live, done, strict=True)]
-    return await write_down(office, "session.stop_all", {"stopped": sum(done)}, lambda db: answer)
+    await write_down_soon(office, "session.stop_all", {"stopped": sum(done)})
+    return answer
 
 
 @operation("session.close", Named)

@@ -1,0 +1,164 @@
+"""Steps that hold up everybody: a step of the event loop, or a unit of the store's writer, that takes over 50 ms.
+
+A thread sends the loop a beat every now and then. While it is not answered, the thread looks at what the loop's thread
+is doing, so nothing is paid where nothing is slow. The writer reports its own slow units. What was seen is logged by
+name, counted, and shown by `gatepost status`.
+
+Time on the processor (`cpu`) tells what a step costs from what a busy machine makes of it: tests judge by it.
+"""
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from gatepost.core import log
+from gatepost.core.settings import setting
+
+EVERY_S = setting(
+    "watchdog.every_s", 0.25, help="How often to look whether a step of the gateway takes long; smaller finds more."
+)
+LIMIT_S = 0.05
+LOOK_S = 0.01  # between two looks at a loop that does not answer
+SAID_AGAIN_S = 60.0  # the same name is logged so often at most
+MOST_NAMES = 200
+
+_log = log.get("watchdog")
+
+
+@dataclass(frozen=True, slots=True)
+class SlowStep:
+    where: str  # loop, or writer
+    name: str
+    wall: float  # seconds
+    cpu: float
+
+
+class Watchdog:
+    def __init__(self, *, limit: float = LIMIT_S, every: float = EVERY_S.default) -> None:
+        self._limit, self._every = limit, every
+        self._counts: dict[str, int] = {}
+        self._said: dict[tuple[str, str], float] = {}
+        self.worst: SlowStep | None = None  # by the clock …
+        self.busiest: SlowStep | None = None  # … and by the processor
+        self.steps: list[SlowStep] = []  # the first of them, for whoever judges
+        self._stop = threading.Event()
+        self._checks: list[Callable[[], None]] = []
+
+    @property
+    def count(self) -> int:
+        return sum(self._counts.values())
+
+    def on_tick(self, check: Callable[[], None]) -> None:
+        """Called in the watchdog's thread with every beat."""
+        self._checks.append(check)
+
+    def report(self, where: str, name: str, wall: float, cpu: float) -> None:
+        """A step that was slow; from any thread."""
+        step = SlowStep(where, name, wall, cpu)
+        self._counts[where] = self._counts.get(where, 0) + 1
+        if self.worst is None or wall > self.worst.wall:
+            self.worst = step
+        if self.busiest is None or cpu > self.busiest.cpu:
+            self.busiest = step
+        if len(self.steps) < MOST_NAMES:
+            self.steps.append(step)
+        now = time.monotonic()
+        if now - self._said.get((where, name), -SAID_AGAIN_S) >= SAID_AGAIN_S:
+            if len(self._said) >= MOST_NAMES:
+                self._said.clear()
+            self._said[where, name] = now
+            _log.warning("a step took long", where=where, step=name, ms=round(wall * 1000), cpu_ms=round(cpu * 1000))
+
+    def slow_unit(self, name: str, wall: float, cpu: float) -> None:
+        self.report("writer", name, wall, cpu)
+
+    def shown(self) -> dict[str, object]:
+        """For the status."""
+        worst, busiest = self.worst, self.busiest
+        return {
+            "slow_steps": self.count,
+            "slowest": f"{worst.where}: {worst.name}" if worst else "",
+            "slowest_ms": round(worst.wall * 1000) if worst else 0,
+            "busiest": f"{busiest.where}: {busiest.name}" if busiest else "",
+            "busiest_ms": round(busiest.cpu * 1000) if busiest else 0,
+        }
+
+    @contextmanager
+    def watching(self, loop: asyncio.AbstractEventLoop) -> Iterator["Watchdog"]:
+        """Watch the loop, which runs in this thread, until the block is left."""
+        thread = threading.Thread(target=self._watch, args=(loop, threading.get_ident()), name="watchdog", daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._stop.set()
+            thread.join(10 * LOOK_S)
+
+    def _watch(self, loop: asyncio.AbstractEventLoop, ident: int) -> None:
+        cpu_of = _cpu_of(ident)
+        while not self._stop.wait(self._every):
+            for check in self._checks:
+                check()
+            beat = _Beat()
+            began, cpu = time.monotonic(), cpu_of()
+            try:
+                loop.call_soon_threadsafe(beat.answer)
+            except RuntimeError:  # the loop is closed
+                return
+            name = self._look(beat, ident)
+            if (wall := time.monotonic() - began) > self._limit and not self._stop.is_set():
+                self.report("loop", name, wall, (beat.cpu or cpu_of()) - cpu)
+
+    def _look(self, beat: "_Beat", ident: int) -> str:
+        """Wait for the answer; what the loop's thread did meanwhile, as far as it was seen."""
+        name = "unknown"
+        while not beat.answered.wait(LOOK_S) and not self._stop.is_set():
+            for check in self._checks:
+                check()
+            if (frame := sys._current_frames().get(ident)) is not None:
+                name = _name_of(frame)
+        return name
+
+
+def _cpu_of(ident: int) -> Callable[[], float]:
+    """A thread's time on the processor, asked from another one; where that cannot be asked, its time by the clock."""
+    if sys.platform == "darwin":
+        return time.monotonic
+    clock = time.pthread_getcpuclockid(ident)
+    return lambda: time.clock_gettime(clock)
+
+
+class _Beat:
+    def __init__(self) -> None:
+        self.answered = threading.Event()
+        self.cpu = 0.0
+
+    def answer(self) -> None:
+        self.cpu = time.monotonic() if sys.platform == "darwin" else time.thread_time()
+        self.answered.set()
+
+
+def _name_of(frame: FrameType) -> str:
+    """What a step is and where it stands: its outermost function of ours, and the innermost of all."""
+    inner, outer, at = frame, frame, frame.f_back
+    while at is not None and at.f_code.co_name not in _LOOPS:
+        if _module(at).startswith("gatepost.") and _module(at) != "gatepost.app":
+            outer = at
+        at = at.f_back
+    return _place(outer) if outer is inner else f"{_place(outer)} at {_place(inner)}"
+
+
+_LOOPS = ("run_forever", "_run_once", "run_until_complete")
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def _place(frame: FrameType) -> str:
+    return f"{_module(frame)}.{frame.f_code.co_qualname}"

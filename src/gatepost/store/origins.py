@@ -1,0 +1,117 @@
+"""Origins: the people and rooms behind a message that an agent put in.
+
+Such a message carries everybody on whose behalf its turn worked, so that limits and denials of these people and rooms
+hold along the whole chain, also through sessions of other groups. Obligations are inherited, privileges are not:
+nobody's personal secret is used in a turn that they did not ask for themselves.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gatepost.core.errors import Refused
+from gatepost.store.port import Db, Row, quick
+
+MOST = 200  # origins of one message; more is refused, because dropping one would drop its denials
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One person who asked, and where. The person is '' where nobody did (a webhook, a timer)."""
+
+    person: str
+    instance: str
+    address: str
+    thread: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Everything behind a turn: who pays first, then the others. `depth` counts the steps from agent to agent."""
+
+    origins: tuple[Origin, ...] = ()
+    depth: int = 0
+
+
+_SELECT = (
+    "SELECT m.kind, m.sender, m.instance, m.address, m.thread, o.person, o.instance, o.address, o.thread, o.depth"
+    " FROM inbox i JOIN messages m ON m.id = i.message_id LEFT JOIN origins o ON o.message_id = m.id"
+)
+
+
+@quick
+def of_turn(db: Db, turn_id: str) -> Chain:
+    return _chain(db.rows(f"{_SELECT} WHERE i.turn_id = ? ORDER BY i.seq, o.ordinal", (turn_id,)))
+
+
+def of_row(db: Db, row_id: int) -> Chain:
+    """Of one waiting message."""
+    return _chain(db.rows(f"{_SELECT} WHERE i.id = ? ORDER BY o.ordinal", (row_id,)))
+
+
+@quick
+def behind(db: Db, session_id: str) -> Chain:
+    """Of what a session does between its turns: its room, and everything behind its last turn."""
+    last = last_turn(db, session_id)
+    found = of_turn(db, last) if last else Chain()
+    room = db.row("SELECT instance, address, thread FROM sessions WHERE id = ? AND address <> ''", (session_id,))
+    own = [Origin("", *room)] if room else []
+    return Chain(_once([*found.origins, *own]), found.depth)
+
+
+def last_turn(db: Db, session_id: str) -> str:
+    """The last turn of a session that somebody asked for; '' if there is none."""
+    row = db.row(
+        "SELECT t.id FROM turns t WHERE t.session_id = ? AND EXISTS (SELECT 1 FROM inbox i JOIN messages m"
+        " ON m.id = i.message_id LEFT JOIN origins o ON o.message_id = m.id AND o.ordinal = 0"
+        " WHERE i.turn_id = t.id AND (m.kind = 'chat' OR o.person <> '')) ORDER BY t.started_at DESC LIMIT 1",
+        (session_id,),
+    )
+    return str(row[0]) if row else ""
+
+
+def _chain(rows: Sequence[Row]) -> Chain:
+    """Who is behind a message comes before its sender, who is an agent then."""
+    inherited: list[Origin] = []
+    depth = 0
+    for kind, sender, instance, address, thread, person, *place, steps in rows:
+        if person is not None:
+            inherited.append(Origin(person, *place))
+            depth = max(depth, steps)
+        if kind == "chat" or person is None:
+            inherited.append(Origin(sender if kind == "chat" else "", instance, address, thread))
+    return Chain(_once(_payer_first(inherited)), depth)
+
+
+def _payer_first(found: list[Origin]) -> list[Origin]:
+    """People before agents, and both before nobody; each in the order of their messages."""
+    return sorted(found, key=lambda each: 2 if not each.person else int(each.person.startswith("agent:")))
+
+
+def _once(found: Iterable[Origin]) -> tuple[Origin, ...]:
+    """A room where nobody asked is told only if nobody else asked there."""
+    each = dict.fromkeys(found)
+    asked = {(one.instance, one.address, one.thread) for one in each if one.person}
+    return tuple(one for one in each if one.person or (one.instance, one.address, one.thread) not in asked)
+
+
+def put(db: Db, message_id: int, origins: Sequence[Origin], depth: int) -> None:
+    for ordinal, each in enumerate(origins):
+        db.run(
+            "INSERT INTO origins (message_id, ordinal, person, instance, address, thread, depth)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (message_id, ordinal, each.person, each.instance, each.address, each.thread, depth),
+        )
+
+
+def pass_on(db: Db, message_id: int, chain: Chain) -> None:
+    """The message is the next step of that chain."""
+    put(db, message_id, chain.origins, chain.depth + 1)
+
+
+def check(chain: Chain, caller: str, action: str, most_depth: int) -> None:
+    """Refused, if a further step would be too deep or behind too many."""
+    if chain.depth >= most_depth:
+        why = f"{chain.depth} steps from agent to agent lie behind this turn, and {most_depth} is the limit"
+        raise Refused(caller, action, why=f"{why} (sessions.chain_depth); a person must ask")
+    if len(chain.origins) > MOST:
+        raise Refused(caller, action, why=f"more than {MOST} people and rooms are behind this turn")

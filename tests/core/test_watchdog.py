@@ -1,0 +1,57 @@
+"""The watchdog: names what holds the loop, by its time on the processor, and costs nothing where nothing is slow."""
+
+import asyncio
+import time
+
+from gatepost.core.watchdog import Watchdog
+
+
+def compute(seconds: float) -> None:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+async def seen_by(watchdog: Watchdog) -> None:
+    """Until it has looked once more: its beat was answered."""
+    ticked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    watchdog.on_tick(lambda: loop.call_soon_threadsafe(ticked.set))
+    await ticked.wait()
+
+
+async def test_a_step_that_holds_the_loop_is_named_and_measured_on_the_processor() -> None:
+    watchdog = Watchdog(every=0)
+    with watchdog.watching(asyncio.get_running_loop()):
+        await seen_by(watchdog)
+        compute(0.3)
+        while watchdog.count == 0:
+            await seen_by(watchdog)
+
+    held = max(watchdog.steps, key=lambda step: step.cpu)
+    assert held.where == "loop" and held.name.endswith(".compute")
+    assert held.cpu > 0.05
+    assert watchdog.worst is not None and watchdog.shown()["slow_steps"] == watchdog.count
+
+
+async def test_a_loop_that_waits_is_not_blamed() -> None:
+    watchdog = Watchdog(every=0)
+    with watchdog.watching(asyncio.get_running_loop()):
+        for _ in range(20):
+            await seen_by(watchdog)
+    assert [step for step in watchdog.steps if step.cpu > 0.05] == []
+
+
+def test_what_is_slow_again_and_again_is_counted_and_kept_once_in_a_while() -> None:
+    watchdog = Watchdog()
+    for number in range(1000):
+        watchdog.slow_unit("accept", 0.1 + number / 1000, 0.01)
+    assert watchdog.count == 1000 and len(watchdog.steps) <= 200
+    watchdog.slow_unit("compute", 0.2, 0.2)
+    assert watchdog.shown() == {
+        "slow_steps": 1001,
+        "slowest": "writer: accept",
+        "slowest_ms": 1099,
+        "busiest": "writer: compute",
+        "busiest_ms": 200,
+    }

@@ -1,0 +1,87 @@
+"""What a runner is told first: Welcome, whatever else there is to say."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import apsw
+
+from gatepost.core.registry import Registry
+from gatepost.core.settings import Config
+from gatepost.flow.sessions.plan import RUN, WORKSPACE
+from gatepost.mailbox import wire
+from gatepost.sandboxes.contract import Plan, SandboxKind
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.gateway import open_room, running_gateway
+
+
+class Room:
+    """A sandbox with nobody in it: the test itself is the runner."""
+
+    isolated = True
+    pid = inner_pid = os.getpid()
+    pid_namespace = None
+
+    def __init__(self) -> None:
+        self.plan: Plan | None = None
+        self.started, self._ended = asyncio.Event(), asyncio.Event()
+
+    def trouble(self) -> str | None:
+        return None
+
+    async def start(self, plan: Plan) -> "Room":
+        self.plan = plan
+        self.started.set()
+        return self
+
+    def sweep(self, prefix: str) -> int:
+        return 0
+
+    async def wait(self) -> int:
+        await self._ended.wait()
+        return -signal.SIGKILL
+
+    def kill(self) -> None:
+        self._ended.set()
+
+    def owns(self, pid: int) -> bool:
+        return pid == self.pid
+
+    def place(self, target: str) -> Path:
+        assert self.plan is not None
+        return next(mount.source for mount in self.plan.mounts if mount.target == target)
+
+
+def waiting(inbox: Path) -> int:
+    db = apsw.Connection(str(inbox), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return int(db.execute("SELECT COUNT(*) FROM messages_in").fetchall()[0][0])
+    finally:
+        db.close()
+
+
+async def test_stranger_22_the_host_never_rings_before_its_welcome(tmp_path: Path) -> None:
+    channel, room = FakeChannel(), Room()
+    registry: Registry[Callable[[Config], SandboxKind]] = Registry("sandbox")
+    registry.add("process", lambda _: room, "test")
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        gateway.sessions.parts = replace(gateway.sessions.parts, sandboxes=registry)
+        await open_room(gateway, "fake", "fake:room/1")
+        await channel.say("first")
+        await room.started.wait()
+        reader, writer = await asyncio.open_unix_connection(str(room.place(RUN) / "runner.sock"))
+        inbox = room.place(f"{WORKSPACE}/in") / "inbound.db"
+        async with asyncio.timeout(20):
+            for number in range(2, 5):  # each rings, and is projected before the bell would be sent
+                await channel.say(f"number {number}")
+                while waiting(inbox) < number:  # noqa: ASYNC110  nobody rings for it
+                    await asyncio.sleep(0.005)
+        writer.write(wire.line(wire.Hello(protocol=wire.PROTOCOL, pid=os.getpid())))
+        first, second = [wire.read_from_host(await reader.readline()) for _ in range(2)]
+        writer.close()
+
+    assert isinstance(first, wire.Welcome)
+    assert isinstance(second, wire.Bell)
