@@ -9,7 +9,7 @@ ARGS   ?=
 export GATEPOST_VENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := run
-.PHONY: help python setup setup-test run test test-all conformance check format bench docs lock clean
+.PHONY: help python setup setup-test run test test-all bare conformance check format bench docs lock clean
 
 help:  ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -19,7 +19,7 @@ setup: python  ## make .venv with the gatepost command in it
 
 setup-test: python
 	@$(PYTHON) scripts/bootstrap.py test
-	@$(BIN)/python scripts/system_packages.py
+	@NO_SYSTEM=$(NO_SYSTEM) $(BIN)/python scripts/system_packages.py
 
 python:
 	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON); install Python 3.11 or newer, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
@@ -34,12 +34,15 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(8, 2 * (os.cpu_count() or 
 # A process must not compile what the one before it compiled; empty is as good as unset to Python.
 test test-all: export PYTHONDONTWRITEBYTECODE :=
 
-test: setup-test  ## run the tests (TESTS=tests/store, ARGS="-k ledger")
+test: setup-test  ## run the tests (TESTS=tests/store, ARGS="-k ledger"; NO_SYSTEM=1: install no system packages)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow" $(TESTS) $(ARGS)
 
 test-all: setup-test  ## and those that take long
-	@$(BIN)/python scripts/system_packages.py --all
+	@NO_SYSTEM=$(NO_SYSTEM) $(BIN)/python scripts/system_packages.py --all
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS) $(ARGS)
+
+bare: python  ## the whole way on a bare Debian, as root and as a user (root only; ARGS=user, NO_TESTS=1)
+	@scripts/bare_debian.sh $(ARGS)
 
 conformance: setup-test  ## the official suite of MCP against our Streamable HTTP
 	@$(BIN)/python scripts/conformance.py

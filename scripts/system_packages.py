@@ -1,5 +1,6 @@
-"""Installs the programs that some tests need, where it may: as root or with sudo that asks for no password, by apt.
-With --all also container engines, and by npm the coding agents and other clients, into `programs/` of the environment.
+"""Installs the programs that some tests need, where it may: as root or with sudo that asks for no password, by apt. It
+says first what it installs, and for which tests; NO_SYSTEM=1 keeps it from changing the system. With --all also
+container engines, and by npm the coding agents and other clients, into `programs/` of the environment.
 
 Elsewhere it says what is missing. The tests that need it are then skipped, and pytest lists each of them by name.
 """
@@ -13,6 +14,7 @@ import sys
 import npm
 from gatepost.core.programs import PACKAGES as NPM_PACKAGES
 from gatepost.core.programs import native
+from gatepost.sandboxes.bubblewrap import find_bwrap
 from npm import PROGRAMS
 
 PACKAGES = {  # Debian package → the programs it brings, any of which will do
@@ -42,7 +44,12 @@ WHAT_FOR = {
 
 def missing(packages: dict[str, tuple[str, ...]]) -> list[str]:
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
-    return [package for package, names in packages.items() if not any(shutil.which(name, path=path) for name in names)]
+    lacking = [
+        name for name, programs in packages.items() if not any(shutil.which(each, path=path) for each in programs)
+    ]
+    return [
+        name for name in lacking if name != "bubblewrap" or find_bwrap() is None
+    ]  # it may come with the environment
 
 
 def as_root() -> list[str] | None:
@@ -56,7 +63,9 @@ def as_root() -> list[str] | None:
 
 def install(packages: list[str], root: list[str]) -> None:
     """One by one, so that one that this system does not have keeps nobody from the others."""
-    print(f"setup: installing {' '.join(packages)}", flush=True)
+    print("setup: installing system packages with apt-get (NO_SYSTEM=1 leaves the system as it is):", flush=True)
+    for package in packages:
+        print(f"setup:   {package}, for the tests of {WHAT_FOR[package]}", flush=True)
     get = [*root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq"]
     subprocess.run([*get, "update"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for package in packages:
@@ -105,7 +114,8 @@ def main() -> int:
     everything = "--all" in sys.argv[1:]
     packages = {**PACKAGES, **MORE} if everything else PACKAGES
     wanted = missing(packages) if sys.platform.startswith("linux") else []
-    root = as_root() if wanted and shutil.which("apt-get") else None
+    may = not os.environ.get("NO_SYSTEM") and shutil.which("apt-get") is not None
+    root = as_root() if wanted and may else None
     if wanted and root is not None:
         install(wanted, root)
     for package in missing(packages):

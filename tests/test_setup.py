@@ -105,7 +105,8 @@ def test_what_is_set_up_is_not_set_up_again(bootstrap: ModuleType, monkeypatch: 
     def make() -> None:
         python = Path(bootstrap.venv_python())
         python.parent.mkdir(parents=True)
-        python.symlink_to(sys.executable)
+        python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')  # a link would lose the pip that it has
+        python.chmod(0o755)
 
     monkeypatch.setattr(bootstrap, "make_venv", make)
     monkeypatch.setattr(bootstrap, "pip", lambda *args: done.append(args))
@@ -136,3 +137,39 @@ def test_a_python_without_ensurepip_gets_its_pip_elsewhere(
         pytest.skip("this Python has no pip")
     assert getattr(bootstrap, source)()
     assert bootstrap.has_pip(bootstrap.venv_python())
+
+
+@pytest.fixture
+def packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """The script, with an apt-get that only writes down how it was called."""
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    found = importlib.util.spec_from_file_location("system_packages", ROOT / "scripts" / "system_packages.py")
+    assert found is not None and found.loader is not None
+    script = importlib.util.module_from_spec(found)
+    found.loader.exec_module(script)
+    (tmp_path / "apt-get").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/called\n')
+    (tmp_path / "apt-get").chmod(0o755)
+    (tmp_path / "env").symlink_to("/usr/bin/env")
+    monkeypatch.setattr(script, "PACKAGES", {"socat": ("no-such-program",)})
+    monkeypatch.setattr(script, "as_root", list)
+    monkeypatch.setattr(script.sys, "argv", ["system_packages.py"])
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return script
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="apt-get is Linux's")
+@pytest.mark.parametrize("leave", ["", "1"])
+def test_stranger_e_make_test_says_what_it_installs_and_leaves_the_system_alone_if_told(
+    packages: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    leave: str,
+) -> None:
+    monkeypatch.setenv("NO_SYSTEM", leave)
+    packages.main()
+
+    said = capsys.readouterr().out
+    assert (tmp_path / "called").exists() is not bool(leave)
+    assert ("setup:   socat, for the tests of socat in the bridge's place" in said) is not bool(leave)
+    assert "socat is not here, the tests of socat in the bridge's place will be skipped" in said

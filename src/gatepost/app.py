@@ -10,7 +10,6 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
-from pathlib import Path
 from socket import socket
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -29,6 +28,7 @@ from gatepost.core.errors import GatepostError, SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.listen import LISTEN, Listen, control_path, how_to_open, parse
+from gatepost.core.near import did_you_mean
 from gatepost.core.settings import Config, setting
 from gatepost.core.threads import FairThreads
 from gatepost.core.watchdog import EVERY_S, Watchdog
@@ -51,6 +51,7 @@ from gatepost.flow.sessions.plan import KIND, TIMEZONE, describe_sandbox, name_p
 from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.trial import try_out
 from gatepost.flow.sessions.wake import Sessions
+from gatepost.flow.sessions.walls import banner, walls_for
 from gatepost.flow.sessions.watch import ListeningTime
 from gatepost.flow.spending import Keys, Purse
 from gatepost.flow.worktrees.worktrees import Worktrees
@@ -66,6 +67,7 @@ from gatepost.serve.control.api import ApiParts, make_api
 from gatepost.serve.control.contract import Office
 from gatepost.serve.control.operations.groups import own_providers, plugged_providers, provider_names
 from gatepost.serve.http import CONNECTIONS, Server, binding, bound
+from gatepost.serve.strikes import Strikes, recorder
 from gatepost.serve.web.login import new_address
 from gatepost.serve.web.site import SiteParts, make_site
 from gatepost.store import reservations, secrets, turns
@@ -79,6 +81,7 @@ CHANNELS_ON = setting(
     "channels.on", (), help="Channels to run besides web and terminal: a name, or instance=name for a second one."
 )
 STOP_S = 10.0
+WALLS_S = 5.0  # the ready banner waits for a trial start of the sandbox so long
 STUCK = 75  # EX_TEMPFAIL: it ended, and something in it would not
 
 _log = log.get("app")
@@ -232,7 +235,7 @@ class Gateway:
     async def _prepare(self) -> None:
         """What need not hold up the start: a sandbox is tried out before it is needed, and leftovers are swept."""
         try:
-            await asyncio.to_thread(describe_sandbox, self.config)
+            await asyncio.to_thread(walls_for, self.config)
             await attachments.sweep(self.store, self.home.media)
         except (GatepostError, OSError) as error:
             _log.warning("not everything could be prepared", error=str(error))
@@ -258,7 +261,8 @@ def _instances(config: Config) -> list[tuple[str, ChannelKind]]:
         instance, _, name = entry.rpartition("=")
         kind = CHANNELS.get(name)
         if kind is None:
-            raise SetupError(f"channels.on: there is no channel {name!r}; there are: {', '.join(CHANNELS)}")
+            near = did_you_mean(name, CHANNELS)
+            raise SetupError(f"channels.on: there is no channel {name!r}{near}; there are: {', '.join(CHANNELS)}")
         chosen.append((instance or name, kind))
     return chosen
 
@@ -291,12 +295,12 @@ class Daemon:
                 per_peer = self.config[CONNECTIONS]
                 servers = [Server(api, control_socket), Server(self._site(), web_socket, per_peer)]
                 if further is not None:
-                    servers.append(Server(door.Door(api, *further[1:]), further[0], per_peer))
+                    strikes = Strikes(recorder(self.gateway.store, self.clock, "control.listen"))
+                    servers.append(Server(door.Door(api, *further[1:], strikes), further[0], per_peer))
                 tasks = [asyncio.create_task(server.run()) for server in servers]
                 self.lock.publish(listen=str(self.listen), control=str(control.path))
                 _log.info("started", version=__version__, home=str(self.home.path), listen=str(self.listen))
-                opened = how_to_open(await self.new_login())
-                print(f"gatepost is ready at {opened}", flush=True)  # noqa: T201  the one line of `up`
+                await self._announce()
                 await self._until_stopped(tasks)
                 self.gateway.worktrees.errands.close()
                 for endpoint in self.mcp.values():
@@ -311,6 +315,19 @@ class Daemon:
             log.close()
             os._exit(STUCK)
 
+    async def _announce(self) -> None:
+        """The ready banner: where to go, and which walls there are. The address that signs its opener in is for
+        whoever sits at the terminal; a service's output is kept in a journal, which others read."""
+        walls = asyncio.create_task(asyncio.to_thread(walls_for, self.config))
+        done, _ = await asyncio.wait({walls}, timeout=WALLS_S)
+        line = banner(walls.result()) if done else "the sandbox is still being tried out; `gatepost status` tells"
+        if sys.stdout.isatty():
+            lines = [f"gatepost is ready at {how_to_open(await self.new_login())}", line]
+        else:
+            where = self.listen.url if self.listen.kind == "unix" else f"{self.listen.url}/"
+            lines = [f"gatepost is ready at {where}", line, "`gatepost login` prints an address that signs you in"]
+        print("\n".join(lines), flush=True)  # noqa: T201  the banner of `up`
+
     async def _until_stopped(self, tasks: list[asyncio.Task[None]]) -> None:
         """A word from outside, or a flow that broke: `running` raises what it was."""
         waiting = asyncio.create_task(self.stopping.wait())
@@ -324,8 +341,8 @@ class Daemon:
             os._exit(1)  # the kernel lets go of the lock, and sandboxes end with us
         self.stopping.set()
 
-    def _further_door(self, stack: ExitStack) -> tuple[socket, str, str, tuple[str, ...], Path] | None:
-        """The control API on TCP: its socket, its token, the names that it goes by, and where the token lies."""
+    def _further_door(self, stack: ExitStack) -> tuple[socket, str, str, tuple[str, ...]] | None:
+        """The control API on TCP: its socket, its token and the names that it goes by."""
         if not self.config[door.LISTEN]:
             return None
         wished = parse(self.config[door.LISTEN])
@@ -333,8 +350,7 @@ class Daemon:
             raise SetupError("control.listen is for TCP (host:port); where the socket lies, control_socket says")
         sock = stack.enter_context(binding(wished))
         self.control = bound(wished, sock)
-        token, lies = door.read_token(self.home, self.config), door.token_path(self.home, self.config)
-        return sock, token, wished.host, self.config[door.HOSTS], lies
+        return sock, door.read_token(self.home, self.config), wished.host, self.config[door.HOSTS]
 
     def _api(self) -> Starlette:
         gateway = self.gateway
@@ -388,9 +404,9 @@ class Daemon:
         """A one-time address that signs its opener in as the owner."""
         return await new_address(self.gateway.store, self.clock, _hub(self.gateway, "web"), self.listen.url)
 
-    def status(self) -> dict[str, Any]:
+    async def status(self) -> dict[str, Any]:
         gateway = self.gateway
-        name, note = describe_sandbox(self.config)
+        name, note = await asyncio.to_thread(describe_sandbox, self.config)
         return {
             "pid": os.getpid(),
             "version": __version__,
@@ -423,9 +439,15 @@ def check(home: Home, config: Config) -> None:
         )
     known = provider_names(home)
     if config[PROVIDER] not in known:
-        raise SetupError(f"sessions.provider = {config[PROVIDER]!r}: there are: {', '.join(known)}")
+        near = did_you_mean(config[PROVIDER], known)
+        raise SetupError(
+            f"sessions.provider = {config[PROVIDER]!r}: there is none such{near}; there are: {', '.join(known)}"
+        )
     if config[KIND] != "auto" and config[KIND] not in SANDBOXES:
-        raise SetupError(f"sandbox.kind = {config[KIND]!r}: there are: auto, {', '.join(SANDBOXES)}")
+        near = did_you_mean(config[KIND], ("auto", *SANDBOXES))
+        raise SetupError(
+            f"sandbox.kind = {config[KIND]!r}: there is none such{near}; there are: auto, {', '.join(SANDBOXES)}"
+        )
     try:
         ZoneInfo(config[TIMEZONE])
     except (ZoneInfoNotFoundError, ValueError, OSError):

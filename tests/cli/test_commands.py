@@ -295,7 +295,7 @@ def test_a_group_is_removed_only_on_purpose(run: Run, home: Home) -> None:
     assert run("group", "rm", "acme").code == 1
     told = run("group", "rm", "acme", "--yes")
 
-    assert told.code == 0 and f"its files stay in {home.group('acme')}" in told.out
+    assert told.code == 0 and f"its own files stay in {home.group('acme')}" in told.out
     assert (home.group("acme") / "AGENTS.md").is_file()
     assert "belongs to every gateway and stays" in run("group", "rm", "home").err
 
@@ -580,3 +580,14 @@ def test_a_column_that_gives_is_cut_before_the_others(
     show.table(("name", "key"), [("n" * 80, "k" * 40)], gives=("key",))
 
     assert capsys.readouterr().out.splitlines()[1] == "n" * 80 + "  " + "k" * 17 + "…"
+
+
+def test_stranger_e_an_empty_audit_is_said_in_words_and_not_in_zeros(run: Run, home: Home) -> None:
+    from gatepost.core.clock import SystemClock
+    from gatepost.store.migrate import migrate
+
+    home.prepare()
+    migrate(home.store, SystemClock())
+
+    for told in (run("status"), run("audit", "verify")):
+        assert "nothing is recorded yet" in told.out and "0" * 64 not in told.out

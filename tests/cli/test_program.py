@@ -122,3 +122,47 @@ def test_python_m_gatepost_is_the_command() -> None:
     told = subprocess.run([sys.executable, "-m", "gatepost", "--version"], capture_output=True, text=True)
 
     assert told.stdout == f"gatepost {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("connect", "cluade"), "claude"),
+        (("policy", "explain", "home", "snd"), "send"),
+        (("policy", "explain", "hom", "send"), "home"),
+        (("group", "show", "hmoe"), "home"),
+        (("group", "shwo", "home"), "show"),
+        (("group", "set", "home", "provider=antropic"), "anthropic"),
+        (("group", "set", "home", "sandbox=bubblewarp"), "bubblewrap"),
+        (("group", "set", "home", "modle=x"), "model"),
+        (("group", "set", "home", "limits.memroy_mb=5"), "memory_mb"),
+        (("route", "add", "--match", "room=x", "--target", "hoem"), "home"),
+        (("statsu",), "status"),
+    ],
+)
+def test_stranger_e_a_name_with_a_typo_is_answered_with_the_one_that_was_meant(
+    run: Run, words: tuple[str, ...], meant: str
+) -> None:
+    run("group", "add", "acme")
+    told = run(*words)
+
+    assert told.code != 0 and f"did you mean {meant!r}?" in told.err
+
+
+def test_stranger_e_a_channel_and_a_setting_with_a_typo_are_answered_so_too(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("group", "add", "acme")
+    (home.path / "gatepost.toml").write_text('timezoen = "UTC"\n')
+    assert "did you mean 'timezone'?" in run("up").err
+    (home.path / "gatepost.toml").write_text('channels.on = ["wbe"]\n')
+    assert "did you mean 'web'?" in run("up").err
+
+
+def test_stranger_e_shell_completion_is_documented_and_works(home: Home) -> None:
+    documented = (Path(__file__).parents[2] / "docs" / "install.md").read_text()
+    for shell in ("bash", "zsh", "fish"):
+        assert f"_GATEPOST_COMPLETE={shell}_source gatepost" in documented
+    env = {**os.environ, "_GATEPOST_COMPLETE": "bash_complete", "COMP_WORDS": "gatepost back", "COMP_CWORD": "1"}
+    done = subprocess.run([sys.executable, "-m", "gatepost"], env=env, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["plain,backup"]

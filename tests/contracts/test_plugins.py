@@ -4,7 +4,6 @@ gateway hears the channel, has the provider answer in the sandbox, and serves th
 import asyncio
 import json
 import os
-import shutil
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.testing import forked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,7 +110,7 @@ async def test_an_agent_calls_the_plugged_in_tool(home: Home) -> None:
     assert [row["action"] for row in home.ask("audit", "list") if row["action"].endswith("roll_dice")]
 
 
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+@pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed")
 @pytest.mark.slow
 async def test_a_sandbox_laid_around_bubblewrap_is_as_isolated_and_nicer(tmp_path: Path) -> None:
     home = Home(tmp_path, "bubblewrap")

@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib.util
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import ledger
 from gatepost.store.look import look
 from gatepost.store.port import Db
@@ -64,7 +64,7 @@ class Firing:
         pass
 """.replace("EACH", str(EACH))
 
-pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed")
 
 
 def standing(db: Db) -> tuple[int, int]:

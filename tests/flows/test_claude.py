@@ -3,7 +3,6 @@ model."""
 
 import asyncio
 import importlib.util
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from gatepost.access.budgets import micro_of
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
+from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import audit, budgets, costs, groups, inbox, secrets
 from gatepost.store.budgets import Scope
 from gatepost.testing.channel import FakeChannel
@@ -37,7 +37,7 @@ SCRIPT: dict[str, Any] = {
 }
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed"),
+    pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed"),
     pytest.mark.skipif(
         importlib.util.find_spec("claude_agent_sdk") is None,
         reason="claude-agent-sdk is not installed: pip install '.[claude]'",

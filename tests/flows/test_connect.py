@@ -4,7 +4,6 @@ scripted model at the end of the way out."""
 import asyncio
 import importlib.util
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.testing import forked, programs
 from gatepost.testing.daemon import Daemon
 from gatepost.testing.models import ModelEndpoint
@@ -23,7 +23,7 @@ MODELS = {"anthropic": "claude-sonnet-4-5", "openai": "gpt-5-mini"}
 NO_KEYS = {"ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": "", "OPENAI_API_KEY": ""}
 SCRIPT: dict[str, Any] = {"turns": [{"when": "one word: ready", "do": [{"say": "ready"}]}]}
 
-pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed")
 needs_claude = pytest.mark.skipif(
     importlib.util.find_spec("claude_agent_sdk") is None,
     reason="claude-agent-sdk is not installed: pip install '.[claude]'",
@@ -262,3 +262,27 @@ async def test_agents_run_on_what_was_connected_and_another_group_is_pointed_to_
             other = await connect(daemon, "anthropic", "--folder", "acme", *words, key="")
             assert 'gatepost agent run "…" --folder acme' in other.stdout
             assert "`gatepost chat` talks to home" in other.stdout and "gatepost login" not in other.stdout
+
+
+async def test_stranger_16_the_doctor_asks_the_model_endpoint_and_spends_nothing(daemon: Daemon) -> None:
+    async def told() -> list[tuple[str, str]]:
+        findings = (await shown(daemon, "doctor"))["findings"]
+        return [(each["level"], each["text"]) for each in findings if each["subject"] == "models"]
+
+    assert await told() == []  # the demo asks nobody
+    running = (await shown(daemon, "status"))["running"]
+    async with ModelEndpoint(SCRIPT, key=KEY) as endpoint:
+        await connect(daemon, "anthropic", "--base-url", endpoint.anthropic, "--model", MODELS["anthropic"])
+        asked = len(endpoint.calls)
+        ((level, text),) = await told()
+        assert level == "ok" and endpoint.anthropic in text
+        assert ("takes the key" in text) == running
+
+        endpoint.key = "sk-another-000"
+        ((level, text),) = await told()
+        assert (level, "refuses the key of home" in text) == (("fail", True) if running else ("ok", False))
+        assert len(endpoint.calls) == asked
+        assert {each.path for each in endpoint.requests[-2:]} == {"/v1/models"}
+
+    ((level, text),) = await told()
+    assert level == "warn" and "cannot reach" in text and KEY not in text

@@ -5,7 +5,6 @@ import asyncio
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.testing.agents import AGENTS, a_gateway
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.desk import Desk, a_desk, door, sit
@@ -128,7 +128,7 @@ async def test_claude_code_manages_an_agent_through_the_bridge(tmp_path: Path) -
         await assert_managed(desk, answers, "Bash", "I did it.")
 
 
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+@pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed")
 async def test_claude_code_manages_claude_code_that_asks_before_it_acts(tmp_path: Path) -> None:
     touch = {"call": "Bash", "with": {"command": "touch made.txt", "description": "make it"}}
     work = {"tools": True, "turns": [{"when": "zx-work", "do": [touch, {"say": "I made it."}]}]}

@@ -181,3 +181,35 @@ def test_settings_changed_in_the_file_are_not_in_use_before_a_restart(daemon: Da
     assert "sessions.window: the running" not in before and "take changes of the file up" in before
     assert "sessions.window: the running gateway uses 10, not 7\n" in after
     assert (told["sessions.window"]["value"], told["sessions.window"]["in_use"]) == (7, 10)
+
+
+def test_stranger_14_a_removed_group_leaves_no_session_folder_socket_or_media(daemon: Daemon) -> None:
+    def below(*parts: str) -> set[str]:
+        place = daemon.home.joinpath(*parts)
+        return {str(each.relative_to(place)) for each in place.iterdir()} if place.is_dir() else set()
+
+    places = (("sessions",), ("run", "s"), ("media", "in"), ("media", "web"), ("logs",))
+    before = {each: below(*each) for each in places}
+    done(daemon, "group", "add", "acme")
+    done(daemon, "route", "add", "--match", "room=desk", "--target", "acme", "--seq", "5")
+    Script().otherwise().say("acme says {text}").write(daemon.home / "groups" / "acme")
+    done(daemon, "chat", "-m", "hello", "--room", "desk", "--wait")
+    assert below("sessions") != before[("sessions",)]
+
+    told = done(daemon, "group", "rm", "acme", "--yes")
+
+    assert "1 session folders" in told
+    assert {each: below(*each) for each in places} == before
+    assert (daemon.home / "groups" / "acme" / "AGENTS.md").is_file()
+
+
+def test_stranger_14_a_backup_of_a_running_gateway_goes_on_elsewhere(daemon: Daemon, tmp_path: Path) -> None:
+    assert done(daemon, "chat", "-m", "before", "--wait").strip() == "echo: before"
+    done(daemon, "backup", str(tmp_path / "b.tar.gz"))
+
+    (tmp_path / "other").mkdir(mode=0o700)
+    subprocess.run(["tar", "-xpzf", str(tmp_path / "b.tar.gz"), "-C", str(tmp_path / "other")], check=True)
+    with Daemon(tmp_path / "other", sandbox_kind="process", sessions_provider="scripted") as other:
+        assert done(other, "chat", "-m", "after", "--wait").strip() == "echo: after"
+        assert other.json("ledger", "check")["unaccounted"] == 0
+        assert "before" in other.gatepost("ledger", "list", "--json").stdout

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.flow.sessions.permissions import DENIED
+from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import audit, groups, secrets
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, settled
@@ -67,7 +67,7 @@ async def test_a_question_in_a_chat_is_answered_at_once_that_nobody_can_be_asked
         assert (verdict, details["tool"]) == ("refused", "question") and "Which one" not in str(details)
 
 
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+@pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed")
 @pytest.mark.skipif(
     importlib.util.find_spec("claude_agent_sdk") is None,
     reason="claude-agent-sdk is not installed: pip install '.[claude]'",

@@ -4,6 +4,7 @@ to the rest of it."""
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from gatepost.testing.gateway import open_room, running_gateway, settled
 from .conftest import ROOM, add_looker, until
 
 ROOMS = tuple(f"fake:room/{number}" for number in (1, 2, 3))
+needs_socat = pytest.mark.skipif(shutil.which("socat") is None, reason="socat is not installed: apt install socat")
 needs_bwrap = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
 kinds = pytest.mark.parametrize("kind", ["process", pytest.param("bubblewrap", marks=needs_bwrap)])
 
@@ -145,7 +147,7 @@ answer = json.dumps([done.returncode, done.stdout.splitlines(), done.stderr])
 
 
 @needs_bwrap
-@pytest.mark.parametrize("way", ["bridge", "socat"])
+@pytest.mark.parametrize("way", ["bridge", pytest.param("socat", marks=needs_socat)])
 async def test_the_bridge_and_socat_reach_the_tools_from_inside_a_live_session(
     tmp_path: Path, channel: FakeChannel, way: str
 ) -> None:

@@ -2,7 +2,6 @@
 tools without reading the answers, and waits for a model. All of it is dead, and people are told, at once."""
 
 import asyncio
-import shutil
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.flow.sessions.live import Live
+from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import inbox, reservations, secrets, turns, users
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, settled
@@ -110,7 +110,7 @@ class Stubborn:
         pass
 """
 
-pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed")
 
 
 @asynccontextmanager

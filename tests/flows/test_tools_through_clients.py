@@ -4,7 +4,6 @@ Claude Code. What a rule takes away while they are connected is gone, and they a
 import asyncio
 import importlib.util
 import json
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -17,6 +16,7 @@ import pytest
 
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
+from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import audit, costs, groups, secrets
 from gatepost.store.look import look
 from gatepost.testing.channel import FakeChannel
@@ -29,7 +29,7 @@ from .conftest import ROOM, until
 PATIENCE = 60.0
 SITE = sysconfig.get_paths()["purelib"]
 
-pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed")
 
 # In the place of a model: runs the client beside itself, and says what it said.
 PROVIDER = r"""
@@ -244,6 +244,34 @@ class Submitter:
     async def close(self):
         pass
 """
+
+
+async def test_stranger_e_submit_turn_is_bounded_and_the_next_message_is_answered(tmp_path: Path) -> None:
+    channel, home = FakeChannel(), tmp_path / "h"
+    folder = home / "plugins" / "providers"
+    folder.mkdir(parents=True)
+    given = '{"turn_id": batch.turn, "result": "once"}'
+    long = [
+        '{"turn_id": batch.turn, "session_id": "c" * 900_000}',
+        '{"turn_id": "t" * 900_000, "result": "x"}',
+        '{"turn_id": batch.turn, "result": "x" * 900_000}',
+        '{"turn_id": batch.turn, "error": "x" * 900_000, "status": "error"}',
+        '{"turn_id": batch.turn, "status": "x" * 900_000}',
+    ]
+    (folder / "submitter.py").write_text(
+        SUBMITTER.replace(f"({given}, {given}, {{}})", f"({', '.join(long)}, {given})")
+    )
+    async with running_gateway(home, {"fake": (channel.kind, channel)}, sessions__provider="submitter") as gateway:
+        await open_room(gateway, "fake", ROOM)
+        for number in (1, 2):
+            await channel.say(f"go {number}")
+            await channel.wait_for(number, timeout=PATIENCE)
+        await settled(gateway)
+
+        *refused, taken = json.loads((gateway.home.group("home") / "answers.json").read_text())
+        assert channel.texts() == ["once", "once"]
+        assert [each["error"]["code"] for each in refused] == [-32602] * len(long)
+        assert taken["result"] == {"ok": True}
 
 
 async def test_31_submit_turn_twice_brings_one_message_and_no_second_cost(tmp_path: Path) -> None:

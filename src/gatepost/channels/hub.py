@@ -7,13 +7,12 @@ again makes sure that the files were kept, and it does no harm.
 """
 
 import asyncio
-import hashlib
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gatepost.channels.contract import Receive, Surroundings
+from gatepost.channels.contract import Receive, Surroundings, shelf_name
 from gatepost.core.errors import Unavailable
 from gatepost.core.threads import FairThreads
 from gatepost.messages.inbound import Inbound, Receipt
@@ -86,7 +85,7 @@ class Hub:
         """A file that was sent, by the effect's key and its place in it."""
         if self._shelf is None:
             raise Unavailable(f"the {self.platform} channel", "it has no place for files yet", retry_after=1)
-        return self._shelf / hashlib.sha256(key.encode()).hexdigest()[:32] / str(number)
+        return self._shelf / shelf_name(key) / str(number)
 
     def _keep(self, message: Outbound) -> None:
         for number, file in enumerate(message.files):

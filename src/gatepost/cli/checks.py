@@ -15,6 +15,8 @@ from typing import Any
 from gatepost import declared
 from gatepost.cli.agent_checks import examine_agents
 from gatepost.cli.findings import Finding, FindingLevel
+from gatepost.cli.model_checks import examine_models
+from gatepost.cli.walls import walls_of
 from gatepost.core import listen, lock, settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
@@ -22,14 +24,12 @@ from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.settings import SETTINGS, Config
 from gatepost.flow.intake.routing import why_unreadable
 from gatepost.flow.sessions.owner import uid_range
-from gatepost.flow.sessions.plan import choose_sandbox
 from gatepost.flow.sessions.programs import needs_of
 from gatepost.gate import connectors
 from gatepost.sandboxes.contract import SANDBOXES, trouble_of
 from gatepost.sandboxes.enforcement import Hold, limits_that_hold, read_machine
 from gatepost.serve.control.client import Control
 from gatepost.store import groups, ledger, routes, switches
-from gatepost.store.groups import Group
 from gatepost.store.look import damage, expired_leases, look, newest, version, waiting_instances
 from gatepost.store.port import Db
 from gatepost.store.retention import can_shrink
@@ -60,7 +60,7 @@ def examine(home: Home) -> list[Finding]:
         findings.append(Finding("ok", "settings", f"{len(SETTINGS)} settings, every plug-in loads"))
     findings += [*_providers(home), *_control(home), *_sandboxes(home, config), *_limits(home, config)]
     findings += [*_connectors(home, config)]
-    return [*findings, *examine_agents(home, config), *_store(home, config)]
+    return [*findings, *examine_agents(home, config), *examine_models(home, config), *_store(home, config)]
 
 
 def _what_can_be_read(home: Home) -> Config:
@@ -180,16 +180,6 @@ def sandboxes(config: Config) -> list[Seen]:
     return seen
 
 
-def chosen_sandbox(config: Config) -> Seen:
-    """What agents get whose group says nothing else; its name is '' if none can run."""
-    anybody = Group("", "", "", "", "", {}, True, None, None, 0)
-    try:
-        name, kind = choose_sandbox(config, anybody, "")
-    except GatepostError as error:
-        return Seen("", False, str(error))
-    return Seen(name, kind.isolated, None)
-
-
 def _named_sandboxes(home: Home) -> set[str]:
     """What groups ask for by name."""
     if not home.store.is_file():
@@ -201,19 +191,19 @@ def _named_sandboxes(home: Home) -> set[str]:
 
 
 def _sandboxes(home: Home, config: Config) -> Iterator[Finding]:
-    chosen, named = chosen_sandbox(config), _named_sandboxes(home)
+    chosen, named = walls_of(home, config), _named_sandboxes(home)
     for each in sandboxes(config):
         if each.trouble is None:
             yield Finding("ok", "sandbox", f"{each.name} works" + ("" if each.isolated else " (it has no walls)"))
         else:
-            unused = chosen.trouble is None and each.name not in named
+            unused = bool(chosen.kind) and each.name not in named
             note = " (nothing here uses it)" if unused else ""
             yield Finding("note" if unused else "warn", "sandbox", f"{each.name} does not work{note}: {each.trouble}")
-    if chosen.trouble is not None:
+    if not chosen.kind:
         yield Finding("fail", "sandbox", f"agents other than the demo cannot run: {chosen.trouble}")
     elif not chosen.isolated:
         yield Finding(
-            "warn", "sandbox", f"agents run in {chosen.name!r}, without any walls", "set sandbox.kind to bubblewrap"
+            "warn", "sandbox", f"agents run in {chosen.kind!r}, without any walls", "set sandbox.kind to bubblewrap"
         )
 
 
@@ -230,8 +220,8 @@ def _uids(config: Config) -> Iterator[Finding]:
 
 def _limits(home: Home, config: Config) -> Iterator[Finding]:
     """Which limits hold for the agents whose group says nothing else. A watched one is told, not ticked off."""
-    chosen = chosen_sandbox(config)
-    if chosen.trouble is not None:
+    chosen = walls_of(home, config)
+    if not chosen.kind:
         return
     try:
         machine = read_machine(config, home.path)
@@ -240,8 +230,8 @@ def _limits(home: Home, config: Config) -> Iterator[Finding]:
         return
     yield from _uids(config)
     levels: dict[Hold, FindingLevel] = {Hold.ENFORCED: "ok", Hold.WATCHED: "note", Hold.NONE: "note"}
-    for fact in limits_that_hold(chosen.name, machine):
-        yield Finding(levels[fact.hold], "limits", f"{chosen.name}, {fact.limit}: {fact.hold}, {fact.by}")
+    for fact in limits_that_hold(chosen.kind, machine):
+        yield Finding(levels[fact.hold], "limits", f"{chosen.kind}, {fact.limit}: {fact.hold}, {fact.by}")
 
 
 def _store(home: Home, config: Config) -> Iterator[Finding]:

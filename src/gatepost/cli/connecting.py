@@ -13,19 +13,19 @@ from gatepost.access.budgets import in_usd, usd
 from gatepost.cli import show
 from gatepost.cli.installing import has_program, install_library, install_program
 from gatepost.cli.operate import operate, reading
+from gatepost.cli.walls import walls_of
 from gatepost.core import ids, lock, settings
 from gatepost.core.errors import GatepostError, Invalid, NotFound, SetupError
 from gatepost.core.home import Home
-from gatepost.core.registry import load_folder, load_package
 from gatepost.egress import price_list, prices
 from gatepost.egress.endpoints import BASES, base_in_force, gateway_base, read_own_base
 from gatepost.egress.prices import FILE
 from gatepost.egress.upstream import Base
 from gatepost.flow.groups import WORLD
 from gatepost.flow.sessions.parts import PROVIDER
-from gatepost.flow.sessions.plan import choose_sandbox
 from gatepost.flow.sessions.running_as import FOLDER, group_as_run
 from gatepost.flow.sessions.trial import NO_PRICE
+from gatepost.flow.sessions.walls import ANYBODY
 from gatepost.serve.control.agents import (
     AGENTS,
     Agent,
@@ -108,9 +108,9 @@ def connect(
         raise Invalid("--price", "of which model? Say --model, too")
     if chosen.any_vendor and not vendor and model.startswith("claude"):
         chosen, vendor = agent(name, "anthropic"), "anthropic"
+    tell.step("sandbox", f"{_sandbox(home, group, name)} works")  # first: without one, what is installed is of no use
     install_library(chosen, tell, allowed=not no_install)
     install_program(home, chosen, tell, allowed=not no_install)
-    tell.step("sandbox", f"{_sandbox(home, group, name)} works")
     base = _base(home, chosen, folder, base_url)
     key = find_key(home, chosen, folder, base, from_stdin=key_stdin, ask=not yes and sys.stdin.isatty())
     tell.step("key", key.origin)
@@ -181,10 +181,10 @@ def _base(home: Home, chosen: Agent, folder: str, base_url: str) -> Base:
 
 
 def _sandbox(home: Home, group: Group, provider: str) -> str:
-    load_package("gatepost.sandboxes")
-    load_folder(home.plugins / "sandboxes", "sandboxes")
-    name, kind = choose_sandbox(settings.peek(home.path), group, provider)
-    return name if kind.isolated else f"{name} (which has no walls)"
+    found = walls_of(home, settings.peek(home.path), group, provider)
+    if not found.kind:
+        raise SetupError(found.trouble)
+    return found.kind if found.isolated else f"{found.kind} (which has no walls)"
 
 
 # The key.
@@ -360,7 +360,7 @@ class State:
 
 def states(home: Home, as_json: bool) -> int:
     try:
-        sandbox = _sandbox(home, Group("", "", "", "", "", {}, True, None, None, 0), "")
+        sandbox = _sandbox(home, ANYBODY, "")
     except GatepostError:
         sandbox = ""
     found = [_state(home, each, sandbox) for each in AGENTS.values() if each.name in provider_names(home)]

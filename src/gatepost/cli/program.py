@@ -5,7 +5,6 @@ What reaches a user is an answer, or one line that says what is wrong and what t
 
 import ast
 import copy
-import difflib
 import importlib
 import os
 import pkgutil
@@ -18,8 +17,10 @@ import click
 
 from gatepost import __version__
 from gatepost.cli import commands
+from gatepost.cli.hints import with_command, with_hint
 from gatepost.core import home as homes
 from gatepost.core.errors import GatepostError
+from gatepost.core.near import did_you_mean
 from gatepost.core.visible import visible
 
 INTERRUPTED = 130
@@ -44,8 +45,7 @@ class Listed(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if not name.startswith("-") and name not in self.list_commands(ctx):
-            near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(name, self.list_commands(ctx))
             raise click.UsageError(f"there is no command {name!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -115,17 +115,28 @@ def run(args: list[str]) -> int:
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.ClickException as error:
-        error.show()
+        _with_command(error).show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except GatepostError as error:
-        print("gatepost: " + visible(str(error).replace("\n", "; ")), file=sys.stderr)
+        print("gatepost: " + visible(with_hint(str(error), _home()).replace("\n", "; ")), file=sys.stderr)
         return 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read us has enough
         return 1
     return answer if isinstance(answer, int) else 0
+
+
+def _home() -> homes.Home:
+    return homes.find(_given_home())
+
+
+def _with_command(error: click.ClickException) -> click.ClickException:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None or not isinstance(context.command, click.Group):
+        return error
+    return click.UsageError(with_command(error.message, context.command.list_commands(context)), context)
 
 
 def _given_home() -> str | None:
@@ -142,7 +153,7 @@ def _last_words(kind: type[BaseException], error: BaseException, trace: Tracebac
     """What nobody expected: a line for the user, the rest for whoever looks."""
     if os.environ.get("GATEPOST_DEBUG"):
         return sys.__excepthook__(kind, error, trace)
-    log = homes.find(_given_home()).logs / "gatepost.log"
+    log = _home().logs / "gatepost.log"
     print(
         visible(f"gatepost: this should not happen: {kind.__name__}: {error}; GATEPOST_DEBUG=1 shows where,")
         + f" the log is {log}",

@@ -4,7 +4,6 @@
 An unknown key is an error with its dotted path. `docs/settings.md` is printed from the declarations.
 """
 
-import difflib
 import math
 import os
 import re
@@ -17,6 +16,7 @@ from typing import Any, Generic, TypeVar, overload
 import msgspec
 
 from gatepost.core.errors import SetupError
+from gatepost.core.near import did_you_mean
 from gatepost.core.registry import Registry
 
 T = TypeVar("T")
@@ -198,8 +198,7 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _nearest(name: str) -> str:
-    near = difflib.get_close_matches(name, list(SETTINGS), n=1)
-    return f"; did you mean {near[0]!r}?" if near else "; `gatepost settings` lists all"
+    return did_you_mean(name, SETTINGS) or "; `gatepost settings` lists all"
 
 
 def load(home: Path, environ: Mapping[str, str] | None = None, given: Mapping[str, Any] | None = None) -> Config:

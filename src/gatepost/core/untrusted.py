@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 from gatepost.core import ids, trouble
 from gatepost.core.errors import GatepostError, Invalid, NotFound
@@ -152,6 +153,17 @@ class Root:
             if os.geteuid() == 0:
                 around = os.fstat(folder)
                 os.chown(name, around.st_uid, around.st_gid, dir_fd=folder, follow_symlinks=False)
+
+    @contextmanager
+    def open_file(self, relative: str) -> Iterator[BinaryIO]:
+        """A regular file, to be read piece by piece."""
+        with self._open_file(relative) as fd, os.fdopen(os.dup(fd), "rb") as file:
+            yield file
+
+    def read_link(self, relative: str) -> str:
+        """Where a link leads; it is not followed."""
+        with self._parent(relative) as (folder, name):
+            return os.readlink(name, dir_fd=folder)
 
     def list(self, relative: str = "", begins: str = "") -> list[str]:
         """The names in a folder, sorted; `begins`: only those that begin so."""

@@ -279,19 +279,22 @@ class Models:
                 await give_back(client, response, key.value, bill)
 
     async def _key(self, order: Order, purpose: str = "model") -> Key:
-        """Asked for when it is about to be sent: what is asked for is on record as used."""
-        vendor, spender, base = order.endpoint.vendor, order.spender, order.base
-        wanted = "ANTHROPIC_API_KEY" if vendor == "anthropic" else "OPENAI_API_KEY"
-        key = await self._keys.get(wanted, spender, purpose, base.origins)
-        if key:
-            return Key(key, {"x-api-key": key} if vendor == "anthropic" else {"authorization": f"Bearer {key}"})
-        if vendor == "anthropic":
-            token = await self._keys.get("ANTHROPIC_AUTH_TOKEN", spender, purpose, base.origins)
-            if token:
-                return Key(token, {"authorization": f"Bearer {token}"}, beta="oauth-2025-04-20")
-        if base.default:
-            raise Refusal(401, f"there is no key for this model; the operator can: gatepost secret set {wanted}")
-        return NO_KEY
+        return await find_key(self._keys, order.endpoint.vendor, order.spender, order.base, purpose)
+
+
+async def find_key(keys: Keys, vendor: str, spender: Spender, base: Base, purpose: str) -> Key:
+    """Asked for when it is about to be sent: what is asked for is on record as used."""
+    wanted = "ANTHROPIC_API_KEY" if vendor == "anthropic" else "OPENAI_API_KEY"
+    key = await keys.get(wanted, spender, purpose, base.origins)
+    if key:
+        return Key(key, {"x-api-key": key} if vendor == "anthropic" else {"authorization": f"Bearer {key}"})
+    if vendor == "anthropic":
+        token = await keys.get("ANTHROPIC_AUTH_TOKEN", spender, purpose, base.origins)
+        if token:
+            return Key(token, {"authorization": f"Bearer {token}"}, beta="oauth-2025-04-20")
+    if base.default:
+        raise Refusal(401, f"there is no key for this model; the operator can: gatepost secret set {wanted}")
+    return NO_KEY
 
 
 async def _read(client: Client, head: Head) -> bytes:

@@ -12,7 +12,7 @@ import msgspec
 
 from gatepost import __version__
 from gatepost.core import ids, log
-from gatepost.core.errors import GatepostError
+from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.values import MOST_VALUES, has_few_values
 from gatepost.gate import frames
 from gatepost.gate.ahead import run_ahead
@@ -283,6 +283,8 @@ class Conversation:
         code, text, result = 0, "", b""
         try:
             result = _encode(await ending)
+        except Invalid as error:
+            code, text = INVALID_PARAMS, f"Invalid params: {error}"
         except GatepostError as error:
             code, text = INTERNAL_ERROR, str(error)
         except Exception:  # noqa: BLE001  the dispatching loop: the connection outlives it

@@ -22,6 +22,9 @@ Seconds = Annotated[float, Meta(ge=0, le=604_800)]
 TurnId = Annotated[str, Meta(max_length=64, pattern=r"^[a-z0-9-]*$")]
 Words = Annotated[str, Meta(max_length=10_000)]
 Name = Annotated[str, Meta(max_length=255)]
+LONGEST_CONVERSATION = 1000  # it comes back in every Welcome and Claimed
+ConversationId = Annotated[str, Meta(max_length=LONGEST_CONVERSATION)]
+Text = Annotated[str, Meta(max_length=500_000)]
 MOST_ROWS = 10_000  # of a session that wait, as far as a frame names them
 Rows = Annotated[list[Number], Meta(max_length=MOST_ROWS)]
 
@@ -70,7 +73,7 @@ class Started(Frame, tag="started"):
 
     turn: TurnId
     epoch: Number
-    conversation: Words
+    conversation: ConversationId
 
 
 class Result(Frame, tag="result"):
@@ -109,13 +112,23 @@ class Submit(Frame, tag="submit_turn"):
     id: Number
     turn: TurnId
     epoch: Number
-    status: str  # success | error
+    status: Name  # success | error
     error: Words = ""
     error_class: Name = ""  # retryable | auth | quota | budget | fatal
     retry_after: Seconds | None = None
-    conversation: Words = ""
+    conversation: ConversationId = ""
     usage: dict[str, Any] = {}
     finished: list[Number] = []  # of a turn that failed: the rows that the provider was done with before
+
+
+class TurnEnding(msgspec.Struct, kw_only=True):
+    """The parameters of `submit_turn` on router.sock, for agent loops of their own. More is not looked at."""
+
+    turn_id: TurnId
+    session_id: ConversationId | None = None
+    status: Name | None = None
+    result: Text | None = None
+    error: Words | None = None
 
 
 class Ping(Frame, tag="ping"):

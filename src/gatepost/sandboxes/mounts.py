@@ -52,13 +52,18 @@ def mount_arguments(mounts: Iterable[Mount], moved: dict[Path, Path]) -> list[st
     """The plan's mounts, in order; `moved` says where a source was staged."""
     arguments = []
     for mount in mounts:
-        source = mount.source.resolve()
-        for root, stage in moved.items():
-            if source.is_relative_to(root):
-                source = stage / source.relative_to(root)
-                break
+        source = staged(mount.source, moved)
         arguments += ["--bind" if mount.writable else "--ro-bind", str(source), mount.target]
     return arguments
+
+
+def staged(path: Path, moved: dict[Path, Path]) -> Path:
+    """Where the sandbox's uid finds a host path."""
+    real = path.resolve()
+    for root, stage in moved.items():
+        if real.is_relative_to(root):
+            return stage / real.relative_to(root)
+    return real
 
 
 def closed_roots(sources: Iterable[Path], uid: int) -> list[Path]:

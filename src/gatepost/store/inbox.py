@@ -249,3 +249,13 @@ def cancel_waiting(db: Db, session_id: str, reason: str, now: int) -> int:
     for (row_id,) in rows:
         move(db, row_id, "cancelled", reason, None, now)
     return len(rows)
+
+
+def only_for(db: Db, folder: str) -> list[str]:
+    """The contents of messages that this group alone was sent."""
+    rows = db.rows(
+        "SELECT messages.content FROM messages JOIN inbox ON inbox.message_id = messages.id WHERE inbox.folder = ?"
+        " AND NOT EXISTS (SELECT 1 FROM inbox AS other WHERE other.message_id = messages.id AND other.folder <> ?)",
+        (folder, folder),
+    )
+    return [str(row[0]) for row in rows]

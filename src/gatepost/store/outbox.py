@@ -287,3 +287,13 @@ def give_way(db: Db, turn_id: str, origin: str, now: int) -> int:
     for row_id, message_id in rows:
         steps.add(db, message_id, row_id, now, "superseded", "a newer one came")
     return len(rows)
+
+
+def with_files(db: Db, folder: str) -> list[tuple[str, str]]:
+    """(instance, key) of every effect of this group's that sent files."""
+    rows = db.rows(
+        "SELECT outbox.instance, outbox.key, outbox.payload FROM outbox"
+        " JOIN messages ON messages.id = outbox.message_id WHERE messages.folder = ? ORDER BY outbox.id",
+        (folder,),
+    )
+    return [(row[0], row[1]) for row in rows if json.loads(row[2]).get("files")]

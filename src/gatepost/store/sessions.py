@@ -112,6 +112,11 @@ def live(db: Db, folder: str | None = None, most: int = 2**31) -> list[Session]:
     return [Session(*row) for row in rows]
 
 
+def ids_of(db: Db, folder: str) -> list[str]:
+    """Every one of a group, closed ones too."""
+    return [str(row[0]) for row in db.rows("SELECT id FROM sessions WHERE folder = ? ORDER BY id", (folder,))]
+
+
 @quick
 def in_room(db: Db, address: str) -> list[Session]:
     """The live ones of every group, the busiest first."""

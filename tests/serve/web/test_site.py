@@ -1,6 +1,8 @@
 """Who gets in, and what is refused to everybody else."""
 
 import asyncio
+import hashlib
+import os
 from typing import Any
 
 import httpx2
@@ -9,8 +11,14 @@ import pytest
 from gatepost.channels.web import Web
 from gatepost.core.clock import DAY, MINUTE, SystemClock
 from gatepost.serve.web import login
-from gatepost.store import logins, users
+from gatepost.store import audit, logins, users
 from gatepost.store.port import Db
+
+
+def cookie_name(site: Any) -> str:
+    home_id = hashlib.sha256(os.fsencode(site.home.path)).hexdigest()[:8]
+    return f"gatepost-{site.base.rpartition(':')[2]}-{home_id}"
+
 
 PRIVATE = ("/api/start", "/api/messages", "/api/events", "/api/files/1/0")
 
@@ -19,7 +27,7 @@ PRIVATE = ("/api/start", "/api/messages", "/api/events", "/api/files/1/0")
 async def test_nothing_private_is_shown_without_a_cookie(site: Any, path: str) -> None:
     async with site.browser() as browser:
         assert (await browser.get(path)).status_code == 401
-        browser.cookies.set(f"gatepost-{site.base.rpartition(':')[2]}", "made-up")
+        browser.cookies.set(cookie_name(site), "made-up")
         assert (await browser.get(path)).status_code == 401
 
 
@@ -170,3 +178,22 @@ async def test_numbers_and_tokens_that_mean_nothing_are_answered_and_not_broken_
     async with site.browser() as stranger:
         answer = await stranger.post("/login", content=b'{"token": "\\ud800"}')
         assert answer.status_code == 403
+
+
+async def test_stranger_e_the_cookie_is_named_for_port_and_home_and_bound_to_the_host_over_https(site: Any) -> None:
+    async with site.browser() as plain, site.browser() as behind:
+        await plain.post("/login", json={"token": await site.new_token()})
+        assert list(plain.cookies) == [cookie_name(site)]
+        headers = {"origin": "https://agents.example", "host": "agents.example"}
+        answer = await behind.post("/login", json={"token": await site.new_token()}, headers=headers)
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith("__Host-gatepost-web-") and "Secure" in cookie and "Path=/" in cookie
+        shown = {"cookie": cookie.partition(";")[0], "host": "agents.example"}
+        assert (await behind.get("/api/start", headers=shown)).status_code == 200
+
+
+async def test_stranger_e_a_wrong_login_is_counted_in_the_audit(site: Any) -> None:
+    async with site.browser() as browser:
+        assert (await browser.post("/login", json={"token": "made-up"})).status_code == 403
+    row = (await site.store.read(audit.latest, 1))[0]
+    assert row[2:5] == ("peer:127.0.0.1", "door.token", "refused")

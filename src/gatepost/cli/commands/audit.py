@@ -41,6 +41,8 @@ def verify(home: str | None, head: str | None, as_json: bool) -> int:
         )
     elif trouble:
         show.say(show.colored(trouble, "fail"))
+    elif not rows:
+        show.say(show.colored("nothing is recorded yet", "ok"))
     else:
         counted = f" ({more:,} further events are only counted in them)" if more else ""
         show.say(show.colored(f"the chain of {rows} rows holds", "ok"), f"{counted}, its head is {newest}")

@@ -1,7 +1,6 @@
 """`gatepost grant`: what groups, people and roles may do."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +10,7 @@ from gatepost.cli import show
 from gatepost.cli.operate import home_of, operate, reading
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
+from gatepost.core.near import did_you_mean
 from gatepost.store import groups
 
 if TYPE_CHECKING:
@@ -76,8 +76,7 @@ def _check_tool(home: Home, name: str) -> "Tool | None":
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    close = get_close_matches(name, list(known), 1, 0.6)
-    return (f"; did you mean {close[0]!r}?" if close else "") + " (--anyway writes it down all the same)"
+    return did_you_mean(name, known) + " (--anyway writes it down all the same)"
 
 
 CLAIMS = ("folder", "tier", "provider", "platform", "room", "topic", "user")

@@ -213,11 +213,20 @@ def _pairs(values: tuple[str, ...]) -> dict[str, str]:
 @click.option("--yes", is_flag=True, help="Really.")
 @click.pass_obj
 def rm(home: str | None, folder: str, yes: bool) -> None:
-    """Remove a group with its routes and sessions. Its files and its messages in the ledger stay."""
+    """Remove a group with its routes, sessions, secrets, their folders and media. Its own folder stays, and its
+    messages in the ledger."""
     from gatepost.serve.control.operations.groups import check_may_go
 
     check_may_go(folder)
     if not yes:
         raise Invalid("", f"removing {folder!r} ends its sessions and takes its routes away; say --yes to do it")
     gone: dict[str, Any] = operate(home_of(home), "group.rm", {"folder": folder})
-    show.say(f"group {folder} is removed, {gone['closed']} sessions closed; its files stay in {gone['kept']}")
+    removed = gone["removed"]
+    show.say(
+        f"group {folder} is removed, {gone['closed']} sessions closed;"
+        f" with it went {removed['sessions']} session folders, {removed['media']} folders of media"
+        f" and {removed['worktrees']} records of worktrees"
+    )
+    show.say(f"its own files stay in {gone['kept']}, its messages in the ledger")
+    for each in gone["left"]:
+        show.say(f"gatepost: {each} could not be removed; remove it by hand", error=True)

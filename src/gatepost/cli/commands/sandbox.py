@@ -17,12 +17,15 @@ import click
 from gatepost.cli import show
 from gatepost.cli.operate import home_of, reading
 from gatepost.core import ids, settings
-from gatepost.core.errors import NotFound, Unavailable
+from gatepost.core.errors import NotFound, SetupError, Unavailable
 from gatepost.core.home import Home
+from gatepost.core.registry import Registry, load_folder
 from gatepost.core.settings import Config
 from gatepost.core.untrusted import open_root
 from gatepost.egress.upstream import Base
-from gatepost.sandboxes.contract import Sandbox
+from gatepost.flow.sessions.plan import Make, choose_sandbox
+from gatepost.flow.sessions.walls import walls_for
+from gatepost.sandboxes.contract import SANDBOXES, Sandbox, SandboxKind
 from gatepost.store import egress, groups, switches
 from gatepost.store.groups import Group
 from gatepost.tools.contract import Caller
@@ -45,18 +48,19 @@ def command() -> None:
 
 
 @command.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--no-walls", is_flag=True, help="Run on the host itself where no sandbox works, with all your rights.")
 @click.option("--folder", "named", default="", metavar="FOLDER", help="The same as FOLDER before CMD.")
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[FOLDER] CMD...")
 @click.pass_obj
-def run(home: str | None, named: str, words: tuple[str, ...]) -> int:
+def run(home: str | None, no_walls: bool, named: str, words: tuple[str, ...]) -> int:
     """Run CMD in a sandbox as a session of the group FOLDER gets it; its exit code is ours.
 
-    What the way out refused is told at the end, and written down like an agent's.
+    What the way out refused is told at the end, and written down like an agent's. Where that group's sessions would
+    have no walls, nothing runs without --no-walls.
 
     Example: gatepost sandbox run acme/eng -- sh
     """
     from gatepost import declared
-    from gatepost.core.registry import load_folder
     from gatepost.flow.sessions.running_as import group_as_run
 
     folder, words = (named, words) if named else (words[0], words[1:])
@@ -74,16 +78,37 @@ def run(home: str | None, named: str, words: tuple[str, ...]) -> int:
         load_folder(place.plugins / kind, kind)
     config = settings.peek(place.path)
     run = reading(place, group_as_run, config, folder) or group
-    return asyncio.run(_run(place, config, [group, *parents], run.provider, words))
+    chosen = kind_for(config, group, run.provider, no_walls)
+    return asyncio.run(_run(place, config, [group, *parents], run.provider, words, chosen))
 
 
-async def _run(home: Home, config: Config, line: list[Group], provider: str, cmd: tuple[str, ...]) -> int:
+def kind_for(
+    config: Config, group: Group, provider: str, no_walls: bool, registry: Registry[Make] = SANDBOXES
+) -> SandboxKind:
+    """What a session of the group gets, if it has walls; what has none is only run if that was asked for."""
+    try:
+        name, kind = choose_sandbox(config, group, provider, registry)
+    except SetupError as error:
+        kind, why = registry["process"](config), str(error)
+    else:
+        if kind.isolated:
+            return kind
+        trouble = walls_for(config, registry=registry).trouble  # the demo goes without where nothing works
+        why = trouble or f"the sandbox of this group is {name!r}, which has no walls"
+    if not no_walls:
+        raise SetupError(f"{why}; --no-walls runs this on the host itself, with all your rights")
+    show.say("gatepost: NO WALLS: this runs on the host itself, with all rights of your own user", error=True)
+    return kind
+
+
+async def _run(
+    home: Home, config: Config, line: list[Group], provider: str, cmd: tuple[str, ...], kind: SandboxKind
+) -> int:
     """`line`: the group and those above it."""
     from gatepost.egress.endpoints import own_bases
-    from gatepost.flow.sessions.plan import beside_forwarder, choose_sandbox, plan_for, prepare_folders
+    from gatepost.flow.sessions.plan import beside_forwarder, plan_for, prepare_folders
 
     group, *parents = line
-    _, kind = choose_sandbox(config, group, provider)
     uid = await _uid(home, config, group, isolated=kind.isolated)
     session = ids.new("look")
     if kind.isolated:  # without walls it has the host's own network

@@ -12,7 +12,6 @@ from gatepost.core import lock, settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
-from gatepost.core.registry import load_folder, load_package
 from gatepost.store import audit, groups, ledger, sessions, switches
 from gatepost.store.port import Db
 
@@ -117,12 +116,10 @@ def _as_told(name: str, note: str) -> dict[str, Any]:
 
 def _sandbox(home: Home) -> dict[str, Any]:
     """What agents would get, asked of this machine."""
-    from gatepost.cli.checks import chosen_sandbox
+    from gatepost.cli.walls import walls_of
 
-    load_package("gatepost.sandboxes")
-    load_folder(home.plugins / "sandboxes", "sandboxes")
-    chosen = chosen_sandbox(settings.peek(home.path))
-    return {"kind": chosen.name or None, "isolated": chosen.isolated, "trouble": chosen.trouble}
+    found = walls_of(home, settings.peek(home.path))
+    return {"kind": found.kind or None, "isolated": found.isolated, "trouble": found.trouble or None}
 
 
 def lines(status: dict[str, Any]) -> list[show.Line]:
@@ -167,8 +164,12 @@ def _store_lines(store: dict[str, Any] | None) -> list[show.Line]:
             f"  {'ledger':<10} {account['unaccounted']} unaccounted, {account['in_flight']} in flight,"
             f" {account['overdue']} overdue",
         ),
-        (f"  {'audit':<10} {store['audit_head']}",),
+        (f"  {'audit':<10} {_audit(store['audit_head'])}",),
     ]
+
+
+def _audit(head: str) -> str:
+    return "nothing is recorded yet" if head == f"0:{audit.START}" else head
 
 
 def _open(count: int) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gatepost.core.errors import Invalid
+from gatepost.core.near import did_you_mean
 from gatepost.core.settings import Config, Setting, setting
 from gatepost.store.groups import Group
 
@@ -79,7 +80,8 @@ def _in_force(config: Config, name: str, group: Group, parents: Sequence[Group])
 def read_limit(config: Config, name: str, raw: str) -> int | None:
     """What an operator wrote for one limit, judged; None, which is what nothing means: as the groups above it."""
     if name not in _OF_GATEWAY:
-        raise Invalid(f"limits.{name}", f"there is no such limit; there are: {', '.join(NAMES)}")
+        near = did_you_mean(name, NAMES)
+        raise Invalid(f"limits.{name}", f"there is no such limit{near}; there are: {', '.join(NAMES)}")
     if not raw:
         return None
     if not (raw.isascii() and raw.isdigit() and len(raw) <= 9):

@@ -10,9 +10,11 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from gatepost.core import log
 from gatepost.core.clock import SECOND, seconds
-from gatepost.core.errors import GatepostError
+from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.trouble import is_passing
 from gatepost.flow.delivery import allowance
 from gatepost.flow.delivery.outgoing import MOST_RESULTS
@@ -210,7 +212,7 @@ class Talk:
 
     async def _welcome(self) -> None:
         session, config = self.session, self.parts.config
-        conversation = await self.parts.store.read(sessions.conversation, session.id, self.provider)
+        conversation = _bounded(await self.parts.store.read(sessions.conversation, session.id, self.provider))
         self._say(
             wire.Welcome(
                 session=session.id,
@@ -298,7 +300,7 @@ class Talk:
             turn=turn.id,
             epoch=turn.epoch,
             attempt=turn.attempt,
-            conversation=turn.conversation or stored,
+            conversation=_bounded(turn.conversation or stored),
             continued=claim.continued,
             begun=claim.begun,
         )
@@ -414,15 +416,19 @@ class Talk:
 
     async def submit_turn(self, session_id: str, params: dict[str, object]) -> dict[str, object]:
         """The same by JSON-RPC on router.sock, for other agent loops."""
+        try:
+            given = msgspec.convert(params, wire.TurnEnding)
+        except msgspec.ValidationError as error:
+            raise Invalid("submit_turn", str(error)) from None
         frame = wire.Submit(
             id=0,
-            turn=str(params.get("turn_id", "")),
+            turn=given.turn_id,
             epoch=self.turn.epoch if self.turn else 0,
-            status=str(params.get("status", "success")),
-            error=str(params.get("error", "")),
-            conversation=str(params.get("session_id", "")),
+            status=given.status or "success",
+            error=given.error or "",
+            conversation=given.session_id or "",
         )
-        text = str(params.get("result") or "")
+        text = given.result or ""
         if text and self._is_own(frame.turn) and self.turn is not None:
             await self._take_results(
                 [wire.Result(id=0, turn=frame.turn, epoch=frame.epoch, attempt=self.turn.attempt, part=0, text=text)]
@@ -473,3 +479,8 @@ class Talk:
         self.time_up_at = None
         self.active_at = self.parts.listening.now()
         self._rested()
+
+
+def _bounded(conversation: str) -> str:
+    """One that an older version let in and no frame can hold is forgotten; the agent begins another."""
+    return conversation if len(conversation) <= wire.LONGEST_CONVERSATION else ""

@@ -6,6 +6,7 @@ from importlib import metadata, util
 from typing import Any
 
 from gatepost.core.errors import Invalid
+from gatepost.core.near import did_you_mean
 from gatepost.egress.endpoints import BASES
 from gatepost.store.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
 
@@ -61,11 +62,12 @@ def agent(name: str, vendor: str = "") -> Agent:
     """`vendor`: another than the agent's own, where it can have one."""
     found = AGENTS.get(name)
     if found is None:
-        raise Invalid("agent", f"{name!r} is nothing to connect; there are: {', '.join(AGENTS)}")
+        near = did_you_mean(name, AGENTS)
+        raise Invalid("agent", f"{name!r} is nothing to connect{near}; there are: {', '.join(AGENTS)}")
     if not vendor or vendor == found.vendor:
         return found
     if vendor not in BASES or not found.any_vendor:
-        raise Invalid("vendor", f"{name} asks {found.vendor}'s endpoint")
+        raise Invalid("vendor", f"{name} asks {found.vendor}'s endpoint{did_you_mean(vendor, BASES)}")
     return replace(found, vendor=vendor)
 
 

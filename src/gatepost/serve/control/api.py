@@ -56,7 +56,7 @@ class ApiParts:
 
     office: Office
     terminal: Hub
-    status: Callable[[], Mapping[str, Any]]
+    status: Callable[[], Awaitable[Mapping[str, Any]]]
     shutdown: Callable[[], None]
     new_login: Callable[[], Awaitable[str]]
     stopping: asyncio.Event
@@ -111,8 +111,7 @@ class Api:
         return _json({"ok": True, "status": "ok", "version": __version__})
 
     async def status(self, request: Request) -> Response:
-        # Off the loop: a sandbox that does not work is tried out again every now and then.
-        return _yes(dict(await asyncio.to_thread(self._parts.status)))
+        return _yes(dict(await self._parts.status()))  # asks for the walls off the loop
 
     async def operate(self, request: Request) -> Response:
         run = self._parts.operations[request.path_params["name"]]

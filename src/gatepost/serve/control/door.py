@@ -12,13 +12,14 @@ from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.core.visible import visible
-from gatepost.serve.web.guard import LOCAL, host_allowed, host_of
+from gatepost.serve.strikes import Strikes
+from gatepost.serve.web.guard import host_allowed, host_of
 
 LISTEN = setting(
     "control.listen",
@@ -68,13 +69,11 @@ def read_token(home: Home, config: Config) -> str:
 
 
 class Door:
-    """Stands before the API on TCP. `listens` is the host that it listens on, and `lies` where the token lies."""
+    """Stands before the API on TCP. `listens` is the host that it listens on."""
 
-    def __init__(
-        self, app: ASGIApp, token: str, listens: str, further: tuple[str, ...], lies: Path | None = None
-    ) -> None:
-        self._lies = lies
+    def __init__(self, app: ASGIApp, token: str, listens: str, further: tuple[str, ...], strikes: Strikes) -> None:
         self._app, self._token, self._listens, self._further = app, f"Bearer {token}".encode(), listens, further
+        self._strikes = strikes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -89,23 +88,42 @@ class Door:
             await _no(403, _unknown("name", host))(scope, receive, send)
         elif foreign is not None:
             await _no(403, _unknown("origin", foreign))(scope, receive, send)
-        elif scope["path"] not in OPEN and not self._opens(headers.get("authorization", "")):
-            answer = _no(401, f"the token is missing or wrong; it is in {self._place(scope)}")
-            answer.headers["www-authenticate"] = "Bearer"
-            await answer(scope, receive, send)
+        elif scope["path"] in OPEN:
+            await self._app(scope, receive, self._counted(scope, send) if "authorization" in headers else send)
+        elif not self._opens(headers.get("authorization", "")):
+            await (await self._refusal(scope, shown="authorization" in headers))(scope, receive, send)
         else:
+            self._strikes.forgive(_peer(scope))
             await self._app(scope, receive, send)
 
-    def _place(self, scope: Scope) -> str:
-        """Where the token lies, for those on this machine; it is nobody else's business."""
-        near = (scope.get("client") or ("",))[0] in LOCAL
-        return str(self._lies) if near and self._lies is not None else "the file of control.token_file"
+    async def _refusal(self, scope: Scope, *, shown: bool) -> Response:
+        """A client that shows no token asks how to come in; one that shows a wrong one may be guessing. Where the right
+        one lies is said to neither."""
+        if shown and not await self._strikes.strike(_peer(scope)):
+            return _no(429, "too many wrong tokens came from this address; wait a while")
+        answer = _no(401, "the token is missing or wrong; it is in the file that the setting control.token_file names")
+        answer.headers["www-authenticate"] = "Bearer"
+        return answer
+
+    def _counted(self, scope: Scope, send: Send) -> Send:
+        """What asks for a token of its own behind us says no by its status."""
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 401:
+                await self._strikes.strike(_peer(scope))
+            await send(message)
+
+        return counted
 
     def _opens(self, shown: str) -> bool:
         return hmac.compare_digest(_bytes(shown), self._token)
 
     def _is_ours(self, host: str) -> bool:
         return host_allowed(host, self._listens, self._further) or host_of(host).endswith(".localhost")
+
+
+def _peer(scope: Scope) -> str:
+    return str((scope.get("client") or ("",))[0])
 
 
 def _unknown(what: str, given: str) -> str:
@@ -123,7 +141,7 @@ def _bytes(text: str) -> bytes:
 
 def _no(status: int, text: str) -> Response:
     """Both the API's clients and MCP's find the reason in it."""
-    kind = {400: "invalid", 403: "refused"}.get(status, "unauthorized")
+    kind = {400: "invalid", 403: "refused", 429: "unavailable"}.get(status, "unauthorized")
     body = {
         "jsonrpc": "2.0",
         "id": None,

@@ -21,6 +21,7 @@ from gatepost.core.settings import Config, setting
 from gatepost.flow.intake import commands
 from gatepost.flow.intake.intake import MAX_TEXT
 from gatepost.flow.intake.reasons import sentence
+from gatepost.flow.intake.routing import MADE_BY
 from gatepost.messages.address import LONGEST, parse
 from gatepost.messages.inbound import Attachment, Inbound, Quote, Verb
 from gatepost.messages.text import clean
@@ -249,9 +250,12 @@ def _title(message: Message) -> str:
 
 
 def _routed(db: Db, platform: str) -> list[str]:
-    """Rooms that a route names outright: they exist although nobody has said anything there yet."""
+    """Rooms that the operator's routes name outright: they exist although nobody has said anything there yet. An
+    agent's routes put nothing on the owner's page."""
     found: list[str] = []
     for route in routes.in_order(db):
+        if route.created_by.startswith(MADE_BY):
+            continue
         words = route.match.split()
         named = [plain for word in words if (plain := _PLAIN_ROOM.match(word))]
         here = f"platform={platform}" in words

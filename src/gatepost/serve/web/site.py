@@ -1,7 +1,9 @@
 """The web page: who gets in, and what is served to whom. Nobody sees anything but the sign-in page without a cookie."""
 
 import asyncio
+import hashlib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from gatepost.core.clock import DAY, SECOND, Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
+from gatepost.serve.strikes import Strikes, recorder
 from gatepost.serve.web import login
 from gatepost.serve.web.chat import Chat, Streams, TooLarge
 from gatepost.serve.web.guard import Guard, port_of
@@ -66,9 +69,11 @@ class Door:
 
     def __init__(self, parts: SiteParts, streams: Streams) -> None:
         self._parts, self._streams = parts, streams
+        self._home_id = hashlib.sha256(os.fsencode(parts.home.path)).hexdigest()[:8]
+        self._strikes = Strikes(recorder(parts.store, parts.clock, "the web page"))
 
     async def user(self, request: Request) -> str | None:
-        token = request.cookies.get(_cookie(request))
+        token = self.token(request)
         return await self._parts.store.read(logins.browser, token, self._parts.clock.now()) if token else None
 
     async def page(self, request: Request) -> Response:
@@ -85,27 +90,44 @@ class Door:
             await self._parts.store.write(logins.redeem, given, now)  # used up all the same, so that nobody else can
             return JSONResponse({"ok": True})
         token = await self._parts.store.write(login.redeem, given, now, days)
+        peer = request.client.host if request.client is not None else ""
         if token is None:
+            if not await self._strikes.strike(peer):
+                return _no("refused", "Too many wrong addresses were tried from here; wait a while.", 429)
             return _no("refused", "This address was used before or is too old.", 403)
+        self._strikes.forgive(peer)
         answer = JSONResponse({"ok": True})
+        secure = request.headers["origin"].startswith("https://")
         answer.set_cookie(
-            _cookie(request),
+            self._cookies(request)[0 if secure else 1],
             token,
             max_age=days * DAY // SECOND,
             httponly=True,
             samesite="strict",
-            secure=request.headers["origin"].startswith("https://"),
+            secure=secure,
         )
         return answer
 
     async def sign_out(self, request: Request) -> Response:
-        token = request.cookies.get(_cookie(request))
+        token = self.token(request)
         if token:
             await self._parts.store.write(logins.sign_out, token)
             self._streams.end(token)
         answer = JSONResponse({"ok": True})
-        answer.delete_cookie(_cookie(request), httponly=True, samesite="strict")
+        for name in self._cookies(request):
+            answer.delete_cookie(name, httponly=True, samesite="strict", secure=name.startswith("__Host-"))
         return answer
+
+    def token(self, request: Request) -> str:
+        """The browser's own, '' if it has shown none."""
+        return next((request.cookies[name] for name in self._cookies(request) if name in request.cookies), "")
+
+    def _cookies(self, request: Request) -> tuple[str, str]:
+        """The names of our cookie, over https and over http. Browsers send cookies to every port of a host, so the
+        name holds the port and the home: two gateways never take or overwrite each other's. Over https the prefix
+        keeps other hosts of the domain from setting it."""
+        name = f"gatepost-{port_of(request.headers.get('host', '')) or 'web'}-{self._home_id}"
+        return f"__Host-{name}", name
 
 
 class Signed:
@@ -121,7 +143,7 @@ class Signed:
             answer = _no("signed_out", "You are not signed in. `gatepost login` prints an address that does it.", 401)
             await answer(scope, receive, send)
             return
-        request.state.user, request.state.browser = user, request.cookies[_cookie(request)]
+        request.state.user, request.state.browser = user, self._door.token(request)
         await self._app(scope, receive, send)
 
 
@@ -132,11 +154,6 @@ class _Assets(StaticFiles):
         answer = await super().get_response(path, scope)
         answer.headers["cache-control"] = "no-cache"
         return answer
-
-
-def _cookie(request: Request) -> str:
-    """Cookies know no ports: two gateways on one machine would sign each other out."""
-    return f"gatepost-{port_of(request.headers.get('host', '')) or 'web'}"
 
 
 async def _read_token(request: Request) -> str:

@@ -3,16 +3,19 @@
 import json
 import pkgutil
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from gatepost.access.tiers import check_folder, tier_of
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
+from gatepost.core.near import did_you_mean
 from gatepost.core.settings import Config
 from gatepost.egress.endpoints import OPTIONS as ENDPOINT_OPTIONS
 from gatepost.egress.endpoints import read_own_base
 from gatepost.flow.groups import DEFAULTS, make_group
+from gatepost.flow.removal import archived_worktrees, clear, find_remains
 from gatepost.flow.sessions.extra_mounts import grant_all, keys_within, may_write, read_wish, read_wishes
 from gatepost.flow.sessions.limits import read_limit
 from gatepost.flow.sessions.owner import group_uid
@@ -22,7 +25,7 @@ from gatepost.inside import providers
 from gatepost.messages.text import clean
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.control.contract import Args, Nothing, Office, as_told, operation, write_down
-from gatepost.store import destinations, groups, inbox, routes, sessions, turns
+from gatepost.store import destinations, groups, inbox, routes, sessions, turns, worktrees
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 
@@ -65,7 +68,8 @@ def check_provider(home: Home, name: str) -> str:
     """'' is the gateway's default."""
     known = provider_names(home)
     if name and name not in known:
-        raise Invalid("provider", f"there is no provider {name!r}; there are: {', '.join(known)}")
+        near = did_you_mean(name, known)
+        raise Invalid("provider", f"there is no provider {name!r}{near}; there are: {', '.join(known)}")
     if name:
         needs_of(home, name)  # what its file declares can be, or it is refused now
     return name
@@ -215,14 +219,17 @@ def read_value(home: Home, name: str, raw: str) -> tuple[str, Any]:
         return name, check_provider(home, raw)
     if name == "sandbox":
         if raw and raw not in SANDBOXES:
-            raise Invalid("sandbox", f"there is no sandbox {raw!r}; there are: {', '.join(SANDBOXES)} {_LATER}")
+            near = did_you_mean(raw, SANDBOXES)
+            raise Invalid("sandbox", f"there is no sandbox {raw!r}{near}; there are: {', '.join(SANDBOXES)} {_LATER}")
         return name, raw
     if name in _NUMBERS:
         if raw and not (raw.isascii() and raw.isdigit() and len(raw) < 10):
             raise Invalid(name, f"{raw[:40]!r} is no whole number below 10⁹; leave it empty for the gateway's default")
         return name, int(raw) if raw else None
-    known = ", ".join(("name", "provider", "model", "sandbox", *_NUMBERS, MOUNTS, f"{LIMIT}<name>"))
-    raise Invalid(name, f"is nothing that a group has; it has {known}, and {OPTION}<key> for its provider")
+    keys = ("name", "provider", "model", "sandbox", *_NUMBERS, MOUNTS)
+    known = ", ".join((*keys, f"{LIMIT}<name>"))
+    near = did_you_mean(name, keys)
+    raise Invalid(name, f"is nothing that a group has{near}; it has {known}, and {OPTION}<key> for its provider")
 
 
 def _option(name: str, raw: str) -> Any:
@@ -249,21 +256,27 @@ def check_may_go(folder: str) -> None:
 async def remove(office: Office, args: Named) -> dict[str, Any]:
     folder = args.folder
     check_may_go(folder)
+    remains = await office.store.read(find_remains, folder)
     going = await office.store.read(sessions.live, folder)
     if office.stop_session is not None:
         for session in going:
             await office.stop_session(session.id, "the operator")
     now = office.clock.now()
 
-    def delete(db: Db) -> dict[str, Any]:
-        left = sessions.live(db, folder)
+    def delete(db: Db) -> tuple[int, tuple[str, ...]]:
+        left, every = sessions.live(db, folder), tuple(sessions.ids_of(db, folder))
         for session in left:
             end_session(db, session.id, "its group was removed", now)
+        for project, slug in archived_worktrees(db, folder):
+            worktrees.forget(db, project, slug)
         if not groups.remove(db, folder):
             raise NotFound("group", folder, "`gatepost group list` shows them")
-        return {"folder": folder, "closed": len(left), "kept": str(office.home.group(folder))}
+        return len(left), every
 
-    return await write_down(office, "group.rm", {"folder": folder}, delete)
+    closed, ids = await write_down(office, "group.rm", {"folder": folder}, delete)
+    removed, left = await clear(office.home, replace(remains, sessions=ids))
+    kept = str(office.home.group(folder))
+    return {"folder": folder, "closed": closed, "kept": kept, "removed": removed, "left": left}
 
 
 def end_session(db: Db, session_id: str, reason: str, now: int) -> None:

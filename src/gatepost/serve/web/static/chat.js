@@ -136,7 +136,10 @@ function hearState(state) {
   clearTimeout(lost);
   $("live").className = `live ${state === "live" ? "on" : "off"}`;
   $("live").firstElementChild.textContent = state === "live" ? "Connected" : "Not connected";
-  if (state === "live") say("");
+  if (state === "live") {
+    say("");
+    retryLost();
+  }
   if (state === "lost") lost = setTimeout(() => say("Connection lost. Trying to reconnect…"), 1500);
   if (state === "elsewhere") say("Gatepost is open in another tab.", "Use it here", () => stream.open());
 }
@@ -170,7 +173,7 @@ function submit(event) {
 // The same key however often it is tried: the gateway accepts it once.
 async function deliver(line) {
   const conversation = talk.at(line.room, line.thread);
-  line.state = "sending";
+  Object.assign(line, { state: "sending", lost: false });
   if (conversation === current) draw();
   const form = new FormData();
   for (const [name, value] of [["room", line.room], ["thread", line.thread], ["id", line.key], ["reply_to", line.replyTo], ["text", line.text]]) {
@@ -181,12 +184,33 @@ async function deliver(line) {
     const { state, reason } = await ask("/api/messages", { method: "POST", body: form });
     Object.assign(line, { state, reason });
   } catch (error) {
+    // What the gateway refused stays refused; what did not reach it is tried again when it is back.
+    line.lost = error instanceof Refusal === false;
     Object.assign(line, { state: "unsent", reason: error.message });
-    if (error instanceof Refusal === false) hearState("lost");
+    if (line.lost) hearState("lost");
   }
   if (conversation !== current) return;
   draw();
   if (line.state === "unsent") toEnd(); // whoever wrote it must see that it is still here
+}
+
+// One after the other, in the order in which they were written.
+const MOST_RETRIES = 10; // then it is for whoever wrote it to say "Try again"
+let retrying = false;
+async function retryLost() {
+  if (retrying) return;
+  retrying = true;
+  try {
+    const lines = [...talk.conversations.values()].flatMap((one) => [...one.sending.values()]);
+    const due = lines.filter((one) => one.lost && one.state === "unsent" && (one.retries ?? 0) < MOST_RETRIES);
+    for (const line of due.sort((a, b) => a.at - b.at)) {
+      line.retries = (line.retries ?? 0) + 1;
+      await deliver(line);
+      if (line.lost) break; // away again: the next connection goes on
+    }
+  } finally {
+    retrying = false;
+  }
 }
 
 function discard(line) {

@@ -1,0 +1,136 @@
+"""What a backup holds, as a tar: the store in one snapshot, settings, plug-ins, groups, conversations and media.
+
+The key ring and the control token are never in it: whoever has a backup must not have the secrets in it, too. What
+sandboxes can write is read through directory handles; links are kept as links and never followed.
+"""
+
+import io
+import os
+import stat
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from gatepost.core import lock
+from gatepost.core.errors import GatepostError, Invalid, SetupError
+from gatepost.core.home import Home
+from gatepost.core.keyring import FILE as KEYRING
+from gatepost.core.untrusted import Root, open_root
+from gatepost.store.copy import copy_store
+from gatepost.store.look import damage, look
+
+TREES = ("groups", "sessions", "worktrees", "media", "plugins")
+LEFT_OUT = (KEYRING, "control.token", "gatepost.lock", "gatepost.pid.json")
+MAILBOXES = ("in", "out")  # of a session; written at this moment if the gateway runs, and made anew from the store
+LARGEST = 8 * 1024**3  # bytes of one file; more is no file that an agent works with
+
+
+@dataclass
+class Contents:
+    """What is in an archive that was written."""
+
+    files: int = 0
+    skipped: list[str] = field(default_factory=list)  # paths that could not be read, or are no files
+
+
+def write_archive(home: Home, target: Path, secret: frozenset[Path]) -> Contents:
+    """To a new file of the owner's alone. `secret`: further files that are left out."""
+    try:
+        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        raise Invalid("FILE", f"{target} is there already; name another") from None
+    except OSError as error:
+        raise SetupError(f"{target} cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            found = _write(home, file, target, secret)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException as error:
+        target.unlink()
+        if isinstance(error, OSError):
+            raise SetupError(f"the backup cannot be written to {target}: {error.strerror or error}") from None
+        raise
+    return found
+
+
+def _write(home: Home, file: BinaryIO, target: Path, secret: frozenset[Path]) -> Contents:
+    found, running = Contents(), lock.holder(home) is not None
+    with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT, compresslevel=6) as tar:
+        with tempfile.TemporaryDirectory(prefix=".gatepost-backup-", dir=target.parent) as folder:
+            copy = Path(folder, "gatepost.db")
+            copy_store(home.store, copy)
+            broken = look(copy, damage)
+            if broken:
+                raise SetupError(f"the store is damaged ({broken}), so nothing was backed up; restore a backup")
+            tar.add(copy, home.store.name)
+            found.files += 1
+        with open_root(home.path) as root:
+            for path, info in _walk(root, found, running):
+                if home.path / path in secret:
+                    continue
+                _add(tar, root, path, info, found)
+    return found
+
+
+def _walk(root: Root, found: Contents, running: bool) -> Iterator[tuple[str, os.stat_result]]:
+    """Settings and other files of the operator's beside them, then the trees; folders before what is in them."""
+    for name in root.list():
+        info = root.look(name)
+        if stat.S_ISREG(info.st_mode) and name not in LEFT_OUT and not name.startswith("gatepost.db"):
+            yield name, info
+    waiting = [name for name in reversed(TREES) if root.exists(name)]
+    while waiting:
+        path = waiting.pop()
+        try:
+            info = root.look(path)
+            yield path, info
+            if stat.S_ISDIR(info.st_mode):
+                waiting += [f"{path}/{name}" for name in reversed(root.list(path)) if _is_kept(path, name, running)]
+        except GatepostError:
+            found.skipped.append(path)  # it went away meanwhile, or is closed to us
+
+
+def _is_kept(folder: str, name: str, running: bool) -> bool:
+    in_session = folder.startswith("sessions/") and folder.count("/") == 1
+    return not (running and in_session and name in MAILBOXES)
+
+
+def _add(tar: tarfile.TarFile, root: Root, path: str, info: os.stat_result, found: Contents) -> None:
+    entry = tarfile.TarInfo(path)
+    entry.mode, entry.mtime = stat.S_IMODE(info.st_mode) & 0o777, int(info.st_mtime)
+    entry.uid, entry.gid = info.st_uid, info.st_gid
+    if stat.S_ISDIR(info.st_mode):
+        entry.type = tarfile.DIRTYPE
+        tar.addfile(entry)
+        return
+    try:
+        if stat.S_ISLNK(info.st_mode):
+            entry.type, entry.linkname = tarfile.SYMTYPE, root.read_link(path)
+            tar.addfile(entry)
+        else:
+            with root.open_file(path) as file:
+                entry.size = min(os.fstat(file.fileno()).st_size, LARGEST + 1)
+                if entry.size > LARGEST:
+                    raise Invalid(path, "is too large")
+                tar.addfile(entry, _Exactly(file, entry.size))
+        found.files += 1
+    except GatepostError:
+        found.skipped.append(path)  # a socket, a pipe, or gone meanwhile
+
+
+class _Exactly(io.RawIOBase):
+    """As many bytes as were announced: a file that shrinks while it is read ends in zeros."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self._left = file, size
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = self._left if size < 0 else min(size, self._left)
+        data = self._file.read(wanted)
+        data += bytes(wanted - len(data))
+        self._left -= wanted
+        return data

@@ -1,0 +1,76 @@
+"""What was probably meant where a command names something that is not there: one place for every command."""
+
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from gatepost.core.errors import GatepostError
+from gatepost.core.home import Home
+from gatepost.core.near import did_you_mean
+from gatepost.store.port import Db
+
+_MISSING = re.compile(r"\bno (group|tool|user|worktree|secret) (?:named )?'([^'\n]{1,200})'")
+_NO_COMMAND = re.compile(r"No such command '([^'\n]{1,200})'\.?")
+
+
+def with_hint(text: str, home: Home) -> str:
+    """An error's text, with the nearest name that there is."""
+    found = _MISSING.search(text)
+    if found is None or "did you mean" in text:
+        return text
+    hint = ""
+    with suppress(GatepostError, OSError):
+        hint = did_you_mean(found[2], _names(found[1], home))
+    return text[: found.end()] + hint + text[found.end() :]
+
+
+def with_command(text: str, commands: Iterable[str]) -> str:
+    """The same for a command below another."""
+    found = _NO_COMMAND.search(text)
+    return f"there is no command {found[1]!r}{did_you_mean(found[1], commands)}" if found else text
+
+
+def _names(kind: str, home: Home) -> list[str]:
+    if kind == "tool":
+        from gatepost.core.registry import load_package
+        from gatepost.tools.contract import TOOLS
+
+        load_package("gatepost.tools")
+        return list(TOOLS)
+    if not home.store.is_file():
+        return []
+    from gatepost.store.look import look
+
+    return look(home.store, _STORED[kind])
+
+
+def _groups(db: Db) -> list[str]:
+    from gatepost.store import groups
+
+    return [each.folder for each in groups.every(db)]
+
+
+def _users(db: Db) -> list[str]:
+    from gatepost.store import users
+
+    return [each.id for each in users.every(db)]
+
+
+def _worktrees(db: Db) -> list[str]:
+    from gatepost.store import worktrees
+
+    return [each.name for each in worktrees.every(db)]
+
+
+def _secrets(db: Db) -> list[str]:
+    from gatepost.store import secrets
+
+    return [each.name for each in secrets.every(db)]
+
+
+_STORED: dict[str, Callable[[Db], list[str]]] = {
+    "group": _groups,
+    "user": _users,
+    "worktree": _worktrees,
+    "secret": _secrets,
+}

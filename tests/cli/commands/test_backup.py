@@ -1,0 +1,84 @@
+"""`gatepost backup`: what is in it, what never is, and who can read it."""
+
+import io
+import os
+import stat
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.core.home import Home
+
+Run = Callable[..., Any]
+
+
+def names(path: Path) -> dict[str, tarfile.TarInfo]:
+    with tarfile.open(path) as tar:
+        return {each.name: each for each in tar.getmembers()}
+
+
+@pytest.fixture
+def used(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
+    run("group", "add", "acme")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hunter2hunter2")))
+    assert run("secret", "set", "WEATHER").code == 0
+    (home.path / "control.token").write_text("a-token-of-thirty-two-characters")
+    (home.path / "gatepost.toml").write_text('timezone = "Europe/Berlin"\n')
+    return home
+
+
+def test_stranger_14_a_backup_is_the_owners_alone_and_has_neither_key_ring_nor_token(
+    run: Run, used: Home, tmp_path: Path
+) -> None:
+    before = os.umask(0)
+    try:
+        told = run("backup", str(tmp_path / "b.tar.gz"))
+    finally:
+        os.umask(before)
+
+    assert told.code == 0 and "keyring.json" in told.out
+    assert stat.S_IMODE((tmp_path / "b.tar.gz").stat().st_mode) == 0o600
+    found = names(tmp_path / "b.tar.gz")
+    assert {"gatepost.db", "gatepost.toml", "groups/acme/AGENTS.md", "groups/acme/CLAUDE.md"} <= set(found)
+    assert not {"keyring.json", "control.token", "run", "logs", "gatepost.lock"} & set(found)
+    assert [each.name for each in tmp_path.iterdir()] == ["b.tar.gz"]
+
+
+def test_stranger_14_a_token_that_lies_elsewhere_in_the_home_is_left_out(
+    run: Run, used: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (used.plugins / "token").write_text("a-token-of-thirty-two-characters")
+    monkeypatch.setenv("GATEPOST_CONTROL_TOKEN_FILE", str(used.plugins / "token"))
+    run("backup", str(tmp_path / "b.tar.gz"))
+
+    assert "plugins/token" not in names(tmp_path / "b.tar.gz")
+
+
+def test_stranger_14_a_backup_follows_no_link_and_is_held_up_by_no_pipe(run: Run, used: Home, tmp_path: Path) -> None:
+    place = used.group("acme")
+    (place / "shadow").symlink_to("/etc/passwd")
+    os.mkfifo(place / "pipe")
+    told = run("backup", str(tmp_path / "b.tar.gz"), "--json").json
+
+    link = names(tmp_path / "b.tar.gz")["groups/acme/shadow"]
+    assert link.issym() and link.linkname == "/etc/passwd"
+    assert told["skipped"] == ["groups/acme/pipe"]
+
+
+def test_stranger_14_a_file_that_is_there_is_not_overwritten(run: Run, used: Home, tmp_path: Path) -> None:
+    (tmp_path / "b.tar.gz").write_text("mine")
+    told = run("backup", str(tmp_path / "b.tar.gz"))
+
+    assert told.code == 1 and "is there already" in told.err
+    assert (tmp_path / "b.tar.gz").read_text() == "mine"
+
+
+def test_stranger_14_without_a_store_there_is_nothing_to_back_up(run: Run, tmp_path: Path) -> None:
+    told = run("backup", str(tmp_path / "b.tar.gz"))
+
+    assert told.code == 1 and "there is no store" in told.err
+    assert list(tmp_path.glob("*.tar.gz")) == []
