@@ -23,6 +23,7 @@ PACKAGES = {  # Debian package → the programs it brings, any of which will do
     "util-linux": ("setpriv",),
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
 }
+ALONG = {"chromium": ("libatomic1",)}  # what drives the browser needs it, and a bare Debian lacks it
 MORE = {  # with --all only: they take long to install and to run
     "podman": ("podman",),
     "runc": ("runc",),
@@ -65,11 +66,12 @@ def install(packages: list[str], root: list[str]) -> None:
     """One by one, so that one that this system does not have keeps nobody from the others."""
     print("setup: installing system packages with apt-get (NO_SYSTEM=1 leaves the system as it is):", flush=True)
     for package in packages:
-        print(f"setup:   {package}, for the tests of {WHAT_FOR[package]}", flush=True)
+        names = " and ".join((package, *ALONG.get(package, ())))
+        print(f"setup:   {names}, for the tests of {WHAT_FOR[package]}", flush=True)
     get = [*root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq"]
     subprocess.run([*get, "update"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for package in packages:
-        command = [*get, "install", "-y", "--no-install-recommends", package]
+        command = [*get, "install", "-y", "--no-install-recommends", package, *ALONG.get(package, ())]
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

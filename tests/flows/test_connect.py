@@ -276,7 +276,7 @@ async def test_stranger_16_the_doctor_asks_the_model_endpoint_and_spends_nothing
         asked = len(endpoint.calls)
         ((level, text),) = await told()
         assert level == "ok" and endpoint.anthropic in text
-        assert ("takes the key" in text) == running
+        assert ("answers and takes the key" in text) == running
 
         endpoint.key = "sk-another-000"
         ((level, text),) = await told()

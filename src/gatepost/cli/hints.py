@@ -9,12 +9,13 @@ from gatepost.core.home import Home
 from gatepost.core.near import did_you_mean
 from gatepost.store.port import Db
 
-_MISSING = re.compile(r"\bno (group|tool|user|worktree|secret) (?:named )?'([^'\n]{1,200})'")
+_MISSING = re.compile(r"\bno (group|tool|worktree|secret) (?:named )?'([^'\n]{1,200})'")
 _NO_COMMAND = re.compile(r"No such command '([^'\n]{1,200})'\.?")
 
 
 def with_hint(text: str, home: Home) -> str:
-    """An error's text, with the nearest name that there is."""
+    """An error's text, with the nearest name that there is. Not for people: their names share long beginnings, so that
+    somebody else would always be near."""
     found = _MISSING.search(text)
     if found is None or "did you mean" in text:
         return text
@@ -50,12 +51,6 @@ def _groups(db: Db) -> list[str]:
     return [each.folder for each in groups.every(db)]
 
 
-def _users(db: Db) -> list[str]:
-    from gatepost.store import users
-
-    return [each.id for each in users.every(db)]
-
-
 def _worktrees(db: Db) -> list[str]:
     from gatepost.store import worktrees
 
@@ -70,7 +65,6 @@ def _secrets(db: Db) -> list[str]:
 
 _STORED: dict[str, Callable[[Db], list[str]]] = {
     "group": _groups,
-    "user": _users,
     "worktree": _worktrees,
     "secret": _secrets,
 }

@@ -117,7 +117,13 @@ async def test_removing_a_group_keeps_its_files_and_an_account_of_its_messages(d
 
     gone = await desk.do("group.rm", folder="acme")
 
-    assert gone == {"folder": "acme", "closed": 1, "kept": str(desk.office.home.group("acme"))}
+    assert gone == {
+        "folder": "acme",
+        "closed": 1,
+        "kept": str(desk.office.home.group("acme")),
+        "removed": {"sessions": 1, "media": 0, "worktrees": 0},
+        "left": [],
+    }
     assert desk.stopped == [session_id]
     assert (desk.office.home.group("acme") / "AGENTS.md").is_file()
     assert await desk.office.store.read(sessions.get, session_id) is None

@@ -390,6 +390,7 @@ class Agents:
         self._hub.ring(agents.address_of(answered.session_id))
         if interrupt and not allow:
             await self._flow.stop(answered.session_id, by)
+            self._parts.bells.room(agents.INSTANCE, agents.address_of(answered.session_id))
 
     async def providers(self) -> list[Provider]:
         return await providers.providers(self._parts)
