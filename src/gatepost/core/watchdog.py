@@ -11,6 +11,7 @@ import asyncio
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -115,14 +116,14 @@ class Watchdog:
                 self.report("loop", name, wall, (beat.cpu or cpu_of()) - cpu)
 
     def _look(self, beat: "_Beat", ident: int) -> str:
-        """Wait for the answer; what the loop's thread did meanwhile, as far as it was seen."""
-        name = "unknown"
+        """Wait for the answer; what the loop's thread was mostly seen to do meanwhile."""
+        seen: Counter[str] = Counter()
         while not beat.answered.wait(LOOK_S) and not self._stop.is_set():
             for check in self._checks:
                 check()
-            if (frame := sys._current_frames().get(ident)) is not None:
-                name = _name_of(frame)
-        return name
+            if (frame := sys._current_frames().get(ident)) is not None and _module(frame) != "selectors":
+                seen[_name_of(frame)] += 1  # in `selectors` it waits for events: the step is over
+        return seen.most_common(1)[0][0] if seen else "unknown"
 
 
 def _cpu_of(ident: int) -> Callable[[], float]:

@@ -360,9 +360,10 @@ class Dispatch:
         self._wanted.clear()
         if not notes and not sums:
             return
-        lanes: dict[str, list[_Note | audit.Record]] = {AUDIT_LANE: [*sums]} if sums else {}
+        lanes: dict[str, list[_Note | audit.Record]] = {AUDIT_LANE: []}
         for note in notes:  # a call that was cancelled is judged behind what it had under way
             lanes.setdefault(AUDIT_LANE if note.unless is None else note.caller.lane, []).append(note)
+        lanes[AUDIT_LANE] += sums
         units = [(lane, some[at : at + AT_ONCE]) for lane, some in lanes.items() for at in range(0, len(some), AT_ONCE)]
         for count, (lane, some) in enumerate(units, 1):
             try:

@@ -54,12 +54,21 @@ _log = log.get("sessions")
 
 
 class Live:
-    def __init__(self, parts: Parts, session: Session, group: Group, provider: str, rested: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        session: Session,
+        group: Group,
+        provider: str,
+        rested: Callable[[], None],
+        started: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`rested`: called when a turn is over; `started`: when it has its first work."""
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
         self.limits = limits_of(parts.config, group)  # those of the groups above it are read before it starts
         self._rings = 0
         self.talk = Talk(parts, session, group, provider, self._say, self._project, lambda: self._rings, rested)
-        self._rested = rested
+        self._started = started
         self._started_at = self.talk.heard_at
         self._line: Line | None = None
         self._welcomed = False
@@ -293,7 +302,7 @@ class Live:
             starting = not self.talk.claimed
             await self.talk.hear(frames)
             if starting and self.talk.claimed:
-                self._rested()
+                self._started()
             if self._retiring:
                 self.retire(self._retiring)
         if self._line.fault:

@@ -295,7 +295,7 @@ class Sessions:
             self._live[verdict.end].kill("made way for others: little memory is left", blameless=True)
         return verdict.wake
 
-    def _rested(self) -> None:
+    def _makes_way(self) -> None:
         """A session has started, or has done its work: another that waits may start, or take its place."""
         if self._slots.waiting:
             self._bell.set()
@@ -324,7 +324,9 @@ class Sessions:
             await settle.break_off(self.parts, session, orphan, "the agent's sandbox is gone")
         if self.halted or session_id in self._owed:
             return
-        live = self._live[session_id] = Live(self.parts, session, group, group.provider, self._rested)
+        live = self._live[session_id] = Live(
+            self.parts, session, group, group.provider, self._makes_way, self._makes_way
+        )
         await live.run()
 
     def _group_of(self, db: Db, session: Session) -> Group | None:

@@ -130,7 +130,7 @@ class Endpoint:
 
     async def _post(self, exchange: _Exchange, body: bytes) -> None:
         if not has_few_values(body):
-            return await exchange.refuse(413, INVALID_REQUEST, TOO_MANY_VALUES)
+            return await exchange.refuse(400, INVALID_REQUEST, TOO_MANY_VALUES)
         try:
             message = frames.read_message(body)
         except msgspec.ValidationError as error:
