@@ -43,3 +43,15 @@ async def test_stranger_19_an_answer_that_nobody_waits_for_is_ignored() -> None:
     runner.order.flushed(wire.FlushReply(id=77))
     await runner.order.bring_in("send", "c-1.1")
     assert len(runner.asked) == 1
+
+
+async def test_a_script_that_connects_anew_for_every_call_is_delayed_a_few_times_only() -> None:
+    runner = Runner(seen=False)
+    for number in range(MOST_UNSEEN + 5):
+        await runner.order.bring_in("send", f"c-{number}.1")
+    assert [frame.wait for frame in runner.asked] == [True] * MOST_UNSEEN + [False] * 5
+
+    runner.seen = True  # an agent's own client speaks again: what connects next may be one, too
+    await runner.order.bring_in("send", "c-90.1")
+    await runner.order.bring_in("send", "c-91.1")
+    assert runner.asked[-1].wait

@@ -290,13 +290,14 @@ async def first(world: World) -> None:
         await gateway.store.write(lambda db: None)  # what was posted before is written before
         tried = await gateway.store.read(egress.latest, 10_000)
         world.found["denied"] = [plain(each.reason) for each in tried if each.verdict == "denied"]
-        rows = await gateway.store.read(audit.latest, 10_000)
-        world.found["audited"] = sum(row[3] == "egress" and row[4] == "refused" for row in rows)
 
 
 async def second(world: World) -> None:
     """A new start meets what was planted; whatever becomes of the planter, its neighbour is answered."""
     async with world.gateway() as gateway:
+        rows = await gateway.store.read(audit.latest, 10_000)
+        refused = [json.loads(row[5]) for row in rows if row[3] == "egress" and row[4] == "refused"]
+        world.found["audited"] = sum(each.get("repeated", 1) for each in refused)  # of many, the rest is one number
         for room in (ROOM, KID):
             await world.channel.say("and now?", address=room)
         await world.ask(VICTIM, "still", "echo: still")

@@ -29,13 +29,15 @@ class SpeechOrder:
         self._waiting: dict[int, asyncio.Future[bool]] = {}
         self._unanswered = 0  # in a row: a runner that does not read is not written to any more
         self._unseen: dict[str, int] = {}  # by connection: calls in a row that were not announced
+        self._scripts = 0  # connections in a row whose first call was not announced
 
     async def bring_in(self, tool: str, call_id: str) -> None:
         """Return when everything that the agent said before this call is in the outbox, or the bound has passed."""
         if not self._at_work() or self._unanswered >= MOST_UNSEEN:
             return
         connection = call_id.rpartition(".")[0]
-        unseen = self._unseen.get(connection, 0)
+        fresh = connection not in self._unseen
+        unseen = self._scripts if fresh else self._unseen[connection]  # a script may connect anew for every call
         self._last += 1
         number, answer = self._last, asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
@@ -52,6 +54,8 @@ class SpeechOrder:
         if len(self._unseen) >= MOST_CONNECTIONS:
             self._unseen.clear()
         self._unseen[connection] = 0 if seen else unseen + 1
+        if seen or fresh:
+            self._scripts = 0 if seen else self._scripts + 1
 
     def flushed(self, frame: wire.FlushReply) -> None:
         self._unanswered = 0
