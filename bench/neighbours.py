@@ -6,6 +6,7 @@ A new attack is a function: in attacker.py from inside a sandbox, here from outs
 """
 
 import contextlib
+import multiprocessing
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.client import HTTPConnection
+from multiprocessing import synchronize
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,7 +37,8 @@ REPLIES = 100
 PATIENCE_S = 60.0
 ROOM = "web:evil"
 
-Stop = threading.Event
+Place = tuple[str, int]
+Stop = synchronize.Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +136,16 @@ class House:
         return str(place.hostname), int(place.port or 80)
 
 
-# From outside: each runs in a thread of its own until it is told to stop.
+# From outside: each runs in a process of its own until it is told to stop.
 
 
-def half_requests(house: House, stop: Stop) -> None:
+def half_requests(place: Place, stop: Stop) -> None:
     """More unfinished requests than the daemon has descriptors for."""
     held: list[socket.socket] = []
     try:
         while not stop.is_set():
             try:
-                sock = socket.create_connection(house.listens, timeout=5)
+                sock = socket.create_connection(place, timeout=5)
                 sock.sendall(b"GET / HTTP/1.1\r\nHost: ")
                 held.append(sock)
             except OSError:
@@ -154,37 +157,37 @@ def half_requests(house: House, stop: Stop) -> None:
             sock.close()
 
 
-def endless_headers(house: House, stop: Stop) -> None:
+def endless_headers(place: Place, stop: Stop) -> None:
     line = b"x: " + b"y" * 1000 + b"\r\n"
     while not stop.is_set():
-        with contextlib.suppress(OSError), socket.create_connection(house.listens, timeout=5) as sock:
+        with contextlib.suppress(OSError), socket.create_connection(place, timeout=5) as sock:
             sock.sendall(b"GET / HTTP/1.1\r\n")
             while not stop.is_set():
                 sock.sendall(line * 100)
 
 
-def wide_bodies(house: House, stop: Stop) -> None:
+def wide_bodies(place: Place, stop: Stop) -> None:
     body = b"[" + b",".join([b"0"] * 85_000) + b"]"
     while not stop.is_set():
         with contextlib.suppress(OSError):
-            connection = HTTPConnection(*house.listens, timeout=5)
+            connection = HTTPConnection(*place, timeout=5)
             connection.request("POST", "/api/messages", body, {"content-type": "application/json"})
             connection.getresponse().read()
             connection.close()
 
 
-def page_views(house: House, stop: Stop) -> None:
+def page_views(place: Place, stop: Stop) -> None:
     """Visitors without a login, as fast as they can."""
     while not stop.is_set():
         with contextlib.suppress(OSError):
-            connection = HTTPConnection(*house.listens, timeout=5)
+            connection = HTTPConnection(*place, timeout=5)
             for _ in range(50):
                 connection.request("GET", "/")
                 connection.getresponse().read()
             connection.close()
 
 
-OUTSIDE: dict[str, Callable[[House, Stop], None]] = {
+OUTSIDE: dict[str, Callable[[Place, Stop], None]] = {
     each.__name__: each for each in (half_requests, endless_headers, wide_bodies, page_views)
 }
 
@@ -195,14 +198,16 @@ def attacked(house: House, name: str) -> Iterator[None]:
         house.attack_from_inside(name)
         yield
         return
-    stop = Stop()
-    thread = threading.Thread(target=OUTSIDE[name], args=(house, stop), daemon=True)
-    thread.start()
+    processes = multiprocessing.get_context("spawn")
+    stop = processes.Event()
+    stranger = processes.Process(target=OUTSIDE[name], args=(house.listens, stop), daemon=True)
+    stranger.start()
     try:
         yield
     finally:
         stop.set()
-        thread.join(10)
+        stranger.join(10)
+        stranger.kill()
 
 
 def measure(house: House, name: str, count: int) -> Row:

@@ -1,6 +1,6 @@
 """A token bucket: who sends too fast waits, and who does not stop is found out."""
 
-from gatepost.core.rates import Rate, TokenBucket
+from gatepost.core.rates import VOLUME, Rate, TokenBucket
 
 RATE = Rate(per_second=100, burst=500, patience_s=60)
 
@@ -31,3 +31,10 @@ def test_stranger_04_who_pauses_is_never_taken_for_a_flood() -> None:
         now += 5  # as long as it takes to think
         bucket.take(0, now)
         assert not bucket.is_flooded(now)
+
+
+def test_stranger_04_who_sends_many_bytes_is_slowed_and_never_ended_for_it() -> None:
+    bucket = TokenBucket(VOLUME, 0.0)
+    assert bucket.take(VOLUME.burst, 0.0) == 0.0
+    assert bucket.take(170_000, 0.0) > 0.03
+    assert not bucket.is_flooded(1e9)

@@ -14,6 +14,10 @@ class Rate:
     patience_s: float  # of being slowed without a pause
 
 
+# Bytes of one session: reading them is work for everybody's loop, too. Who sends much is slowed and not ended for it.
+VOLUME = Rate(per_second=4 * 1024 * 1024, burst=1024 * 1024, patience_s=float("inf"))
+
+
 class TokenBucket:
     """Counts may go into debt: what was read is done, and the debt is waited for."""
 

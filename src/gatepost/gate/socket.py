@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gatepost.core import log
 from gatepost.core.accepting import Acceptor
-from gatepost.core.rates import Rate, TokenBucket
+from gatepost.core.rates import VOLUME, Rate, TokenBucket
 from gatepost.core.sockets import bind_unix, hung_up, own_file, peer_pid
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
@@ -116,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._stand_in_line()
                 return
             left -= 1
-            self._tools.count_message()
+            self._tools.count_message(at - self._start)
             self._take(at)
             self._start = self._seen = at + 1
             self._skipping = False
@@ -217,6 +217,7 @@ class ToolSocket:
         self._called: asyncio.Handle | None = None  # the first of them has its turn soon
         self._on_flood, self._rate = on_flood, rate
         self._bucket: TokenBucket | None = None
+        self._volume = TokenBucket(VOLUME, 0.0)
         self._slowed_until = 0.0
 
     async def open(self, path: Path, uid: int | None = None) -> None:
@@ -226,6 +227,7 @@ class ToolSocket:
         now, bucket = asyncio.get_running_loop().time(), None
         if self._on_flood is not None:
             self._bucket, bucket = TokenBucket(self._rate, now), TokenBucket(CONNECTIONS, now)
+            self._volume = TokenBucket(VOLUME, now)
         self._server = Acceptor(listener, lambda: Connection(self), bucket=bucket)
 
     async def close(self) -> None:
@@ -296,12 +298,13 @@ class ToolSocket:
     def is_slowed(self) -> bool:
         return self._slowed_until > 0 and asyncio.get_running_loop().time() < self._slowed_until
 
-    def count_message(self) -> None:
+    def count_message(self, size: int) -> None:
         """Having several connections is no advantage here either."""
         if self._bucket is None or self._on_flood is None:
             return
         now = asyncio.get_running_loop().time()
-        self._slowed_until = now + wait if (wait := self._bucket.take(1, now)) else 0.0
+        wait = max(self._bucket.take(1, now), self._volume.take(size, now))
+        self._slowed_until = now + wait if wait else 0.0
         if self._bucket.is_flooded(now):
             on_flood, self._on_flood = self._on_flood, None
             on_flood(FLOOD)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from gatepost.core.rates import Rate, TokenBucket
+from gatepost.core.rates import VOLUME, Rate, TokenBucket
 from gatepost.core.sockets import peer_pid
 from gatepost.core.values import MOST_VALUES, has_few_values
 from gatepost.mailbox import wire
@@ -31,7 +31,7 @@ class Line(asyncio.Protocol):
         self._admit = admit
         self._loop = asyncio.get_running_loop()
         self._now = now or self._loop.time
-        self._bucket = TokenBucket(rate, self._now())
+        self._bucket, self._volume = TokenBucket(rate, self._now()), TokenBucket(VOLUME, self._now())
         self._buffer = bytearray()
         self._frames: list[wire.FromRunner] = []
         self._arrived = asyncio.Event()
@@ -88,7 +88,7 @@ class Line(asyncio.Protocol):
     def _read(self) -> None:
         """A few frames of the buffer, and the rest in a later turn of the loop."""
         self._later = None
-        debt = self._bucket.take(0, self._now())
+        debt = max(self._bucket.take(0, self._now()), self._volume.take(0, self._now()))
         if debt and not self._closed:
             self._hold()
             self._later = self._loop.call_later(debt, self._go_on)
@@ -101,7 +101,7 @@ class Line(asyncio.Protocol):
         del self._buffer[:start]
         if number:
             self._arrived.set()
-        wait = self._bucket.take(number, self._now())
+        wait = max(self._bucket.take(number, self._now()), self._volume.take(start, self._now()))
         if self._bucket.is_flooded(self._now()) and not self._closed:
             self.flooded = True
             return self._fail(FLOOD)
