@@ -21,6 +21,7 @@ from gatepost.core.clock import DAY, SECOND, Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
+from gatepost.serve.paced import Pace, Paced
 from gatepost.serve.strikes import Strikes, recorder
 from gatepost.serve.web import login
 from gatepost.serve.web.chat import Chat, Streams, TooLarge
@@ -49,7 +50,7 @@ class SiteParts:
 def make_site(parts: SiteParts) -> Starlette:
     parts.channel.keep_files_in(parts.home.media / parts.channel.platform)
     chat = Chat(parts.store, parts.config, parts.home, parts.channel, parts.stopping)
-    door = Door(parts, chat.streams)
+    door, pace = Door(parts, chat.streams), Pace()
     return Starlette(
         routes=[
             Route("/", door.page, methods=["GET"]),
@@ -57,9 +58,12 @@ def make_site(parts: SiteParts) -> Starlette:
             Route("/logout", door.sign_out, methods=["POST"]),
             Route("/health", door.health, methods=["GET"]),
             Mount("/static", _Assets(directory=STATIC)),
-            Mount("/api", routes=chat.routes(), middleware=[Middleware(Signed, door=door)]),
+            Mount("/api", routes=chat.routes(), middleware=[Middleware(Signed, door=door, pace=pace)]),
         ],
-        middleware=[Middleware(Guard, listens=parts.listens, further=parts.config[HOSTS])],
+        middleware=[
+            Middleware(Paced, pace=pace, judged="/api/"),
+            Middleware(Guard, listens=parts.listens, further=parts.config[HOSTS]),
+        ],
         exception_handlers={GatepostError: say_no, HTTPException: say_status, Exception: say_broken},
     )
 
@@ -133,13 +137,14 @@ class Door:
 class Signed:
     """Lets only signed-in browsers through, and says who they are."""
 
-    def __init__(self, app: ASGIApp, door: Door) -> None:
-        self._app, self._door = app, door
+    def __init__(self, app: ASGIApp, door: Door, pace: Pace) -> None:
+        self._app, self._door, self._pace = app, door, pace
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
         user = await self._door.user(request)
         if user is None:
+            await self._pace.hold(scope)
             answer = _no("signed_out", "You are not signed in. `gatepost login` prints an address that does it.", 401)
             await answer(scope, receive, send)
             return
