@@ -16,6 +16,7 @@ from gatepost.access.tiers import Tier
 from gatepost.cli.commands.settings import as_markdown
 from gatepost.cli.program import gatepost as program
 from gatepost.core.clock import SystemClock
+from gatepost.sandboxes.enforcement import Machine, limits_that_hold
 from gatepost.serve.agents import self_id
 from gatepost.serve.agents.management import NAME, management_tools
 from gatepost.serve.agents.servers import PATH
@@ -177,6 +178,28 @@ def extend() -> dict[str, str]:
     return {f"extend/{path.name}": EXAMPLE.sub(fill, text) for path, text in texts.items() if EXAMPLE.search(text)}
 
 
+LIMITS = re.compile(r"(<!-- limits: .*? -->\n).*?(<!-- end of limits -->\n)", re.DOTALL)
+WAYS = {
+    "root, cgroups": Machine(root=True, memory_cgroup=True, cpu_cgroup=True, own_uids=True),
+    "root, none": Machine(root=True, own_uids=True),
+    "user, cgroups": Machine(root=False, memory_cgroup=True, cpu_cgroup=True),
+    "user, none": Machine(root=False),
+}
+
+
+def security() -> str:
+    """The page on security with its table of limits: a column for each kind of sandbox and way of running it."""
+    columns = {f"bubblewrap: {way}": limits_that_hold("bubblewrap", machine) for way, machine in WAYS.items()}
+    columns |= {"podman, docker": limits_that_hold("podman", WAYS["root, cgroups"])}
+    columns |= {"process": limits_that_hold("process", WAYS["root, cgroups"])}
+    out = [f"| limit | {' | '.join(columns)} |", f"|---{'|---' * len(columns)}|"]
+    for row in zip(*columns.values(), strict=True):
+        assert len({fact.limit for fact in row}) == 1
+        out.append(f"| {row[0].limit} | {' | '.join(fact.hold for fact in row)} |")
+    text = (DOCS / "security.md").read_text(encoding="utf-8")
+    return LIMITS.sub(lambda found: found[1] + "\n" + "\n".join(out) + "\n\n" + found[2], text)
+
+
 def pages() -> dict[str, str]:
     declared.load_package()
     printed = {
@@ -185,6 +208,7 @@ def pages() -> dict[str, str]:
         "mcp.md": mcp(),
         "commands.md": commands(),
         "schema.sql": schema(),
+        "security.md": security(),
     }
     return printed | extend()
 

@@ -111,3 +111,15 @@ def test_the_routes_that_are_shown_can_be_added(tmp_path: Path) -> None:
     assert len(lines) > 8
     assert "→ acme" in gatepost("route", "test", "web:acme/eng")
     assert "drop" in gatepost("route", "test", "web:acme/eng", "--text", "please UNSUBSCRIBE me")
+
+
+def test_every_row_of_the_security_table_names_tests_that_are_there() -> None:
+    text = (ROOT / "docs" / "security.md").read_text()
+    section = text.partition("## What is enforced")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("| ") and "shown by" not in line]
+    shown = {row[0].strip(): re.findall(r"`(tests/[\w/]+\.py)`", row[2]) for row in rows if len(row) == 3}
+    assert len(shown) > 15
+    missing = {what: name for what, names in shown.items() for name in names if not (ROOT / name).is_file()}
+    assert missing == {}
+    unprotected = {row[0].strip() for row in rows if len(row) == 3 and row[1].strip().startswith("not protected")}
+    assert {what for what, names in shown.items() if not names} == unprotected
