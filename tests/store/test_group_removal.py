@@ -1,0 +1,26 @@
+"""A group that is removed leaves nothing to a later one of the same name."""
+
+from gatepost.store import acl, budgets, groups, users
+from gatepost.store.acl import Effect, Row
+from gatepost.store.budgets import Period, Scope
+from gatepost.store.port import Db
+
+
+def allow(principal: str, scope: str) -> Row:
+    return Row(id=0, principal=principal, action="mcp:send", scope=scope, effect=Effect.ALLOW, granted_by="operator")
+
+
+def test_stranger_14_a_new_group_of_the_same_name_inherits_no_right_role_or_budget(db: Db) -> None:
+    for folder in ("acme", "beta"):
+        groups.add(db, folder, folder, "", 1)
+        acl.put(db, allow(f"folder:{folder}", "**"), 1)
+        acl.put(db, allow("telegram:user/9", folder), 1)
+        budgets.put(db, Scope("group", folder), Period.DAY, 5_000_000, "operator", 1)
+        users.add(db, "telegram:user/9", "Ada", 1)
+        users.give_role(db, "telegram:user/9", "admin", folder, "operator", 1)
+    assert groups.remove(db, "acme")
+    groups.add(db, "acme", "another", "", 2)
+
+    assert {(row.principal, row.scope) for row in acl.rows(db)} == {("folder:beta", "**"), ("telegram:user/9", "beta")}
+    assert db.rows("SELECT name FROM budgets WHERE kind = 'group'") == [("beta",)]
+    assert db.rows("SELECT folder FROM user_roles") == [("beta",)]
