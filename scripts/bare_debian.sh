@@ -85,11 +85,10 @@ enter() {
         cd "$root"
         mkdir -p .old
         pivot_root . .old
-        exec chroot . /bin/sh -euc "
+        exec chroot . /usr/bin/env -i /bin/sh -euc "
+            export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8
             umount -l /.old
             . /etc/bare-environment
-            unset HOME USER LOGNAME GATEPOST_HOME VIRTUAL_ENV XDG_CONFIG_HOME XDG_RUNTIME_DIR TMPDIR MAKEFLAGS MAKELEVEL GATEPOST_VENV
-            export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8
             if [ $user = root ]; then export HOME=/root USER=root; cd /root; exec sh -eu /inside.sh; fi
             export HOME=/home/$user USER=$user; cd /home/$user
             exec setpriv --reuid $user --regid $user --init-groups sh -eu /inside.sh"
