@@ -5,11 +5,11 @@
 #
 #   SUITE=bookworm     the Debian release
 #   BARE_DIR=DIR       keep the system and the logs there (default: a temporary folder, removed at the end)
-#   NO_TESTS=1         only `make run` and a turn, without `make test`
+#   NO_TESTS=1         only `make run` and a turn, without `make check` and `make test`
 #
 # Per user: a fresh system and a clean clone; `make run` must end with walls and say so; a turn runs in bubblewrap;
-# `make test` passes. Packages come from wherever this machine is set up to take them: its apt and pip configuration,
-# the folders that these name, and its certificates are seen inside.
+# `make check` and `make test` pass. Packages come from wherever this machine is set up to take them: its apt and pip
+# configuration, the folders that these name, and its certificates are seen inside.
 #
 # A plain chroot will not do: the kernel refuses user namespaces to a chrooted process, and so bubblewrap to an ordinary
 # user. systemd-nspawn and podman mask parts of /proc, which keeps bubblewrap from mounting its own. So this makes a
@@ -85,11 +85,10 @@ enter() {
         cd "$root"
         mkdir -p .old
         pivot_root . .old
-        exec chroot . /bin/sh -euc "
+        exec chroot . /usr/bin/env -i /bin/sh -euc "
+            export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8
             umount -l /.old
             . /etc/bare-environment
-            unset HOME USER LOGNAME GATEPOST_HOME VIRTUAL_ENV XDG_CONFIG_HOME XDG_RUNTIME_DIR TMPDIR MAKEFLAGS MAKELEVEL GATEPOST_VENV
-            export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8
             if [ $user = root ]; then export HOME=/root USER=root; cd /root; exec sh -eu /inside.sh; fi
             export HOME=/home/$user USER=$user; cd /home/$user
             exec setpriv --reuid $user --regid $user --init-groups sh -eu /inside.sh"
@@ -123,7 +122,7 @@ echo "bare: sandbox run is within walls"
 gatepost status
 gatepost down
 wait \$up || true
-if [ -z "${NO_TESTS:-}" ]; then make test; fi
+if [ -z "${NO_TESTS:-}" ]; then make check; make test; fi
 SCRIPT
 }
 

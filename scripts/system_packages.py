@@ -20,6 +20,7 @@ from npm import PROGRAMS
 PACKAGES = {  # Debian package → the programs it brings, any of which will do
     "bubblewrap": ("bwrap",),
     "socat": ("socat",),
+    "curl": ("curl",),
     "util-linux": ("setpriv",),
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
 }
@@ -36,6 +37,7 @@ INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"  # with --all only
 WHAT_FOR = {
     "bubblewrap": "agents in a real sandbox",
     "socat": "socat in the bridge's place",
+    "curl": "curl in a sandbox and at the gateway",
     "util-linux": "sandboxes of a gateway that runs as root",
     "chromium": "the web page in a real browser",
     **dict.fromkeys(MORE, "agents in containers"),

@@ -3,6 +3,7 @@ model."""
 
 import asyncio
 import importlib.util
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -81,6 +82,7 @@ async def until_given(gateway: Gateway, message: int) -> inbox.Entry:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed: apt install curl")
 async def test_a_shell_command_to_a_host_that_is_not_allowed_is_told_why(tmp_path: Path, channel: FakeChannel) -> None:
     look = {"call": "Bash", "with": {"command": "curl -sSi https://example.com; curl -sS http://example.com"}}
     script = {"tools": True, "turns": [{"when": "look", "do": [look, {"say": "looked"}]}]}

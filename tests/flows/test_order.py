@@ -1,7 +1,6 @@
 """What an agent says and what it does reach people in one order, whichever socket is slower."""
 
 import importlib.util
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
+from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import groups, secrets
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.faults import slowed
@@ -124,7 +124,7 @@ async def test_stranger_19_a_models_words_are_not_overtaken_by_its_tools(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+@pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed")
 @pytest.mark.skipif(importlib.util.find_spec("claude_agent_sdk") is None, reason="claude-agent-sdk is not installed")
 async def test_stranger_19_claude_codes_words_are_not_overtaken_by_its_tools(
     tmp_path: Path, channel: FakeChannel

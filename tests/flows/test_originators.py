@@ -1,7 +1,6 @@
 """Whose rights and money a whole gateway uses, when agents pass work on and people write one after another."""
 
 import json
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
 from gatepost.flow import granting
+from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import budgets, costs, groups, inbox, origins, secrets, sessions, turns, users
 from gatepost.store.acl import Effect, Row
 from gatepost.store.budgets import Kind, Scope
@@ -35,7 +35,7 @@ SCRIPT: dict[str, Any] = {
         {"when": "hello from", "do": [{"say": "hello yourself"}]},
     ]
 }
-walled = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+walled = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed")
 
 
 @asynccontextmanager

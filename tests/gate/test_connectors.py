@@ -3,7 +3,10 @@
 import asyncio
 import base64
 import json
+import os
+import signal
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
@@ -22,7 +25,7 @@ from gatepost.gate.connectors import CONNECTORS, MOST_OF_A_GROUP, Connector, Con
 from gatepost.gate.depth import DEEPEST
 from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.gate.mcp import Conversation
-from gatepost.gate.program import LARGEST_OUTPUT, MOST_LINES
+from gatepost.gate.program import KEEPS, LARGEST_OUTPUT, MOST_LINES, running
 from gatepost.gate.scrub import STRUCK, Scrub
 from gatepost.store import acl, audit, groups, secrets, users
 from gatepost.store.writer import SqliteStore
@@ -446,14 +449,79 @@ async def test_one_that_hangs_is_killed_with_all_that_it_started(desk: Desk) -> 
 async def test_a_call_that_is_cancelled_ends_its_server(desk: Desk) -> None:
     agent = await ready(desk)
     tell = desk.path / "pids"
-    running = asyncio.create_task(agent.call("hub_hang", tell=str(tell)))
+    hanging = asyncio.create_task(agent.call("hub_hang", tell=str(tell)))
     await until(lambda: tell.exists() and len(tell.read_text().split()) == 2)
 
-    running.cancel()
-    await asyncio.wait([running])
+    hanging.cancel()
+    await asyncio.wait([hanging])
 
     pids = [int(pid) for pid in tell.read_text().split()]
     await until(lambda: not any(alive(pid) for pid in pids))
+
+
+WAITS = "import os, sys, time; open(sys.argv[1], 'w').write(f'{os.getpid()} {os.getppid()}'); time.sleep(600)"
+
+
+def pids_in(tell: Path) -> list[int]:
+    """Of the server and of its keeper, once it runs."""
+    return [int(pid) for pid in tell.read_text().split()] if tell.exists() else []
+
+
+async def test_one_that_is_cancelled_while_it_begins_is_ended_however_busy_the_loop_is(tmp_path: Path) -> None:
+    async def use(tell: Path) -> None:
+        async with running((sys.executable, "-c", WAITS, str(tell)), {}, tmp_path):
+            pass
+
+    for steps in range(2, 8):  # the first is until it is begun at all
+        tell = tmp_path / f"pids-{steps}"
+        using = asyncio.create_task(use(tell))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        began = time.monotonic()
+        while len(pids_in(tell)) < 2 and time.monotonic() - began < 20:
+            time.sleep(0.01)  # noqa: ASYNC251  the loop is busy, and the server comes up meanwhile
+        assert len(pids_in(tell)) == 2
+        using.cancel()
+        await asyncio.wait([using], timeout=20)
+
+        assert using.cancelled()
+        assert not any(alive(pid) for pid in pids_in(tell))
+
+
+async def test_one_that_is_cancelled_again_while_it_ends_is_ended(tmp_path: Path) -> None:
+    tell = tmp_path / "pids"
+
+    async def use() -> None:
+        async with running((sys.executable, "-c", WAITS, str(tell)), {}, tmp_path):
+            pass
+
+    using = asyncio.create_task(use())
+    await until(lambda: len(pids_in(tell)) == 2)
+    while not using.done():
+        using.cancel()
+        await asyncio.sleep(0)
+
+    assert using.cancelled() and not any(alive(pid) for pid in pids_in(tell))
+
+
+@pytest.mark.skipif(not KEEPS, reason="a keeper is there on Linux alone")
+async def test_a_keeper_that_is_held_up_ends_what_it_keeps_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gatepost.gate.program.REAP_S", 0.2)
+    tell = tmp_path / "pids"
+
+    async def use() -> None:
+        async with running((sys.executable, "-c", WAITS, str(tell)), {}, tmp_path):
+            pass
+
+    using = asyncio.create_task(use())
+    await until(lambda: len(pids_in(tell)) == 2)
+    os.kill(pids_in(tell)[1], signal.SIGSTOP)
+    using.cancel()
+    await asyncio.wait([using])
+
+    await until(lambda: not any(alive(pid) for pid in pids_in(tell)))
 
 
 async def test_one_that_says_too_much_is_ended(desk: Desk) -> None:

@@ -10,7 +10,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -168,8 +168,8 @@ class Program:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), REAP_S)
             return
-        with suppress(ProcessLookupError):  # somebody holds the keeper up
-            self._process.kill()
+        with suppress(ProcessLookupError):  # a busy machine, or somebody holds the keeper up; without it none is ended
+            self._process.send_signal(signal.SIGCONT if KEEPS else signal.SIGKILL)
 
 
 def _read_list(raw: bytes) -> frames.ListResult:
@@ -196,10 +196,7 @@ def _check_there(program: str, env: Mapping[str, str], cwd: Path) -> None:
         raise Broken(f"{program} cannot be started: No such file or directory")
 
 
-@asynccontextmanager
-async def running(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> AsyncIterator[Program]:
-    """A server after its handshake. Raises Broken if it does not come up, Answered if it does not want to."""
-    _check_there(command[0], env, cwd)
+async def _begin(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> Program:
     kept = (sys.executable, "-I", "-S", str(_KEEPER), *command) if KEEPS else command
     try:
         process = await asyncio.create_subprocess_exec(
@@ -215,9 +212,39 @@ async def running(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> 
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise Broken(f"{command[0]} cannot be started: {why}") from None
-    program = Program(process)
+    return Program(process)
+
+
+async def _end(beginning: asyncio.Task[Program]) -> None:
+    with suppress(Broken):
+        await (await beginning).end()
+
+
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Cancelled or not; if we were, that is raised afterwards."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()
+
+
+@asynccontextmanager
+async def running(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> AsyncIterator[Program]:
+    """A server after its handshake. Raises Broken if it does not come up, Answered if it does not want to.
+
+    To begin and to end are not broken off: asyncio would kill the keeper, and nobody then ends what it keeps.
+    """
+    _check_there(command[0], env, cwd)
+    beginning = asyncio.create_task(_begin(command, env, cwd))
     try:
+        program = await asyncio.shield(beginning)
         await program.start()
         yield program
     finally:
-        await program.end()
+        await _to_the_end(_end(beginning))
