@@ -141,12 +141,9 @@ def lines(status: dict[str, Any]) -> list[show.Line]:
     if status["pressed"]:
         out.append((f"  {'held back':<10} ", show.colored(f"{status['pressed']}: no further sandbox is woken", "warn")))
     if status["slow_steps"]:
-        worst = f"the longest {status['slowest_ms']} ms ({status['slowest']})"
-        out.append(
-            (
-                f"  {'slow':<10} {status['slow_steps']} step{'' if status['slow_steps'] == 1 else 's'} of over 50 ms held up everybody, {worst}",
-            )
-        )
+        count, worst = status["slow_steps"], f"the longest {status['slowest_ms']} ms ({status['slowest']})"
+        steps = f"{count} step{'' if count == 1 else 's'} of over 50 ms"
+        out.append((f"  {'slow':<10} {steps} held up everybody, {worst}",))
     out.append((f"  {'sandbox':<10} ", _walls(status["sandbox"])))
     return out + _store_lines(status["store"])
 
