@@ -70,7 +70,7 @@ def set_up(purpose):
         say("making %s with %s" % (VENV, sys.executable))
         make_venv()
         done = {}
-    say("installing what is locked in %s" % " and ".join(LOCKS[purpose]))
+    say("installing what is locked in %s (about a minute)" % " and ".join(LOCKS[purpose]))
     locks = [part for lock in LOCKS[purpose] for part in ("-r", os.path.join(ROOT, lock))]
     pip("install", "--require-hashes", *locks)
     # hatchling, which builds us, is locked as well: nothing is fetched that has no hash.

@@ -32,9 +32,10 @@ from gatepost.core.near import did_you_mean
 from gatepost.core.settings import Config, setting
 from gatepost.core.threads import FairThreads
 from gatepost.core.watchdog import EVERY_S, Watchdog
-from gatepost.egress.endpoints import key_origins
+from gatepost.egress.endpoints import gateway_bases, key_origins
 from gatepost.egress.models import Models
 from gatepost.egress.price_list import PriceList
+from gatepost.egress.prices import own_prices
 from gatepost.egress.socket import EgressAround
 from gatepost.flow.delivery.outgoing import Reach
 from gatepost.flow.delivery.pump import Pump
@@ -46,7 +47,7 @@ from gatepost.flow.listening import listen
 from gatepost.flow.retention import Retention
 from gatepost.flow.sessions.extra_mounts import read_allowed
 from gatepost.flow.sessions.halting import Halt
-from gatepost.flow.sessions.parts import PROVIDER, Parts
+from gatepost.flow.sessions.parts import MOST_AWAKE, PROVIDER, Parts
 from gatepost.flow.sessions.plan import KIND, TIMEZONE, describe_sandbox, name_prefix
 from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.trial import try_out
@@ -262,7 +263,7 @@ def _instances(config: Config) -> list[tuple[str, ChannelKind]]:
         kind = CHANNELS.get(name)
         if kind is None:
             near = did_you_mean(name, CHANNELS)
-            raise SetupError(f"channels.on: there is no channel {name!r}{near}; there are: {', '.join(CHANNELS)}")
+            raise SetupError(f"channels.on: there is no channel {name!r}; there are: {', '.join(CHANNELS)}{near}")
         chosen.append((instance or name, kind))
     return chosen
 
@@ -441,17 +442,23 @@ def check(home: Home, config: Config) -> None:
     if config[PROVIDER] not in known:
         near = did_you_mean(config[PROVIDER], known)
         raise SetupError(
-            f"sessions.provider = {config[PROVIDER]!r}: there is none such{near}; there are: {', '.join(known)}"
+            f"sessions.provider = {config[PROVIDER]!r}: there is none such; there are: {', '.join(known)}{near}"
         )
     if config[KIND] != "auto" and config[KIND] not in SANDBOXES:
         near = did_you_mean(config[KIND], ("auto", *SANDBOXES))
         raise SetupError(
-            f"sandbox.kind = {config[KIND]!r}: there is none such{near}; there are: auto, {', '.join(SANDBOXES)}"
+            f"sandbox.kind = {config[KIND]!r}: there is none such; there are: auto, {', '.join(SANDBOXES)}{near}"
         )
     try:
         ZoneInfo(config[TIMEZONE])
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise SetupError(f"timezone = {config[TIMEZONE]!r} is no time zone; write it like Europe/Berlin") from None
+    if config[MOST_AWAKE] < 1:
+        raise SetupError(f"{MOST_AWAKE.name} = {config[MOST_AWAKE]}: no agent would ever run; the least is 1")
+    parse(config[LISTEN])
+    gateway_bases(config)
+    own_prices(home, config)
+    _instances(config)
     read_allowed(config, home)
 
 

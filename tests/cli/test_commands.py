@@ -450,6 +450,33 @@ def test_the_doctor_finds_what_is_wrong_and_says_the_way_out(run: Run, db: Db, h
     assert run("doctor").code == 1
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("timezone = 'Berlin'", "is no time zone"),
+        ("[sandbox]\nkind = 'bubblewarp'", "did you mean 'bubblewrap'?"),
+        ("[sandbox]\nmounts_allowed = ['relative']", "mounts_allowed"),
+        ("[sessions]\nprovider = 'claud'", "did you mean 'claude'?"),
+        ("[sessions]\nmost_awake = 0", "no agent would ever run"),
+        ("[channels]\non = ['telegram']", "there is no channel 'telegram'"),
+        ("[anthropic]\nbase_url = 'nope'", "is not an address"),
+        ("[prices]\nfile = 'nope.toml'", "nope.toml"),
+        ("listen = 'host:port'", "port"),
+    ],
+)
+def test_the_doctor_says_what_a_start_would_refuse_and_goes_on(
+    run: Run, db: Db, home: Home, written: str, said: str
+) -> None:
+    (home.path / "gatepost.toml").write_text(written)
+
+    found = run("doctor", "--json").json["findings"]
+
+    assert [said in each["text"] for each in found if (each["subject"], each["level"]) == ("settings", "fail")] == [
+        True
+    ]
+    assert {"sandbox", "store", "ledger"} <= {each["subject"] for each in found}
+
+
 def test_the_doctor_goes_on_behind_settings_that_cannot_be_read(run: Run, db: Db, home: Home) -> None:
     (home.path / "gatepost.toml").write_text("a = = 1")
 

@@ -44,6 +44,15 @@ def test_a_mistyped_command_is_told_the_near_one(run: Run) -> None:
     assert "did you mean 'status'?" in told.err
 
 
+@pytest.mark.parametrize("words", [(), ("keep",), ("ledger",)])
+def test_a_command_that_only_holds_others_shows_its_help_alone(run: Run, words: tuple[str, ...]) -> None:
+    told = run(*words)
+
+    assert (told.code, told.out) == (2, "")
+    assert told.err.count("Usage:") == 1 and "Error" not in told.err
+    assert "\nCommands:\n" in told.err
+
+
 def test_a_wrong_option_is_a_usage_error(run: Run) -> None:
     assert run("ledger", "check", "--colour").code == 2
     assert run("trace").code == 2

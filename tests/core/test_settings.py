@@ -37,6 +37,13 @@ def test_an_unknown_key_is_an_error_with_its_dotted_path(tmp_path: Path, coats: 
         load(tmp_path, {})
 
 
+def test_a_table_that_is_given_a_value_is_told_what_stands_in_it(tmp_path: Path, coats: Setting[int]) -> None:
+    (tmp_path / "gatepost.toml").write_text("paint = 3\n")
+
+    with pytest.raises(SetupError, match=r"unknown setting 'paint', which is a table: \[paint\], with coats"):
+        load(tmp_path, {})
+
+
 def test_a_value_that_does_not_fit_names_where_it_stands(tmp_path: Path, coats: Setting[int]) -> None:
     with pytest.raises(SetupError, match=r"GATEPOST_PAINT_COATS: paint\.coats = 'many' is not a whole number"):
         load(tmp_path, {"GATEPOST_PAINT_COATS": "many"})

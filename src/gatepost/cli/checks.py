@@ -24,6 +24,7 @@ from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.settings import SETTINGS, Config
 from gatepost.flow.intake.routing import why_unreadable
 from gatepost.flow.sessions.owner import uid_range
+from gatepost.flow.sessions.plan import KIND
 from gatepost.flow.sessions.programs import needs_of
 from gatepost.gate import connectors
 from gatepost.sandboxes.contract import SANDBOXES, trouble_of
@@ -53,6 +54,7 @@ def examine(home: Home) -> list[Finding]:
     try:
         declared.load_all(home)
         config = settings.load(home.path)
+        _would_start(home, config)
     except GatepostError as error:
         findings.append(Finding("fail", "settings", str(error), "mend or remove what it names"))
         config = _what_can_be_read(home)
@@ -63,6 +65,13 @@ def examine(home: Home) -> list[Finding]:
     return [*findings, *examine_agents(home, config), *examine_models(home, config), *_store(home, config)]
 
 
+def _would_start(home: Home, config: Config) -> None:
+    """Raises what `gatepost up` would say of these settings."""
+    from gatepost import app  # heavy
+
+    app.check(home, config)
+
+
 def _what_can_be_read(home: Home) -> Config:
     """The settings that are well: one that is not, or a file that cannot be read, must not hide the rest."""
     config = Config()
@@ -71,6 +80,8 @@ def _what_can_be_read(home: Home) -> Config:
             found = settings.peek(home.path, each)
             if found.source(each) != "default":
                 config = config.with_values({name: found[each]}, found.source(each))
+    if config[KIND] not in SANDBOXES:
+        config = config.with_values({KIND.name: KIND.default}, "default")
     return config
 
 

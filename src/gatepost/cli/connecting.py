@@ -44,7 +44,7 @@ MARGIN_S = 30.0  # beyond the trial's own limit, for what comes before and after
 LARGEST_KEY = 64 * 1024
 _WAYS_OUT = {
     "sandbox": "`gatepost doctor` says what each sandbox lacks",
-    "auth": "nothing was changed; give another key: gatepost connect {agent} --key-stdin < key.txt",
+    "auth": "nothing was changed; give another key: gatepost connect {agent}{where} --key-stdin < key.txt",
     "quota": "look at the vendor's page for the account",
     "budget": "`gatepost budget show` says what is left; `gatepost budget set` raises it",
     "network": "is {base} the right address, and can it be reached from here? --base-url names another",
@@ -53,7 +53,7 @@ _WAYS_OUT = {
     "agent": "`gatepost logs` may say more",
     "stopped": "nothing was changed",
     "price": "choose a model that has one (--model), or give it one, in USD for a million tokens:"
-    " gatepost connect {agent} --model {model} --price IN/OUT, or --price 0 for one that costs nothing",
+    " gatepost connect {agent}{where} --model {model} --price IN/OUT, or --price 0 for one that costs nothing",
 }
 
 
@@ -287,6 +287,7 @@ def _failed(home: Home, chosen: Agent, key: Key, wish: dict[str, Any], outcome: 
     facts = {
         "agent": chosen.name,
         "base": base.url,
+        "where": f" --base-url {wish['base_url']}" if wish["base_url"] else "",
         "model": found[1] if (found := NO_PRICE.search(outcome["reason"])) else wish["model"],
     }
     way_out = _WAYS_OUT[outcome["trouble"]].format(**facts)

@@ -136,7 +136,8 @@ def _with_command(error: click.ClickException) -> click.ClickException:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None or not isinstance(context.command, click.Group):
         return error
-    return click.UsageError(with_command(error.message, context.command.list_commands(context)), context)
+    told = with_command(error.message, context.command.list_commands(context))
+    return error if told == error.message else click.UsageError(told, context)
 
 
 def _given_home() -> str | None:

@@ -198,6 +198,9 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _nearest(name: str) -> str:
+    below = sorted(each for each in SETTINGS if each.startswith(f"{name}."))
+    if below:
+        return f", which is a table: [{name}], with {', '.join(each.removeprefix(f'{name}.') for each in below)}"
     return did_you_mean(name, SETTINGS) or "; `gatepost settings` lists all"
 
 

@@ -70,9 +70,9 @@ def base_in_force(db: Db, home: Home, folder: str, vendor: str, lent: Mapping[st
 def read_origin(text: str) -> str:
     """`https://host[:port]`, with or without a path, as a key names its endpoint."""
     try:
-        return read_base("origin", text, default=False).origin
-    except SetupError as error:
-        raise Invalid("origin", str(error)) from None
+        return read_base("it", text, default=False).origin
+    except SetupError:
+        raise Invalid("for", f"{text[:80]!r} is not an address; write it like https://host/v1") from None
 
 
 def key_origins(config: Config) -> dict[str, str]:

@@ -38,6 +38,18 @@ def test_what_cannot_be_allowed_is_said(run: Run) -> None:
     assert "no group named 'nobody'" in ghost.err
 
 
+def test_a_rule_is_removed_by_its_id_alone(run: Run) -> None:
+    told = run("egress", "rm", "example.com")
+
+    assert told.code == 1 and "'example.com' is not a rule's id; `gatepost egress list` shows them" in told.err
+
+
+def test_this_machine_without_a_port_is_told_that_it_needs_one(run: Run) -> None:
+    assert "gatepost egress allow localhost:PORT" in run("egress", "allow", "localhost").out
+    assert "PORT" not in run("egress", "allow", "localhost:8080").out
+    assert "PORT" not in run("egress", "deny", "localhost").out
+
+
 def test_the_log_counts_what_was_tried(run: Run, home: Home) -> None:
     assert run("egress", "allow", "a.com").code == 0
     db = Sqlite(connect(home.store))

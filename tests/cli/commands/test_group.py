@@ -26,9 +26,9 @@ def test_limits_are_set_shown_and_handed_down(run: Run) -> None:
     shown = run("group", "show", "acme/eng").out
 
     assert "limits.memory_mb is now 512\n" in set_.out
-    assert "limits.memory_mb 512 (not its own)\n" in shown
-    assert "limits.cpu_percent 50 (not its own)\n" in shown
-    assert "limits.turn_s    60\n" in shown
+    assert f"{'limits.memory_mb':<24} 512 (not its own)\n" in shown
+    assert f"{'limits.cpu_percent':<24} 50 (not its own)\n" in shown
+    assert f"{'limits.turn_s':<24} 60\n" in shown
     assert run("group", "show", "acme", "--json").json["limits"] == {"memory_mb": 512, "cpu_percent": 50, "turn_s": 600}
 
 
@@ -150,4 +150,4 @@ def test_a_mount_that_the_sandboxes_user_cannot_write_is_told(run: Run, home: Ho
 
 
 def test_what_is_shown_of_the_window_is_the_setting(run: Run) -> None:
-    assert "window_chars     4000 (default)\n" in run("group", "show", "acme").out
+    assert f"{'window_chars':<24} 4000 (default)\n" in run("group", "show", "acme").out

@@ -132,3 +132,11 @@ def test_a_binding_is_made_shown_and_taken_back(run: Run, home: Home) -> None:
     assert run("secret", "list", "--json").json[0]["bound_to"] == ["https://api.github.com:443 (x-key)"]
     assert run("secret", "unbind", "TOKEN", "api.github.com").code == 0
     assert run("secret", "list", "--json").json[0]["bound_to"] == []
+
+
+def test_what_a_key_is_for_is_an_endpoint_and_of_a_model(run: Run) -> None:
+    bare = run("secret", "set", "OPENAI_API_KEY", "x", "--for", "127.0.0.1:8080")
+    other = run("secret", "set", "GITHUB_TOKEN", "x", "--for", "https://api.github.com")
+
+    assert bare.code == 1 and "for: '127.0.0.1:8080' is not an address; write it like https://host/v1" in bare.err
+    assert other.code == 1 and "`gatepost secret bind GITHUB_TOKEN HOST`" in other.err

@@ -92,6 +92,14 @@ def test_stranger_02_a_text_that_costs_too_much_is_shown_as_it_is(text: str) -> 
     assert render(text) == as_written(text)
 
 
+def test_the_side_of_a_column_is_a_class_because_the_page_lets_no_style_through() -> None:
+    shown = render("|a|b|c|\n|--:|:-:|:--|\n|1|2|3|")
+
+    assert "style" not in shown
+    assert '<th class="right">a</th>' in shown and '<td class="right">1</td>' in shown
+    assert '<td class="center">2</td>' in shown and "<td>3</td>" in shown
+
+
 def test_stranger_02_every_table_of_a_text_counts_with_the_cells_that_are_made_up() -> None:
     table = "|a|b|\n|-|-|\n|1\n|2\n\ntext\n"
 

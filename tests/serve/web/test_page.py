@@ -171,7 +171,7 @@ async def test_stranger_e_what_did_not_reach_the_gateway_is_sent_when_it_is_back
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_stranger_e_code_is_not_striped_and_tables_have_borders(site: Any, browser: Browser, scheme: str) -> None:
-    text = "Look:\n\n```\none = 1\ntwo = 2\n```\n\nand `this`\n\n| a | b |\n|---|---|\n| 1 | 2 |"
+    text = "Look:\n\n```\none = 1\ntwo = 2\n```\n\nand `this`\n\n| a | b |\n|---|--:|\n| 1 | 2 |"
     size: Any = {"width": 900, "height": 760}
     context = await browser.new_context(viewport=size, color_scheme=scheme, locale="en-GB")  # type: ignore[arg-type]
     page = await enter(context, site)
@@ -184,6 +184,9 @@ async def test_stranger_e_code_is_not_striped_and_tables_have_borders(site: Any,
     assert await page.locator(".mine .body p code").evaluate(look) != "rgba(0, 0, 0, 0)"
     for cell in (page.locator(".mine .body td").first, page.locator(".message:not(.mine) td").last):
         assert await cell.evaluate(CONTRAST) > 1.4
+    side = "(element) => getComputedStyle(element).textAlign"
+    assert await page.locator(".mine .body td").first.evaluate(side) == "left"
+    assert await page.locator(".message:not(.mine) td").last.evaluate(side) == "right"
     ARTIFACTS.mkdir(exist_ok=True)
     await page.screenshot(path=ARTIFACTS / f"web-code-and-tables-{scheme}.png")
     await context.close()

@@ -4,6 +4,7 @@ import click
 
 from gatepost.cli import show
 from gatepost.cli.operate import home_of, operate, reading, zone_of
+from gatepost.core.errors import Invalid
 from gatepost.egress import rules
 from gatepost.store import egress
 
@@ -25,6 +26,10 @@ def _put(home: str | None, verdict: str, host: str, folder: str, as_json: bool) 
     which = made["host"] + (f":{made['port']}" if made["port"] else "")
     ports = "" if made["port"] else " on ports 80 and 443" if made["allow"] else " on every port"
     show.say(f"rule {made['id']}: {which} is {'allowed' if made['allow'] else 'denied'}{ports} for {_whom(made)}")
+    if made["allow"] and not made["port"] and (made["host"] == "localhost" or made["host"].endswith(".localhost")):
+        show.say(
+            f"it is this machine, which is reached on named ports alone: gatepost egress allow {made['host']}:PORT"
+        )
 
 
 def _whom(made: dict[str, object]) -> str:
@@ -59,11 +64,13 @@ def deny(home: str | None, host: str, folder: str, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("rule", type=int)
+@click.argument("rule")
 @click.pass_obj
-def rm(home: str | None, rule: int) -> None:
-    """Remove a rule by its id: what it said is no longer said."""
-    gone = operate(home_of(home), "egress.rm", {"id": rule})
+def rm(home: str | None, rule: str) -> None:
+    """Remove a rule by the id that `gatepost egress list` shows."""
+    if not (rule.isascii() and rule.isdigit()):
+        raise Invalid("rule", f"{rule[:80]!r} is not a rule's id; `gatepost egress list` shows them")
+    gone = operate(home_of(home), "egress.rm", {"id": int(rule)})
     show.say(f"rule {rule} for {gone['host']} is removed")
 
 

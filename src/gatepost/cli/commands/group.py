@@ -13,6 +13,8 @@ from gatepost.core.home import Home
 from gatepost.core.visible import one_line
 from gatepost.store import groups
 
+WIDE = 24  # of the names in `group show`
+
 
 @click.group()
 def command() -> None:
@@ -110,24 +112,26 @@ def show_group(home: str | None, folder: str, as_json: bool) -> None:
         return
     defaults = _defaults(place)
     for key in ("folder", "name", "tier", "provider", "model", "sandbox", "window_messages", "window_chars"):
-        show.say(f"{key:<16} {one_line(_in_force(_with_lent(place, group), key, defaults))}")
+        show.say(f"{key:<{WIDE}} {one_line(_in_force(_with_lent(place, group), key, defaults))}")
     for key, value in _limits(place, folder).items():
         own = group["limits"].get(key)
-        show.say(f"{'limits.' + key:<16} {value}" + (_inherited(own, value) if value != "none" else ""))
+        show.say(f"{'limits.' + key:<{WIDE}} {value}" + (_inherited(own, value) if value != "none" else ""))
     for each in group["mounts"]:
-        show.say(f"{'mount':<16} {one_line(_seen(place, each))}")
+        show.say(f"{'mount':<{WIDE}} {one_line(_seen(place, each))}")
     for key, value in group["options"].items():
-        show.say(f"options.{key:<8} {one_line(str(value))}")
-    show.say(f"{'files':<16} {place.group(folder)}")
+        show.say(f"{'options.' + key:<{WIDE}} {one_line(str(value))}")
+    show.say(f"{'files':<{WIDE}} {place.group(folder)}")
     for route in group["routes"]:
-        show.say(f"{'route ' + str(route['id']):<16} {one_line(route['match']) or '(everything)'} → {route['target']}")
+        show.say(
+            f"{'route ' + str(route['id']):<{WIDE}} {one_line(route['match']) or '(everything)'} → {route['target']}"
+        )
     for each in group["destinations"]:
-        show.say(f"{'may send to':<16} {one_line(each['name'])} ({each['address'] or each['target_folder']})")
+        show.say(f"{'may send to':<{WIDE}} {one_line(each['name'])} ({each['address'] or each['target_folder']})")
     for session in group["sessions"]:
         where = one_line(f"{session['address']} {session['thread']}")
-        show.say(f"{'session':<16} {session['id']} {session['state']} {where}")
+        show.say(f"{'session':<{WIDE}} {session['id']} {session['state']} {where}")
         if (sockets := place.sockets_of(session["id"])).is_dir():
-            show.say(f"{'':<16} {sockets}/router.sock, for processes of its sandbox alone")
+            show.say(f"{'':<{WIDE}} {sockets}/router.sock, for processes of its sandbox alone")
 
 
 def _limits(home: Home, folder: str) -> dict[str, str]:

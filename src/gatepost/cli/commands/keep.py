@@ -1,12 +1,13 @@
 """`gatepost keep`: how long things are kept, how much there is of each, and removing what is over age now."""
 
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gatepost.cli import show
-from gatepost.cli.operate import home_of, operate, reading
+from gatepost.cli.operate import home_of, operate, reading, zone_of
 from gatepost.core import settings
 from gatepost.core.clock import DAY, SystemClock, iso
 from gatepost.core.home import Home
@@ -36,9 +37,13 @@ def show_kept(home: str | None, as_json: bool) -> None:
     if as_json:
         show.as_json(found)
         return
+    zone, name = zone_of(place)
     show.table(
-        ("what", "kept for", "rows", "over age", "oldest"),
-        [(each["what"], _days(each["days"]), each["rows"], each["over_age"], each["oldest"]) for each in found["rows"]],
+        ("what", "kept for", "rows", "over age", f"oldest ({name})"),
+        [
+            (each["what"], _days(each["days"]), each["rows"], each["over_age"], _clock(each["oldest"], zone))
+            for each in found["rows"]
+        ],
         empty="nothing is kept",
     )
     for each in found["files"]:
@@ -95,6 +100,10 @@ def _kept(place: Home) -> dict[str, Any]:
     ]
     shrinks = reading(place, retention.can_shrink)
     return {"rows": reading(place, look), "files": files, "store": {"bytes": _store_size(place), "shrinks": shrinks}}
+
+
+def _clock(at: str, zone: tzinfo | None) -> str:
+    return show.clock(int(datetime.fromisoformat(at).timestamp() * 1_000_000) if at else None, zone)
 
 
 def _days(days: int) -> str:

@@ -41,10 +41,10 @@ def set_secret(
 ) -> None:
     """Set a secret. Without VALUE (or with -) it is read from standard input, or asked for on a terminal.
 
-    A model's key belongs to one endpoint, and is sent to no other, whatever the settings say later.
+    Better without: other users of the machine can see a VALUE on the command line while the command runs, and the shell
+    may keep it in its history.
 
-    That is the better way: other users of the machine can see a VALUE on the command line while the command runs, and
-    the shell may keep it in its history.
+    A model's key belongs to one endpoint, and is sent to no other, whatever the settings say later.
     """
     from gatepost.serve.control.operations.secrets import check_name
 

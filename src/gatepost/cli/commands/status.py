@@ -135,12 +135,15 @@ def lines(status: dict[str, Any]) -> list[show.Line]:
         out.append((f"  {'web':<10} {status['listen']}",))
         out.append((f"  {'control':<10} {status['control']}",))
         out.append((f"  {'channels':<10} {', '.join(status['channels']) or 'none'}",))
-        out.append((f"  {'awake':<10} {status['awake']} sandboxes, {status['waiting']} sessions wait for one",))
+        awake, waiting = status["awake"], status["waiting"]
+        queue = f"{waiting} session{' waits' if waiting == 1 else 's wait'} for one"
+        out.append((f"  {'awake':<10} {awake} sandbox{'' if awake == 1 else 'es'}, {queue}",))
     if status["pressed"]:
         out.append((f"  {'held back':<10} ", show.colored(f"{status['pressed']}: no further sandbox is woken", "warn")))
     if status["slow_steps"]:
-        worst = f"the longest {status['slowest_ms']} ms ({status['slowest']})"
-        out.append((f"  {'slow':<10} {status['slow_steps']} steps of over 50 ms held up everybody, {worst}",))
+        count, worst = status["slow_steps"], f"the longest {status['slowest_ms']} ms ({status['slowest']})"
+        steps = f"{count} step{'' if count == 1 else 's'} of over 50 ms"
+        out.append((f"  {'slow':<10} {steps} held up everybody, {worst}",))
     out.append((f"  {'sandbox':<10} ", _walls(status["sandbox"])))
     return out + _store_lines(status["store"])
 

@@ -81,7 +81,7 @@ def read_limit(config: Config, name: str, raw: str) -> int | None:
     """What an operator wrote for one limit, judged; None, which is what nothing means: as the groups above it."""
     if name not in _OF_GATEWAY:
         near = did_you_mean(name, NAMES)
-        raise Invalid(f"limits.{name}", f"there is no such limit{near}; there are: {', '.join(NAMES)}")
+        raise Invalid(f"limits.{name}", f"there is no such limit; there are: {', '.join(NAMES)}{near}")
     if not raw:
         return None
     if not (raw.isascii() and raw.isdigit() and len(raw) <= 9):

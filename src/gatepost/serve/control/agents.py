@@ -63,7 +63,7 @@ def agent(name: str, vendor: str = "") -> Agent:
     found = AGENTS.get(name)
     if found is None:
         near = did_you_mean(name, AGENTS)
-        raise Invalid("agent", f"{name!r} is nothing to connect{near}; there are: {', '.join(AGENTS)}")
+        raise Invalid("agent", f"{name!r} is nothing to connect; there are: {', '.join(AGENTS)}{near}")
     if not vendor or vendor == found.vendor:
         return found
     if vendor not in BASES or not found.any_vendor:

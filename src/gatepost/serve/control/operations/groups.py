@@ -69,7 +69,7 @@ def check_provider(home: Home, name: str) -> str:
     known = provider_names(home)
     if name and name not in known:
         near = did_you_mean(name, known)
-        raise Invalid("provider", f"there is no provider {name!r}{near}; there are: {', '.join(known)}")
+        raise Invalid("provider", f"there is no provider {name!r}; there are: {', '.join(known)}{near}")
     if name:
         needs_of(home, name)  # what its file declares can be, or it is refused now
     return name
@@ -220,7 +220,7 @@ def read_value(home: Home, name: str, raw: str) -> tuple[str, Any]:
     if name == "sandbox":
         if raw and raw not in SANDBOXES:
             near = did_you_mean(raw, SANDBOXES)
-            raise Invalid("sandbox", f"there is no sandbox {raw!r}{near}; there are: {', '.join(SANDBOXES)} {_LATER}")
+            raise Invalid("sandbox", f"there is no sandbox {raw!r}; there are: {', '.join(SANDBOXES)} {_LATER}{near}")
         return name, raw
     if name in _NUMBERS:
         if raw and not (raw.isascii() and raw.isdigit() and len(raw) < 10):
@@ -229,7 +229,7 @@ def read_value(home: Home, name: str, raw: str) -> tuple[str, Any]:
     keys = ("name", "provider", "model", "sandbox", *_NUMBERS, MOUNTS)
     known = ", ".join((*keys, f"{LIMIT}<name>"))
     near = did_you_mean(name, keys)
-    raise Invalid(name, f"is nothing that a group has{near}; it has {known}, and {OPTION}<key> for its provider")
+    raise Invalid(name, f"is nothing that a group has; it has {known}, and {OPTION}<key> for its provider{near}")
 
 
 def _option(name: str, raw: str) -> Any:

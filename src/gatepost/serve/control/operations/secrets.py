@@ -107,6 +107,8 @@ async def put(office: Office, args: Set) -> dict[str, Any]:
     name, value, place = check_name(args.name), check_value(args.value), place_of(args.folder, args.user)
     keyring, now = Keyring(office.home), office.clock.now()
     given = read_origin(args.origin) if args.origin else ""
+    if given and name != speech.TTS_API_KEY and name not in VENDORS:
+        raise Invalid("for", f"{name} is no model's key; `gatepost secret bind {name} HOST` has it sent to a host")
 
     def insert(db: Db) -> dict[str, Any]:
         _check_known(db, place)
