@@ -169,3 +169,35 @@ async def test_a_turn_that_nobody_works_on_any_more_is_taken_up_again(liar: tupl
         found = await gateway.store.read(turns.get, left_behind)
         assert found is not None and found.ended_at is not None
         assert (await gateway.store.read(ledger.check, gateway.clock.now())).unaccounted == 0
+
+
+# Runs inside: hands over a file of so many bytes as part 50 of its turn, again and again.
+GIVER = LIAR.replace('@provider("liar")', '@provider("giver")').replace(
+    'frame = item.text[4:].replace("@TURN@", batch.turn)',
+    """pass
+                folder = self.place.workspace / "out" / "files" / f"{batch.turn}-1-50"
+                for size in item.text[4:].split():
+                    folder.mkdir(parents=True, exist_ok=True)
+                    (folder / "f").write_bytes(b"x" * int(size))
+                    said = {"type": "result", "id": 900, "turn": batch.turn, "epoch": 1, "attempt": 1, "part": 50}
+                    link._writer.write(json.dumps({**said, "text": "x", "files": ["f"]}).encode() + b"\\n")
+                    await link.flush()
+                    await __import__("asyncio").sleep(1)
+                frame = '{"type": "ping"}'""",
+)
+
+
+async def test_stranger_new_a_part_said_again_frees_no_allowance(tmp_path: Path) -> None:
+    """Neither a smaller file for the same part nor a copy that fails makes room for others."""
+    plugins = tmp_path / "h" / "plugins" / "providers"
+    plugins.mkdir(parents=True)
+    (plugins / "giver.py").write_text(GIVER)
+    channel = FakeChannel()
+    given = {"sessions__provider": "giver", "sessions__tries": 1}
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await channel.say("say 100000 1 1")
+        await settled(gateway, PATIENCE)
+        assert [len(each.message.files) for each in channel.sent if each.message.files] == [1]
+        rows = await gateway.store.read(lambda db: db.rows("SELECT bytes FROM given_files"))
+        assert [each[0] for each in rows] == [100_000]

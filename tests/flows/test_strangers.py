@@ -4,13 +4,14 @@ import contextlib
 import os
 import resource
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
 
 from gatepost.core.listen import parse
+from gatepost.serve.limited import PER_PEER
 from gatepost.testing.daemon import Daemon
 
 UNFINISHED = b"GET / HTTP/1.1\r\nhost: localhost\r\n"
@@ -86,3 +87,32 @@ def test_stranger_05_headers_without_an_end_do_not_grow_the_daemon(daemon: Daemo
                 sock.sendall(b"x-%d: %b\r\n" % (number, b"a" * MEGABYTE))
         assert is_well(daemon, at)
         assert memory(daemon) - before < 20 * MEGABYTE
+
+
+def slow_body(at: tuple[str, int]) -> bytes:
+    """A sign-in whose token never comes. Nobody is known before it has."""
+    name = f"{at[0]}:{at[1]}"
+    ours = f"host: {name}\r\norigin: http://{name}\r\nx-gatepost: 1\r\n"
+    head = f"POST /login HTTP/1.1\r\n{ours}content-length: 4000\r\n\r\n"
+    return head.encode() + b"x"
+
+
+def never_read(at: tuple[str, int]) -> bytes:
+    """So many answers that they do not fit in the sockets' buffers; nobody reads them."""
+    return f"GET /static/chat.js HTTP/1.1\r\nhost: {at[0]}:{at[1]}\r\n\r\n".encode() * 400
+
+
+@pytest.mark.parametrize("request_of", [slow_body, never_read])
+def test_stranger_new_slow_bodies_and_slow_readers_lock_nobody_out(
+    daemon: Daemon, request_of: Callable[[tuple[str, int]], bytes]
+) -> None:
+    """All from one address, which is the owner's, too: behind a reverse proxy, or on the machine itself."""
+    at = where(daemon)
+    with contextlib.ExitStack() as stack:
+        for _ in range(PER_PEER):
+            sock = stack.enter_context(socket.socket())
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.settimeout(30)
+            sock.connect(at)
+            sock.sendall(request_of(at))
+        assert all(is_well(daemon, at) for _ in range(5))

@@ -1,6 +1,7 @@
 """What a stranger may use of the HTTP servers, without a login and without an end."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -12,7 +13,7 @@ from starlette.routing import Route
 
 from gatepost.core.listen import parse
 from gatepost.serve.http import Server, bind, bound
-from gatepost.serve.limited import LARGEST_HEAD, MOST_HEADERS
+from gatepost.serve.limited import LARGEST_HEAD, MOST_AHEAD, MOST_HEADERS
 
 Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -21,7 +22,14 @@ async def take(request: Request) -> Response:
     return PlainTextResponse(str(len(await request.body())))
 
 
-APP = Starlette(routes=[Route("/", take, methods=["GET", "POST"])])
+async def think(request: Request) -> Response:
+    """At work until the request's own event is set."""
+    await THOUGHT[request.path_params["name"]].wait()
+    return PlainTextResponse("thought")
+
+
+THOUGHT: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+APP = Starlette(routes=[Route("/", take, methods=["GET", "POST"]), Route("/think/{name}", think)])
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
@@ -125,13 +133,39 @@ async def test_stranger_05_unfinished_requests_make_way_for_the_one_that_is_fini
 
 async def test_stranger_05_a_connection_that_is_being_answered_is_not_taken_away() -> None:
     async with serving(per_peer=2) as served:
-        half = b"POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 2\r\n\r\na"
-        first, second = await served.connect(half), await served.connect(half)
+        THOUGHT.clear()
+        asked = b"GET /think/it HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        first, second = await served.connect(asked), await served.connect(asked)
         await until(lambda: [each.is_waiting for each in served.server.connections] == [False, False])
         assert await served.ask(CLOSE + b"\r\n") == b""  # refused: both places are at work
-        for reader, writer in (first, second):
-            writer.write(b"b")
-            assert (await reader.read()).endswith(b"2")
+        THOUGHT["it"].set()
+        for reader, _ in (first, second):
+            assert (await reader.read()).endswith(b"thought")
+
+
+async def test_stranger_new_a_body_that_does_not_come_makes_way_and_the_larger_one_goes_on() -> None:
+    async with serving(per_peer=2) as served:
+        half = b"POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s"
+        upload, slow = await served.connect(half % (1001, b"a" * 1000)), await served.connect(half % (2, b"a"))
+        await until(lambda: {each.body for each in served.server.connections} == {1000, 1})
+        assert (await served.ask(CLOSE + b"\r\n")).endswith(b"0")
+        with pytest.raises(ConnectionResetError):
+            assert await slow[0].read() == b""
+            raise ConnectionResetError
+        upload[1].write(b"b")
+        assert (await upload[0].read()).endswith(b"1001")
+
+
+async def test_stranger_new_requests_far_ahead_of_their_answers_are_refused() -> None:
+    async with serving(per_peer=1) as served:
+        THOUGHT.clear()
+        asked = b"GET /think/it HTTP/1.1\r\nhost: x\r\n\r\n"
+        reader, _ = await served.connect(asked * (MOST_AHEAD + 2))
+        assert await reader.read() == b""
+        await served.connect(asked * 2)
+        await until(lambda: [each.is_hasty for each in served.server.connections] == [True])
+        assert (await served.ask(CLOSE + b"\r\n")).endswith(b"0")
+        THOUGHT["it"].set()
 
 
 async def test_stranger_05_a_head_that_does_not_come_and_a_body_that_stops_end_the_connection() -> None:

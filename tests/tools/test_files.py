@@ -113,3 +113,17 @@ async def test_a_call_that_is_made_again_counts_once(tmp_path: Path, store: Sqli
     for _ in range(2):
         await agent.call("send_file", "same", filepath=name)
     assert await store.write(given_files.of_group, agent.caller.folder, agent.around.clock.now()) <= MB
+
+
+async def test_stranger_new_a_call_made_again_frees_no_allowance_and_leaves_no_second_copy(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    """An agent that gives up its call when the row is written makes it again, with the same key and another file."""
+    agent = await Agent.arrive(tmp_path, store)
+    turn = await agent.store.read(turns.open_of, agent.session.id)
+    assert turn is not None
+    for size in (90 * MB, 80 * MB, 1):
+        answer = await agent.call("send_file", call_id="the-same", filepath=sparse(agent, "big.bin", size))
+        assert not answer.failed
+    assert await agent.store.read(given_files.of_turn, agent.session.id, turn.id) == 90 * MB
+    assert len([each for each in (agent.around.home.media / "out").rglob("*") if each.is_file()]) == 1

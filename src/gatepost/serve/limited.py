@@ -1,7 +1,9 @@
 """What a stranger may use of the HTTP servers: connections, time and memory are bounded before anybody is known.
 
 A head has so many lines and bytes, and so long to come; a body must keep coming. When there are too many connections,
-the oldest one on which nothing is being answered makes way for a new one.
+one makes way for a new one: the oldest on which nothing is being answered, else one whose request is still arriving,
+else one whose client does not read its answer or asks on without waiting for it. So only requests that are being
+worked on hold a place for good, one each.
 """
 
 import asyncio
@@ -20,6 +22,7 @@ BODY_S, LEAST_BODY = 20.0, 20_000  # of a body, so many bytes must come in each 
 STALLED_S = 60.0  # for a client that reads nothing of its answer
 MOST_CONNECTIONS = 512  # of one server
 PER_PEER = 128
+MOST_AHEAD = 8  # requests on a connection before the first is answered; no browser sends two
 
 _TOO_LARGE = f"The head of a request may have at most {MOST_HEADERS} lines and {LARGEST_HEAD} bytes."
 _TOO_SLOW = "The request did not come in time."
@@ -50,12 +53,16 @@ class Connections:
         return len(self._open) < self._most or self._make_way()
 
     def _make_way(self, peer: str = "") -> bool:
-        for each, whose in self._open.items():
-            if each.is_waiting and (not peer or whose == peer):
-                self.remove(each)
-                each.abort()
-                return True
-        return False
+        some = [each for each, whose in self._open.items() if not peer or whose == peer]
+        found = next((each for each in some if each.is_waiting), None)
+        # A stranger's body is small or refused, so who has sent the least of one is rather a stranger than an upload.
+        found = found or min((each for each in some if each.is_arriving), key=lambda each: each.body, default=None)
+        found = found or next((each for each in some if each.is_stalled or each.is_hasty), None)
+        if found is None:
+            return False
+        self.remove(found)
+        found.abort()
+        return True
 
     def add(self, connection: "LimitedProtocol", sock: socket.socket | None) -> None:
         peer = self._open[connection] = _peer(sock) if sock is not None else ""
@@ -86,6 +93,10 @@ class _HeadTooLarge(Exception):
     """Ends the parser."""
 
 
+class _TooManyAhead(Exception):
+    """Ends the parser."""
+
+
 class LimitedProtocol(Protocol):
     """One connection."""
 
@@ -105,6 +116,26 @@ class LimitedProtocol(Protocol):
     def is_waiting(self) -> bool:
         """Nothing is being answered."""
         return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def is_arriving(self) -> bool:
+        """The request is not all there, and nothing of its answer was said."""
+        return self.cycle is not None and self.cycle.more_body and not self.cycle.response_started
+
+    @property
+    def is_stalled(self) -> bool:
+        """The client does not read its answer."""
+        return self._stalled is not None
+
+    @property
+    def is_hasty(self) -> bool:
+        """The client has sent further requests and waits for no answer."""
+        return bool(self.pipeline)
+
+    @property
+    def body(self) -> int:
+        """Bytes of the request's body that came so far."""
+        return self._body
 
     def abort(self) -> None:
         if self._raw is not None:
@@ -162,6 +193,9 @@ class LimitedProtocol(Protocol):
     # The parser's callbacks. What is raised here ends it.
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= MOST_AHEAD:
+            self.pipeline.clear()  # none of it is begun
+            raise _TooManyAhead
         super().on_message_begin()
         self._in_head = self._begun = True
         self._head = self._lines = 0

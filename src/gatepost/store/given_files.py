@@ -18,18 +18,21 @@ class NewFiles:
 
 
 def put(db: Db, new: NewFiles, now: int) -> None:
-    """Said twice, it counts once. What is older than the group's period is forgotten."""
+    """Said twice, it counts once, by the larger of the two: the first may be on its way already. What is older than the
+    group's period is forgotten."""
     db.run("DELETE FROM given_files WHERE folder = ? AND at < ?", (new.folder, now - DAY))
     db.run(
         "INSERT INTO given_files (key, folder, session_id, turn_id, bytes, at) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (key) DO UPDATE SET bytes = excluded.bytes, at = excluded.at",
+        " ON CONFLICT (key) DO UPDATE SET bytes = MAX(bytes, excluded.bytes), at = excluded.at",
         (new.key, new.folder, new.session_id, new.turn_id, new.bytes, now),
     )
 
 
 def drop(db: Db, key: str) -> None:
-    """They were not given away after all."""
-    db.run("DELETE FROM given_files WHERE key = ?", (key,))
+    """They were not given away after all. What an effect of this key has on its way stays counted."""
+    db.run(
+        "DELETE FROM given_files WHERE key = ? AND NOT EXISTS (SELECT 1 FROM outbox WHERE outbox.key = ?)", (key, key)
+    )
 
 
 def of_turn(db: Db, session_id: str, turn_id: str, without: str = "") -> int:

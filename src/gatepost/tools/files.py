@@ -15,7 +15,7 @@ from gatepost.flow.delivery.allowance import LARGEST_FILE
 from gatepost.flow.sessions.start import Start, find_start
 from gatepost.messages.outbound import File
 from gatepost.messages.text import clean
-from gatepost.store import given_files, sessions
+from gatepost.store import given_files, outbox, sessions
 from gatepost.store.given_files import NewFiles
 from gatepost.tools.contract import Call
 
@@ -29,6 +29,9 @@ async def copies(call: Call, paths: Sequence[str], field: str, name: str = "") -
     """The delivery's own copies: what the sandbox does to its files afterwards does not matter. They go with the
     delivery, or at once if the call comes to nothing. `name`: what people see, instead of the file's own."""
     found = [locate(call, path, field) for path in paths]
+    if found and await call.read(outbox.by_key, call.key) is not None:
+        yield ()  # made again, and on its way since the first time, with its own copies
+        return
     keep = own_folder(call)
     sizes = await call.in_thread(lambda: [_size(each) for each in found])
     await set_aside(call, sum(sizes))

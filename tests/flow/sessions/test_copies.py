@@ -69,3 +69,12 @@ def test_stranger_07_bytes_are_set_aside_by_turn_and_group_until_a_refusal_names
         give("4", "t-3", MB)
     given_files.drop(db, "3")
     give("4", "t-3", MB)
+
+
+def test_stranger_new_bytes_said_again_with_less_count_as_before(db: Db) -> None:
+    def put(size: int) -> None:
+        given_files.put(db, NewFiles(key="1", folder="acme", session_id="s-1", turn_id="t-1", bytes=size), NOW)
+
+    put(6 * MB)
+    put(1)
+    assert given_files.of_group(db, "acme", NOW) == 6 * MB

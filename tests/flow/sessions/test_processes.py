@@ -139,3 +139,42 @@ def test_a_process_with_an_odd_name_is_read_like_any_other() -> None:
         assert descends(odd.pid, os.getpid())
         end_orphans()
         odd.stdin.close()
+
+
+MANY_MAPS = """
+import ctypes, mmap, os, sys, tempfile
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+with tempfile.TemporaryFile(dir=sys.argv[1]) as file:
+    os.truncate(file.fileno(), 1 << 28)
+    for number in range(int(sys.argv[2])):
+        libc.mmap(None, mmap.PAGESIZE, 1, 1 + number % 2, file.fileno(), 2 * number * mmap.PAGESIZE)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_stranger_new_very_many_maps_neither_hold_the_look_nor_hide_a_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sandbox's processes decide how many maps they have, not how long the host looks at them."""
+    read: list[int] = []
+    make = os.makedev
+    monkeypatch.setattr(os, "makedev", lambda *of: (read.append(1), make(*of))[1])
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", MANY_MAPS, str(tmp_path), "12000"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as busy,
+        subprocess.Popen(
+            [sys.executable, "-c", MANY_MAPS, str(tmp_path), "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as quiet,
+    ):
+        for each in (busy, quiet):
+            assert each.stdout is not None and each.stdout.readline()
+        processes.held_by([busy.pid] * 30, [1])
+        assert 0 < len(read) <= processes.LARGEST_MAPS // 40
+        found = {key for key, _ in processes._mapped_and_deleted([*([busy.pid] * 30), quiet.pid])}
+        assert len(found) == 2
+        for each in (busy, quiet):
+            each.kill()

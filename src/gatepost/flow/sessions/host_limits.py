@@ -127,7 +127,7 @@ class HostLimits:
         found = {}
         for (live, _), own in zip(lives, pids, strict=True):
             usage = await self._usage.off_loop(self._usage.measure, live.trees(folders), live.most_counted)
-            held = await self._usage.quick(processes.held_by, own, self._devices())
+            held = await self._usage.off_loop(processes.held_by, own, self._devices())
             found[live.session.id] = grown(usage, held.deleted, live.baseline)
         return found
 
@@ -147,7 +147,7 @@ class HostLimits:
         pids = await self._usage.quick(processes.members, [sandbox for _, sandbox in lives])
         for (live, sandbox), own in zip(lives, pids, strict=True):
             limit = live.limits.memory_mb * MIB
-            if await self._usage.quick(processes.memory_of, own, sandbox.inner_pid, limit) > limit:
+            if await self._usage.in_turn(processes.memory_of, own, sandbox.inner_pid, limit) > limit:
                 live.kill(f"the agent takes more than {live.limits.memory_mb} MB of memory (sandbox.memory_mb)")
 
     # Trees.
@@ -173,7 +173,7 @@ class HostLimits:
         own = live.trees(folders)
         others = live.trees_below([each for each in folders if each not in awake], folders)
         found = await self._usage.off_loop(self._usage.measure, [*own, *others], live.most_counted)
-        held = await self._usage.quick(processes.held_by, pids, self._devices())
+        held = await self._usage.off_loop(processes.held_by, pids, self._devices())
         breach = find_breach(found, own, held.deleted, live.limits, live.baseline)
         if breach and not live.ending:
             live.kill(breach)

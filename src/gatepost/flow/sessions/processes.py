@@ -19,7 +19,7 @@ from gatepost.sandboxes.contract import Sandbox
 MOST_DESCRIPTORS = 50_000  # that are looked at in one sandbox
 STOP_PASSES = 5  # a process can fork while it is being stopped
 IN_MEMORY = ("tmp", "dev/shm")  # file systems of a sandbox's own that are memory
-LARGEST_MAPS = 1 << 20
+LARGEST_MAPS = 4 << 20  # bytes of all maps of a sandbox that are read
 KIB = 1024
 
 
@@ -80,7 +80,7 @@ def thaw(sandboxes: Sequence[Sandbox]) -> None:
 
 
 def held_by(pids: Iterable[int], devices: Iterable[int]) -> Held:
-    """`devices`: of the file systems whose deleted files count."""
+    """`devices`: of the file systems whose deleted files count; of none, maps are not looked at."""
     disks, seen = frozenset(devices), set[tuple[int, int]]()
     pids = list(pids)
     deleted = memfd = looked = 0
@@ -100,7 +100,7 @@ def held_by(pids: Iterable[int], devices: Iterable[int]) -> Held:
             deleted += found.st_blocks * 512
         elif _target(path).startswith("/memfd:"):
             memfd += found.st_blocks * 512
-    for key, size in (each for pid in pids for each in _mapped_and_deleted(pid)):
+    for key, size in _mapped_and_deleted(pids if disks else ()):
         if key[0] in disks and key not in seen:
             seen.add(key)
             deleted += size
@@ -134,15 +134,22 @@ def _descriptors(pid: int) -> Iterator[str]:
             yield f"/proc/{pid}/fd/{name}"
 
 
-def _mapped_and_deleted(pid: int) -> Iterator[tuple[tuple[int, int], int]]:
-    """Files without a name that a process has mapped, perhaps with no descriptor left: which, and how much of each."""
-    with suppress(OSError, ValueError), Path(f"/proc/{pid}/maps").open("rb") as maps:
-        for line in maps.read(LARGEST_MAPS).split(b"\n"):
-            if line.endswith(b" (deleted)"):
-                span, _, _, device, inode, *_ = line.split(None, 5)
-                first, _, last = span.partition(b"-")
-                major, _, minor = device.partition(b":")
-                yield (os.makedev(int(major, 16), int(minor, 16)), int(inode)), int(last, 16) - int(first, 16)
+def _mapped_and_deleted(pids: Iterable[int]) -> Iterator[tuple[tuple[int, int], int]]:
+    """Files without a name that processes have mapped, perhaps with no descriptor left: which, and how much of each.
+    Each process has its share of what is read, so that none can hide the others' with very many maps of its own."""
+    left = LARGEST_MAPS
+    waiting = list(pids)
+    while waiting and left > 0:
+        pid = waiting.pop()
+        with suppress(OSError, ValueError), Path(f"/proc/{pid}/maps").open("rb") as maps:
+            read = maps.read(max(4096, left // (len(waiting) + 1)))
+            left -= len(read)
+            for line in read.split(b"\n"):
+                if line.endswith(b" (deleted)"):
+                    span, _, _, device, inode, *_ = line.split(None, 5)
+                    first, _, last = span.partition(b"-")
+                    major, _, minor = device.partition(b":")
+                    yield (os.makedev(int(major, 16), int(minor, 16)), int(inode)), int(last, 16) - int(first, 16)
 
 
 def _target(path: str) -> str:

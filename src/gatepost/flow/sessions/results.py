@@ -32,7 +32,7 @@ def take_results(
         turn = turns.get(db, frame.turn)
         if turn is None or turn.session_id != session_id or turn.epoch != frame.epoch:
             answers.append(wire.Done(id=frame.id, ok=False, error="this turn is not yours"))
-        elif turn.ended_at is not None and outbox.by_key(db, _key(frame)) is None:
+        elif turn.ended_at is not None and outbox.by_key(db, key_of(frame)) is None:
             _note_dropped(db, turn, now)
             answers.append(wire.Done(id=frame.id, ok=False, error="this turn has ended"))
         elif frame.attempt != turn.attempt or frame.part >= most:
@@ -51,7 +51,8 @@ def _note_dropped(db: Db, turn: Turn, now: int) -> None:
             steps.add(db, message.id, entry.id, now, DROPPED, "what the agent said and could not hand over in time")
 
 
-def _key(frame: wire.Result) -> str:
+def key_of(frame: wire.Result) -> str:
+    """Of the effect that a result becomes."""
     return f"{frame.turn}/{frame.attempt}/{frame.part}"
 
 
@@ -66,12 +67,12 @@ def _take(
             hint = f"no destination is named {frame.to!r}; there are: {known or 'none'}"
             return wire.Done(id=frame.id, error=hint), []
         where = (found.instance, found.address, found.thread)
-    told = turn.instance == agents.INSTANCE and not frame.to and outbox.by_key(db, _key(frame)) is None
+    told = turn.instance == agents.INSTANCE and not frame.to and outbox.by_key(db, key_of(frame)) is None
     effects = say(
         db,
         reach,
         Say(
-            key=_key(frame),
+            key=key_of(frame),
             origin="result",
             instance=where[0],
             address=where[1],
@@ -87,7 +88,7 @@ def _take(
         ),
         now,
     )
-    if told and effects and effects[0].key == _key(frame):
+    if told and effects and effects[0].key == key_of(frame):
         agents.said(db, turn, frame.text, now)  # what a continued turn says again was said
     return wire.Done(id=frame.id, seq=effects[0].seq if effects else 0), effects
 

@@ -26,7 +26,7 @@ from gatepost.flow.sessions.parts import BATCH, LEASE, TRANSCRIBE, Parts
 from gatepost.gate.keys import CallKeys
 from gatepost.mailbox import wire
 from gatepost.messages.outbound import Feature, File
-from gatepost.store import given_files, sessions, timeline, turns
+from gatepost.store import given_files, outbox, sessions, timeline, turns
 from gatepost.store.given_files import NewFiles
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
@@ -359,26 +359,28 @@ class Talk:
         ours = (turn.id, turn.epoch, turn.attempt) == (frame.turn, frame.epoch, frame.attempt)
         if not ours or frame.part >= self.parts.config[MOST_RESULTS]:
             return ()
-        key = f"{turn.id}-{turn.attempt}-{frame.part}"
+        if await self.parts.store.read(outbox.by_key, results.key_of(frame)) is not None:
+            return ()  # it was taken, and its files with it
         try:
-            return await self._copies(turn, key, frame.files)
+            return await self._copies(turn, frame)
         except (GatepostError, OSError) as error:
             if is_passing(error):
                 raise  # the result is not acknowledged, so it comes again with its files
             _log.warning("files of a result were not taken", session=self.session.id, error=str(error))
             return ()
 
-    async def _copies(self, turn: Turn, key: str, names: list[str]) -> tuple[File, ...]:
+    async def _copies(self, turn: Turn, frame: wire.Result) -> tuple[File, ...]:
         """Their bytes are set aside before anything is copied."""
-        parts, session_id = self.parts, self.session.id
+        parts, session_id, counted = self.parts, self.session.id, results.key_of(frame)
+        key, names = counted.replace("/", "-"), frame.files
         sizes = await parts.files.run(session_id, measure_files, parts.home, session_id, key, names)
-        new = NewFiles(key=key, folder=turn.folder, session_id=session_id, turn_id=turn.id, bytes=sum(sizes))
+        new = NewFiles(key=counted, folder=turn.folder, session_id=session_id, turn_id=turn.id, bytes=sum(sizes))
         now = parts.clock.now()
         await parts.store.write(allowance.set_aside, parts.config, new, "send files", now, durable=False)
         try:
             return await parts.files.run(session_id, copy_files, parts.home, session_id, key, names, sizes)
         except (GatepostError, OSError):
-            parts.store.post(given_files.drop, key)
+            parts.store.post(given_files.drop, counted)
             raise
 
     async def _show_status(self, frame: wire.Status) -> None:

@@ -47,10 +47,12 @@ class Usage:
     def __init__(self) -> None:
         self._last: dict[Path, TreeUsage] = {}
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="usage")
+        self._memory = ThreadPoolExecutor(1, thread_name_prefix="memory")
         self._quick = ThreadPoolExecutor(1, thread_name_prefix="floor")
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._memory.shutdown(wait=False, cancel_futures=True)
         self._quick.shutdown(wait=False, cancel_futures=True)
 
     async def baseline(self, trees: Sequence[Tree], files: int) -> Baseline:
@@ -64,8 +66,13 @@ class Usage:
         return await asyncio.get_running_loop().run_in_executor(self._threads, fn, *args)
 
     async def quick(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
-        """For what takes a moment: never behind a tree that is being measured."""
+        """For what takes a moment: never behind a tree that is being measured, nor behind anything else whose length
+        a sandbox decides, such as what its processes hold."""
         return await asyncio.get_running_loop().run_in_executor(self._quick, fn, *args)
+
+    async def in_turn(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        """For a look at memory: one at a time, and never behind a tree."""
+        return await asyncio.get_running_loop().run_in_executor(self._memory, fn, *args)
 
     def measure(self, trees: Iterable[Tree], files: int) -> dict[Path, TreeUsage]:
         """May take long: it stops behind `files` of them in a tree. What is not there takes nothing."""
