@@ -472,10 +472,28 @@ def test_stranger_20_a_turn_that_fails_late_leaves_the_answered_messages_answere
     first, second, third = inbox.of_turn(desk.db, turn.id)
     answer(desk, "to a", turn, first[0].seq)
     answer(desk, "to b", turn, second[0].seq)
-    broken = desk.break_off(turn, "no quota", final=True)
+    broken = breaks.break_off(
+        desk.db, turn.id, turn.epoch, "no quota", POLICY, desk.now, final=True, finished=frozenset()
+    )
 
     assert desk.states() == ["answered", "answered", "failed"]
-    assert broken.failed == (third[1].id,)
+    assert broken is not None and broken.failed == (third[1].id,)
+
+
+def test_a_message_whose_answer_was_cut_off_in_the_middle_is_not_answered(desk: Desk) -> None:
+    """Two sandbox kills of one turn left `answered` what had its first word only, and its sender was told nothing."""
+    turn = desk.begun("a", "b", "c")
+    first, second, third = inbox.of_turn(desk.db, turn.id)
+    answer(desk, "to a", turn, first[0].seq)
+    desk.break_off(turn, "it crashed")
+    claim = desk.claim()
+    assert claim is not None
+    turns.begin(desk.db, turn.id, claim.turn.epoch, claim.rows, desk.now)
+    answer(desk, "let me look", turn, second[0].seq)
+    broken = desk.break_off(turn, "it crashed")
+
+    assert desk.states()[:3] == ["answered", "failed", "failed"]
+    assert broken.failed == (second[1].id, third[1].id)
 
 
 def test_stranger_20_what_the_provider_was_done_with_is_answered_although_the_turn_fails_later(desk: Desk) -> None:
