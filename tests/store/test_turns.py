@@ -9,6 +9,7 @@ import pytest
 from gatepost.cli import reasons
 from gatepost.core.clock import SECOND
 from gatepost.store import breaks, inbox, ledger, messages, outbox, sessions, steps, turns
+from gatepost.store.breaks import Broken
 from gatepost.store.port import Db, Row
 
 from .conftest import LEASE, POLICY, Desk
@@ -261,6 +262,24 @@ def test_restarts_while_a_continuation_waits_cost_it_nothing(desk: Desk) -> None
         assert claim is not None and claim.turn.attempt == 2
         desk.break_off(turn, "the gateway was restarted", blame=False)
     assert desk.states() == ["working"]
+
+
+def test_what_is_spared_uses_up_no_continuation_and_a_death_of_the_sandbox_still_does(desk: Desk) -> None:
+    turn = desk.begun()
+
+    def breaks_again(*, spare: bool) -> Broken | None:
+        epoch = desk.turn(turn.id).epoch
+        broken = breaks.break_off(desk.db, turn.id, epoch, "it ended", POLICY, desk.now, blame=False, spare=spare)
+        if broken is not None and (claim := desk.claim()) is not None:
+            turns.begin(desk.db, turn.id, claim.turn.epoch, claim.rows, desk.now)
+        return broken
+
+    retried = [breaks_again(spare=spare) for spare in (True, False, True, True)]
+    last = breaks_again(spare=False)
+
+    assert all(broken is not None and broken.retry_at == desk.now for broken in retried)
+    assert desk.turn(turn.id).attempt == 5
+    assert last is not None and last.retry_at is None and len(last.failed) == 1
 
 
 def test_a_follow_up_that_was_not_given_goes_back_to_the_queue(desk: Desk) -> None:

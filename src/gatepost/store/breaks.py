@@ -72,7 +72,7 @@ def break_off(
     finished: frozenset[int] | None = None,
 ) -> Broken | None:
     """The turn ended badly. None if it is not this attempt's to end. A continuation that the provider never had is
-    itself retried. `spare`: this attempt does not count, it was ended in good order. `finished`: rows that the
+    itself retried. `spare`: this attempt does not count, its end was ours. `finished`: rows that the
     provider was done with before; None: it was cut off and could not say."""
     turn = turns.get(db, turn_id)
     if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.state == "interrupted":
