@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gatepost.flow.intake.accept import CLEARED
+from gatepost.flow.sessions.recover import MOST_RESTARTS
 from gatepost.testing import faults
 from gatepost.testing.daemon import Daemon
 from gatepost.testing.faults import FaultPoint
@@ -312,3 +313,48 @@ def test_stranger_21_equal_calls_of_one_turn_are_told_apart(tmp_path: Path, nth:
         assert platform.texts() == ["one", "two"]
         keys = outside.read_text().split()
         assert len(keys) == 3 and len(set(keys)) == 2
+
+
+# The gateway dies again and again in one turn.
+
+
+def saying(count: int, *, hang: bool) -> Script:
+    """An agent that says so many words, each once, and then goes on for ever or is done."""
+    script = Script().turn("go")
+    for number in range(count):
+        script = script.say(f"word {number}")
+    return script.wait(600) if hang else script
+
+
+def kill_in_one_turn(platform: Platform, daemon: Daemon, kills: int) -> None:
+    """A message whose agent says a new word after each start, and is killed together with the gateway."""
+    daemon.start()
+    platform.say(ROOM, "go")
+    for number in range(1, kills + 1):
+        assert platform.wait_for(lambda record, wanted=number: len(record) >= wanted), daemon.stderr()[-3000:]
+        daemon.kill()
+        saying(number + 1, hang=number < kills).write(daemon.home / "groups" / "home").chmod(0o644)
+        daemon.start()
+
+
+def test_a_machine_that_restarts_again_and_again_within_a_turn_fails_no_message(tmp_path: Path) -> None:
+    with a_place(tmp_path, saying(1, hang=True)) as (platform, daemon):
+        kill_in_one_turn(platform, daemon, 2)
+        platform.wait_for(lambda record: len(record) >= 3)
+        no_more_in_flight(daemon, platform)
+
+        assert platform.texts() == [f"word {number}" for number in range(3)]
+        assert [row["text"] for row in daemon.json("ledger", "list", "--state", "answered") if row["text"]] == ["go"]
+
+
+@pytest.mark.slow
+def test_a_turn_that_may_be_what_ends_the_gateway_is_given_up_in_the_end(tmp_path: Path) -> None:
+    with a_place(tmp_path, saying(1, hang=True)) as (platform, daemon):
+        kill_in_one_turn(platform, daemon, MOST_RESTARTS + 2)
+        platform.wait_for(lambda record: len(record) >= MOST_RESTARTS + 3)
+        no_more_in_flight(daemon, platform)
+
+        *words, last = platform.texts()
+        assert words == [f"word {number}" for number in range(MOST_RESTARTS + 2)]
+        assert last.startswith("Sorry, I could not answer your message: interrupted: the gateway was restarted")
+        assert unaccounted(daemon) == 0

@@ -9,6 +9,7 @@ import pytest
 from gatepost.cli import reasons
 from gatepost.core.clock import SECOND
 from gatepost.store import breaks, inbox, ledger, messages, outbox, sessions, steps, turns
+from gatepost.store.breaks import Broken
 from gatepost.store.port import Db, Row
 
 from .conftest import LEASE, POLICY, Desk
@@ -263,6 +264,24 @@ def test_restarts_while_a_continuation_waits_cost_it_nothing(desk: Desk) -> None
     assert desk.states() == ["working"]
 
 
+def test_what_is_spared_uses_up_no_continuation_and_a_death_of_the_sandbox_still_does(desk: Desk) -> None:
+    turn = desk.begun()
+
+    def breaks_again(*, spare: bool) -> Broken | None:
+        epoch = desk.turn(turn.id).epoch
+        broken = breaks.break_off(desk.db, turn.id, epoch, "it ended", POLICY, desk.now, blame=False, spare=spare)
+        if broken is not None and (claim := desk.claim()) is not None:
+            turns.begin(desk.db, turn.id, claim.turn.epoch, claim.rows, desk.now)
+        return broken
+
+    retried = [breaks_again(spare=spare) for spare in (True, False, True, True)]
+    last = breaks_again(spare=False)
+
+    assert all(broken is not None and broken.retry_at == desk.now for broken in retried)
+    assert desk.turn(turn.id).attempt == 5
+    assert last is not None and last.retry_at is None and len(last.failed) == 1
+
+
 def test_a_follow_up_that_was_not_given_goes_back_to_the_queue(desk: Desk) -> None:
     turn = desk.begun("a")
     late = desk.hear("b")
@@ -472,10 +491,28 @@ def test_stranger_20_a_turn_that_fails_late_leaves_the_answered_messages_answere
     first, second, third = inbox.of_turn(desk.db, turn.id)
     answer(desk, "to a", turn, first[0].seq)
     answer(desk, "to b", turn, second[0].seq)
-    broken = desk.break_off(turn, "no quota", final=True)
+    broken = breaks.break_off(
+        desk.db, turn.id, turn.epoch, "no quota", POLICY, desk.now, final=True, finished=frozenset()
+    )
 
     assert desk.states() == ["answered", "answered", "failed"]
-    assert broken.failed == (third[1].id,)
+    assert broken is not None and broken.failed == (third[1].id,)
+
+
+def test_a_message_whose_answer_was_cut_off_in_the_middle_is_not_answered(desk: Desk) -> None:
+    """Two sandbox kills of one turn left `answered` what had its first word only, and its sender was told nothing."""
+    turn = desk.begun("a", "b", "c")
+    first, second, third = inbox.of_turn(desk.db, turn.id)
+    answer(desk, "to a", turn, first[0].seq)
+    desk.break_off(turn, "it crashed")
+    claim = desk.claim()
+    assert claim is not None
+    turns.begin(desk.db, turn.id, claim.turn.epoch, claim.rows, desk.now)
+    answer(desk, "let me look", turn, second[0].seq)
+    broken = desk.break_off(turn, "it crashed")
+
+    assert desk.states()[:3] == ["answered", "failed", "failed"]
+    assert broken.failed == (second[1].id, third[1].id)
 
 
 def test_stranger_20_what_the_provider_was_done_with_is_answered_although_the_turn_fails_later(desk: Desk) -> None:

@@ -69,11 +69,11 @@ def break_off(
     final: bool = False,
     blame: bool = True,
     spare: bool = False,
-    finished: frozenset[int] = frozenset(),
+    finished: frozenset[int] | None = None,
 ) -> Broken | None:
     """The turn ended badly. None if it is not this attempt's to end. A continuation that the provider never had is
-    itself retried. `spare`: this attempt does not count, it was ended in good order. `finished`: rows that the
-    provider was done with before."""
+    itself retried. `spare`: this attempt does not count, its end was ours. `finished`: rows that the
+    provider was done with before; None: it was cut off and could not say."""
     turn = turns.get(db, turn_id)
     if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.state == "interrupted":
         return None
@@ -165,14 +165,14 @@ def _fail(
     entries: list[tuple[Entry, Message]],
     reason: str,
     now: int,
-    finished: frozenset[int] = frozenset(),
+    finished: frozenset[int] | None = None,
 ) -> Broken:
     """What was answered stays answered: nobody is told that a message failed whose answer he has. `finished`: the rows
-    that the provider was done with before."""
+    that the provider was done with before; None: it was cut off and could not say."""
     spoke = bool(outbox.done_in_turn(db, turn.id))
-    answered, failed = _answered(db, turn, entries), []
+    answered, failed = _answered(db, turn, entries, cut=finished is None), []
     for entry, message in entries:
-        if entry.id in answered or entry.id in finished:
+        if entry.id in answered or entry.id in (finished or ()):
             inbox.move(db, entry.id, "answered" if spoke else "silent", "", None, now)
         else:
             inbox.move(db, entry.id, "failed", reason, None, now)
@@ -181,8 +181,9 @@ def _fail(
     return Broken(turn=turn, retry_at=None, failed=tuple(failed), reason=reason)
 
 
-def _answered(db: Db, turn: Turn, entries: list[tuple[Entry, Message]]) -> set[int]:
-    """The rows that a result names. If each has one, the agent was still at the last: that one is not done with."""
+def _answered(db: Db, turn: Turn, entries: list[tuple[Entry, Message]], *, cut: bool) -> set[int]:
+    """The rows that a result names. If each has one, the agent was still at the last: that one is not done with. If it
+    was `cut` off it may have been, and half an answer must not pass for a whole one: rather one apology too many."""
     by_seq = {entry.seq: entry.id for entry, message in entries if message.kind != "system"}
     named: dict[int, None] = {}  # by the last word to each
     for effect in outbox.done_in_turn(db, turn.id):
@@ -190,7 +191,7 @@ def _answered(db: Db, turn: Turn, entries: list[tuple[Entry, Message]]) -> set[i
         if effect.origin == "result" and effect.state != "failed" and isinstance(answers, int) and answers in by_seq:
             named.pop(answers, None)
             named[answers] = None
-    if len(named) == len(by_seq):
+    if cut or len(named) == len(by_seq):
         named = dict.fromkeys(list(named)[:-1])
     return {by_seq[seq] for seq in named}
 

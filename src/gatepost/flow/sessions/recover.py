@@ -10,6 +10,11 @@ from gatepost.flow.sessions.parts import Parts
 from gatepost.flow.sessions.trial import sweep_trials
 from gatepost.sandboxes.contract import SandboxKind
 from gatepost.store import ledger, permissions, sessions, turns
+from gatepost.store.breaks import Policy
+from gatepost.store.turns import Turn
+
+RESTARTED = "the gateway was restarted"
+MOST_RESTARTS = 5  # ends of the gateway that a turn outlives without using up its continuation
 
 
 def sweep_leftovers(home: Home, kinds: list[SandboxKind], prefix: str) -> int:
@@ -24,11 +29,22 @@ def sweep_leftovers(home: Home, kinds: list[SandboxKind], prefix: str) -> int:
 async def continue_turns(parts: Parts) -> None:
     """Turns that the last daemon had open: its end is not the messages' fault, so nothing is counted against them. One
     that waits for a person does nothing that could have ended the gateway, so it may be continued as often as that
-    happens; any other once, lest it be what ends it."""
+    happens; any other a few times, with growing pauses, lest it be what ends it. From then on an end of the gateway
+    counts as one of the sandbox does."""
     await sweep_trials(parts)
     await parts.store.write(ledger.bring_near, parts.clock.now())
     for turn in await parts.store.read(turns.open_turns):
         session = await parts.store.read(sessions.get, turn.session_id)
         if session is not None and turn.state != "interrupted":
             waits = await parts.store.read(permissions.holds_turn, turn.id)
-            await settle.break_off(parts, session, turn, "the gateway was restarted", blame=False, spare=waits)
+            spare = waits or turn.spared < MOST_RESTARTS
+            wait = None if waits else _pause(turn, parts.policy)
+            await settle.break_off(parts, session, turn, RESTARTED, blame=False, spare=spare, wait=wait)
+
+
+def _pause(turn: Turn, policy: Policy) -> int | None:
+    """Before a turn goes on that was spared before: others are served meanwhile, and a supervisor that gives up on a
+    process which ends too often does not."""
+    if turn.state != "begun" or not turn.spared:
+        return None
+    return min(policy.base << (turn.spared - 1), policy.longest)

@@ -35,10 +35,10 @@ async def break_off(
     wait: int | None = None,
     blame: bool = True,
     spare: bool = False,
-    finished: frozenset[int] = frozenset(),
+    finished: frozenset[int] | None = None,
 ) -> None:
-    """A turn ended badly: tried again, continued, or given up. `spare`: we ended it in good order, which does not use
-    up its one continuation."""
+    """A turn ended badly: tried again, continued, or given up. `spare`: that was not its own doing, and does not use up
+    its one continuation. `finished`: rows that the provider says it was done with, None if it could not say."""
 
     def settle(db: Db) -> Broken | None:
         return breaks.break_off(
