@@ -154,7 +154,9 @@ class Proxy:
         except Refusal as no:
             no.target = str(target)
             raise
-        upstream, sink = await self._connect(target, verdict, self._ways.tls() if scheme == "https" else None)
+        # The system's certificates are read off the loop; from the second time on they are at hand.
+        tls = await asyncio.to_thread(self._ways.tls) if scheme == "https" else None
+        upstream, sink = await self._connect(target, verdict, tls)
         try:
             sink.write(_render(head, target, path, PORTS[scheme], extra))
             await sink.drain()

@@ -4,6 +4,7 @@ Headers go both ways by list. The key is in one header out; an answer that holds
 Redirects are not followed and not passed on.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -124,32 +125,28 @@ class Upstream:
 
     def __init__(self) -> None:
         self._client: httpx2.AsyncClient | None = None
+        self._opening = asyncio.Lock()
 
     async def close(self) -> None:
         if self._client is not None:
             await self._client.aclose()
             self._client = None
 
-    def _opened(self) -> "httpx2.AsyncClient":
-        if self._client is None:
-            import httpx2
-
-            self._client = httpx2.AsyncClient(
-                follow_redirects=False,
-                trust_env=False,  # no .netrc, no proxy that nobody told us about
-                timeout=httpx2.Timeout(SILENCE_S, connect=CONNECT_S),
-                limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
-            )
-        return self._client
+    async def _opened(self) -> "httpx2.AsyncClient":
+        """Made off the loop: the library and the system's certificates take a few hundred milliseconds to read."""
+        async with self._opening:
+            if self._client is None:
+                self._client = await asyncio.to_thread(_make_client)
+            return self._client
 
     @asynccontextmanager
     async def ask(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, bill: Bill
     ) -> AsyncIterator["httpx2.Response"]:
         """The vendor's answer, its body unread. From the moment the request may have arrived, it is not free."""
+        client = await self._opened()
         import httpx2
 
-        client = self._opened()
         request = client.build_request(method, url, headers=dict(headers), content=body)
         bill.free = False
         try:
@@ -168,6 +165,17 @@ class Upstream:
             raise Refusal(502, "the model's endpoint broke off") from None
         finally:
             await response.aclose()
+
+
+def _make_client() -> "httpx2.AsyncClient":
+    import httpx2
+
+    return httpx2.AsyncClient(
+        follow_redirects=False,
+        trust_env=False,  # no .netrc, no proxy that nobody told us about
+        timeout=httpx2.Timeout(SILENCE_S, connect=CONNECT_S),
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
+    )
 
 
 def request_headers(head: Head, vendor: str, key: Key) -> dict[str, str]:
