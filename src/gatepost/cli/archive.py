@@ -4,9 +4,11 @@ The key ring and the control token are never in it: whoever has a backup must no
 sandboxes can write is read through directory handles; links are kept as links and never followed.
 """
 
+import errno
 import io
 import os
 import stat
+import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -26,6 +28,9 @@ TREES = ("groups", "sessions", "worktrees", "media", "plugins")
 LEFT_OUT = (KEYRING, "control.token", "gatepost.lock", "gatepost.pid.json")
 MAILBOXES = ("in", "out")  # of a session; written at this moment if the gateway runs, and made anew from the store
 LARGEST = 8 * 1024**3  # bytes of one file; more is no file that an agent works with
+MOST_HOLES = 1024**3  # bytes of holes in all files; they cost an agent nothing, and us the time to write them
+MOST_PIECES = 1000  # of a file between holes that are looked for
+DEEPEST = 128  # folders in each other
 
 
 @dataclass
@@ -34,6 +39,7 @@ class Contents:
 
     files: int = 0
     skipped: list[str] = field(default_factory=list)  # paths that could not be read, or are no files
+    holes: int = 0  # bytes of them in the files
 
 
 def write_archive(home: Home, target: Path, secret: frozenset[Path]) -> Contents:
@@ -78,7 +84,7 @@ def _write(home: Home, file: BinaryIO, target: Path, secret: frozenset[Path]) ->
 
 def _walk(root: Root, found: Contents, running: bool) -> Iterator[tuple[str, os.stat_result]]:
     """Settings and other files of the operator's beside them, then the trees; folders before what is in them."""
-    for name in root.list():
+    for name in root.list(most=sys.maxsize):
         info = root.look(name)
         if stat.S_ISREG(info.st_mode) and name not in LEFT_OUT and not name.startswith("gatepost.db"):
             yield name, info
@@ -89,7 +95,10 @@ def _walk(root: Root, found: Contents, running: bool) -> Iterator[tuple[str, os.
             info = root.look(path)
             yield path, info
             if stat.S_ISDIR(info.st_mode):
-                waiting += [f"{path}/{name}" for name in reversed(root.list(path)) if _is_kept(path, name, running)]
+                if path.count("/") >= DEEPEST:
+                    raise Invalid(path, "lies too deep")
+                names = root.list(path, most=sys.maxsize)
+                waiting += [f"{path}/{name}" for name in reversed(names) if _is_kept(path, name, running)]
         except GatepostError:
             found.skipped.append(path)  # it went away meanwhile, or is closed to us
 
@@ -116,10 +125,32 @@ def _add(tar: tarfile.TarFile, root: Root, path: str, info: os.stat_result, foun
                 entry.size = min(os.fstat(file.fileno()).st_size, LARGEST + 1)
                 if entry.size > LARGEST:
                     raise Invalid(path, "is too large")
+                holes = _holes(file.fileno(), entry.size)
+                if found.holes + holes > MOST_HOLES:
+                    raise Invalid(path, "has too many holes")
+                found.holes += holes
                 tar.addfile(entry, _Exactly(file, entry.size))
         found.files += 1
     except GatepostError:
         found.skipped.append(path)  # a socket, a pipe, or gone meanwhile
+
+
+def _holes(fd: int, size: int) -> int:
+    """Bytes of a file that were never written. Where the system cannot tell, it has none."""
+    data = place = 0
+    try:
+        for _ in range(MOST_PIECES):
+            begin = os.lseek(fd, place, os.SEEK_DATA)
+            place = os.lseek(fd, begin, os.SEEK_HOLE)
+            data += place - begin
+            if place >= size:
+                break
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # no data behind this place
+            return 0
+    finally:
+        os.lseek(fd, 0, os.SEEK_SET)
+    return max(size - data, 0)
 
 
 class _Exactly(io.RawIOBase):

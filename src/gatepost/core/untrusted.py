@@ -165,15 +165,15 @@ class Root:
         with self._parent(relative) as (folder, name):
             return os.readlink(name, dir_fd=folder)
 
-    def list(self, relative: str = "", begins: str = "") -> list[str]:
+    def list(self, relative: str = "", begins: str = "", most: int = MOST_ENTRIES) -> list[str]:
         """The names in a folder, sorted; `begins`: only those that begin so."""
         with self._open_folder(relative) as fd:
             names: list[str] = []
             for entry in os.scandir(fd):
                 if entry.name.startswith(begins):
                     names.append(entry.name)
-                if len(names) > MOST_ENTRIES:
-                    raise Invalid(relative or ".", f"holds more than {MOST_ENTRIES} entries")
+                if len(names) > most:
+                    raise Invalid(relative or ".", f"holds more than {most} entries")
             return sorted(names)
 
     def size(self, limit: int) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.cli import archive
 from gatepost.core.home import Home
 
 Run = Callable[..., Any]
@@ -82,3 +83,31 @@ def test_stranger_14_without_a_store_there_is_nothing_to_back_up(run: Run, tmp_p
 
     assert told.code == 1 and "there is no store" in told.err
     assert list(tmp_path.glob("*.tar.gz")) == []
+
+
+def test_stranger_new_an_agent_cannot_make_a_backup_endless_nor_get_a_tree_left_out(
+    run: Run, used: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Holes cost an agent nothing: its files could be 200,000 of 2 GiB each. Very many names in a folder are no reason
+    to leave it out, and neither is one hole in a file."""
+    monkeypatch.setattr(archive, "MOST_HOLES", 5 << 20, raising=False)
+    place = used.group("acme")
+    for name in ("a.bin", "b.bin"):
+        (place / name).write_bytes(b"x" * 4096)
+        os.truncate(place / name, 4 << 20)
+    (used.media / "web").mkdir(parents=True, exist_ok=True)
+    for number in range(10_001):
+        (used.media / "web" / str(number)).touch()
+    deep = os.open(place, os.O_RDONLY)
+    for _ in range(300):
+        os.mkdir("d", dir_fd=deep)
+        below = os.open("d", os.O_RDONLY, dir_fd=deep)
+        os.close(deep)
+        deep = below
+    os.close(deep)
+    told = run("backup", str(tmp_path / "b.tar.gz"), "--json").json
+
+    found = names(tmp_path / "b.tar.gz")
+    assert {"groups/acme/a.bin", "media/web/10000"} <= set(found) and "groups/acme/b.bin" not in found
+    assert max(each.count("/d") for each in found) < 150
+    assert [each.replace("/d", "") for each in told["skipped"]] == ["groups/acme/b.bin", "groups/acme"]

@@ -66,3 +66,13 @@ def test_stranger_02_the_daemon_does_not_even_load_the_parser() -> None:
     loaded = "import sys, gatepost.app; sys.exit('markdown_it' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", loaded], check=False).returncode == 0
+
+
+async def test_stranger_new_a_text_does_not_wait_for_ever_behind_heavy_ones(rendering: Rendering) -> None:
+    rendering._patience = 0.05
+    await rendering._turn.acquire()  # as a room full of heavy texts has it
+    async with asyncio.timeout(5):
+        assert await rendering.html("*mine*") == as_written("*mine*")
+    rendering._turn.release()
+    rendering._patience = 60
+    assert "<em>mine</em>" in await rendering.html("*mine*")

@@ -2,7 +2,7 @@
 
 A thread would not do: it cannot be ended, and while it works it takes the interpreter from the event loop. The process
 is started when it is first needed and ended when it has been idle. A text that it does not render in time, or that
-ends it, is shown as it is written.
+ends it, is shown as it is written; so is one whose turn does not come because of all the others.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from gatepost.core import log
 from gatepost.serve.web.written import as_written
 
 DEADLINE_S = 3.0  # for one text
+PATIENCE_S = 5.0  # for its turn: a room full of heavy texts must not keep the others from being shown
 IDLE_S = 300.0
 LARGEST_CACHE = 8_000_000  # characters of texts and their HTML
 LONGEST = 20_000  # characters; as the renderer has it
@@ -76,8 +77,10 @@ def _end(process: subprocess.Popen[bytes], sock: socket.socket) -> None:
 class Rendering:
     """The HTML of texts. Readers of the same text wait for one rendering; what was rendered is remembered."""
 
-    def __init__(self, deadline: float = DEADLINE_S, largest: int = LARGEST_CACHE) -> None:
-        self._deadline, self._largest = deadline, largest
+    def __init__(
+        self, deadline: float = DEADLINE_S, largest: int = LARGEST_CACHE, patience: float = PATIENCE_S
+    ) -> None:
+        self._deadline, self._largest, self._patience = deadline, largest, patience
         self._worker: Worker | None = None
         self._turn = asyncio.Lock()
         self._under_way: dict[str, asyncio.Task[str]] = {}
@@ -101,8 +104,15 @@ class Rendering:
         return await asyncio.shield(task)  # a reader that leaves takes nothing from the others
 
     async def _render(self, text: str) -> str:
-        async with self._turn:
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._turn.acquire()
+        except TimeoutError:
+            return as_written(text)  # not remembered: it may be rendered when it is asked for again
+        try:
             html = await self._ask(text)
+        finally:
+            self._turn.release()
         self._remember(text, html)
         return html
 
