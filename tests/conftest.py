@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,12 @@ hypothesis.settings.load_profile("patient")
 MEMORY = Path("/dev/shm")
 ROOM = 1 << 30  # for a few workers; a test removes what it made
 NOON = 1_800_000_000_000_000  # a fixed moment, microseconds
+
+
+def pytest_configure() -> None:
+    """A shell has what it runs in the background ignore Ctrl-C, and so all that a test starts and would stop by it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
