@@ -23,14 +23,14 @@ async def seen_by(watchdog: Watchdog) -> None:
 async def test_a_step_that_holds_the_loop_is_named_and_measured_on_the_processor() -> None:
     watchdog = Watchdog(every=0)
     with watchdog.watching(asyncio.get_running_loop()):
-        await seen_by(watchdog)
-        compute(0.3)
-        while watchdog.count == 0:
+        for _ in range(20):  # on a busy machine its thread may have no look at a step in time
             await seen_by(watchdog)
+            compute(0.3)
+            await seen_by(watchdog)
+            if held := [step for step in watchdog.steps if step.name.endswith(".compute")]:
+                break
 
-    held = max(watchdog.steps, key=lambda step: step.cpu)
-    assert held.where == "loop" and held.name.endswith(".compute")
-    assert held.cpu > 0.05
+    assert held and held[0].where == "loop" and held[0].cpu > 0.05
     assert watchdog.worst is not None and watchdog.shown()["slow_steps"] == watchdog.count
 
 

@@ -1,4 +1,6 @@
-"""A group that is removed leaves nothing to a later one of the same name."""
+"""A group that is removed leaves no right to a later one of the same name; what limited it stays."""
+
+from dataclasses import replace
 
 from gatepost.store import acl, budgets, groups, users
 from gatepost.store.acl import Effect, Row
@@ -10,17 +12,24 @@ def allow(principal: str, scope: str) -> Row:
     return Row(id=0, principal=principal, action="mcp:send", scope=scope, effect=Effect.ALLOW, granted_by="operator")
 
 
-def test_stranger_14_a_new_group_of_the_same_name_inherits_no_right_role_or_budget(db: Db) -> None:
+def test_stranger_14_a_new_group_of_the_same_name_inherits_no_right_and_every_limit(db: Db) -> None:
     for folder in ("acme", "beta"):
         groups.add(db, folder, folder, "", 1)
         acl.put(db, allow(f"folder:{folder}", "**"), 1)
         acl.put(db, allow("telegram:user/9", folder), 1)
+        acl.put(db, replace(allow(f"folder:{folder}", "**"), action="mcp:post", effect=Effect.DENY), 1)
         budgets.put(db, Scope("group", folder), Period.DAY, 5_000_000, "operator", 1)
         users.add(db, "telegram:user/9", "Ada", 1)
         users.give_role(db, "telegram:user/9", "admin", folder, "operator", 1)
     assert groups.remove(db, "acme")
     groups.add(db, "acme", "another", "", 2)
 
-    assert {(row.principal, row.scope) for row in acl.rows(db)} == {("folder:beta", "**"), ("telegram:user/9", "beta")}
-    assert db.rows("SELECT name FROM budgets WHERE kind = 'group'") == [("beta",)]
+    left = {(row.principal, row.scope, row.effect) for row in acl.rows(db)}
+    assert left == {
+        ("folder:beta", "**", Effect.ALLOW),
+        ("telegram:user/9", "beta", Effect.ALLOW),
+        ("folder:beta", "**", Effect.DENY),
+        ("folder:acme", "**", Effect.DENY),
+    }
+    assert db.rows("SELECT name FROM budgets WHERE kind = 'group' ORDER BY name") == [("acme",), ("beta",)]
     assert db.rows("SELECT folder FROM user_roles") == [("beta",)]

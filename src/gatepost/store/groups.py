@@ -107,11 +107,11 @@ def change(db: Db, folder: str, values: dict[str, Any]) -> bool:
 
 
 def remove(db: Db, folder: str) -> bool:
-    """Its routes, destinations and sessions go with it, and so does everything that was said about it alone: a later
-    group of the same name inherits no right, no role and no budget. The ledger's messages stay."""
+    """Its routes, destinations and sessions go with it, and so does every right: a later group of the same name has
+    none of them, nor do its former admins. What limits it stays (denials, budgets), lest it be free of that when it is
+    made again. The ledger's messages stay."""
     principal = f"folder:{folder}"
-    db.run("DELETE FROM acl WHERE principal = ? OR scope = ?", (principal, folder))
+    db.run("DELETE FROM acl WHERE effect = 'allow' AND (principal = ? OR scope = ?)", (principal, folder))
     db.run("DELETE FROM memberships WHERE child = ? OR parent = ?", (principal, principal))
     db.run("DELETE FROM user_roles WHERE folder = ? AND folder <> ''", (folder,))
-    db.run("DELETE FROM budgets WHERE kind = 'group' AND name = ?", (folder,))
     return bool(db.run("DELETE FROM groups WHERE folder = ?", (folder,)))
