@@ -7,13 +7,13 @@ worked on hold a place for good, one each.
 """
 
 import asyncio
-import ipaddress
 import socket
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from gatepost.serve.corked import Protocol
+from gatepost.serve.peers import peer_of
 
 LARGEST_HEAD = 64 * 1024  # bytes
 MOST_HEADERS = 100
@@ -77,16 +77,13 @@ class Connections:
 
 
 def _peer(sock: socket.socket) -> str:
-    """Whoever holds an IPv6 network holds all of its addresses. '' on a socket file, whose owner is the only one."""
+    """'' on a socket file, whose owner is the only one."""
     if sock.family not in (socket.AF_INET, socket.AF_INET6):
         return ""
     try:
-        host = str(sock.getpeername()[0])
+        return peer_of(str(sock.getpeername()[0]))
     except OSError:
         return "gone"
-    if sock.family == socket.AF_INET:
-        return host
-    return str(ipaddress.ip_network((host.partition("%")[0], 64), strict=False))
 
 
 class _HeadTooLarge(Exception):

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gatepost.core.rates import Rate, TokenBucket
-from gatepost.serve.strikes import peer_of
+from gatepost.serve.peers import peer_of
 
 REQUESTS = Rate(per_second=50, burst=200, patience_s=float("inf"))  # a page with all that belongs to it is a dozen
 LONGEST_S = 10.0

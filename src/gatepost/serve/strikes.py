@@ -6,7 +6,6 @@ rows of the audit: one for the 1st, 2nd, 4th, 8th … wrong token of an address.
 """
 
 import asyncio
-import ipaddress
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from gatepost.core import log
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError
+from gatepost.serve.peers import peer_of
 from gatepost.store import audit
 from gatepost.store.port import Store
 
@@ -97,17 +97,6 @@ def delay(count: int) -> float:
     if count <= FREE:
         return 0.0
     return min(LONGEST_S, FIRST_S * float(2 ** min(count - FREE - 1, 16)))
-
-
-def peer_of(address: str) -> str:
-    """Whoever has an IPv6 address has its whole /64."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if found.version == 6 and not found.is_loopback:
-        return str(ipaddress.ip_network((found, 64), strict=False))
-    return str(found)
 
 
 def recorder(store: Store, clock: Clock, where: str) -> Record:

@@ -14,7 +14,8 @@ from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.serve.control.door import TOKEN_FILE, Door, read_token
-from gatepost.serve.strikes import LONGEST_S, MOST_WAITING, ROWS, Strikes, peer_of
+from gatepost.serve.peers import peer_of
+from gatepost.serve.strikes import LONGEST_S, MOST_WAITING, ROWS, Strikes
 
 TOKEN = "a-token-of-some-length"
 
