@@ -7,7 +7,7 @@ from gatepost.channels.contract import CHANNELS, Surroundings
 from gatepost.core.clock import SECOND, SystemClock
 from gatepost.core.settings import Config
 from gatepost.messages.address import parse
-from gatepost.messages.outbound import Feature, File
+from gatepost.messages.outbound import Feature, File, Outbound
 from gatepost.store import outbox
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.post import Post
@@ -44,4 +44,21 @@ async def test_a_file_that_was_not_kept_when_the_gateway_was_killed_is_kept_by_t
         row = await post.ended("k")
 
     assert row.state == "sent"
+    assert hub.kept("k", 0).read_bytes() == b"a,b\n"
+
+
+async def test_stranger_04_a_file_is_kept_under_another_name_and_stays_when_the_deliverys_own_goes(
+    tmp_path: Path,
+) -> None:
+    hub = KindedWeb(Surroundings(instance="web", config=Config(), clock=SystemClock()))
+    hub.keep_files_in(tmp_path / "kept")
+    source = tmp_path / "report.csv"
+    source.write_bytes(b"a,b\n")
+    sent = Outbound(key="k", files=(File(name="report.csv", mime="text/csv", path=str(source), size=4),))
+
+    await hub.send(hub.main_room, sent)
+    assert hub.kept("k", 0).samefile(source), "no second copy of the bytes"
+    source.unlink()
+    await hub.send(hub.main_room, sent)
+
     assert hub.kept("k", 0).read_bytes() == b"a,b\n"

@@ -162,8 +162,7 @@ def test_at_a_terminal_one_sees_works_permits_and_leaves_it_running(daemon: Daem
         terminal.expect("/nonsense: is no command")
         terminal.type("hang")
         terminal.expect("at it")
-        terminal.press(CTRL_C)
-        terminal.expect("It works on. /stop ends what it does now")
+        terminal.press_until(CTRL_C, "It works on. /stop ends what it does now")
         assert terminal.insist(CTRL_D) == 0
         assert "Traceback" not in terminal.text
         assert terminal.text.count("[User]") == 1  # one's own words stand there already
@@ -173,8 +172,7 @@ def test_at_a_terminal_one_sees_works_permits_and_leaves_it_running(daemon: Daem
         terminal.expect("is running. /help")
         terminal.type("/stop")
         terminal.expect("it is stopped")
-        terminal.press(CTRL_C)
-        terminal.expect("Ctrl-C again leaves")
+        terminal.press_until(CTRL_C, "Ctrl-C again leaves")
         assert terminal.insist(CTRL_C) == 130
         assert "Traceback" not in terminal.text
 

@@ -17,7 +17,8 @@ from starlette.routing import Route
 
 from gatepost.core.errors import SetupError
 from gatepost.core.listen import Listen, parse
-from gatepost.serve.http import Server, bind, binding, bound
+from gatepost.core.rates import Rate
+from gatepost.serve.http import ARRIVALS, Server, bind, binding, bound
 
 HELLO = Starlette(routes=[Route("/", lambda request: PlainTextResponse("hello"))])
 
@@ -30,8 +31,8 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> byt
 
 
 @asynccontextmanager
-async def serving(app: Starlette, sock: socket.socket) -> AsyncIterator[Server]:
-    server = Server(app, sock)
+async def serving(app: Starlette, sock: socket.socket, arrivals: Rate = ARRIVALS) -> AsyncIterator[Server]:
+    server = Server(app, sock, arrivals=arrivals)
     running = asyncio.create_task(server.run())
     try:
         yield server
@@ -61,6 +62,22 @@ async def test_ipv6_loopback_is_served() -> None:
         pytest.skip(f"no IPv6 here: {error}")
     async with serving(HELLO, sock):
         assert (await ask(*await asyncio.open_connection("::1", bound(listen, sock).port))).endswith(b"hello")
+
+
+async def test_stranger_05_connections_beyond_the_rate_wait_in_the_kernels_queue() -> None:
+    listen = parse("127.0.0.1:0")
+    sock = bind(listen)
+    where = ("127.0.0.1", bound(listen, sock).port)
+
+    async with serving(HELLO, sock, Rate(per_second=0.001, burst=2, patience_s=0)) as server:
+        some = [await asyncio.open_connection(*where) for _ in range(6)]
+        answers = [await ask(*each) for each in some[:3]]  # the third is taken on credit
+        waiting = len(server.connections)
+        for _, writer in some[3:]:
+            writer.close()
+
+    assert all(answer.endswith(b"hello") for answer in answers)
+    assert waiting <= 3, "those in the queue are not the server's yet"
 
 
 def test_a_taken_port_is_named_with_the_way_out() -> None:

@@ -7,6 +7,7 @@ again makes sure that the files were kept, and it does no harm.
 """
 
 import asyncio
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -126,9 +127,14 @@ class Hub:
 
 
 def _copy(file: File, target: Path) -> None:
-    """Whole or not at all; a second time changes nothing."""
+    """Whole or not at all; a second time changes nothing. The delivery's own file is never changed, only removed, so
+    another name for it will do where the file system can give it one."""
     if target.exists():
         return
     part = target.with_suffix(".part")
-    shutil.copyfile(file.path, part)
+    part.unlink(missing_ok=True)
+    try:
+        os.link(file.path, part)
+    except OSError:
+        shutil.copyfile(file.path, part)
     part.rename(target)

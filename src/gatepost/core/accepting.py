@@ -8,7 +8,7 @@ from collections.abc import Callable
 from gatepost.core import log
 from gatepost.core.rates import TokenBucket
 
-MOST_AT_ONCE = 16  # connections in one turn of the loop
+MOST_AT_ONCE = 2  # connections in one turn of the loop: between two of them everybody else is served
 SHORTAGE_S = 0.25  # between tries while there are no descriptors
 
 _log = log.get("sockets")

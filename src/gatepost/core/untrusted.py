@@ -18,6 +18,7 @@ from typing import BinaryIO
 
 from gatepost.core import ids, trouble
 from gatepost.core.errors import GatepostError, Invalid, NotFound
+from gatepost.core.steady_copy import write_steadily
 
 TREES = frozenset({"groups", "sessions"})  # below a folder of this name no link is followed
 MOST_ENTRIES = 10_000  # in one folder that is listed
@@ -130,19 +131,15 @@ class Root:
 
     def copy_out(self, relative: str, target: Path, limit: int) -> int:
         """Copy a regular file to a new file of the host's own; how many bytes it had."""
-        size = 0
         with self._open_file(relative) as fd:
             out = os.open(target, _NEW_FILE, 0o600)
             try:
-                for part in _bounded(fd, relative, limit):
-                    _write_all(out, part)
-                    size += len(part)
+                return write_steadily(out, _bounded(fd, relative, limit))
             except BaseException:
                 os.unlink(target)
                 raise
             finally:
                 os.close(out)
-        return size
 
     def make_link(self, relative: str, target: str) -> None:
         """A link to a file beside it. For the agent; the host follows none."""

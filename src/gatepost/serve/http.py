@@ -12,6 +12,7 @@ import uvicorn
 from gatepost.core.accepting import Acceptor
 from gatepost.core.errors import SetupError
 from gatepost.core.listen import Listen
+from gatepost.core.rates import Rate, TokenBucket
 from gatepost.core.settings import setting
 from gatepost.core.sockets import BACKLOG, bind_unix, own_file
 from gatepost.serve.limited import PER_PEER, Connections, LimitedProtocol
@@ -25,6 +26,8 @@ CONNECTIONS = setting(
 
 GRACE_S = 1  # how long open requests may hold up the end
 IDLE_S = 75  # how long a connection is kept open between requests
+# Connections of strangers. Who comes faster waits in the kernel's queue; a page needs less than a dozen.
+ARRIVALS = Rate(per_second=300, burst=100, patience_s=float("inf"))
 
 
 def bind(listen: Listen) -> socket.socket:
@@ -79,8 +82,9 @@ class _Uvicorn(uvicorn.Server):
     """Waits for an event instead of waking ten times a second, leaves the signals to the daemon, and takes no more
     connections than it may."""
 
-    def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
+    def __init__(self, config: uvicorn.Config, connections: Connections, arrivals: Rate) -> None:
         super().__init__(config)
+        self._arrivals = arrivals
         self.ending = asyncio.Event()
         self.servers = []
         self._connections = connections
@@ -88,8 +92,14 @@ class _Uvicorn(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await self.lifespan.startup()
-        self._acceptors = [Acceptor(sock, self._protocol, admit=self._connections.admit) for sock in sockets or []]
+        self._acceptors = [self._accept(sock) for sock in sockets or []]
         self.started = True
+
+    def _accept(self, sock: socket.socket) -> Acceptor:
+        """Strangers connect at a bounded rate. A socket file has its owner alone."""
+        is_file = sock.family == socket.AF_UNIX
+        bucket = None if is_file else TokenBucket(self._arrivals, asyncio.get_running_loop().time())
+        return Acceptor(sock, self._protocol, admit=self._connections.admit, bucket=bucket)
 
     def _protocol(self) -> LimitedProtocol:
         return LimitedProtocol(
@@ -118,7 +128,7 @@ class _Uvicorn(uvicorn.Server):
 class Server:
     """One ASGI application on one bound socket."""
 
-    def __init__(self, app: Any, sock: socket.socket, per_peer: int = PER_PEER) -> None:
+    def __init__(self, app: Any, sock: socket.socket, per_peer: int = PER_PEER, arrivals: Rate = ARRIVALS) -> None:
         self._sock = sock
         self.connections = Connections(per_peer=per_peer)
         self._inner = _Uvicorn(
@@ -135,6 +145,7 @@ class Server:
                 timeout_keep_alive=IDLE_S,
             ),
             self.connections,
+            arrivals,
         )
 
     async def run(self) -> None:

@@ -68,6 +68,17 @@ class Terminal:
                 raise AssertionError(f"{wanted!r} is not there, but: {self.text[self._seen :]!r}")
         self._seen = at + len(wanted)
 
+    def press_until(self, key: str, wanted: str) -> None:
+        """Press it until this is there, for the same reason as `insist`."""
+        for _ in range(int(PATIENCE_S)):
+            self.press(key)
+            until = time.monotonic() + 1
+            while wanted not in self.text[self._seen :] and self._read(until):
+                pass
+            if wanted in self.text[self._seen :]:
+                break
+        self.expect(wanted)
+
     def wait(self) -> int:
         """Until it has ended; its exit code."""
         until = time.monotonic() + PATIENCE_S
