@@ -186,6 +186,29 @@ async def test_the_folder_of_a_session_that_nobody_knows_is_removed(home: Home, 
     assert (old.exists(), young.exists()) == (False, True)
 
 
+async def test_what_a_removal_that_was_cut_short_left_behind_is_removed(home: Home, store: SqliteStore) -> None:
+    places = [home.sessions / ".a1.gone", home.groups / ".b2.gone", home.groups / "acme", home.sessions / ".c3.gone"]
+    for folder, days in zip(places, (31, 31, 31, 1), strict=True):
+        (folder / "deep").mkdir(parents=True)
+        os.utime(folder, ((NOON - days * DAY) / SECOND,) * 2)
+
+    assert (await sweeper(home, store, sessions=30).sweep()).sessions == 2
+    assert [each.exists() for each in places] == [False, False, True, True]
+
+
+async def test_folders_that_nobody_knows_are_removed_beside_ten_thousand_others(home: Home, store: SqliteStore) -> None:
+    for number in range(10_001):
+        young = home.sessions / f"s-{number}"
+        young.mkdir()
+        os.utime(young, (NOON / SECOND,) * 2)
+    old = home.session("s-gone")
+    old.mkdir()
+    os.utime(old, ((NOON - 31 * DAY) / SECOND,) * 2)
+
+    assert (await sweeper(home, store, sessions=30).sweep()).sessions == 1
+    assert not old.exists()
+
+
 async def test_bookings_of_a_running_month_stay_whatever_is_set(home: Home, store: SqliteStore) -> None:
     from gatepost.flow.retention import COSTS, LEAST_COSTS
 

@@ -25,6 +25,7 @@ MOST_ENTRIES = 10_000  # in one folder that is listed
 DEEPEST = 128
 ENTRY_COST = 256  # bytes that `size` counts for a name, so that endless empty files are seen, too
 CHUNK = 256 * 1024
+REMOVED = ".gone"  # how the name of a tree ends that is being removed; what a killed gateway leaves behind is swept
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER_HERE = _FOLDER | os.O_NOFOLLOW
@@ -346,7 +347,7 @@ def _remove(folder: int, name: str) -> None:
 
 
 def _move_up(fd: int, name: str, folder: int) -> str:
-    moved = f".{ids.token(9)}.gone"
+    moved = f".{ids.token(9)}{REMOVED}"
     try:
         os.rename(name, moved, src_dir_fd=fd, dst_dir_fd=folder)
     except PermissionError:  # a folder that is not writable itself cannot change its parent

@@ -22,7 +22,7 @@ from gatepost.core.clock import DAY, SECOND, Clock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, Setting, setting
-from gatepost.core.untrusted import open_root
+from gatepost.core.untrusted import REMOVED, open_root
 from gatepost.store import retention
 from gatepost.store.port import Db, Store
 from gatepost.store.retention import Dormant, Portion
@@ -81,6 +81,7 @@ PORTION, TURNS_PORTION, MESSAGES_PORTION = 200, 50, 25  # rows; a message takes 
 PAGES = 50  # of the file, given back at once; of the search index, merged at once
 MERGES = 20  # in one sweep
 FILES = 50  # removed in one go, off the loop
+MOST_FOLDERS = 1_000_000
 LEAST_COSTS = 62  # days: what a running month is judged by stays
 
 Asleep = Callable[[str], AbstractContextManager[bool]]  # nothing of a session is woken meanwhile; False: it is awake
@@ -223,10 +224,12 @@ class Retention:
             return await asyncio.to_thread(_remove_trees, self._home.sessions, parts)
 
     async def _unknown(self, before: int) -> int:
-        """Folders of sessions whose group was removed."""
+        """Folders of sessions whose group was removed, and what is left of removals that a kill cut short."""
         names = await asyncio.to_thread(_old_folders, self._home.sessions, before / SECOND)
         unknown = await self._store.read(retention.unknown_sessions, names)
-        return await asyncio.to_thread(_remove_trees, self._home.sessions, unknown)
+        removed = await asyncio.to_thread(_remove_trees, self._home.sessions, unknown)
+        left = await asyncio.to_thread(_old_folders, self._home.groups, before / SECOND, sessions=False)
+        return removed + await asyncio.to_thread(_remove_trees, self._home.groups, left)
 
 
 def _as_dict(done: Swept) -> dict[str, Any]:
@@ -281,7 +284,15 @@ def _remove_trees(folder: Path, names: list[str]) -> int:
     return count
 
 
-def _old_folders(folder: Path, before: float) -> list[str]:
+def _old_folders(folder: Path, before: float, *, sessions: bool = True) -> list[str]:
+    """The host alone makes names here, so their number is that of its sessions or groups."""
     with suppress(GatepostError), open_root(folder) as root:
-        return [name for name in root.list() if name.startswith("s-") and root.look(name).st_mtime < before]
+        names = root.list(most=MOST_FOLDERS)
+        ours = [each for each in names if _is_rest(each) or (sessions and each.startswith("s-"))]
+        return [name for name in ours if root.look(name).st_mtime < before]
     return []
+
+
+def _is_rest(name: str) -> bool:
+    """Of a tree whose removal was cut short."""
+    return name.startswith(".") and name.endswith(REMOVED)

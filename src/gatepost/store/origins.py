@@ -12,6 +12,7 @@ from gatepost.core.errors import Refused
 from gatepost.store.port import Db, Row, quick
 
 MOST = 200  # origins of one message; more is refused, because dropping one would drop its denials
+LATEST = 100  # turns of a session that are searched for one that somebody asked for: timers may have run for years
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +60,13 @@ def behind(db: Db, session_id: str) -> Chain:
 
 
 def last_turn(db: Db, session_id: str) -> str:
-    """The last turn of a session that somebody asked for; '' if there is none."""
+    """The last turn of a session that somebody asked for; '' if there is none among the latest."""
     row = db.row(
-        "SELECT t.id FROM turns t WHERE t.session_id = ? AND EXISTS (SELECT 1 FROM inbox i JOIN messages m"
+        "SELECT t.id FROM (SELECT id, started_at FROM turns WHERE session_id = ? ORDER BY started_at DESC LIMIT ?) t"
+        " WHERE EXISTS (SELECT 1 FROM inbox i JOIN messages m"
         " ON m.id = i.message_id LEFT JOIN origins o ON o.message_id = m.id AND o.ordinal = 0"
         " WHERE i.turn_id = t.id AND (m.kind = 'chat' OR o.person <> '')) ORDER BY t.started_at DESC LIMIT 1",
-        (session_id,),
+        (session_id, LATEST),
     )
     return str(row[0]) if row else ""
 

@@ -1,0 +1,47 @@
+"""Who is behind what a session does between its turns."""
+
+from gatepost.store import inbox, messages, origins, turns
+from gatepost.store.messages import NewMessage
+from gatepost.store.origins import LATEST, Origin
+
+from .conftest import ROOM, Desk
+
+ADA = "fake:user/ada"
+
+
+def run_turn(desk: Desk, sender: str, kind: str = "chat") -> None:
+    desk._count += 1
+    desk.now += 1
+    new = NewMessage(
+        instance=ROOM[0],
+        address=ROOM[1],
+        direction="in",
+        platform_id=f"p{desk._count}",
+        kind=kind,
+        sender=sender,
+        text="hello",
+        at=desk.now,
+    )
+    message_id = messages.accept(desk.db, new, desk.now)
+    assert message_id is not None
+    inbox.enqueue(desk.db, message_id, desk.session.id, "acme", "member", desk.now)
+    claim = desk.claim()
+    assert claim is not None
+    turns.begin(desk.db, claim.turn.id, claim.turn.epoch, claim.rows, desk.now)
+    assert desk.finish(claim.turn)
+
+
+def test_between_turns_whoever_asked_last_is_behind_it_though_timers_ran_since(desk: Desk) -> None:
+    run_turn(desk, ADA)
+    for _ in range(3):
+        run_turn(desk, "", kind="timer")
+
+    assert origins.behind(desk.db, desk.session.id).origins[0] == Origin(ADA, *ROOM)
+
+
+def test_stranger_04_only_the_latest_turns_are_searched_however_many_timers_ran(desk: Desk) -> None:
+    run_turn(desk, ADA)
+    for _ in range(LATEST):
+        run_turn(desk, "", kind="timer")
+
+    assert [each.person for each in origins.behind(desk.db, desk.session.id).origins] == [""]
