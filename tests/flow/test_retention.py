@@ -196,6 +196,7 @@ async def test_what_a_removal_that_was_cut_short_left_behind_is_removed(home: Ho
     assert [each.exists() for each in places] == [False, False, True, True]
 
 
+@pytest.mark.slow
 async def test_folders_that_nobody_knows_are_removed_beside_ten_thousand_others(home: Home, store: SqliteStore) -> None:
     for number in range(10_001):
         young = home.sessions / f"s-{number}"

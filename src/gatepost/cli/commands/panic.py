@@ -23,16 +23,15 @@ def command(home: str | None, off: bool, reason: str, as_json: bool) -> int:
         raise click.UsageError("--reason goes with turning it on")
     place = home_of(home)
     done: dict[str, Any] = operate(place, "panic.off", {}) if off else operate(place, "panic.on", {"reason": reason})
+    ended = f"{done.get('ended', 0)} {'sandbox' if done.get('ended') == 1 else 'sandboxes'} ended"
     if as_json:
         show.as_json(done)
     elif not done["durable"]:
-        show.say(
-            f"panic is on: {done['ended']} sandboxes ended, nothing starts; but it is not written down", error=True
-        )
+        show.say(f"panic is on: {ended}, nothing starts; but it is not written down", error=True)
         show.say(f"{done['why']}; it is tried again, and until then a restart forgets it", error=True)
     elif off:
         show.say("panic is off: what was kept is worked on" if done["changed"] else "panic was not on")
     else:
         before = "" if done["changed"] else f" (it was already, since {done['since']})"
-        show.say(f"panic is on{before}: {done['ended']} sandboxes ended, nothing starts until `gatepost panic --off`")
+        show.say(f"panic is on{before}: {ended}, nothing starts until `gatepost panic --off`")
     return 0 if done["durable"] else 1
