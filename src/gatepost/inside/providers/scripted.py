@@ -36,7 +36,7 @@ from gatepost.inside.scripts import Done, Spoken, Step, Turn, read_script
 from gatepost.inside.tools import Tools
 
 
-class Took(msgspec.Struct, tag=True):
+class Took(msgspec.Struct, tag="Took"):
     """A message became part of the conversation."""
 
     turn: str
@@ -46,7 +46,7 @@ class Took(msgspec.Struct, tag=True):
     text: str
 
 
-class Called(msgspec.Struct, tag=True):
+class Called(msgspec.Struct, tag="Called"):
     """A tool was used, with this answer."""
 
     turn: str
@@ -55,7 +55,7 @@ class Called(msgspec.Struct, tag=True):
     text: str
 
 
-class Chose(msgspec.Struct, tag=True):
+class Chose(msgspec.Struct, tag="Chose"):
     """A turn of the script that is used once was used for this message."""
 
     turn: str
