@@ -1,8 +1,14 @@
 """A session that comes to nothing: whatever keeps it from its work, it is not woken for ever."""
 
+import asyncio
+import threading
+from contextlib import suppress
 from pathlib import Path
 
-from gatepost.store import inbox
+from gatepost.app import Gateway
+from gatepost.store import inbox, sessions
+from gatepost.store.messages import NewMessage, accept
+from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, settled
 
@@ -29,3 +35,57 @@ async def test_a_runner_that_says_hello_and_nothing_more_is_tried_again_and_then
         assert (entry.state, entry.tries) == ("failed", 2)
         assert "went silent" in entry.reason
         assert channel.sent[0].message.text.startswith("Sorry")
+
+
+def _queue(db: Db, session: sessions.Session, now: int) -> int:
+    """A message that waits, and of which nobody was told."""
+    new = NewMessage(
+        instance="fake",
+        address="fake:room/1",
+        direction="in",
+        kind="chat",
+        sender="fake:user/1",
+        text="two",
+        at=now,
+        platform_id="two",
+        content='{"text": "two"}',
+    )
+    message_id = accept(db, new, now)
+    assert message_id is not None
+    inbox.enqueue(db, message_id, session.id, "home", "guest", now)
+    return message_id
+
+
+async def _replaced(gateway: Gateway, before: object) -> None:
+    """Until another session is awake, or long enough to say that none will be."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(1):
+            while list(gateway.sessions.awake) in ([], [before]):  # noqa: ASYNC110  nobody tells us
+                await asyncio.sleep(0.01)
+
+
+async def test_a_turn_that_is_claimed_while_its_sandbox_dies_is_not_left_open(tmp_path: Path) -> None:
+    channel, store_is_free = FakeChannel(), threading.Event()
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", "fake:room/1")
+        await channel.say("one")
+        await channel.wait_for(1)
+        await settled(gateway)
+        (live,) = gateway.sessions.awake
+        message_id = await gateway.store.write(_queue, live.session, gateway.clock.now())
+
+        busy = asyncio.create_task(gateway.store.write(lambda db: store_is_free.wait(30)))
+        await asyncio.sleep(0)
+        gateway.bells.session(live.session.id)  # the runner waits, so the message is claimed for it
+        while not live.talk.giving:  # noqa: ASYNC110  nobody tells us
+            await asyncio.sleep(0)
+        assert live.sandbox is not None
+        live.sandbox.kill()
+        await live.gone.wait()
+        await _replaced(gateway, live)
+        store_is_free.set()
+        await busy
+
+        assert (await settled(gateway)).unaccounted == 0
+        (entry,) = await gateway.store.read(inbox.of_message, message_id)
+        assert entry.state == "answered"

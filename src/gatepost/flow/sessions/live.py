@@ -35,7 +35,7 @@ from gatepost.gate.socket import CONNECTIONS, ToolSocket
 from gatepost.mailbox import wire
 from gatepost.mailbox.inbound import Locked
 from gatepost.sandboxes.contract import Sandbox
-from gatepost.store import destinations, groups, inbox, sessions, turns
+from gatepost.store import destinations, groups, inbox, sessions
 from gatepost.store.destinations import Destination
 from gatepost.store.groups import Group
 from gatepost.store.inbox import Entry
@@ -369,7 +369,7 @@ class Live:
 
     async def _ended(self, code: int) -> None:
         """The sandbox is gone: settle what it left. Asked to end or not, an open turn did not end by itself."""
-        turn = await self.parts.store.read(turns.open_of, self.session.id)
+        turn = await settle.open_turn(self.parts, self.session)
         words = self.talk.last_words
         reason = self.ending or (_why(words) if words else _how(code))
         hopeless = words is not None and words.what == "setup"

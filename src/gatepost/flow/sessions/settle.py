@@ -25,6 +25,12 @@ AGAIN_S = 1.0  # between two tries to reach the store
 _log = log.get("sessions")
 
 
+async def open_turn(parts: Parts, session: Session) -> Turn | None:
+    """The turn that a session left open. Asked in the session's own lane of the writer: a claim that nobody waits for
+    any more, because its sandbox died meanwhile, is still committed, and must be seen here."""
+    return await parts.store.write(turns.open_of, session.id, durable=False, lane=session.id)
+
+
 async def break_off(
     parts: Parts,
     session: Session,

@@ -25,7 +25,7 @@ from gatepost.flow.sessions.parts import LOOK_S, MOST_AWAKE, Parts
 from gatepost.flow.sessions.running_as import group_as_run, is_run_as
 from gatepost.flow.sessions.slots import Resting, Slots
 from gatepost.flow.sessions.watch import Verdict, judge
-from gatepost.store import inbox, sessions, switches, turns
+from gatepost.store import inbox, sessions, switches
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -319,7 +319,7 @@ class Sessions:
         group = await self.parts.store.read(self._group_of, session) if session else None
         if session is None or group is None:
             return
-        orphan = await self.parts.store.read(turns.open_of, session_id)
+        orphan = await settle.open_turn(self.parts, session)
         if orphan is not None and orphan.state in ("claimed", "begun"):
             await settle.break_off(self.parts, session, orphan, "the agent's sandbox is gone")
         if self.halted or session_id in self._owed:
