@@ -180,10 +180,10 @@ def extend() -> dict[str, str]:
 
 LIMITS = re.compile(r"(<!-- limits: .*? -->\n).*?(<!-- end of limits -->\n)", re.DOTALL)
 WAYS = {
-    "root, cgroups": Machine(root=True, memory_cgroup=True, cpu_cgroup=True, own_uids=True),
-    "root, none": Machine(root=True, own_uids=True),
-    "user, cgroups": Machine(root=False, memory_cgroup=True, cpu_cgroup=True),
-    "user, none": Machine(root=False),
+    "root, cgroups": Machine(root=True, memory_cgroup=True, cpu_cgroup=True, own_uids=True, refuses_descriptors=True),
+    "root, none": Machine(root=True, own_uids=True, refuses_descriptors=True),
+    "user, cgroups": Machine(root=False, memory_cgroup=True, cpu_cgroup=True, refuses_descriptors=True),
+    "user, none": Machine(root=False, refuses_descriptors=True),
 }
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.sandboxes.enforcement import Hold, Machine, limits_that_hold, why_no_quota
+from gatepost.sandboxes.enforcement import SENT, Hold, Machine, limits_that_hold, why_no_quota
 
 ALL = {
     "memory",
@@ -17,6 +17,7 @@ ALL = {
     "open descriptors",
     "what a user may have",
     "network",
+    "descriptors sent to the gateway",
 }
 
 
@@ -39,6 +40,11 @@ def test_stranger_08_memory_is_enforced_by_a_cgroup_alone() -> None:
 def test_what_the_kernel_counts_by_user_is_apart_only_with_uids_of_their_own() -> None:
     assert holds("bubblewrap", Machine(root=True, own_uids=True))["what a user may have"] is Hold.ENFORCED
     assert holds("bubblewrap", Machine(root=False, own_uids=True))["what a user may have"] is Hold.NONE
+
+
+def test_stranger_new_descriptors_are_refused_where_the_kernel_can() -> None:
+    assert holds("bubblewrap", Machine(root=True, refuses_descriptors=True))[SENT] is Hold.ENFORCED
+    assert holds("bubblewrap", Machine(root=True))[SENT] is Hold.NONE
 
 
 def test_why_there_is_no_quota() -> None:

@@ -57,3 +57,11 @@ def test_no_file_becomes_setuid() -> None:
     assert refuses("openat", 0, 0, 0o101, 0o4755) and refuses("open", 0, 0o20000000, 0o2755) and refuses("openat2")
     assert not refuses("chmod", 0, 0o1777) and not refuses("openat", 0, 0, 0o101, 0o755)
     assert not refuses("openat", 0, 0, 0, 0o4755)
+
+
+def test_stranger_new_no_socket_lingers_where_the_gateway_may_have_to_close_it() -> None:
+    (rule,) = [
+        each for each in json.loads(make_profile("x86_64", linger=False))["syscalls"] if "setsockopt" in each["names"]
+    ]
+    assert [each["valueTwo"] for each in rule["args"]] == [seccomp.SOL_SOCKET, seccomp.SO_LINGER]
+    assert rules_for("setsockopt") == []

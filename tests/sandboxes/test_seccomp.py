@@ -5,7 +5,16 @@ import struct
 
 import pytest
 
-from gatepost.sandboxes.seccomp import CREATES, MACHINES, TIOCSTI, Machine, make_filter, supported
+from gatepost.sandboxes.seccomp import (
+    CREATES,
+    MACHINES,
+    SO_LINGER,
+    SOL_SOCKET,
+    TIOCSTI,
+    Machine,
+    make_filter,
+    supported,
+)
 
 ALLOW, ERRNO, KILL = 0x7FFF0000, 0x00050000, 0x80000000
 
@@ -96,6 +105,16 @@ def test_a_terminal_takes_no_words_from_inside(machine: tuple[bytes, Machine]) -
     program, here = machine
     assert run(program, here.audit_arch, here.ioctl, 0, TIOCSTI) == ERRNO | errno.EPERM
     assert run(program, here.audit_arch, here.ioctl, 0, 0x5401) == ALLOW
+
+
+@pytest.mark.parametrize("name", ["x86_64", "aarch64"])
+def test_stranger_new_no_socket_lingers_where_the_gateway_may_have_to_close_it(name: str) -> None:
+    here = MACHINES[name]
+    strict, usual = make_filter(name, linger=False), make_filter(name)
+    assert run(strict, here.audit_arch, here.setsockopt, 3, SOL_SOCKET, SO_LINGER) == ERRNO | errno.EPERM
+    assert run(strict, here.audit_arch, here.setsockopt, 3, SOL_SOCKET, 2) == ALLOW
+    assert run(strict, here.audit_arch, here.setsockopt, 3, 6, SO_LINGER) == ALLOW
+    assert run(usual, here.audit_arch, here.setsockopt, 3, SOL_SOCKET, SO_LINGER) == ALLOW
 
 
 def test_the_second_numbering_of_x86_is_closed() -> None:

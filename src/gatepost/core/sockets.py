@@ -8,6 +8,7 @@ import select
 import socket
 import stat
 import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from gatepost.core.home import LONGEST_SOCKET_PATH
 
 BACKLOG = 512
 OWNER_ONLY = 0o600
+_SO_PASSRIGHTS = 83  # Linux 6.16; Python has no name for it
 _CREDENTIALS = struct.Struct("3i")
 _SOL_LOCAL, _LOCAL_PEERPID = 0, 2  # macOS, where Python has no names for them
 
@@ -37,6 +39,7 @@ def bind_unix(path: Path, uid: int | None = None) -> socket.socket:
         listener.bind(os.fspath(hidden))
         if uid is not None:
             os.chown(hidden, uid, -1)
+        refuse_descriptors(listener)
         listener.listen(BACKLOG)
         os.rename(hidden, path)
     except OSError as error:
@@ -48,6 +51,25 @@ def bind_unix(path: Path, uid: int | None = None) -> socket.socket:
         os.umask(before)
     listener.setblocking(False)
     return listener
+
+
+def refuse_descriptors(sock: socket.socket) -> bool:
+    """Nobody sends descriptors over this socket, nor over the connections that it accepts. False: this kernel cannot.
+
+    The kernel closes a descriptor that nobody receives in whatever thread reads the bytes beside it, and a close may
+    take long: a TCP socket that lingers, a deleted file of many pieces. That thread is everybody's."""
+    if sys.platform != "linux":
+        return False
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, _SO_PASSRIGHTS, 0)
+    except OSError:
+        return False
+    return True
+
+
+def can_refuse_descriptors() -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        return refuse_descriptors(probe)
 
 
 @contextlib.contextmanager

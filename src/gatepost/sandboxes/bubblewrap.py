@@ -20,6 +20,7 @@ from pathlib import Path
 
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.settings import Config, setting
+from gatepost.core.sockets import can_refuse_descriptors
 from gatepost.core.trouble import PASSING_ERRNOS
 from gatepost.flow.sessions.owner import sandbox_uid
 from gatepost.sandboxes import cgroups, mounts, seccomp
@@ -262,7 +263,8 @@ def outer_command(
     arguments += mounts.mount_arguments(plan.mounts, moved)
     for name, value in plan.env.items():
         arguments += ["--setenv", name, value]
-    arguments += ["--chdir", plan.cwd, "--seccomp", ends.give(seccomp.make_filter()), *ends.arguments()]
+    filtered = seccomp.make_filter(linger=can_refuse_descriptors())
+    arguments += ["--chdir", plan.cwd, "--seccomp", ends.give(filtered), *ends.arguments()]
     arguments += ["--remount-ro", "/"]
     packed = ends.give(b"".join(os.fsencode(each) + b"\0" for each in arguments))
     program = str(mounts.staged(Path(bwrap), moved))

@@ -22,6 +22,7 @@ from pathlib import Path
 from gatepost.core import trouble
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.settings import setting
+from gatepost.core.sockets import can_refuse_descriptors
 from gatepost.sandboxes import mounts, profile
 from gatepost.sandboxes.child import Child, lowered
 from gatepost.sandboxes.contract import Limits, Plan
@@ -87,7 +88,7 @@ class Place:
         for name, text in etc_files(uid, gid).items():
             (self.etc / name).write_text(text)
             (self.etc / name).chmod(0o444)
-        self.filter.write_text(profile.make_profile())
+        self.filter.write_text(profile.make_profile(linger=can_refuse_descriptors()))
 
     @property
     def container(self) -> str:

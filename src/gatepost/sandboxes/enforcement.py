@@ -10,11 +10,15 @@ from enum import StrEnum
 from pathlib import Path
 
 from gatepost.core.settings import Config
+from gatepost.core.sockets import can_refuse_descriptors
 from gatepost.flow.sessions.owner import uid_range
 from gatepost.sandboxes import cgroups
 
 ENGINES = frozenset({"podman", "docker"})
 WATCHED_TREES = "the gateway counts its folders and open deleted files every 2 s"
+
+
+SENT = "descriptors sent to the gateway"
 
 
 class Hold(StrEnum):
@@ -32,6 +36,7 @@ class Machine:
     cpu_cgroup: bool = False
     own_uids: bool = False  # each world has a host uid
     no_quota: str = ""  # why project quotas cannot be used
+    refuses_descriptors: bool = False  # sent over the sockets of a session
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class LimitFact:
 
 def limits_that_hold(kind: str, machine: Machine) -> list[LimitFact]:
     """For one kind of sandbox on this machine, each limit once."""
-    return [*_by_cgroup(kind, machine), *_of_files(machine), *_by_walls(kind, machine)]
+    return [*_by_cgroup(kind, machine), *_of_files(machine), *_by_walls(kind, machine), _of_sockets(machine)]
 
 
 def _by_cgroup(kind: str, machine: Machine) -> list[LimitFact]:
@@ -92,6 +97,13 @@ def _by_walls(kind: str, machine: Machine) -> list[LimitFact]:
     ]
 
 
+def _of_sockets(machine: Machine) -> LimitFact:
+    if machine.refuses_descriptors:
+        return LimitFact(SENT, Hold.ENFORCED, "SO_PASSRIGHTS: the kernel refuses them")
+    why = "Linux 6.16 can refuse them; here closing one may hold the gateway up"
+    return LimitFact(SENT, Hold.NONE, f"{why}, and bubblewrap and containers refuse SO_LINGER")
+
+
 def read_machine(config: Config, home: Path) -> Machine:
     bases = cgroups.here()
     linux = sys.platform == "linux"
@@ -101,6 +113,7 @@ def read_machine(config: Config, home: Path) -> Machine:
         cpu_cgroup=linux and cgroups.limits_time(bases),
         own_uids=uid_range(config) is not None,
         no_quota=why_no_quota(home, _mounts()),
+        refuses_descriptors=can_refuse_descriptors(),
     )
 
 

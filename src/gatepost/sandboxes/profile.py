@@ -20,8 +20,9 @@ Argument = dict[str, int | str]
 Rule = dict[str, list[str] | list[Argument] | str | int]
 
 
-def make_profile(machine: str = "") -> str:
-    """For `--security-opt seccomp=`. Calls of other machine types, as 32-bit programs make them, end the caller."""
+def make_profile(machine: str = "", *, linger: bool = True) -> str:
+    """For `--security-opt seccomp=`. Calls of other machine types, as 32-bit programs make them, end the caller.
+    `linger`: as for `seccomp.make_filter`."""
     machine = machine or platform.machine()
     here = seccomp.MACHINES[machine]
     rules = [_refuse(sorted(here.refused), errno.EPERM), _refuse(["clone3", "openat2"], errno.ENOSYS)]
@@ -31,6 +32,9 @@ def make_profile(machine: str = "") -> str:
     rules += _only("socketpair", (seccomp.AF_UNIX,))
     requests = (seccomp.TIOCSTI, seccomp.TIOCLINUX)
     rules += [_refuse(["ioctl"], errno.EPERM, _has(1, LOWER_HALF, request)) for request in requests]
+    if not linger:
+        option = (_has(1, LOWER_HALF, seccomp.SOL_SOCKET), _has(2, LOWER_HALF, seccomp.SO_LINGER))
+        rules.append(_refuse(["setsockopt"], errno.EPERM, *option))
     for bit in _bits(seccomp.SET_ID):
         rules += [_refuse([name], errno.EPERM, _has(mode, bit, bit)) for name, (_, mode) in here.modes.items()]
         for name, (_, mode) in here.opens.items():

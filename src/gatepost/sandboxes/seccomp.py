@@ -14,6 +14,7 @@ AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
 NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW… but CLONE_NEWTIME, which shares a bit with the exit signal
 SET_ID = 0o6000  # S_ISUID, S_ISGID
 CREATES = 0o20000100  # O_CREAT, O_TMPFILE: only then there is a mode
+SOL_SOCKET, SO_LINGER = 1, 13
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C  # put words into the mouth of the terminal's owner
 
 # struct seccomp_data: int nr; u32 arch; u64 instruction_pointer; u64 args[6], little-endian here
@@ -131,6 +132,7 @@ class Machine:
     clone: int
     unshare: int
     ioctl: int
+    setsockopt: int
     # A new or changed mode, by the argument that it is in; and those whose flags, one argument before, say if it is.
     modes: dict[str, tuple[int, int]]
     opens: dict[str, tuple[int, int]]
@@ -148,6 +150,7 @@ MACHINES = {
         clone=56,
         unshare=272,
         ioctl=16,
+        setsockopt=54,
         modes={
             "chmod": (90, 1),
             "fchmod": (91, 1),
@@ -168,6 +171,7 @@ MACHINES = {
         clone=220,
         unshare=97,
         ioctl=29,
+        setsockopt=208,
         modes={"mknodat": (33, 2), "fchmod": (52, 1), "fchmodat": (53, 2), "fchmodat2": (452, 2)},
         opens={"openat": (56, 3)},
         refused={**_AARCH64, **_COMMON},
@@ -182,8 +186,9 @@ def supported(machine: str = "") -> bool:
     return (machine or platform.machine()) in MACHINES
 
 
-def make_filter(machine: str = "") -> bytes:
-    """The filter for bwrap's `--seccomp`."""
+def make_filter(machine: str = "", *, linger: bool = True) -> bytes:
+    """The filter for bwrap's `--seccomp`. `linger`: sockets may linger when they are closed, which is refused where a
+    sandbox can have the gateway close one."""
     here = MACHINES[machine or platform.machine()]
     program: list[Instruction] = [_load(_ARCH), (_EQUAL, 1, 0, here.audit_arch), _ret(_KILL), _load(_NR)]
     if here.x32:
@@ -201,6 +206,9 @@ def make_filter(machine: str = "") -> bytes:
         here.ioctl,
         [_arg(1), (_EQUAL, 1, 0, TIOCSTI), (_EQUAL, 0, 1, TIOCLINUX), _refuse(errno.EPERM), _ret(_ALLOW)],
     )
+    if not linger:
+        options = [_arg(1), (_EQUAL, 0, 3, SOL_SOCKET), _arg(2), (_EQUAL, 0, 1, SO_LINGER), _refuse(errno.EPERM)]
+        program += _if(here.setsockopt, [*options, _ret(_ALLOW)])
     for number, mode in here.modes.values():
         program += _if(number, [_arg(mode), (_ANY_BIT, 0, 1, SET_ID), _refuse(errno.EPERM), _ret(_ALLOW)])
     for number, mode in here.opens.values():
