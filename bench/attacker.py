@@ -4,10 +4,12 @@ A plug-in of the bench and of tests/flows/test_neighbours.py. The prompt names t
 a new one is found by its name. The standard library, and the sockets that every session has.
 """
 
+import array
 import asyncio
 import json
 import os
 import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -164,6 +166,103 @@ async def egress_refusals() -> None:
         writer.close()
 
 
+async def _post(body: bytes, head: bytes) -> None:
+    """One request to a model, for which nobody has a key; whatever becomes of it."""
+    reader, writer = await asyncio.open_unix_connection(str(RUN / "egress.sock"))
+    try:
+        writer.write(b"POST /anthropic/v1/messages HTTP/1.1\r\nhost: x\r\n" + head + b"\r\n\r\n" + body)
+        await asyncio.wait_for(reader.read(), 10)
+    except (OSError, TimeoutError):
+        pass
+    finally:
+        writer.close()
+
+
+async def _many_posts(body: bytes, head: bytes) -> None:
+    async def one() -> None:
+        while True:
+            await _post(body, head)
+
+    await asyncio.gather(*(one() for _ in range(16)))
+
+
+async def tiny_chunks() -> None:
+    """Bodies in chunks of one byte."""
+    await _many_posts(b"1\r\nx\r\n" * 200_000, b"transfer-encoding: chunked")
+
+
+async def large_integers() -> None:
+    """Numbers that are long to read and to write."""
+    numbers = ",".join(["9" * 4300] * 60)
+    body = f'{{"model":"m","max_tokens":1,"messages":[],"metadata":{{"n":[{numbers}]}}}}'.encode()
+    await _many_posts(body, b"content-type: application/json\r\ncontent-length: %d" % len(body))
+
+
+async def endless_body() -> None:
+    """A request that is refused, and goes on."""
+    piece = bytes(256 * 1024)
+
+    async def one() -> None:
+        while True:
+            _, writer = await asyncio.open_unix_connection(str(RUN / "egress.sock"))
+            try:
+                writer.write(b"PUT http://h.example/ HTTP/1.1\r\nhost: h.example\r\ncontent-length: 9000000000\r\n\r\n")
+                for _ in range(4000):
+                    writer.write(piece)
+                    await writer.drain()
+            except OSError:
+                pass
+            writer.close()
+
+    await asyncio.gather(*(one() for _ in range(16)))
+
+
+async def long_answers() -> None:
+    """Answers that are large when they are shown as text, and that nobody reads."""
+    tools = await Tools.open()
+    for number in range(100):
+        await tools.call("send", text=f"{number}" + "&" * 90_000)
+    for _ in range(200):
+        tools.send("inspect_messages", limit=200)
+    await asyncio.Event().wait()
+
+
+async def own_messages() -> None:
+    """Messages of an agent to itself."""
+    tools = await Tools.open()
+    while True:
+        await tools.call("inject_message", content="again " * 10)
+
+
+async def sent_descriptors() -> None:
+    """Descriptors whose closing takes long, sent along with nothing."""
+
+    def lingering() -> int:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            client = socket.create_connection(listener.getsockname())
+            there, _ = listener.accept()
+            there.detach()  # stays open and reads nothing
+        client.setblocking(False)
+        try:
+            while True:
+                client.send(bytes(65536))
+        except BlockingIOError:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 5))
+            return client.detach()
+
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(str(RUN / "router.sock"))
+        while True:
+            handle = lingering()
+            try:
+                line.sendmsg([b"\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [handle]))])
+            except OSError:
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(os.close, handle)
+
+
 async def busy_loop() -> None:
     """Nothing but work: what the machine itself shares out."""
     while True:
@@ -183,6 +282,12 @@ ATTACKS: dict[str, Callable[[], Awaitable[None]]] = {
         ping_flood,
         wide_frame,
         egress_refusals,
+        tiny_chunks,
+        large_integers,
+        endless_body,
+        long_answers,
+        own_messages,
+        sent_descriptors,
         busy_loop,
     )
 }
