@@ -8,9 +8,11 @@ from enum import Enum, auto
 
 LARGEST_LINE = 8 * 1024  # of a chunk's head or a trailer
 MOST_CHUNKS = 256  # that are decoded without a break
-CHARGE = 512  # bytes of its session's rate that a chunk costs besides its own, so that tiny ones are slowed
+CHARGE = 2048  # bytes of its session's rate that a chunk costs besides its own, so that tiny ones are slowed
 
-_SIZE = re.compile(rb"([0-9A-Fa-f]{1,12})(?:[ \t]*;[\t\x20-\x7e]*)?\Z")
+_HEAD = rb"([0-9A-Fa-f]{1,12})(?:[ \t]*;[\t\x20-\x7e]*)?"
+_SIZE = re.compile(_HEAD + rb"\Z")
+_SIZE_LINE = re.compile(_HEAD + rb"\r\n")
 _END = b"\r\n"
 
 
@@ -58,6 +60,9 @@ class ChunkDecoder:
                     break
                 out.append(piece)
                 continue
+            if self._state is _State.SIZE and (whole := self._take_whole(out, MOST_CHUNKS - begun)):
+                begun += whole
+                continue
             line = self._line()
             if line is None:
                 break
@@ -69,6 +74,25 @@ class ChunkDecoder:
             else:
                 self._state = _State.SIZE if self._state is _State.DATA_END else _State.DONE
         return (b"".join(out), begun) if out or begun else None
+
+    def _take_whole(self, out: list[bytes], most: int) -> int:
+        """Chunks that are there from their head to their end, which most are: several times faster than step by step.
+        Stops at the first one about which there is anything to say."""
+        buffer, at, begun = self._buffer, self._at, 0
+        while begun < most:
+            head = _SIZE_LINE.match(buffer, at)
+            if head is None or head.end() - at > LARGEST_LINE:
+                break
+            start, size = head.end(), int(head[1], 16)
+            end = start + size
+            if not size or self._seen + size > self._limit or buffer[end : end + 2] != _END:
+                break
+            out.append(buffer[start:end])
+            self._seen += size
+            at = end + 2
+            begun += 1
+        self._at = at
+        return begun
 
     def _data(self) -> bytes:
         piece = self._buffer[self._at : self._at + self._left]
