@@ -31,6 +31,7 @@ from gatepost.core.listen import LISTEN, Listen, control_path, how_to_open, pars
 from gatepost.core.near import did_you_mean
 from gatepost.core.settings import Config, setting
 from gatepost.core.threads import FairThreads
+from gatepost.core.values import limit_numbers
 from gatepost.core.watchdog import EVERY_S, Watchdog
 from gatepost.egress.endpoints import gateway_bases, key_origins
 from gatepost.egress.models import Models
@@ -465,6 +466,7 @@ def check(home: Home, config: Config) -> None:
 def run(home: Home, given: Mapping[str, Any], held: lock.Lock) -> int:
     """`gatepost up`, with the home's lock held for life."""
     raise_limit()
+    limit_numbers()
     load_plugins(home)
     config = settings.load(home.path, given=given)
     check(home, config)

@@ -176,6 +176,10 @@ def read_answer(raw: bytes) -> Answer:
     return Answer(int(lines[0].split(" ")[1]), headers, body)
 
 
+def connect_line(port: int) -> bytes:
+    return f"CONNECT localhost:{port} HTTP/1.1\r\n\r\n".encode()
+
+
 @dataclass
 class Way:
     """The way out of one session."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gatepost.egress.hello import Hello, Malformed, begins_tls, read_hello
 from gatepost.egress.http import Refusal
+from gatepost.egress.pace import PacedReader
 from gatepost.egress.proxy import read_greeting
 from gatepost.egress.rules import Target
 from gatepost.store import audit
@@ -159,8 +160,8 @@ async def test_a_tunnel_to_the_tls_port_is_for_tls_alone(said: bytes, port: int)
         await read_greeting(fed(said), Target("x.com", port))
 
 
-def fed(said: bytes) -> asyncio.StreamReader:
+def fed(said: bytes) -> PacedReader:
     reader = asyncio.StreamReader()
     reader.feed_data(said)
     reader.feed_eof()
-    return reader
+    return PacedReader(reader)

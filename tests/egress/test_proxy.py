@@ -14,6 +14,7 @@ import pytest
 from gatepost.core.threads import Threads
 from gatepost.egress import proxy
 from gatepost.egress.http import LARGEST_HEAD, Refusal
+from gatepost.egress.pace import PacedReader
 from gatepost.egress.rules import Target
 from gatepost.egress.socket import FEW, MOST_AUDITED, EgressSocket
 from gatepost.store import audit
@@ -95,10 +96,10 @@ async def test_a_tunnel_to_port_80_is_for_http() -> None:
         reader.feed_data(said)
         reader.feed_eof()
         if fits:
-            assert said.startswith(await proxy.read_greeting(reader, Target("a.com", 80)))
+            assert said.startswith(await proxy.read_greeting(PacedReader(reader), Target("a.com", 80)))
             continue
         with pytest.raises(Refusal, match="neither TLS nor plain HTTP"):
-            await proxy.read_greeting(reader, Target("a.com", 80))
+            await proxy.read_greeting(PacedReader(reader), Target("a.com", 80))
 
 
 async def test_slow_names_of_one_session_do_not_hold_up_anothers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from gatepost.core import lock
-from gatepost.core.errors import Unavailable
+from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.home import Home
 from gatepost.serve.control.client import Control
 from gatepost.store import turns
@@ -339,6 +339,12 @@ def test_what_an_operator_does_goes_through_the_running_daemon(home: Home, start
     assert (status["running"], status["answers"], status["pid"]) == (True, True, up.pid)
     assert status["store"]["groups"] == 3 and status["store"]["ledger"]["unaccounted"] == 0
     assert {"terminal", "web"} <= set(status["channels"])
+
+
+def test_stranger_new_a_daemon_reads_no_integer_of_thousands_of_digits(home: Home, start: Callable[..., Up]) -> None:
+    start().ready()
+    with pytest.raises(GatepostError, match="it is not JSON"):
+        Control(home.control).post("/v1/chat", {"text": 10**1000})
 
 
 def test_down_ends_it_and_waits_until_it_is_gone(home: Home, start: Callable[..., Up]) -> None:

@@ -1,6 +1,7 @@
 """The whole way out: an API provider in bubblewrap, without a network and without a key, through egress.sock to a
 scripted model; the key is put in outside, the cost is booked, and the budget holds."""
 
+import asyncio
 import json
 import shutil
 from collections.abc import AsyncIterator
@@ -17,9 +18,11 @@ from gatepost.core.periods import Period
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import audit, budgets, costs, egress, groups, reservations, secrets
 from gatepost.store.budgets import Scope
+from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, settled
 from gatepost.testing.models import ModelEndpoint
+from gatepost.testing.neighbours import unharmed
 
 from .conftest import add_looker
 
@@ -147,3 +150,53 @@ async def test_a_host_that_is_not_allowed_is_refused_with_a_reason_and_one_audit
     assert [(each.target, each.verdict, each.times) for each in tried] == [(target, "denied", 2)]
     ((_, _, actor, _, verdict, details),) = rows
     assert (actor, verdict, json.loads(details)["target"]) == ("agent:home", "refused", target)
+
+
+FLOOD = """run import socket
+def ask(*pieces):
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(20)
+        line.connect("/run/gatepost/egress.sock")
+        try:
+            for piece in pieces:
+                line.sendall(piece)
+            line.shutdown(socket.SHUT_WR)
+            return line.makefile("rb").read()
+        except OSError:
+            return b""
+tunnel = b"CONNECT localhost:PORT HTTP/1.1\\r\\n\\r\\n"
+chunked = b"POST /anthropic/v1/messages HTTP/1.1\\r\\nhost: x\\r\\ntransfer-encoding: chunked\\r\\n\\r\\n"
+endless = b"POST /nowhere HTTP/1.1\\r\\nhost: x\\r\\ncontent-length: 99999999\\r\\n\\r\\n"
+records = b"\\x16\\x03\\x01\\x00\\x04\\x01\\x00\\xff\\xff" + b"\\x16\\x03\\x01\\x00\\x01\\x00" * 9000
+told = [
+    ask(chunked, b"1\\r\\nx\\r\\n" * 40_000 + b"0\\r\\n\\r\\n"),
+    *(ask(tunnel, b"\\n" * 16_384) for _ in range(3)),
+    ask(tunnel, records, *[b"\\x16"] * 50),
+    ask(endless, *[bytes(1 << 20)] * 20),
+]
+answer = str([bytes(each).split(b"\\r\\n")[0].decode() for each in told])
+"""
+
+
+async def test_stranger_new_no_way_of_asking_on_the_way_out_holds_up_the_loop(tmp_path: Path) -> None:
+    """Tiny chunks, blanks and records of one byte, and a body without an end: all from within a real sandbox."""
+    channel = FakeChannel()
+    add_looker(tmp_path / "h")
+    (tmp_path / "h").parent.chmod(0o711)
+    given = {"sandbox__kind": "bubblewrap", "sessions__provider": "looker"}
+    sink = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    port = sink.sockets[0].getsockname()[1]
+
+    def allow(db: Db) -> None:
+        egress.put(db, "home", "localhost", port, allow=True, local=True, by="operator", now=1)
+
+    async with sink, running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await gateway.store.write(allow)
+        await channel.say("run answer = 'awake'")
+        await channel.wait_for(1, timeout=30)
+        async with unharmed(gateway):
+            await channel.say(FLOOD.replace("PORT", str(port)))
+            await channel.wait_for(2, timeout=30)
+    answer = texts(channel)[1]
+    assert answer.startswith("['HTTP/1.1 400 Bad Request', 'HTTP/1.1 200 ") and answer.count("200") == 4

@@ -16,6 +16,9 @@ class Rate:
 
 # Bytes of one session: reading them is work for everybody's loop, too. Who sends much is slowed and not ended for it.
 VOLUME = Rate(per_second=4 * 1024 * 1024, burst=1024 * 1024, patience_s=float("inf"))
+# Bytes that one session moves through its way out, both ways together. Packages and models are downloaded there, so the
+# rate is above most lines to the internet; without one, copying for a session would take a whole core from everybody.
+EGRESS_VOLUME = Rate(per_second=32 * 1024 * 1024, burst=32 * 1024 * 1024, patience_s=float("inf"))
 
 
 class TokenBucket:

@@ -1,5 +1,8 @@
 """How many values a JSON text holds, before anything is built of it: each becomes an object, whatever its size."""
 
+import sys
+
+LONGEST_NUMBER = 640  # digits; writing an integer takes the square of them. Python allows no smaller limit
 MOST_VALUES = 10_000  # in one request, frame or call: what is larger is a file
 
 _SIGNS = (b",", b"[", b"{")  # every value but the first follows one of them
@@ -13,6 +16,11 @@ def has_few_values(raw: bytes, most: int = MOST_VALUES) -> bool:
     if plain.count(b'"') > 4 * most:  # a name and a text for each
         return False
     return _count(b"".join(plain.split(b'"')[::2])) <= most
+
+
+def limit_numbers() -> None:
+    """From now on, in this process, a longer integer is no JSON that can be read."""
+    sys.set_int_max_str_digits(LONGEST_NUMBER)
 
 
 def _count(raw: bytes) -> int:

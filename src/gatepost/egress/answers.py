@@ -6,17 +6,20 @@ import asyncio
 import re
 
 from gatepost.egress.bound import Scrub
-from gatepost.egress.http import Client, Refusal, chunks
+from gatepost.egress.http import LARGEST_HEAD, Client, Refusal, chunks
+from gatepost.egress.pace import PacedReader
 from gatepost.egress.rules import Target
 
 # What asks for a part or a packed form: in either, a secret would not be recognized.
 NOT_ASKED = frozenset(("accept-encoding", "range", "if-range", "te"))
+MOST_INTERIM = 16  # answers before the final one (1xx)
+MOST_LINES = 1000  # of a head
 _STATUS = re.compile(rb"http/1\.[01] [2-5][0-9]{2}(?: [^\x00-\x08\x0a-\x1f\x7f]*)?\Z")
 _FIELD = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+:[^\x00-\x08\x0a-\x1f\x7f]*\Z")
 
 
 async def give_back(
-    upstream: asyncio.StreamReader, client: Client, target: Target, scrub: Scrub, largest: int, pause: float
+    upstream: PacedReader, client: Client, target: Target, scrub: Scrub, largest: int, pause: float
 ) -> None:
     """The answer, with every secret in it struck out. Raises Refusal; after its first byte, it breaks off."""
     try:
@@ -33,7 +36,7 @@ async def give_back(
             return
         while True:
             async with asyncio.timeout(pause):
-                piece = await upstream.read(65536)
+                piece = await upstream.read()
             await client.send(scrub.feed(piece) if piece else scrub.rest())
             if not piece:
                 return
@@ -46,17 +49,20 @@ async def _send(client: Client, data: bytes) -> None:
         await client.send_chunk(data)
 
 
-async def _head(upstream: asyncio.StreamReader) -> bytes:
-    """Of the final answer; what goes before it (1xx) is nobody's."""
-    while True:
-        head = await upstream.readuntil(b"\r\n\r\n")
+async def _head(upstream: PacedReader) -> bytes:
+    """Of the final answer; what goes before it (1xx) is nobody's. Raises ValueError if that does not end."""
+    for _ in range(MOST_INTERIM):
+        head = await upstream.until(b"\r\n\r\n", LARGEST_HEAD)
         if not head.startswith((b"HTTP/1.1 1", b"HTTP/1.0 1")):
             return head
+    raise ValueError("nothing but interim answers")
 
 
 def _framed(head: bytes, target: Target) -> bool:
     """Whether it comes in chunks. Raises Refusal if something could be hidden in its body."""
-    status, *lines = head.lower().removesuffix(b"\r\n\r\n").split(b"\r\n")
+    status, *lines = head.lower().removesuffix(b"\r\n\r\n").split(b"\r\n", MOST_LINES)
+    if len(lines) == MOST_LINES:
+        raise Refusal(502, f"{target} answers with a head of {MOST_LINES} lines or more", str(target))
     if _STATUS.match(status) is None or not all(map(_FIELD.match, lines)):
         # A client might read it otherwise than it was read here: folded lines, lines that end with one sign alone.
         raise Refusal(502, f"{target} answers with a head that can be read in two ways", str(target))

@@ -17,6 +17,7 @@ LARGEST_FILE = 25 * 1024 * 1024  # as the vendor has it
 SLOWEST = 125  # bytes a second: less is no speech in any codec
 ENDINGS = frozenset(("flac", "m4a", "mp3", "mp4", "mpeg", "mpga", "oga", "ogg", "wav", "webm"))
 MOST_PARTS = 8  # of a form, with its end: what comes behind them is no end
+LARGEST_PART_HEAD = 4 * 1024  # bytes
 _FIELDS = frozenset(("file", "model", "language", "response_format"))
 _TYPE = re.compile(r"multipart/form-data;[ \t]*boundary=(\"?)([0-9A-Za-z'()+_,./:=?-]{1,70})\1\Z", re.IGNORECASE)
 _DISPOSITION = re.compile(r'form-data; name="([a-z_]{1,40})"(?:; filename="([^"\r\n]{1,200})")?\Z')
@@ -113,6 +114,8 @@ def _parts(kind: str, raw: bytes) -> list[tuple[str, str | None, bytes]]:
 
 def _part(part: bytes) -> tuple[str, str | None, bytes]:
     head, empty, content = part.partition(b"\r\n\r\n")
+    if len(head) > LARGEST_PART_HEAD:
+        raise Refusal(400, f"a part of the form has a head of more than {LARGEST_PART_HEAD} bytes")
     name: re.Match[str] | None = None
     for line in head.decode("latin-1").split("\r\n"):
         key, _, value = line.partition(":")

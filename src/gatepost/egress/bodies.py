@@ -24,6 +24,7 @@ DEEPEST = 64
 LEAST_OUTPUT = 256  # tokens; an answer that is cut earlier is of no use, unless it was asked for
 LEAST_THINKING = 1024
 MOST_VALUES = 200_000  # in one body; each becomes an object, whatever it is
+MOST_ESCAPES = 2_000_000  # in one body; each is as much work as a hundred plain signs, and text has far fewer
 
 
 class Feature(StrEnum):
@@ -134,6 +135,8 @@ RESPONSES = Shape(
 def decode(raw: bytes) -> dict[str, Any]:
     if not has_few_values(raw, MOST_VALUES):
         raise Refusal(413, f"a body may hold at most {MOST_VALUES} values")
+    if len(raw) > MOST_ESCAPES and raw.count(b"\\") > MOST_ESCAPES:
+        raise Refusal(413, f"a body may hold at most {MOST_ESCAPES} escaped signs")
     try:
         body = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -4,11 +4,13 @@ A tunnel is allowed for a name; whoever says another name inside it wants to be 
 address. What cannot be read in one way alone is refused.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 LARGEST = 64 * 1024  # bytes of a ClientHello, with its records' heads
+MOST_RECORDS = 1024  # that a greeting may be cut into
+MOST_EXTENSIONS = 128  # of a greeting; clients send about twenty
 ALERT = b"\x15\x03\x01\x00\x02\x02\x70"  # fatal: unrecognized name
+_RECORD_HEAD = 5  # bytes
 _HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME, _HOST_NAME = 22, 1, 0, 0
 _ENCRYPTED_HELLO = frozenset({0xFE0D, 0xFFCE})  # ECH, and the encrypted name that came before it
 
@@ -53,30 +55,61 @@ def begins_tls(data: bytes) -> bool:
 
 def read_hello(data: bytes) -> Hello | None:
     """None: more must come. Raises Malformed."""
-    if len(data) > LARGEST:
-        raise Malformed(f"a greeting of more than {LARGEST} bytes")
-    said = b"".join(_fragments(data))
-    if len(said) < 4:
+    return HelloReader().feed(data)
+
+
+class HelloReader:
+    """A greeting that comes in pieces: every byte is looked at once. The greeting may be cut into several records."""
+
+    def __init__(self) -> None:
+        self._fed = self._records = 0
+        self._head = b""  # of the next record, as far as it is there
+        self._left = 0  # bytes of the present record
+        self._said = bytearray()  # what the records hold
+
+    def feed(self, data: bytes) -> Hello | None:
+        """None: more must come. Raises Malformed. What follows the greeting may be anything."""
+        self._fed += len(data)
+        if self._fed > LARGEST:
+            raise Malformed(f"a greeting of more than {LARGEST} bytes")
+        at = 0
+        while at < len(data):
+            if not self._left:
+                begun = len(self._head)
+                self._head += data[at : at + _RECORD_HEAD - begun]
+                at += len(self._head) - begun
+                if len(self._head) < _RECORD_HEAD:
+                    return None
+                self._begin_record()
+            piece = data[at : at + self._left]
+            at += len(piece)
+            self._left -= len(piece)
+            self._said += piece
+            if self._is_whole():
+                return Hello(_name(_Bytes(bytes(self._said[4 : 4 + self._size]))))
         return None
-    if said[0] != _CLIENT_HELLO:
-        raise Malformed("no client's greeting")
-    size = int.from_bytes(said[1:4])
-    if size > LARGEST:
-        raise Malformed(f"a greeting of more than {LARGEST} bytes")
-    return Hello(_name(_Bytes(said[4 : 4 + size]))) if len(said) >= 4 + size else None
 
+    def _begin_record(self) -> None:
+        head, self._head = self._head, b""
+        self._left = int.from_bytes(head[3:5])
+        if head[0] != _HANDSHAKE or head[1] != 3 or not 0 < self._left <= 2**14:
+            raise Malformed("it ends before its end" if self._records else "no TLS record")
+        self._records += 1
+        if self._records > MOST_RECORDS:
+            raise Malformed(f"a greeting in more than {MOST_RECORDS} records")
 
-def _fragments(data: bytes) -> Iterator[bytes]:
-    """The whole and begun handshake records' contents; the greeting may be cut into several."""
-    at = 0
-    while at + 5 <= len(data):
-        kind, size = data[at], int.from_bytes(data[at + 3 : at + 5])
-        if kind != _HANDSHAKE or data[at + 1] != 3 or not 0 < size <= 2**14:
-            if at:
-                return  # what follows the greeting may be anything
-            raise Malformed("no TLS record")
-        yield data[at + 5 : at + 5 + size]
-        at += 5 + size
+    @property
+    def _size(self) -> int:
+        return int.from_bytes(self._said[1:4])
+
+    def _is_whole(self) -> bool:
+        if self._said and self._said[0] != _CLIENT_HELLO:
+            raise Malformed("no client's greeting")
+        if len(self._said) < 4:
+            return False
+        if self._size > LARGEST:
+            raise Malformed(f"a greeting of more than {LARGEST} bytes")
+        return len(self._said) >= 4 + self._size
 
 
 def _name(hello: _Bytes) -> str:
@@ -84,14 +117,17 @@ def _name(hello: _Bytes) -> str:
     for size in (1, 2, 1):  # session, ciphers, compressions
         hello.vector(size)
     found: list[bytes] = []
-    extensions = hello.vector(2) if hello else _Bytes(b"")
+    extensions, number = hello.vector(2) if hello else _Bytes(b""), 0
     while extensions:
+        number += 1
+        if number > MOST_EXTENSIONS:
+            raise Malformed(f"more than {MOST_EXTENSIONS} extensions")
         kind, content = extensions.number(2), extensions.vector(2)
         if kind in _ENCRYPTED_HELLO:
             # The name outside is then a cover for another one, and nobody but the host can tell (GREASE looks alike).
             raise Malformed("it carries an encrypted greeting (ECH), which may name another host; switch that off")
         if kind == _SERVER_NAME:
-            found += _host_names(content)
+            found.append(_host_name(content))
     if hello:
         raise Malformed("more than a greeting")
     if len(found) > 1:
@@ -102,12 +138,13 @@ def _name(hello: _Bytes) -> str:
         raise Malformed("a name that is none") from None
 
 
-def _host_names(content: _Bytes) -> list[bytes]:
-    names, found = content.vector(2), []
-    while names:
-        if names.number(1) != _HOST_NAME:
-            raise Malformed("a name of another kind")
-        found.append(names.vector(2).rest())
-    if content or not found or not found[0]:
+def _host_name(content: _Bytes) -> bytes:
+    names = content.vector(2)
+    if names and names.number(1) != _HOST_NAME:
+        raise Malformed("a name of another kind")
+    name = names.vector(2).rest() if names else b""
+    if names:
+        raise Malformed("more than one name")
+    if content or not name:
         raise Malformed("a name that is none")
-    return found
+    return name

@@ -10,10 +10,13 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from gatepost.egress.chunked import CHARGE, ChunkDecoder, TooLarge
+from gatepost.egress.pace import PIECE, Pace, PacedReader
+
 LARGEST_HEAD = 64 * 1024
 MOST_HEADERS = 100
-LARGEST_LINE = 8 * 1024  # of a chunk's head or a trailer
-CHUNK = 64 * 1024
+CHUNK = PIECE
+MOST_LINGER = 256 * 1024  # bytes that are read of a request after it was refused
 HEAD_S = 30.0  # until the head is there
 PAUSE_S = 120.0  # between two pieces of a body
 
@@ -21,7 +24,6 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _TARGET = re.compile(r"[\x21-\x7e]+\Z")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*\Z")
 _DIGITS = re.compile(r"[0-9]{1,15}\Z")
-_SIZE = re.compile(rb"([0-9A-Fa-f]{1,12})(?:[ \t]*;[\t\x20-\x7e]*)?\Z")
 _REASONS = {
     100: "Continue",
     200: "OK",
@@ -67,7 +69,7 @@ class Head:
 
 def parse_head(raw: bytes) -> Head:
     """The head without its empty line. Raises Refusal."""
-    lines = raw.decode("latin-1").split("\r\n")
+    lines = raw.decode("latin-1").split("\r\n", MOST_HEADERS + 1)
     method, _, rest = lines[0].partition(" ")
     target, _, version = rest.partition(" ")
     if version not in ("HTTP/1.1", "HTTP/1.0") or not _TOKEN.match(method) or not _TARGET.match(target):
@@ -103,7 +105,7 @@ def _length(method: str, version: str, headers: list[tuple[str, str]]) -> int | 
     return length
 
 
-async def exactly(reader: asyncio.StreamReader, size: int, pause: float = PAUSE_S) -> AsyncIterator[bytes]:
+async def exactly(reader: PacedReader, size: int, pause: float = PAUSE_S) -> AsyncIterator[bytes]:
     """So many bytes, in pieces. Raises IncompleteReadError, TimeoutError."""
     while size:
         async with asyncio.timeout(pause):
@@ -114,40 +116,33 @@ async def exactly(reader: asyncio.StreamReader, size: int, pause: float = PAUSE_
         yield piece
 
 
-async def chunks(reader: asyncio.StreamReader, limit: int, pause: float = PAUSE_S) -> AsyncIterator[bytes]:
-    """What a chunked body holds, in pieces. Also raises ValueError, LimitOverrunError, and Refusal beyond the limit."""
-    seen = 0
-    while True:
-        found = _SIZE.match(await _line(reader, pause))
-        if not found:
-            raise ValueError
-        size = int(found[1], 16)
-        seen += size
-        if seen > limit:
-            raise Refusal(413, f"a body may have at most {limit} bytes here")
-        if not size:
-            break
-        async for piece in exactly(reader, size, pause):
-            yield piece
-        if await _line(reader, pause):
-            raise ValueError
-    if await _line(reader, pause):
-        raise ValueError  # trailers, which nobody needs
-
-
-async def _line(reader: asyncio.StreamReader, pause: float) -> bytes:
-    async with asyncio.timeout(pause):
-        line = await reader.readuntil(b"\r\n")
-    if len(line) > LARGEST_LINE or b"\r" in line[:-2] or b"\n" in line[:-2]:
-        raise ValueError
-    return line[:-2]
+async def chunks(reader: PacedReader, limit: int, pause: float = PAUSE_S) -> AsyncIterator[bytes]:
+    """What a chunked body holds, many small chunks as one piece. What comes behind the body may be read, too, and is
+    dropped. Also raises ValueError, and Refusal beyond the limit."""
+    decoder = ChunkDecoder(limit)
+    while not decoder.done:
+        async with asyncio.timeout(pause):
+            piece = await reader.read(CHUNK)
+        if not piece:
+            raise asyncio.IncompleteReadError(b"", None)
+        decoder.feed(piece)
+        try:
+            while (taken := decoder.take()) is not None:
+                content, number = taken
+                if content:
+                    yield content
+                await reader.pace.spend(number * CHARGE)
+        except TooLarge:
+            raise Refusal(413, f"a body may have at most {limit} bytes here") from None
 
 
 class Client:
     """The one request of a connection, and the way to answer it."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pace: Pace | None = None) -> None:
+        """`pace`: that of the whole session."""
+        self.pace = pace or Pace()
+        self.reader, self.writer = PacedReader(reader, self.pace), writer
         self.answered = False  # the answer has begun
         self._awaited = False  # the client waits for our word before it sends its body
         self._unread = True  # there may be more of its request on the way
@@ -156,7 +151,7 @@ class Client:
         """None: it left without a word. `begun`: what was read of it before, none of its lines to the end."""
         try:
             async with asyncio.timeout(HEAD_S):
-                raw = begun + await self.reader.readuntil(b"\r\n\r\n")
+                raw = begun + await self.reader.until(b"\r\n\r\n", LARGEST_HEAD)
         except asyncio.IncompleteReadError as cut:
             if not cut.partial:
                 return None
@@ -187,7 +182,7 @@ class Client:
                     yield piece
         except asyncio.IncompleteReadError:
             raise Refusal(400, "the body ended before its end") from None
-        except (asyncio.LimitOverrunError, ValueError):
+        except ValueError:
             raise Refusal(400, "the body's chunks are malformed") from None
         except TimeoutError:
             raise Refusal(408, "the rest of the body did not come") from None
@@ -227,13 +222,15 @@ class Client:
         await self.send(body)
 
     async def linger(self) -> None:
-        """Read on for a while what the client still sends: else it might see a broken connection, not our answer."""
+        """Read on for a while what the client still sends: else it might see a broken connection, not our answer. Not
+        for ever: who sends on nevertheless does not read."""
         if not self._unread or not self.writer.can_write_eof():
             return
         self.writer.write_eof()
+        left = MOST_LINGER
         try:
             async with asyncio.timeout(2.0):
-                while await self.reader.read(CHUNK):
-                    pass
+                while left > 0 and (piece := await self.reader.read(min(left, CHUNK))):
+                    left -= len(piece)
         except (TimeoutError, OSError):
             return

@@ -43,7 +43,8 @@ MAX_OUTPUT = setting("egress.max_output", 16_000, help="Tokens that one model ca
 
 COUNT_S = 15.0  # longer than that nobody waits for a number
 LARGEST_COUNT = 64 * 1024  # bytes of an answer that is one number
-BIG = 256 * 1024  # bytes; a body above that is judged off the loop
+BIG = 64 * 1024  # bytes; a body above that is judged and written off the loop …
+FEW = 1000  # … and one of more values, too: each is several microseconds of work
 MOST_JUDGES = 2  # of such bodies at once, of all sessions
 COUNTING = "count_tokens"  # what a key is used for, where that is no call
 NO_MODEL = "this is no model endpoint; there are: "
@@ -207,23 +208,25 @@ class Models:
         price = self._price(asked.model)
         if price.minute:
             raise Refusal(400, f"{asked.model[:100]!r} is priced by the minute: it transcribes, and answers nothing")
-        deal = await self._strike(order, asked, price)
-        body = bodies.clamped(shape, asked, deal.output, at_vendor=order.base.default)
+        deal = await self._strike(order, raw, asked, price)
+        body = await self._judge(
+            order, raw, lambda: bodies.clamped(shape, asked, deal.output, at_vendor=order.base.default)
+        )
         async with self._till.paid(order.spender, deal) as bill:
             await self._call(order, await self._key(order), body, bill, drop_usage=asked.adds_usage)
 
-    async def _strike(self, order: Order, asked: Asked, price: Price) -> Deal:
+    async def _strike(self, order: Order, raw: bytes, asked: Asked, price: Price) -> Deal:
         """By the bytes of the prompt; where these do not fit, by what the endpoint counts, if it does."""
         room = await self._purse.room(order.spender)
         deal = strike(asked, price, room)
         if order.endpoint.shape is not MESSAGES or order.features or not is_cramped(deal, room):
             return deal  # what the vendor fetches or runs for a group that may have it stands in no count
-        counted = await self._count(order, asked)
+        counted = await self._count(order, await self._judge(order, raw, lambda: bodies.to_count(asked)))
         if counted is None:
             return deal
         return strike(with_count(asked, counted), price, await self._purse.room(order.spender))
 
-    async def _count(self, order: Order, asked: Asked) -> int | None:
+    async def _count(self, order: Order, body: bytes) -> int | None:
         """The prompt's tokens, which its endpoint tells for nothing; None: it does not."""
         try:
             key = await self._key(order, COUNTING)
@@ -231,11 +234,12 @@ class Models:
             headers = request_headers(order.head, order.endpoint.vendor, key) | {"accept": "application/json"}
             async with (
                 asyncio.timeout(COUNT_S),
-                self._upstream.ask("POST", url, headers, bodies.to_count(asked), Bill()) as response,
+                self._upstream.ask("POST", url, headers, body, Bill()) as response,
             ):
-                raw = b""
+                raw = bytearray()
                 async for piece in response.aiter_bytes():
                     raw += piece
+                    await order.client.pace.spend(len(piece))
                     if len(raw) > LARGEST_COUNT:
                         return None
                 counted = msgspec.json.decode(raw, type=_Count).input_tokens if response.status_code == 200 else -1
@@ -247,11 +251,12 @@ class Models:
         recording = await self._judge(order, raw, lambda: audio.read_form(order.head.get("content-type"), raw))
         hearing = audio.strike(recording, self._price(recording.model))
         async with self._till.paid(order.spender, hearing) as bill:
-            await self._call(order, await self._key(order), recording.render(), bill, kind=recording.kind)
+            body = await self._judge(order, raw, recording.render)
+            await self._call(order, await self._key(order), body, bill, kind=recording.kind)
 
     async def _judge(self, order: Order, raw: bytes, work: Callable[[], T]) -> T:
         """A body that is much work off the loop: one at a time of a session, few of all."""
-        if len(raw) <= BIG and has_few_values(raw):
+        if len(raw) <= BIG and has_few_values(raw, FEW):
             return work()
         judge = self._judges.setdefault(order.spender.session_id, Threads(1, self._every_judge))
         return await judge.run(work)

@@ -19,7 +19,8 @@ from gatepost.core.errors import Invalid
 from gatepost.core.threads import Threads
 from gatepost.egress import answers, hello, rules
 from gatepost.egress.bound import PORTS, PutIn, Scrub
-from gatepost.egress.http import CHUNK, Client, Head, Refusal
+from gatepost.egress.http import CHUNK, MOST_HEADERS, Client, Head, Refusal
+from gatepost.egress.pace import PacedReader
 from gatepost.egress.rules import Target, Verdict
 
 CONNECT_S = 15.0
@@ -47,8 +48,13 @@ _HOP = frozenset(
     }
 )
 
+MOST_BLANKS = 64  # bytes before a plain request; a server passes over an empty line or two
 _BLANK = b"\t\n\v\f\r "  # a lenient server passes over these before a request and takes them for spaces (RFC 9112, 3)
 _HTTP = re.compile(rb"[\t-\r ]*[!-~]+[\t\v\f\r ].*HTTP/[0-9]\Z", re.IGNORECASE | re.DOTALL)
+
+# What ends the first line of a plain request: its version. Or a control sign, which says that it is none.
+_LINE_END = re.compile(rb"HTTP/[0-9]|[\x00-\x08\n\x0e-\x1f]", re.IGNORECASE)
+_OVERLAP = len(b"HTTP/")  # bytes in which a version may have begun
 
 Judge = Callable[[Target], Awaitable[Verdict]]
 Resolve = Callable[[str, int, Threads], Awaitable[list[str]]]
@@ -133,7 +139,7 @@ class Proxy:
         upstream, sink = await self._connect(target, await self._allowed(target))
         try:
             client.start_tunnel()
-            await _both_ways(client, target, upstream, sink)
+            await _both_ways(client, target, PacedReader(upstream, client.pace), sink)
         finally:
             sink.close()
 
@@ -163,11 +169,12 @@ class Proxy:
             async for piece in framed_body(client, head):
                 sink.write(piece)
                 await sink.drain()
+            answer = PacedReader(upstream, client.pace)
             if extra:
                 scrub = Scrub(each.value for each in extra)
-                await answers.give_back(upstream, client, target, scrub, LARGEST_BODY, IDLE_S)
+                await answers.give_back(answer, client, target, scrub, LARGEST_BODY, IDLE_S)
             else:
-                await _pass_on(upstream, client, target)
+                await _pass_on(answer, client, target)
         except OSError as error:
             if client.answered:
                 raise
@@ -220,7 +227,10 @@ class Proxy:
 
 
 def _render(head: Head, target: Target, path: str, usual: int, extra: list[PutIn]) -> bytes:
-    dropped = _HOP | {name.strip().lower() for name in head.get("connection").split(",")}
+    named = head.get("connection").split(",", MOST_HEADERS + 1)
+    if len(named) > MOST_HEADERS:
+        raise Refusal(400, f"Connection names more than {MOST_HEADERS} headers", str(target))
+    dropped = _HOP | {name.strip().lower() for name in named}
     if extra:
         dropped |= {*answers.NOT_ASKED, *(each.header for each in extra)}
     kept = [(name, value) for name, value in head.headers if name not in dropped]
@@ -235,7 +245,7 @@ def _render(head: Head, target: Target, path: str, usual: int, extra: list[PutIn
     return "\r\n".join((*lines, "connection: close", "", "")).encode("latin-1")
 
 
-async def _pass_on(upstream: asyncio.StreamReader, client: Client, target: Target) -> None:
+async def _pass_on(upstream: PacedReader, client: Client, target: Target) -> None:
     """The answer is for the sandbox alone, and its connection ends with it: there is nothing in it to judge."""
     while True:
         try:
@@ -251,43 +261,48 @@ async def _pass_on(upstream: asyncio.StreamReader, client: Client, target: Targe
         await client.send(piece)
 
 
-async def read_greeting(reader: asyncio.StreamReader, target: Target) -> bytes:
+async def read_greeting(reader: PacedReader, target: Target) -> bytes:
     """The first words of a tunnel's client, if they are such as the tunnel was allowed for: all of a TLS greeting, the
     first line of a plain request up to its end, or whatever else was said first. Raises Refusal."""
-    said = await reader.read(1)
+    said, greeting = bytearray(), hello.HelloReader()
     try:
-        while hello.begins_tls(said):
-            found = hello.read_hello(said)
+        while piece := await reader.read():
+            said += piece
+            if not hello.begins_tls(bytes(said[:2])):
+                break
+            found = greeting.feed(piece)
             if found is not None and found.name == target.host:
-                return said
+                return bytes(said)
             if found is not None:
                 named = f"names {found.name[:100]!r}" if found.name else "names no host"
                 raise Refusal(403, f"the TLS greeting in a tunnel to {target} {named}", str(target))
-            if not (piece := await reader.read(CHUNK)):
-                break
-            said += piece
     except hello.Malformed as error:
         raise Refusal(403, f"the TLS greeting in a tunnel to {target} cannot be read: {error}", str(target)) from None
-    if said and (target.port == TLS_PORT or hello.begins_tls(said)):
+    if said and (target.port == TLS_PORT or hello.begins_tls(bytes(said[:2]))):
         raise Refusal(403, f"a tunnel to {target} is for TLS, and something else was said in it", str(target))
     line = await _line(reader, said)
     if len(line) > LONGEST_LINE or (line and target.port == HTTP_PORT and not is_plain(line)):
         raise Refusal(403, f"a tunnel to {target}: what was said in it is neither TLS nor plain HTTP", str(target))
+    if len(line) - len(line.lstrip(_BLANK)) > MOST_BLANKS:
+        raise Refusal(403, f"a tunnel to {target} begins with more than {MOST_BLANKS} blanks", str(target))
     return line
 
 
-async def _line(reader: asyncio.StreamReader, begun: bytes) -> bytes:
-    """As far as it may become the first line of a plain request; sign by sign, so that nothing behind is taken. Empty
-    lines before it are overlooked by servers."""
-    line = bytearray(begun)
-    while line and len(line) <= LONGEST_LINE and not (line[-1:].isdigit() and line[-6:-1].upper() == b"HTTP/"):
-        control = line[-1] < ord(" ") and line[-1] not in b"\t\v\f\r"
-        if control and line.strip(_BLANK):
-            break  # a line that says no version, or no text at all
-        if not (piece := await reader.read(1)):
-            break
+async def _line(reader: PacedReader, line: bytearray) -> bytes:
+    """As far as it may become the first line of a plain request; what stands behind is put back. Empty lines before it
+    are overlooked by servers. Every byte is looked at once, however it comes."""
+    begins = searched = 0  # the first sign that is no blank; how far the line was searched
+    while True:
+        while begins < len(line) and begins <= MOST_BLANKS and line[begins] in _BLANK:
+            begins += 1
+        end = _LINE_END.search(line, max(begins, searched - _OVERLAP)) if begins <= MOST_BLANKS else None
+        if end is not None:
+            reader.unread(bytes(line[end.end() :]))
+            return bytes(line[: end.end()])
+        searched = len(line)
+        if searched > LONGEST_LINE or begins > MOST_BLANKS or not (piece := await reader.read()):
+            return bytes(line)
         line += piece
-    return bytes(line)
 
 
 def is_plain(said: bytes) -> bool:
@@ -317,7 +332,7 @@ async def framed_body(client: Client, head: Head) -> AsyncIterator[bytes]:
         yield b"0\r\n\r\n"
 
 
-async def _both_ways(client: Client, target: Target, outer: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+async def _both_ways(client: Client, target: Target, outer: PacedReader, out: asyncio.StreamWriter) -> None:
     inner, back, loop = client.reader, client.writer, asyncio.get_running_loop()
     moved = [loop.time()]
 
@@ -361,6 +376,6 @@ async def _both_ways(client: Client, target: Target, outer: asyncio.StreamReader
         await asyncio.wait(pumps)
 
 
-async def _pieces(source: asyncio.StreamReader) -> AsyncIterator[bytes]:
+async def _pieces(source: PacedReader) -> AsyncIterator[bytes]:
     while piece := await source.read(CHUNK):
         yield piece

@@ -29,6 +29,7 @@ from gatepost.egress.bound import PutIn
 from gatepost.egress.contract import Secrets, Spender
 from gatepost.egress.http import LARGEST_HEAD, Client, Head, Refusal
 from gatepost.egress.models import Models
+from gatepost.egress.pace import Pace
 from gatepost.egress.rules import Target, Verdict
 from gatepost.egress.upstream import Base
 from gatepost.messages.text import clean
@@ -114,6 +115,7 @@ class EgressSocket:
         )
         self._proxy = proxy.Proxy(ways)
         self._calls, self._bodies = asyncio.Semaphore(MOST_CALLS), Load(MOST_HELD)
+        self.pace = Pace()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: Acceptor | None = None
         self._file = ExitStack()
@@ -162,7 +164,7 @@ class EgressSocket:
             _log.warning("a connection was turned away", folder=self._caller.folder, pid=pid, open=len(self._tasks))
             writer.transport.abort()
             return
-        task = asyncio.get_running_loop().create_task(self._serve(Client(reader, writer)))
+        task = asyncio.get_running_loop().create_task(self._serve(Client(reader, writer, self.pace)))
         self._tasks.add(task)
         self._around.open.number += 1
         task.add_done_callback(self._leave)

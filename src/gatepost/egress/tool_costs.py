@@ -81,7 +81,9 @@ class Surcharge:
         read = prompt + ANY_TOOL + sum(each.cost.declared for each in self.tools)
         uses = sum(each.uses for each in self.tools)
         most = max(each.cost.tokens for each in self.tools)
-        return sum(min(read + number * most, max(read, WINDOW)) for number in range(uses + 1)) - prompt
+        window = max(read, WINDOW)
+        fit = min((window - read) // most, uses) if most else uses  # uses after which everything still fits
+        return (fit + 1) * read + most * fit * (fit + 1) // 2 + (uses - fit) * window - prompt
 
     @property
     def fee(self) -> int:

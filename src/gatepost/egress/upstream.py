@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     import httpx2
 
 LARGEST_ANSWER = 64 * 1024 * 1024
+BIG = 64 * 1024  # bytes; an answer above that is read off the loop
+STEP = 4 * 1024  # bytes of a stream that are read without a break: that many may be a thousand events
+SENT = 64 * 1024  # bytes of a body that are sent, and encrypted, without a break
+MOST_BETAS = 64  # of a request that are looked at
 CONNECT_S, SILENCE_S = 15.0, 600.0
 _SENT = ("accept", "anthropic-version", "user-agent")
 _PASSED = ("content-type", "request-id", "x-request-id", "retry-after", "retry-after-ms", "x-should-retry")
@@ -147,7 +151,11 @@ class Upstream:
         client = await self._opened()
         import httpx2
 
-        request = client.build_request(method, url, headers=dict(headers), content=body)
+        sent = dict(headers)
+        if body is not None:
+            sent["content-length"] = str(len(body))
+        content = _in_pieces(body) if body else body
+        request = client.build_request(method, url, headers=sent, content=content)
         bill.free = False
         try:
             response = await client.send(request, stream=True)
@@ -165,6 +173,12 @@ class Upstream:
             raise Refusal(502, "the model's endpoint broke off") from None
         finally:
             await response.aclose()
+
+
+async def _in_pieces(body: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(body), SENT):
+        yield body[at : at + SENT]
+        await asyncio.sleep(0)
 
 
 def _make_client() -> "httpx2.AsyncClient":
@@ -186,7 +200,8 @@ def request_headers(head: Head, vendor: str, key: Key) -> dict[str, str]:
         sent["content-type"] = "application/json"
     if vendor == "anthropic":
         sent.setdefault("anthropic-version", "2023-06-01")
-        given = [each.strip() for name, value in head.headers if name == "anthropic-beta" for each in value.split(",")]
+        said = ",".join(value for name, value in head.headers if name == "anthropic-beta")
+        given = [each.strip() for each in said.split(",", MOST_BETAS)[:MOST_BETAS]]
         betas = [each for each in given if _is_listed(each)]
         betas += [key.beta] if key.beta and key.beta not in betas else []
         if betas:
@@ -216,13 +231,14 @@ async def give_back(client: Client, response: "httpx2.Response", key: str, bill:
         raise Refusal(502, "the model's endpoint sent us elsewhere, which is not followed")
     pieces, size = [], 0
     async for piece in response.aiter_bytes():
+        await client.pace.spend(len(piece))
         size += len(piece)
         if size > LARGEST_ANSWER:
             raise Refusal(502, f"the model's endpoint answered with more than {LARGEST_ANSWER} bytes")
         pieces.append(piece)
     raw = b"".join(pieces)
     if not bill.free:
-        bill.measured = usage.of_answer(raw)
+        bill.measured = usage.of_answer(raw) if size <= BIG else await asyncio.to_thread(usage.of_answer, raw)
     raw = raw.replace(key.encode(), b"[key]") if key else raw
     headers = answer_headers(response, key)
     client.start(response.status_code, [*headers, ("content-length", str(len(raw)))])
@@ -235,10 +251,12 @@ async def stream_back(client: Client, response: "httpx2.Response", key: str, bil
     client.start(200, [*answer_headers(response, key), ("transfer-encoding", "chunked")])
     try:
         async for piece in response.aiter_bytes():
-            passed = events.feed(piece)
-            bill.measured = events.measured
-            if passed:
-                await client.send_chunk(passed)
+            for at in range(0, len(piece), STEP):
+                passed = events.feed(piece[at : at + STEP])
+                bill.measured = events.measured
+                if passed:
+                    await client.send_chunk(passed)
+                await client.pace.spend(min(len(piece) - at, STEP))
         rest = events.rest()
         if rest:
             await client.send_chunk(rest)

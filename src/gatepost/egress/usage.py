@@ -4,6 +4,7 @@ What is passed on is what was read: events go through whole, without the key, an
 had asked for.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,10 +12,14 @@ from typing import Any
 
 import msgspec
 
+from gatepost.core.values import has_few_values
 from gatepost.store.costs import Usage
 
 LARGEST_EVENT = 16 * 1024 * 1024
+MOST_LINES = 10_000  # of an event that is read
+MOST_VALUES = 200_000  # in an answer or event that is read
 _MOST = 10**9
+_GAP = re.compile(rb"\n\n|\r\r|\r\n\r\n")  # an empty line, however lines are ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,9 @@ def _whole(given: dict[str, Any]) -> Measured:
 
 
 def _decoded(raw: bytes) -> dict[str, Any]:
+    """Empty if it is no object, or so many values that reading it would hold up everybody."""
+    if not has_few_values(raw, MOST_VALUES):
+        return {}
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -119,7 +127,8 @@ def _decoded(raw: bytes) -> dict[str, Any]:
 
 def of_answer(raw: bytes) -> Measured:
     """Of an answer that came in one piece."""
-    usage = _decoded(raw).get("usage")
+    answer = _decoded(raw)
+    usage = answer.get("usage")
     if not isinstance(usage, dict):
         return Measured()
     if usage.get("type") == "duration":
@@ -128,7 +137,7 @@ def of_answer(raw: bytes) -> Measured:
             return Measured(seconds=float(seconds))
         return Measured()
     found = _whole(usage)
-    return found if found.used is not None else replace(found, used=_calls(_decoded(raw)))
+    return found if found.used is not None else replace(found, used=_calls(answer))
 
 
 class Events:
@@ -162,18 +171,17 @@ class Events:
         return left.replace(self._key, b"[key]") if self._key else left
 
     def _end(self) -> int:
-        """Where the first event ends: after an empty line, however lines are ended."""
-        found = [
-            at + len(mark)
-            for mark in (b"\n\n", b"\r\n\r\n", b"\r\r")
-            if (at := self._buffer.find(mark, max(self._seen - 3, 0))) >= 0
-        ]
-        if not found:
+        """Where the first event ends; 0: nowhere yet."""
+        found = _GAP.search(self._buffer, max(self._seen - 3, 0))
+        if found is None:
             self._seen = len(self._buffer)
-        return min(found, default=0)
+            return 0
+        return found.end()
 
     def _pass(self, event: bytes) -> bool:
         """Read one event; False if only we had asked for it."""
+        if event.count(b"\n") + event.count(b"\r") > MOST_LINES:
+            return True
         pieces = [line[5:].removeprefix(b" ") for line in event.splitlines() if line.startswith(b"data:")]
         data = b"\n".join(pieces)
         if not data.startswith(b"{") or (b"usage" not in data and b"stop" not in data):
