@@ -9,7 +9,7 @@ ARGS   ?=
 export GATEPOST_VENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := run
-.PHONY: help python setup setup-test run test test-all bare conformance check format bench docs lock clean
+.PHONY: help python setup setup-test run test test-all bare conformance check format bench docs lock release clean
 
 help:  ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -66,6 +66,9 @@ docs: setup-test  ## print the pages that come from code
 lock: setup-test  ## compile the locks anew (ARGS=--keep: only what is new)
 	@$(BIN)/python -m pip install --quiet pip-tools
 	@$(BIN)/python scripts/lock.py $(ARGS)
+
+release: setup-test  ## make a release: VERSION=X.Y.Z (commit, tag, dist; nothing is pushed)
+	@$(BIN)/python scripts/release.py "$(VERSION)"
 
 clean:  ## remove what these commands made, never a home
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
