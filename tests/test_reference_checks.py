@@ -5,7 +5,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 CHECKS = range(1, 41)
-NAMED = re.compile(r"^(?:async )?def (test_paseo_check_(\d+)_(?:and_(\d+)_)?\w*)", re.MULTILINE)
+NAMED = re.compile(r"^(?:async )?def (test_paseo_(\d+)_(?:and_(\d+)_)?\w*)", re.MULTILINE)
 
 
 def named_after_checks() -> dict[int, list[str]]:
