@@ -73,7 +73,7 @@ def talk(db: Db, folder: str, room: str) -> None:
         ("nothing", set()),
     ],
 )
-def test_the_syntax_of_a_query(db: Db, query: str, expected: set[int]) -> None:
+def test_arizuko_35_the_syntax_of_a_query(db: Db, query: str, expected: set[int]) -> None:
     for text in ("the quick brown fox jumps", "quick silver", "un café, merci"):
         say(db, text)
     assert set(found(db, query)) == expected

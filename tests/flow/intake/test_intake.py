@@ -605,7 +605,7 @@ async def spend(world: World, micro: int, limit: int) -> None:
     await world.do(book)
 
 
-async def test_a_spent_budget_wakes_nobody_and_the_room_hears_of_it_once(routed: World) -> None:
+async def test_arizuko_30_a_spent_budget_wakes_nobody_and_the_room_hears_of_it_once(routed: World) -> None:
     await spend(routed, 1_000_000, 1_000_000)
     receipts = [await routed.send(f"hello {number}") for number in range(3)]
     elsewhere = await routed.send("hello", address="tg:group/8")
@@ -643,7 +643,7 @@ async def test_who_only_listens_needs_no_budget(routed: World) -> None:
     assert len(await routed.notices()) == 1 and routed.rooms_rung == [ROOM]
 
 
-async def test_a_budget_of_nothing_leaves_each_call_to_be_judged(routed: World) -> None:
+async def test_arizuko_30_a_budget_of_nothing_leaves_each_call_to_be_judged(routed: World) -> None:
     await spend(routed, 0, 0)
     assert (await routed.send("hello")).state == "queued"
 
