@@ -43,7 +43,7 @@ def row(number: int, principal: str, action: str, scope: str = "**", *, deny: bo
         ("a.b", "axb", False),
     ],
 )
-def test_10_scopes_are_globs_over_segments(glob: str, folder: str, matches: bool) -> None:
+def test_arizuko_10_scopes_are_globs_over_segments(glob: str, folder: str, matches: bool) -> None:
     assert matches_scope(glob, folder) is matches
 
 
@@ -60,7 +60,7 @@ def test_10_scopes_are_globs_over_segments(glob: str, folder: str, matches: bool
         ("google:1", "google:1", True),
     ],
 )
-def test_11_principals_are_matched_in_their_name_space(pattern: str, principal: str, matches: bool) -> None:
+def test_arizuko_11_principals_are_matched_in_their_name_space(pattern: str, principal: str, matches: bool) -> None:
     assert matches_principal(pattern, principal) is matches
 
 
@@ -76,16 +76,16 @@ def test_11_principals_are_matched_in_their_name_space(pattern: str, principal: 
         ("*", "egress", True),
     ],
 )
-def test_12_actions_form_a_lattice(held: str, wanted: str, covers: bool) -> None:
+def test_arizuko_12_actions_form_a_lattice(held: str, wanted: str, covers: bool) -> None:
     assert covers_action(held, wanted) is covers
 
 
-def test_13_a_denial_beats_an_allowance_on_the_same_triple() -> None:
+def test_arizuko_13_a_denial_beats_an_allowance_on_the_same_triple() -> None:
     rows = [row(1, ADA, "interact", "acme"), row(2, ADA, "interact", "acme", deny=True)]
     assert authorize(rows, frozenset([ADA]), "interact", "acme") is False
 
 
-def test_13_three_levels_of_roles_grant_and_nobody_becomes_a_member_of_itself() -> None:
+def test_arizuko_13_three_levels_of_roles_grant_and_nobody_becomes_a_member_of_itself() -> None:
     members = {ADA: ["role:a"], "role:a": ["role:b"], "role:b": ["role:c"]}
     who = expand([ADA], members)
 
@@ -108,7 +108,7 @@ def test_13_three_levels_of_roles_grant_and_nobody_becomes_a_member_of_itself() 
         ("acme", "acme", True),
     ],
 )
-def test_14_what_is_held_covers_what_is_given_on(held: str, wanted: str, covers: bool) -> None:
+def test_arizuko_14_what_is_held_covers_what_is_given_on(held: str, wanted: str, covers: bool) -> None:
     assert covers_scope(held, wanted) is covers
 
 

@@ -11,23 +11,23 @@ def says(rules: list[str], action: str, **params: str) -> bool | None:
     return None if rule is None else not rule.deny
 
 
-def test_1_a_star_means_every_tool_whatever_its_name() -> None:
+def test_arizuko_1_a_star_means_every_tool_whatever_its_name() -> None:
     assert says(["*"], "send") is True
     assert says(["*"], "github_create-issue") is True
 
 
-def test_2_the_last_rule_that_matches_wins() -> None:
+def test_arizuko_2_the_last_rule_that_matches_wins() -> None:
     assert says(["*", "!send"], "send") is False
     assert says(["*", "!send"], "reply") is True
     assert says(["!send", "send"], "send") is True
 
 
-def test_3_no_rule_says_nothing_and_a_rule_with_params_needs_them() -> None:
+def test_arizuko_3_no_rule_says_nothing_and_a_rule_with_params_needs_them() -> None:
     assert says([], "send") is None
     assert says(["send(jid=telegram:*)"], "send") is None
 
 
-def test_4_a_pattern_holds_for_its_parameter_and_stops_at_a_comma() -> None:
+def test_arizuko_4_a_pattern_holds_for_its_parameter_and_stops_at_a_comma() -> None:
     rules = ["send(jid=telegram:*)"]
     assert says(rules, "send", jid="telegram:group/1") is True
     assert says(rules, "send", jid="discord:1") is None
@@ -35,13 +35,13 @@ def test_4_a_pattern_holds_for_its_parameter_and_stops_at_a_comma() -> None:
     assert says(rules, "send", jid="telegram:a)") is None
 
 
-def test_5_a_negated_parameter_must_be_absent() -> None:
+def test_arizuko_5_a_negated_parameter_must_be_absent() -> None:
     assert says(["send_file(!jid)"], "send_file") is True
     assert says(["send_file(!jid)"], "send_file", jid="x:1") is None
 
 
 @pytest.mark.parametrize("text", ["foo(a=1", "send(a=1)x", "send((a=1)", "send(a=1))", "send(=1)"])
-def test_6_a_rule_that_cannot_be_read_allows_nothing(text: str) -> None:
+def test_arizuko_6_a_rule_that_cannot_be_read_allows_nothing(text: str) -> None:
     assert parse(text).action == ""
     assert says([text], "foo", a="1") is None
     assert says([text], "send", a="1") is None
@@ -58,13 +58,13 @@ def test_a_rule_that_names_no_tool_is_not_written_down(text: str) -> None:
     assert why_unreadable(text)
 
 
-def test_7_order_decides_between_a_general_and_a_special_rule() -> None:
+def test_arizuko_7_order_decides_between_a_general_and_a_special_rule() -> None:
     assert says(["send", "!send(jid=discord:*)"], "send", jid="discord:1") is False
     assert says(["send", "!send(jid=discord:*)"], "send", jid="telegram:1") is True
     assert says(["!send(jid=discord:*)", "send"], "send", jid="discord:1") is True
 
 
-def test_8_all_rules_that_speak_of_a_tool_are_found_for_its_description() -> None:
+def test_arizuko_8_all_rules_that_speak_of_a_tool_are_found_for_its_description() -> None:
     rules = [parse(rule) for rule in ("send", "!send", "reply", "send(jid=tg:*)")]
     assert [rule.text for rule in matching(rules, "send")] == ["send", "!send", "send(jid=tg:*)"]
 

@@ -26,7 +26,7 @@ def ask(tool: str = "send", tier: Tier = Tier.AGENT, scope: str = "acme/eng", **
 
 @pytest.mark.parametrize("tool", Tier)
 @pytest.mark.parametrize("folder", FOLDERS[:5])
-def test_9_without_rules_the_tier_decides(folder: str, tool: Tier) -> None:
+def test_arizuko_9_without_rules_the_tier_decides(folder: str, tool: Tier) -> None:
     ours = policy(folder)
     assert ours.decide(ask(tier=tool)) is (ours.tier <= tool)
     assert ours.visible("send", tool) is (ours.tier <= tool)

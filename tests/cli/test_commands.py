@@ -427,7 +427,7 @@ def test_the_status_counts_open_sessions(run: Run, db: Db) -> None:
     assert "with 1 open session\n" in run("status").out
 
 
-def test_the_doctor_finds_what_is_wrong_and_says_the_way_out(run: Run, db: Db, home: Home) -> None:
+def test_nanoclaw_47_the_doctor_finds_what_is_wrong_and_says_the_way_out(run: Run, db: Db, home: Home) -> None:
     ask(db, "hello", "p1", 1_000_000)
     new = NewEffect(key="k", op="send", origin="tool", instance="pager", address="pager:x", payload={"text": "x"})
     outbox.add(db, new, 1_000_000)

@@ -119,7 +119,7 @@ PLAN = "<proposed_plan>\n1. sweep the hall\n</proposed_plan>"
 
 
 @pytest.mark.parametrize(("name", "after"), each("codex/on-request", "opencode/allow"))
-async def test_paseo_check_26_an_approved_plan_is_carried_out_in_a_turn_of_its_own(
+async def test_paseo_26_an_approved_plan_is_carried_out_in_a_turn_of_its_own(
     name: str, after: str, tmp_path: Path
 ) -> None:
     agent, channel = AGENTS[name], FakeChannel()

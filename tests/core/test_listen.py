@@ -11,7 +11,7 @@ from gatepost.core.settings import Config
 
 
 @pytest.mark.parametrize("text", ["unix:/p/g.sock", "unix:///p/g.sock", "/p/g.sock"])
-def test_paseo_check_8_a_socket_may_be_written_in_three_ways(text: str) -> None:
+def test_paseo_8_a_socket_may_be_written_in_three_ways(text: str) -> None:
     found = parse(text)
 
     assert (found.kind, found.path, str(found)) == ("unix", Path("/p/g.sock"), "unix:/p/g.sock")
@@ -30,7 +30,7 @@ def test_paseo_check_8_a_socket_may_be_written_in_three_ways(text: str) -> None:
         (" localhost:8420 ", "localhost", 8420),
     ],
 )
-def test_paseo_check_8_a_tcp_address_may_leave_out_its_host(text: str, host: str, port: int) -> None:
+def test_paseo_8_a_tcp_address_may_leave_out_its_host(text: str, host: str, port: int) -> None:
     found = parse(text)
 
     assert (found.kind, found.host, found.port) == ("tcp", host, port)

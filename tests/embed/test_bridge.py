@@ -58,7 +58,7 @@ async def test_a_subscription_is_acknowledged_and_can_be_given_up(connecting: Co
         client.tell("notifications/cancelled", {"requestId": asked})
 
 
-async def test_paseo_check_31_bad_lines_between_good_ones_are_answered_and_do_no_harm(connecting: Connecting) -> None:
+async def test_paseo_31_bad_lines_between_good_ones_are_answered_and_do_no_harm(connecting: Connecting) -> None:
     async with ToolHost([echo]) as host, connecting(host.command()) as client:
         for line, code in (
             (b"{bad", bridge.PARSE_ERROR),

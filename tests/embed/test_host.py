@@ -45,7 +45,7 @@ def left(folder: Path) -> list[str]:
 # 36: concurrency.
 
 
-async def test_paseo_check_36_fifty_concurrent_calls_get_each_its_own_answer(serving: Serving) -> None:
+async def test_paseo_36_fifty_concurrent_calls_get_each_its_own_answer(serving: Serving) -> None:
     arrived, all_there = 0, asyncio.Event()
 
     async def meet(number: int) -> str:
@@ -63,7 +63,7 @@ async def test_paseo_check_36_fifty_concurrent_calls_get_each_its_own_answer(ser
             assert answer["result"]["content"][0]["text"] == f"I am {number}"
 
 
-async def test_paseo_check_36_threads_run_beside_one_another(serving: Serving) -> None:
+async def test_paseo_36_threads_run_beside_one_another(serving: Serving) -> None:
     barrier = threading.Barrier(8, timeout=20)
 
     def meet(number: int) -> int:
@@ -76,7 +76,7 @@ async def test_paseo_check_36_threads_run_beside_one_another(serving: Serving) -
     assert [each["result"]["content"][0]["text"] for each in answers] == [str(number) for number in range(8)]
 
 
-async def test_paseo_check_36_two_thousand_calls_one_after_another_are_all_right(serving: Serving) -> None:
+async def test_paseo_36_two_thousand_calls_one_after_another_are_all_right(serving: Serving) -> None:
     async with serving(echo) as served:
         for number in range(2000):
             assert await served.client.text("echo", text=f"n{number}") == f"n{number}"
@@ -94,7 +94,7 @@ class Table:
 PNG = b"\x89PNG\r\n\x1a\n\x00\xff"
 
 
-async def test_paseo_check_37_what_a_function_gives_back_arrives_truly(serving: Serving) -> None:
+async def test_paseo_37_what_a_function_gives_back_arrives_truly(serving: Serving) -> None:
     def a_dict() -> dict[str, Any]:
         return {"temperature": 21.5, "words": ["mild", "grau"], "none": None}
 
@@ -134,7 +134,7 @@ async def test_paseo_check_37_what_a_function_gives_back_arrives_truly(serving: 
         assert await client.text("echo_sync", text="plain") == "plain"
 
 
-async def test_paseo_check_37_errors_arrive_truly(serving: Serving) -> None:
+async def test_paseo_37_errors_arrive_truly(serving: Serving) -> None:
     async def broken() -> str:
         raise KeyError("the shelf is empty")
 
@@ -171,7 +171,7 @@ async def test_paseo_check_37_errors_arrive_truly(serving: Serving) -> None:
         assert await client.text("echo", text="still here") == "still here"
 
 
-async def test_paseo_check_37_the_list_needs_no_server(connecting: Serving, folder: Path) -> None:
+async def test_paseo_37_the_list_needs_no_server(connecting: Serving, folder: Path) -> None:
     async with ToolHost([echo], folder=folder) as host:
         command, described = host.command(), host.schema_path.read_bytes()
     schema = folder / "kept.json"
@@ -187,7 +187,7 @@ async def test_paseo_check_37_the_list_needs_no_server(connecting: Serving, fold
 # 38: sizes.
 
 
-async def test_paseo_check_38_exactly_the_limit_passes_and_one_more_is_an_explicit_error(serving: Serving) -> None:
+async def test_paseo_38_exactly_the_limit_passes_and_one_more_is_an_explicit_error(serving: Serving) -> None:
     async def length(text: str) -> int:
         return len(text)
 
@@ -212,7 +212,7 @@ async def test_paseo_check_38_exactly_the_limit_passes_and_one_more_is_an_explic
 # 39: stopping.
 
 
-async def test_paseo_check_39_stopping_with_a_connected_bridge_is_quick_and_leaves_nothing(
+async def test_paseo_39_stopping_with_a_connected_bridge_is_quick_and_leaves_nothing(
     connecting: Serving, folder: Path
 ) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
@@ -241,7 +241,7 @@ async def test_paseo_check_39_stopping_with_a_connected_bridge_is_quick_and_leav
     await host.stop()  # as often as wanted
 
 
-async def test_paseo_check_39_who_connects_at_the_last_moment_is_not_served_either() -> None:
+async def test_paseo_39_who_connects_at_the_last_moment_is_not_served_either() -> None:
     host = ToolHost([echo])
     await host.start()
     late = socket.socket(socket.AF_UNIX)
@@ -253,9 +253,7 @@ async def test_paseo_check_39_who_connects_at_the_last_moment_is_not_served_eith
             assert await asyncio.to_thread(late.recv, 1) == b""
 
 
-async def test_paseo_check_39_a_function_that_will_not_end_does_not_hold_up_the_stop(
-    serving: Serving, folder: Path
-) -> None:
+async def test_paseo_39_a_function_that_will_not_end_does_not_hold_up_the_stop(serving: Serving, folder: Path) -> None:
     begun, let_go = threading.Event(), threading.Event()
 
     def stuck() -> None:
@@ -273,7 +271,7 @@ async def test_paseo_check_39_a_function_that_will_not_end_does_not_hold_up_the_
 # 40: files.
 
 
-async def test_paseo_check_40_only_what_the_dead_left_is_removed(folder: Path, serving: Serving) -> None:
+async def test_paseo_40_only_what_the_dead_left_is_removed(folder: Path, serving: Serving) -> None:
     code = (
         "import asyncio, os, sys, pathlib\nfrom gatepost.embed import ToolHost\n"
         "async def main():\n    await ToolHost([], folder=pathlib.Path(sys.argv[1])).start()\n"
@@ -299,7 +297,7 @@ async def test_paseo_check_40_only_what_the_dead_left_is_removed(folder: Path, s
     assert left(folder) == [foreign.name]
 
 
-async def test_paseo_check_40_nobody_else_may_read_the_files_from_the_first_moment(folder: Path) -> None:
+async def test_paseo_40_nobody_else_may_read_the_files_from_the_first_moment(folder: Path) -> None:
     """A watcher that looks without pause, and a umask that would allow everything."""
     seen: dict[str, set[int]] = {}
     done = threading.Event()

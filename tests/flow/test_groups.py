@@ -74,7 +74,7 @@ def test_what_is_there_already_is_not_overwritten(home: Home) -> None:
     assert (folder / "AGENTS.md").exists()
 
 
-def test_d18_a_planted_link_is_not_followed(home: Home, tmp_path: Path) -> None:
+def test_nanoclaw_d18_a_planted_link_is_not_followed(home: Home, tmp_path: Path) -> None:
     make_folder(home, "acme")
     (tmp_path / "outside").mkdir()
     (home.group("acme") / "eng").symlink_to(tmp_path / "outside")

@@ -44,7 +44,7 @@ async def states(gateway: Gateway, message_id: int) -> list[str]:
     return [entry.state for entry in await gateway.store.read(inbox.of_message, message_id)]
 
 
-async def test_check_17_a_sandbox_that_dies_before_the_provider_has_the_batch_is_retried_and_answers_once(
+async def test_nanoclaw_17_a_sandbox_that_dies_before_the_provider_has_the_batch_is_retried_and_answers_once(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
@@ -61,7 +61,7 @@ async def test_check_17_a_sandbox_that_dies_before_the_provider_has_the_batch_is
         assert account.unaccounted == 0
 
 
-async def test_check_17_d10_a_provider_that_always_crashes_ends_as_failed_and_the_sender_is_told_once(
+async def test_nanoclaw_17_and_d10_and_arizuko_42_a_provider_that_always_crashes_fails_and_the_sender_is_told_once(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, sessions__tries=2) as gateway:
@@ -77,7 +77,7 @@ async def test_check_17_d10_a_provider_that_always_crashes_ends_as_failed_and_th
         assert account.unaccounted == 0
 
 
-async def test_check_18_a_sandbox_that_dies_after_the_provider_had_the_batch_is_continued_and_nothing_is_said_twice(
+async def test_nanoclaw_18_a_sandbox_that_dies_after_the_provider_had_the_batch_is_continued_and_nothing_is_said_twice(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
@@ -116,7 +116,7 @@ async def test_a_turn_that_breaks_twice_after_it_had_begun_fails_and_the_sender_
         assert life is not None and "interrupted" in life.entries[0].reason
 
 
-async def test_check_27_a_follow_up_is_answered_although_the_sandbox_died_before_the_turn_ended(
+async def test_nanoclaw_27_a_follow_up_is_answered_although_the_sandbox_died_before_the_turn_ended(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
@@ -135,7 +135,7 @@ async def test_check_27_a_follow_up_is_answered_although_the_sandbox_died_before
         assert Counter(await texts(channel)) == Counter(["slowly", "done", "echo: and me"])
 
 
-async def test_check_16_two_hundred_messages_in_a_moment_are_all_answered_in_order(
+async def test_nanoclaw_16_two_hundred_messages_in_a_moment_are_all_answered_in_order(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
@@ -198,7 +198,9 @@ async def test_a_trial_that_the_daemon_was_killed_in_is_over_and_the_groups_own_
         assert (await settled(gateway)).unaccounted == 0
 
 
-async def test_check_22_two_wakes_at_once_for_a_session_start_one_sandbox(tmp_path: Path, channel: FakeChannel) -> None:
+async def test_nanoclaw_22_two_wakes_at_once_for_a_session_start_one_sandbox(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)
         await asyncio.gather(*(channel.say(f"m{number}") for number in range(5)))
@@ -299,7 +301,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_d20_no_sandbox_outlives_a_daemon_that_was_killed(tmp_path: Path) -> None:
+def test_nanoclaw_d20_no_sandbox_outlives_a_daemon_that_was_killed(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted")
     daemon.start()
     assert daemon.gatepost("chat", "-m", "hello", "--wait").returncode == 0

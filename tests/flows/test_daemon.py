@@ -130,7 +130,7 @@ def assert_nothing_left(home: Home) -> None:
     assert home.lock.exists()
 
 
-def test_paseo_check_1_a_start_in_an_empty_home_makes_it_and_serves(home: Home, start: Callable[..., Up]) -> None:
+def test_paseo_1_a_start_in_an_empty_home_makes_it_and_serves(home: Home, start: Callable[..., Up]) -> None:
     up = start(anew=True)
     line = up.ready()
 
@@ -148,7 +148,7 @@ def test_paseo_check_1_a_start_in_an_empty_home_makes_it_and_serves(home: Home, 
     assert up.health()["ok"]
 
 
-def test_paseo_check_2_a_second_start_exits_1_and_names_the_first(home: Home, start: Callable[..., Up]) -> None:
+def test_paseo_2_a_second_start_exits_1_and_names_the_first(home: Home, start: Callable[..., Up]) -> None:
     first = start(anew=True)
     first.ready()
 
@@ -158,7 +158,7 @@ def test_paseo_check_2_a_second_start_exits_1_and_names_the_first(home: Home, st
     assert first.health()["ok"]
 
 
-def test_paseo_check_3_a_killed_daemon_is_followed_by_a_new_one(home: Home, start: Callable[..., Up]) -> None:
+def test_paseo_3_a_killed_daemon_is_followed_by_a_new_one(home: Home, start: Callable[..., Up]) -> None:
     first = start()
     first.ready()
     first.signal(signal.SIGKILL)
@@ -173,7 +173,7 @@ def test_paseo_check_3_a_killed_daemon_is_followed_by_a_new_one(home: Home, star
 
 
 @pytest.mark.parametrize("left", ["", "{bad"])
-def test_paseo_check_4_a_lock_file_of_nonsense_does_not_block_a_start(
+def test_paseo_4_a_lock_file_of_nonsense_does_not_block_a_start(
     home: Home, start: Callable[..., Up], left: str
 ) -> None:
     home.path.mkdir()
@@ -184,7 +184,7 @@ def test_paseo_check_4_a_lock_file_of_nonsense_does_not_block_a_start(
 
 
 @pytest.mark.parametrize("whose", ["a live stranger", "another host"])
-def test_paseo_check_5_a_lock_of_somebody_else_does_not_block_a_start(
+def test_paseo_5_a_lock_of_somebody_else_does_not_block_a_start(
     home: Home, start: Callable[..., Up], whose: str
 ) -> None:
     stranger = subprocess.Popen(["sleep", "300"])
@@ -201,7 +201,7 @@ def test_paseo_check_5_a_lock_of_somebody_else_does_not_block_a_start(
         stranger.wait()
 
 
-def test_paseo_check_6_of_ten_simultaneous_starts_on_a_stale_lock_exactly_one_serves(
+def test_paseo_6_of_ten_simultaneous_starts_on_a_stale_lock_exactly_one_serves(
     home: Home, start: Callable[..., Up]
 ) -> None:
     home.path.mkdir()
@@ -220,7 +220,7 @@ def test_paseo_check_6_of_ten_simultaneous_starts_on_a_stale_lock_exactly_one_se
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_paseo_check_7_d20_a_signal_ends_it_in_order_with_a_turn_running_and_leaves_nothing(
+def test_paseo_7_and_nanoclaw_d20_a_signal_ends_it_in_order_with_a_turn_running_and_leaves_nothing(
     home: Home, start: Callable[..., Up], number: signal.Signals
 ) -> None:
     home.prepare()
@@ -243,7 +243,7 @@ def test_paseo_check_7_d20_a_signal_ends_it_in_order_with_a_turn_running_and_lea
     assert json.loads(command(home, "ledger", "check", "--json").stdout)["unaccounted"] == 0
 
 
-def test_paseo_check_7_a_second_signal_ends_it_now_and_the_next_start_is_not_hindered(
+def test_paseo_7_a_second_signal_ends_it_now_and_the_next_start_is_not_hindered(
     home: Home, start: Callable[..., Up]
 ) -> None:
     up = start()
@@ -257,9 +257,7 @@ def test_paseo_check_7_a_second_signal_ends_it_now_and_the_next_start_is_not_hin
     start().ready()
 
 
-def test_paseo_check_8_a_file_in_the_place_of_a_socket_is_refused_and_stays(
-    home: Home, start: Callable[..., Up]
-) -> None:
+def test_paseo_8_a_file_in_the_place_of_a_socket_is_refused_and_stays(home: Home, start: Callable[..., Up]) -> None:
     home.path.mkdir()
     precious = home.path / "precious"
     precious.write_text("mine")
@@ -275,7 +273,7 @@ def test_paseo_check_8_a_file_in_the_place_of_a_socket_is_refused_and_stays(
 
 
 @pytest.mark.parametrize("form", ["unix:{}", "unix://{}", "{}"])
-def test_paseo_check_8_the_page_can_be_served_on_a_socket(home: Home, start: Callable[..., Up], form: str) -> None:
+def test_paseo_8_the_page_can_be_served_on_a_socket(home: Home, start: Callable[..., Up], form: str) -> None:
     path = home.path.parent / "web.sock"
 
     up = start("--listen", form.format(path))
@@ -288,14 +286,14 @@ def test_paseo_check_8_the_page_can_be_served_on_a_socket(home: Home, start: Cal
 
 
 @pytest.mark.parametrize("listen", ["nonsense", "127.0.0.1:99999", "unix:/" + "x" * 120])
-def test_paseo_check_8_an_address_that_cannot_be_is_told(home: Home, start: Callable[..., Up], listen: str) -> None:
+def test_paseo_8_an_address_that_cannot_be_is_told(home: Home, start: Callable[..., Up], listen: str) -> None:
     code, said = start("--listen", listen).end()
 
     assert code == 1 and said.count("\n") == 1 and said.startswith("gatepost: ")
     assert_nothing_left(home)
 
 
-def test_paseo_check_8_a_taken_port_is_named_with_the_way_out(home: Home, start: Callable[..., Up]) -> None:
+def test_paseo_8_a_taken_port_is_named_with_the_way_out(home: Home, start: Callable[..., Up]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
@@ -305,9 +303,7 @@ def test_paseo_check_8_a_taken_port_is_named_with_the_way_out(home: Home, start:
     assert_nothing_left(home)
 
 
-def test_paseo_check_9_an_unknown_key_stops_the_start_with_its_dotted_path(
-    home: Home, start: Callable[..., Up]
-) -> None:
+def test_paseo_9_an_unknown_key_stops_the_start_with_its_dotted_path(home: Home, start: Callable[..., Up]) -> None:
     home.path.mkdir()
     (home.path / "gatepost.toml").write_text("[sessions]\nmost_awak = 3\n")
 

@@ -55,13 +55,13 @@ def call(client: httpx2.Client, session: dict[str, str], name: str, **arguments:
     return answer_of(client.post(PATH, content=body, headers=session))
 
 
-def test_paseo_check_14_on_the_socket_no_name_and_no_token_is_asked_for(daemon: Daemon) -> None:
+def test_paseo_14_on_the_socket_no_name_and_no_token_is_asked_for(daemon: Daemon) -> None:
     with by_socket(daemon) as client:
         session = initialized(client, host="evil.example")
         assert call(client, session, "list_routes")["result"]["isError"] is False
 
 
-def test_paseo_check_14_and_15_on_tcp_both_are(daemon: Daemon) -> None:
+def test_paseo_14_and_15_on_tcp_both_are(daemon: Daemon) -> None:
     body = json.dumps(asked("initialize", INITIALIZE))
     with by_tcp(daemon) as client:
         assert client.post(PATH, content=body).status_code == 401
@@ -72,7 +72,7 @@ def test_paseo_check_14_and_15_on_tcp_both_are(daemon: Daemon) -> None:
         assert client.post(PATH, content=json.dumps(asked("tools/list")), headers=without).status_code == 401
 
 
-def test_paseo_check_15_agents_reach_their_own_server_although_a_token_is_set(tmp_path: Path) -> None:
+def test_paseo_15_agents_reach_their_own_server_although_a_token_is_set(tmp_path: Path) -> None:
     home = Home(tmp_path / "h")
     home.prepare()
     Script().otherwise().call("list_routes").say("I found: {result}").write(home.group("home"))

@@ -59,7 +59,7 @@ def done(daemon: Daemon, *args: str) -> str:
     return ran.stdout
 
 
-def test_d5_a_group_and_a_route_made_by_the_command_line_work_at_once(daemon: Daemon) -> None:
+def test_nanoclaw_d5_a_group_and_a_route_made_by_the_command_line_work_at_once(daemon: Daemon) -> None:
     assert done(daemon, "chat", "-m", "before", "--room", "desk", "--wait").strip() == "echo: before"
 
     done(daemon, "group", "add", "acme")
@@ -70,7 +70,7 @@ def test_d5_a_group_and_a_route_made_by_the_command_line_work_at_once(daemon: Da
     assert done(daemon, "chat", "-m", "hello", "--room", "main", "--wait").strip() == "echo: hello"
 
 
-def test_d5_a_group_with_messages_sessions_and_routes_can_be_removed(daemon: Daemon) -> None:
+def test_nanoclaw_d5_a_group_with_messages_sessions_and_routes_can_be_removed(daemon: Daemon) -> None:
     done(daemon, "group", "add", "acme")
     done(daemon, "route", "add", "--match", "room=desk", "--target", "acme", "--seq", "5")
     assert done(daemon, "chat", "-m", "hello", "--room", "desk", "--wait").strip() == "echo: hello"
@@ -82,7 +82,7 @@ def test_d5_a_group_with_messages_sessions_and_routes_can_be_removed(daemon: Dae
 
 
 @pytest.mark.slow
-def test_d21_a_sandbox_that_does_not_come_up_holds_up_nobody_else(daemon: Daemon) -> None:
+def test_nanoclaw_d21_a_sandbox_that_does_not_come_up_holds_up_nobody_else(daemon: Daemon) -> None:
     done(daemon, "group", "add", "acme")
     done(daemon, "group", "set", "acme", "sandbox=never")
     done(daemon, "route", "add", "--match", "room=desk", "--target", "acme", "--seq", "5")
@@ -93,7 +93,7 @@ def test_d21_a_sandbox_that_does_not_come_up_holds_up_nobody_else(daemon: Daemon
 
 
 @pytest.mark.parametrize("key", ["in-1m7e-qt-je", "a--b-", "-100-200"])
-def test_d22_an_id_with_dashes_is_taken_where_an_id_stands(daemon: Daemon, key: str) -> None:
+def test_nanoclaw_d22_an_id_with_dashes_is_taken_where_an_id_stands(daemon: Daemon, key: str) -> None:
     sent = json.loads(done(daemon, "chat", "-m", "hello", "--id", key, "--wait", "--json"))
 
     traced = daemon.gatepost("trace", key, "--json") if not key.startswith("-") else None
@@ -119,7 +119,7 @@ def test_a_trace_of_an_answered_message_shows_every_step_with_its_time(daemon: D
     assert daemon.json("ledger", "check")["unaccounted"] == 0
 
 
-def test_d20_what_the_last_run_left_open_is_corrected_at_the_next_start(tmp_path: Path) -> None:
+def test_nanoclaw_d20_what_the_last_run_left_open_is_corrected_at_the_next_start(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted", sessions_retry_s="0.05")
     Script().turn("slow").say("starting").hang().write(daemon.home / "groups" / "home")
     daemon.start()

@@ -28,7 +28,7 @@ class Reader(FakeChannel):
         return await super().send(address, message)
 
 
-async def test_check_34_a_files_bytes_reach_the_channel_and_the_deliverys_folder_is_removed(tmp_path: Path) -> None:
+async def test_nanoclaw_34_a_files_bytes_reach_the_channel_and_the_deliverys_folder_is_removed(tmp_path: Path) -> None:
     channel = Reader()
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)
@@ -43,7 +43,9 @@ async def test_check_34_a_files_bytes_reach_the_channel_and_the_deliverys_folder
         await until(lambda: list(kept.iterdir()) == [], "the delivery's folder to be removed")
 
 
-async def test_check_34_d18_a_way_out_a_link_and_a_folder_are_refused_and_the_agent_is_told(tmp_path: Path) -> None:
+async def test_nanoclaw_34_and_d18_a_way_out_a_link_and_a_folder_are_refused_and_the_agent_is_told(
+    tmp_path: Path,
+) -> None:
     channel = Reader()
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)
@@ -69,7 +71,7 @@ async def test_check_34_d18_a_way_out_a_link_and_a_folder_are_refused_and_the_ag
         assert not list((gateway.home.media / "out").glob("*"))
 
 
-async def test_check_28_numbers_of_both_directions_are_unique_and_increase_while_everybody_writes_at_once(
+async def test_nanoclaw_28_numbers_of_both_directions_are_unique_and_increase_while_everybody_writes_at_once(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     def numbers(db: Db, table: str) -> list[int]:
@@ -89,7 +91,7 @@ async def test_check_28_numbers_of_both_directions_are_unique_and_increase_while
         assert sorted(heard + said) == list(range(1, 151))
 
 
-async def test_d7_a_reaction_to_an_inbound_message_names_the_platforms_own_id(
+async def test_nanoclaw_d7_a_reaction_to_an_inbound_message_names_the_platforms_own_id(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
@@ -174,7 +176,7 @@ async def test_what_is_only_observed_wakes_nobody_and_is_shown_with_the_next_tur
     ("window", "shown"),
     [((None, None), range(5, 15)), ((3, None), range(12, 15)), ((None, 30), range(10, 15)), ((0, None), range(0))],
 )
-async def test_arizuko_check_25_of_what_was_observed_the_newest_that_fit_are_shown_once(
+async def test_arizuko_25_of_what_was_observed_the_newest_that_fit_are_shown_once(
     tmp_path: Path, channel: FakeChannel, window: tuple[int | None, int | None], shown: range
 ) -> None:
     home = tmp_path / "h"
@@ -196,7 +198,9 @@ async def test_arizuko_check_25_of_what_was_observed_the_newest_that_fit_are_sho
         assert "seen" not in second.message.text
 
 
-async def test_check_6_with_an_also_route_two_groups_answer_one_message(tmp_path: Path, channel: FakeChannel) -> None:
+async def test_nanoclaw_6_with_an_also_route_two_groups_answer_one_message(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)
         await add_group(gateway, "acme")
@@ -213,7 +217,7 @@ async def test_check_6_with_an_also_route_two_groups_answer_one_message(tmp_path
         assert account.unaccounted == 0
 
 
-async def test_check_14_in_an_agent_shared_session_each_named_block_lands_in_its_room(
+async def test_nanoclaw_14_in_an_agent_shared_session_each_named_block_lands_in_its_room(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
@@ -264,7 +268,7 @@ async def test_stop_by_the_owner_in_the_room_ends_the_turn_at_once(tmp_path: Pat
         assert entry.state == "cancelled"
 
 
-async def test_d10_a_message_that_failed_is_never_called_answered_and_its_reply_never_sent(
+async def test_nanoclaw_d10_a_message_that_failed_is_never_called_answered_and_its_reply_never_sent(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:

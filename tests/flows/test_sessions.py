@@ -25,7 +25,7 @@ needs_bwrap = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not
 kinds = pytest.mark.parametrize("kind", ["process", pytest.param("bubblewrap", marks=needs_bwrap)])
 
 
-async def test_check_20_a_session_that_rested_is_woken_with_the_same_conversation(
+async def test_nanoclaw_20_a_session_that_rested_is_woken_with_the_same_conversation(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, sessions__idle_s=0.2) as gateway:
@@ -46,7 +46,7 @@ async def test_check_20_a_session_that_rested_is_woken_with_the_same_conversatio
         assert [json.loads(line)["text"] for line in held.read_text().splitlines()] == ["first", "second"]
 
 
-async def test_check_43_with_one_place_three_rooms_are_all_answered_and_never_two_awake(
+async def test_nanoclaw_43_with_one_place_three_rooms_are_all_answered_and_never_two_awake(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     most = 0
@@ -73,7 +73,7 @@ async def test_check_43_with_one_place_three_rooms_are_all_answered_and_never_tw
         assert account.unaccounted == 0
 
 
-async def test_check_38_a_provider_that_was_switched_and_switched_back_goes_on_with_its_own_conversation(
+async def test_nanoclaw_38_a_provider_that_was_switched_and_switched_back_goes_on_with_its_own_conversation(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     home = tmp_path / "h"
@@ -192,7 +192,7 @@ async def test_an_endless_outbound_file_ends_its_session_and_hurts_nobody_else(
         assert account.unaccounted == 0
 
 
-async def test_check_19_a_runner_that_goes_silent_in_a_turn_is_ended_and_its_turn_settled(
+async def test_nanoclaw_19_a_runner_that_goes_silent_in_a_turn_is_ended_and_its_turn_settled(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     home = tmp_path / "h"
@@ -241,15 +241,15 @@ async def test_a_lock_kept_on_the_mailbox_ends_its_session_and_the_message_is_no
 
 IN_ANOTHER_ZONE = (
     "tests/flow/sessions/test_watch.py",
-    "tests/flows/test_sessions.py::test_check_20_a_session_that_rested_is_woken_with_the_same_conversation",
+    "tests/flows/test_sessions.py::test_nanoclaw_20_a_session_that_rested_is_woken_with_the_same_conversation",
     "tests/flows/test_crashes.py::"
-    "test_check_17_a_sandbox_that_dies_before_the_provider_has_the_batch_is_retried_and_answers_once",
+    "test_nanoclaw_17_a_sandbox_that_dies_before_the_provider_has_the_batch_is_retried_and_answers_once",
 )
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Auckland", "America/St_Johns"])
 @pytest.mark.slow
-def test_check_21_in_a_zone_other_than_utc_nothing_is_ended_earlier_or_later(zone: str) -> None:
+def test_nanoclaw_21_in_a_zone_other_than_utc_nothing_is_ended_earlier_or_later(zone: str) -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *IN_ANOTHER_ZONE],

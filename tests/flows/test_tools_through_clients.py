@@ -274,7 +274,7 @@ async def test_stranger_e_submit_turn_is_bounded_and_the_next_message_is_answere
         assert taken["result"] == {"ok": True}
 
 
-async def test_31_submit_turn_twice_brings_one_message_and_no_second_cost(tmp_path: Path) -> None:
+async def test_arizuko_31_submit_turn_twice_brings_one_message_and_no_second_cost(tmp_path: Path) -> None:
     channel, home = FakeChannel(), tmp_path / "h"
     folder = home / "plugins" / "providers"
     folder.mkdir(parents=True)

@@ -349,7 +349,7 @@ def test_the_environment_is_the_sandboxes_own(found: dict[str, Any]) -> None:
     assert {name for name in found["environment"] if not name.startswith("GATEPOST_")} <= expected
 
 
-def test_d18_inbound_can_be_read_and_not_written(found: dict[str, Any]) -> None:
+def test_nanoclaw_d18_inbound_can_be_read_and_not_written(found: dict[str, Any]) -> None:
     assert found["inbound"].pop("read") == "rows"
     assert "done" not in found["inbound"].values()
     assert found["sockets_folder"] != "done"
@@ -393,7 +393,9 @@ def test_no_setuid_file_can_be_planted_for_other_users_of_the_host(found: dict[s
     assert found["setuid"] == ["EPERM", "EPERM"]
 
 
-def test_d18_planted_links_and_fifos_neither_hang_nor_lead_the_host_astray(found: dict[str, Any]) -> None:
+def test_nanoclaw_44_and_d18_planted_links_and_fifos_neither_hang_nor_lead_the_host_astray(
+    found: dict[str, Any],
+) -> None:
     planted = {name: answer for name, answer in found.items() if name.startswith("planted_")}
     assert len(planted) == 6
     assert set(planted.values()) == {"Invalid"}

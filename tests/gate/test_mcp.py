@@ -422,7 +422,7 @@ def ending(turns: dict[str, int]) -> SubmitTurn:
     return end
 
 
-async def test_31_submit_turn_twice_answers_ok_twice(agent: Agent) -> None:
+async def test_arizuko_31_submit_turn_twice_answers_ok_twice(agent: Agent) -> None:
     turns: dict[str, int] = {}
     talk = Talk(agent, ending(turns))
     for _ in range(2):
@@ -432,11 +432,11 @@ async def test_31_submit_turn_twice_answers_ok_twice(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("params", [{}, {"turn_id": 7}, {"turn_id": ""}, [], "x"])
-async def test_31_submit_turn_without_a_turn_is_minus_32602(params: Any, agent: Agent) -> None:
+async def test_arizuko_31_submit_turn_without_a_turn_is_minus_32602(params: Any, agent: Agent) -> None:
     assert (await Talk(agent, ending({})).ask("submit_turn", params))["error"]["code"] == -32602
 
 
-async def test_31_submit_turn_is_not_listed_and_not_there_where_nobody_takes_it(old: Talk) -> None:
+async def test_arizuko_31_submit_turn_is_not_listed_and_not_there_where_nobody_takes_it(old: Talk) -> None:
     assert "submit_turn" not in {each["name"] for each in (await old.ask("tools/list"))["result"]["tools"]}
     assert (await old.ask("submit_turn", {"turn_id": "t-1"}))["error"]["code"] == -32601
 

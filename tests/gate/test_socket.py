@@ -258,7 +258,7 @@ async def test_claude_codes_way_in_works(served: Served) -> None:
 # Who may come in.
 
 
-async def test_32_the_ninth_connection_is_closed_at_once(served: Served) -> None:
+async def test_arizuko_32_the_ninth_connection_is_closed_at_once(served: Served) -> None:
     eight = [await (await Raw.to(served)).ready() for _ in range(MOST_CONNECTIONS)]
     assert await (await Raw.to(served)).ended() == b""
     assert (await eight[0].ask("ping"))["result"] == {}
@@ -288,12 +288,12 @@ async def test_refused_connections_are_counted_and_not_a_line_each(
     assert told == ["a connection too many was closed", "connections were refused"]
 
 
-async def test_32_a_foreign_process_is_closed_without_a_byte(served: Served) -> None:
+async def test_arizuko_32_a_foreign_process_is_closed_without_a_byte(served: Served) -> None:
     served.allowed.clear()
     assert await (await Raw.to(served)).ended() == b""
 
 
-async def test_32_a_garbage_line_is_answered_and_the_connection_lives(served: Served) -> None:
+async def test_arizuko_32_a_garbage_line_is_answered_and_the_connection_lives(served: Served) -> None:
     raw = await (await Raw.to(served)).ready()
     raw.writer.write(b"garbage\n\r\n   \n")
     answer = await raw.hear()

@@ -92,7 +92,9 @@ async def through(command: list[str], path: Path, data: bytes) -> tuple[list[dic
 
 
 @pytest.mark.parametrize("command", [SCRIPT, MODULE, COMMAND], ids=["script", "module", "gatepost bridge"])
-async def test_30_two_requests_and_a_notification_give_exactly_two_lines(command: list[str], served: Served) -> None:
+async def test_paseo_30_two_requests_and_a_notification_give_exactly_two_lines(
+    command: list[str], served: Served
+) -> None:
     data = (
         line("initialize", INITIALIZE, 1)
         + line("notifications/initialized", request=None)
@@ -104,7 +106,7 @@ async def test_30_two_requests_and_a_notification_give_exactly_two_lines(command
     assert (errors, code) == (b"", 0)
 
 
-async def test_31_a_bad_line_between_good_ones_gives_one_minus_32700(served: Served) -> None:
+async def test_paseo_31_a_bad_line_between_good_ones_gives_one_minus_32700(served: Served) -> None:
     data = line("initialize", INITIALIZE, 1) + b"{bad\n" + line("tools/list", None, 2)
     answers, _, code = await through(SCRIPT, served.path, data)
     assert [answer["id"] for answer in answers] == [1, None, 2]

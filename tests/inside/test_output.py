@@ -22,11 +22,11 @@ def test_bare_text_goes_to_the_room_of_the_turn() -> None:
         ("<thinking>is another word</thinking>", "<thinking>is another word</thinking>"),
     ],
 )
-def test_arizuko_check_20_thoughts_are_removed_with_nesting(text: str, kept: str) -> None:
+def test_arizuko_20_thoughts_are_removed_with_nesting(text: str, kept: str) -> None:
     assert strip(text, "think") == kept
 
 
-def test_arizuko_check_20_an_unclosed_thought_leaves_nothing() -> None:
+def test_arizuko_20_an_unclosed_thought_leaves_nothing() -> None:
     assert read("<think>should I").pieces == ()
 
 
@@ -41,16 +41,16 @@ def test_arizuko_check_20_an_unclosed_thought_leaves_nothing() -> None:
         "**Nothing to say**",
     ],
 )
-def test_arizuko_check_20_a_meta_phrase_is_a_silence(text: str) -> None:
+def test_arizuko_20_a_meta_phrase_is_a_silence(text: str) -> None:
     assert read(text).pieces == ()
 
 
 @pytest.mark.parametrize("text", ["acknowledged, will do", "Silent night", "There is nothing to add to the list."])
-def test_arizuko_check_20_a_phrase_within_a_sentence_is_kept(text: str) -> None:
+def test_arizuko_20_a_phrase_within_a_sentence_is_kept(text: str) -> None:
     assert not is_silent(text)
 
 
-def test_arizuko_check_20_a_status_block_is_taken_out_and_shown_apart() -> None:
+def test_arizuko_20_a_status_block_is_taken_out_and_shown_apart() -> None:
     out = read("<status>reading the log</status>It was the disk.<status> </status>")
 
     assert out == Output((Piece("It was the disk."),), ("reading the log",))
@@ -63,7 +63,7 @@ def test_internal_text_never_leaves_not_even_as_a_status_or_a_block() -> None:
     assert read("Hi <internal>and the rest is mine").pieces == (Piece("Hi"),)
 
 
-def test_check_30_each_block_goes_to_its_name_and_bare_text_to_the_room() -> None:
+def test_nanoclaw_30_each_block_goes_to_its_name_and_bare_text_to_the_room() -> None:
     text = "Done.\n<message to=\"ops\">\nrestart it\n</message>\n<message to='Ann B'>hello</message>"
 
     assert read(text).pieces == (Piece("Done."), Piece("restart it", "ops"), Piece("hello", "Ann B"))

@@ -49,7 +49,7 @@ def test_nobody_is_named_so_that_their_words_look_like_the_agents_own() -> None:
     ]
 
 
-def test_check_29_two_chats_and_a_task() -> None:
+def test_nanoclaw_29_two_chats_and_a_task() -> None:
     quoted = {
         "replyTo": {"id": "77", "text": "Is <b> up?", "sender": 'Bob "the" B'},
         "attachments": [{"type": "image", "name": "a&b.png", "mimeType": "image/png", "size": 9, "path": "in/3/0"}],
@@ -75,7 +75,7 @@ def test_check_29_two_chats_and_a_task() -> None:
     assert "telegram" not in text
 
 
-def test_check_29_a_session_that_spans_rooms_sees_names_and_still_no_address() -> None:
+def test_nanoclaw_29_a_session_that_spans_rooms_sees_names_and_still_no_address() -> None:
     scene = Scene(
         now=NOON,
         spans_rooms=True,
@@ -92,7 +92,7 @@ def test_check_29_a_session_that_spans_rooms_sees_names_and_still_no_address() -
     assert "slack:" not in text and "web:" not in text
 
 
-def test_d12_a_task_shows_when_it_was_due_in_the_zone_of_the_setting() -> None:
+def test_nanoclaw_d12_a_task_shows_when_it_was_due_in_the_zone_of_the_setting() -> None:
     planned_yesterday = a_row(1, "go", kind="task", at=NOON - 86_400_000_000, process_after=NOON)
 
     assert 'time="2027-01-15 21:00"' in render([planned_yesterday], Scene(now=NOON, timezone="Asia/Tokyo"))

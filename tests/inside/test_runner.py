@@ -54,7 +54,7 @@ async def test_a_lost_bell_costs_time_and_no_message(host: Host) -> None:
     assert host.said == ["echo: one", "echo: two"]
 
 
-async def test_check_16_and_d2_a_burst_over_the_cap_is_answered_in_order(host: Host) -> None:
+async def test_nanoclaw_16_and_d2_a_burst_over_the_cap_is_answered_in_order(host: Host) -> None:
     host.batch, host.gives_follow_ups = 20, False
     for number in range(200):
         host.add(f"m{number}", ring=False)
@@ -102,7 +102,9 @@ async def test_a_follow_up_that_is_begun_as_the_query_ends_is_still_given_to_the
     assert len(host.submitted) == 1
 
 
-async def test_check_27_and_d8_a_follow_up_given_before_the_runner_dies_is_answered_after_restart(host: Host) -> None:
+async def test_nanoclaw_27_and_d8_a_follow_up_given_before_the_runner_dies_is_answered_after_restart(
+    host: Host,
+) -> None:
     host.add("ask first")
     await host.start(script={"turns": [{"when": "ask", "do": [{"ask": {"question": "go?"}}, {"say": "got it"}]}]})
     await host.until(lambda: host.of(wire.Event))
@@ -138,7 +140,7 @@ async def test_a_follow_up_claimed_and_not_begun_is_queued_again_when_the_runner
     assert sorted(host.said) == ["echo: ask first", "echo: more"]
 
 
-async def test_check_17_killed_before_the_provider_has_the_batch_it_is_answered_once_later(host: Host) -> None:
+async def test_nanoclaw_17_killed_before_the_provider_has_the_batch_it_is_answered_once_later(host: Host) -> None:
     host.add("hello")
     await host.start(script={"crash_on_start": 1})
     code, _ = await host.ended()
@@ -150,7 +152,7 @@ async def test_check_17_killed_before_the_provider_has_the_batch_it_is_answered_
     assert host.said == ["echo: hello"]
 
 
-async def test_check_18_killed_after_a_reply_it_is_continued_and_nothing_is_said_twice(host: Host) -> None:
+async def test_nanoclaw_18_killed_after_a_reply_it_is_continued_and_nothing_is_said_twice(host: Host) -> None:
     for text in ("one", "two", "three"):
         host.add(text, ring=False)
     await host.start(script={"crash_after": 2})
@@ -227,7 +229,7 @@ async def test_a_begun_that_is_refused_keeps_the_batch_from_the_provider(host: H
     assert host.said == ["echo: next"]
 
 
-async def test_check_37_a_command_during_an_open_query_is_the_first_input_of_the_next(host: Host) -> None:
+async def test_nanoclaw_37_a_command_during_an_open_query_is_the_first_input_of_the_next(host: Host) -> None:
     host.add("ask first")
     await host.start(script={"turns": [{"when": "ask", "do": [{"ask": {"question": "go?"}}, {"say": "first"}]}]})
     await host.until(lambda: host.of(wire.Event))
@@ -241,7 +243,7 @@ async def test_check_37_a_command_during_an_open_query_is_the_first_input_of_the
     assert [sorted(begun.rows) for begun in host.of(wire.Begun)] == [[101], [102], [103]]
 
 
-async def test_check_37_a_command_splits_the_batch_around_it(host: Host) -> None:
+async def test_nanoclaw_37_a_command_splits_the_batch_around_it(host: Host) -> None:
     for text, command in (("one", ""), ("two", ""), ("/cost", "/cost"), ("three", "")):
         host.add(text, ring=False, command=command)
     await host.start()
@@ -252,7 +254,7 @@ async def test_check_37_a_command_splits_the_batch_around_it(host: Host) -> None
     assert len(host.submitted) == 1
 
 
-async def test_check_38_each_provider_keeps_its_own_conversation(host: Host) -> None:
+async def test_nanoclaw_38_each_provider_keeps_its_own_conversation(host: Host) -> None:
     host.add("one")
     await host.start()
     await host.until(host.answered)
@@ -274,7 +276,9 @@ async def test_check_38_each_provider_keeps_its_own_conversation(host: Host) -> 
     assert (host.root / "ws" / "state" / "demo").is_dir()
 
 
-async def test_check_30_a_block_goes_to_its_name_bare_text_to_the_room_and_one_correction_follows(host: Host) -> None:
+async def test_nanoclaw_30_a_block_goes_to_its_name_bare_text_to_the_room_and_one_correction_follows(
+    host: Host,
+) -> None:
     text = 'Bare. <message to="ops">for ops</message><message to="nowhere">lost</message>'
     script = {
         "turns": [
@@ -291,7 +295,7 @@ async def test_check_30_a_block_goes_to_its_name_bare_text_to_the_room_and_one_c
     assert len(host.submitted) == 1
 
 
-async def test_check_31_a_final_text_that_repeats_what_was_said_is_not_sent_again(host: Host) -> None:
+async def test_nanoclaw_31_a_final_text_that_repeats_what_was_said_is_not_sent_again(host: Host) -> None:
     host.add("go")
     await host.start(script={"turns": [{"when": "go", "do": [{"say": "the answer"}, {"final": "the answer"}]}]})
     await host.until(host.answered)
@@ -554,7 +558,9 @@ class Slow:
 """
 
 
-async def test_check_19_a_ping_names_the_tool_that_runs_and_its_declared_patience(host: Host, tmp_path: Path) -> None:
+async def test_nanoclaw_19_a_ping_names_the_tool_that_runs_and_its_declared_patience(
+    host: Host, tmp_path: Path
+) -> None:
     plugins = tmp_path / "plugins"
     plugins.mkdir()
     (plugins / "slow.py").write_text(SLOW_TOOLS)
@@ -568,7 +574,7 @@ async def test_check_19_a_ping_names_the_tool_that_runs_and_its_declared_patienc
     assert host.of(wire.Event)[1].data["input"] == {"cut": "300011 bytes"}
 
 
-async def test_check_15_a_conversation_that_the_host_cleared_is_not_resumed(host: Host) -> None:
+async def test_nanoclaw_15_a_conversation_that_the_host_cleared_is_not_resumed(host: Host) -> None:
     host.add("one")
     await host.start()
     await host.until(host.answered)

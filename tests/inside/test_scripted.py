@@ -196,7 +196,7 @@ async def test_a_push_joins_the_running_turn_and_is_refused_after_it(place: Plac
     assert said == ["echo: a", "echo: b"]
 
 
-async def test_check_18_a_continued_turn_answers_exactly_what_was_not_said(place: Place) -> None:
+async def test_nanoclaw_18_a_continued_turn_answers_exactly_what_was_not_said(place: Place) -> None:
     first = scripted(place)
     events = first.query(a_batch(*(an_item(seq, f"m{seq}") for seq in (1, 2, 3))), "")
     started = await anext(events)

@@ -174,7 +174,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_check_26_and_d16_a_hot_journal_reads_as_try_again_and_the_next_projection_heals_it(path: Path) -> None:
+def test_nanoclaw_26_and_d16_a_hot_journal_reads_as_try_again_and_the_next_projection_heals_it(path: Path) -> None:
     project(path, a_row(1))
     subprocess.run([sys.executable, "-c", DIE_IN_A_TRANSACTION, str(path)], check=False)
     journal = path.with_name("inbound.db-journal")

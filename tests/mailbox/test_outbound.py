@@ -109,7 +109,7 @@ print(json.dumps([box.add(OutRow(turn=name, epoch=1, attempt=1, part=n, text="x"
 """
 
 
-def test_check_28_and_d11_two_writers_inside_never_take_the_same_number(path: Path) -> None:
+def test_nanoclaw_28_and_d11_two_writers_inside_never_take_the_same_number(path: Path) -> None:
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, str(path), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -146,7 +146,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_check_26_a_runner_killed_in_a_transaction_loses_no_earlier_result(path: Path) -> None:
+def test_nanoclaw_26_a_runner_killed_in_a_transaction_loses_no_earlier_result(path: Path) -> None:
     subprocess.run([sys.executable, "-c", DIE_IN_A_TRANSACTION, str(path)], check=False, env=os.environ)
 
     assert [row.text for row in Outbound(path).unacked()] == ["kept"]

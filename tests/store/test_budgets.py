@@ -57,7 +57,7 @@ def test_without_a_budget_there_is_no_limit(db: Db) -> None:
     assert isinstance(ask(db, 10**14), Reserved)
 
 
-def test_what_is_left_is_the_least_of_all_up_the_tree(db: Db) -> None:
+def test_arizuko_30_what_is_left_is_the_least_of_all_up_the_tree(db: Db) -> None:
     limit(db, group("acme/eng"), 5 * USD)
     limit(db, group("acme"), 3 * USD)
     limit(db, Scope(Kind.USER, ADA), 2 * USD)

@@ -9,7 +9,7 @@ from gatepost.store import inbox, messages, steps
 from .conftest import Desk
 
 
-def test_check_28_both_directions_are_numbered_in_one_row(desk: Desk) -> None:
+def test_nanoclaw_28_both_directions_are_numbered_in_one_row(desk: Desk) -> None:
     first = desk.entry(desk.hear("a"))
     second = desk.say("k", "b")
     third = desk.entry(desk.hear("c"))

@@ -73,7 +73,7 @@ def talk(db: Db, folder: str, room: str) -> None:
         ("nothing", set()),
     ],
 )
-def test_the_syntax_of_a_query(db: Db, query: str, expected: set[int]) -> None:
+def test_arizuko_35_the_syntax_of_a_query(db: Db, query: str, expected: set[int]) -> None:
     for text in ("the quick brown fox jumps", "quick silver", "un café, merci"):
         say(db, text)
     assert set(found(db, query)) == expected
@@ -160,7 +160,7 @@ def test_what_was_fetched_late_is_dated_by_when_it_was_said(db: Db) -> None:
     assert len(found(db, "tea", since=10 * DAY)) == 12
 
 
-def test_arizuko_check_35_the_limit_is_counted_after_the_rights(db: Db) -> None:
+def test_arizuko_35_the_limit_is_counted_after_the_rights(db: Db) -> None:
     talk(db, "acme", "fake:room/1")
     own = [say(db, "tea") for _ in range(3)]
     for number in range(500):

@@ -51,7 +51,7 @@ def test_no_room_can_be_named_so_that_it_shares_anothers_session(one: tuple[str,
     assert (key_of(*one) == key_of(*two)) == (meant(*one) == meant(*two))
 
 
-def test_check_38_a_provider_is_fed_its_own_conversation_alone(db: Db) -> None:
+def test_nanoclaw_38_a_provider_is_fed_its_own_conversation_alone(db: Db) -> None:
     groups.add(db, "acme", "Acme", "", 1)
     session = sessions.resolve(db, "shared", "acme", "fake", "fake:1", "", 1)
     sessions.set_conversation(db, session.id, "claude", "c-1", 1)

@@ -105,7 +105,7 @@ def test_a_row_that_waits_for_its_retry_holds_back_the_later_ones(desk: Desk) ->
 # Before the provider has it.
 
 
-def test_check_17_a_failure_before_the_provider_had_the_batch_is_retried_with_growing_patience_then_failed(
+def test_nanoclaw_17_a_failure_before_the_provider_had_the_batch_is_retried_with_growing_patience_then_failed(
     desk: Desk,
 ) -> None:
     row = desk.hear("hello")

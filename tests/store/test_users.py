@@ -11,7 +11,7 @@ def test_somebody_nobody_knows_is_unknown(db: Db) -> None:
 
 
 @pytest.mark.parametrize("folder", ["", "acme"])
-def test_d14_a_role_cannot_be_given_twice_not_even_everywhere(db: Db, folder: str) -> None:
+def test_nanoclaw_d14_a_role_cannot_be_given_twice_not_even_everywhere(db: Db, folder: str) -> None:
     users.add(db, "fake:user/1", "Ann", 1)
     assert users.give_role(db, "fake:user/1", "admin", folder, "owner", 1)
     assert not users.give_role(db, "fake:user/1", "admin", folder, "owner", 2)

@@ -131,7 +131,7 @@ async def test_a_reset_forgets_the_conversation_of_the_group_named_and_no_other(
     assert [await known(each) for each in (agent.session, other)] == ["", "c-1"]
 
 
-async def test_check_41_an_injected_message_carries_its_true_origin_and_is_no_command(
+async def test_arizuko_41_an_injected_message_carries_its_true_origin_and_is_no_command(
     tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await Agent.arrive(tmp_path, store, "acme")

@@ -76,7 +76,7 @@ async def test_a_child_is_made_with_a_folder_and_gets_its_room(tmp_path: Path, s
 
 
 @pytest.mark.parametrize("folder", ["other", "other/x", "acme", "acme/eng/sre", "root"])
-async def test_check_15_a_world_makes_direct_children_and_nothing_else(
+async def test_arizuko_15_a_world_makes_direct_children_and_nothing_else(
     folder: str, tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await world(tmp_path, store)
@@ -197,7 +197,7 @@ async def test_a_window_is_set_kept_and_cleared(tmp_path: Path, store: SqliteSto
         ("root", "x/a", False, True),
     ],
 )
-def test_check_18_who_may_watch_whom(observer: str, source: str, open: bool, may: bool) -> None:
+def test_arizuko_18_who_may_watch_whom(observer: str, source: str, open: bool, may: bool) -> None:
     assert may_watch(observer, source, open=open) is may
 
 

@@ -57,7 +57,7 @@ async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
         assert (answer.code, answer.text) == (INVALID_PARAMS, f"Unknown tool: {name}")
 
 
-async def test_arizuko_check_21_the_lowest_seq_wins_and_of_equal_ones_the_lower_id(
+async def test_arizuko_21_the_lowest_seq_wins_and_of_equal_ones_the_lower_id(
     tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await Agent.arrive(tmp_path, store, "acme")
@@ -71,9 +71,7 @@ async def test_arizuko_check_21_the_lowest_seq_wins_and_of_equal_ones_the_lower_
     assert "platform=fake" in answer["why"] and f"route {first} has won" in answer["routes"][1]["why"]
 
 
-async def test_arizuko_check_21_a_route_by_sender_is_passed_over_without_one(
-    tmp_path: Path, store: SqliteStore
-) -> None:
+async def test_arizuko_21_a_route_by_sender_is_passed_over_without_one(tmp_path: Path, store: SqliteStore) -> None:
     agent = await Agent.arrive(tmp_path, store, "acme")
 
     def add(db: Db) -> None:
@@ -89,7 +87,7 @@ async def test_arizuko_check_21_a_route_by_sender_is_passed_over_without_one(
 @pytest.mark.parametrize(
     ("match", "holds"), [("", True), ("verb=", False), ("room=room/*", True), ("room=[", False), ("room=*", True)]
 )
-async def test_arizuko_check_19_what_a_match_makes_of_a_room(
+async def test_arizuko_19_what_a_match_makes_of_a_room(
     match: str, holds: bool, tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await Agent.arrive(tmp_path, store, "acme")

@@ -225,7 +225,7 @@ async def test_a_reaction_that_is_none_is_invalid(reaction: str, agent: Agent) -
 
 
 @pytest.mark.parametrize("name", ["edit", "like"])
-async def test_check_33_a_verb_that_the_channel_lacks_is_unsupported_in_two_lines_and_writes_nothing(
+async def test_nanoclaw_33_and_arizuko_34_a_verb_that_the_channel_lacks_is_two_lines_and_writes_nothing(
     name: str, tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await Agent.arrive(tmp_path, store, features=frozenset({Feature.REPLY}))
@@ -260,7 +260,7 @@ def give(agent: Agent, name: str, content: str = "content") -> Path:
 
 
 @pytest.mark.parametrize("path", ["a/report.md", "/workspace/agent/a/report.md", "./a//report.md"])
-async def test_check_34_a_file_is_copied_to_the_deliverys_own_folder(path: str, agent: Agent) -> None:
+async def test_nanoclaw_34_a_file_is_copied_to_the_deliverys_own_folder(path: str, agent: Agent) -> None:
     inside = give(agent, "a/report.md")
     await agent.call("send_file", filepath=path, caption="look")
     inside.write_text("changed afterwards")
@@ -311,7 +311,9 @@ async def test_a_file_of_the_session_can_be_sent_under_another_name(agent: Agent
         "deep/" * 40 + "x",
     ],
 )
-async def test_check_34_a_path_that_leads_out_or_to_no_regular_file_is_refused(path: str, agent: Agent) -> None:
+async def test_nanoclaw_34_and_arizuko_33_a_path_that_leads_out_or_to_no_regular_file_is_refused(
+    path: str, agent: Agent
+) -> None:
     home = agent.around.home
     outside = home.groups / "secret.txt"
     outside.write_text("not yours")

@@ -44,7 +44,7 @@ async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
 
 
 @pytest.mark.parametrize("name", sorted(GOOD))
-async def test_check_34_a_channel_without_a_pane_is_told_in_two_lines(
+async def test_arizuko_34_a_channel_without_a_pane_is_told_in_two_lines(
     name: str, tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await Agent.arrive(tmp_path, store, features=EVERYTHING - {Feature.PANE})
@@ -55,7 +55,7 @@ async def test_check_34_a_channel_without_a_pane_is_told_in_two_lines(
 
 
 @pytest.mark.parametrize("name", sorted(GOOD))
-async def test_check_16_a_room_of_nobodys_is_refused(name: str, agent: Agent) -> None:
+async def test_arizuko_16_a_room_of_nobodys_is_refused(name: str, agent: Agent) -> None:
     answer = await agent.call(name, **GOOD[name], chatJid="fake:room/9")
     assert answer.failed
     assert f"acme/eng may not {name} on fake:room/9" in answer.text

@@ -69,7 +69,7 @@ async def test_a_world_adds_a_route_to_itself_and_below_and_removes_it(agent: Ag
 
 
 @pytest.mark.parametrize("target", ["other", "other#observe", "root", "{sender}"])
-async def test_check_26_a_route_out_of_the_own_part_of_the_tree_is_refused(agent: Agent, target: str) -> None:
+async def test_arizuko_26_a_route_out_of_the_own_part_of_the_tree_is_refused(agent: Agent, target: str) -> None:
     answer = await agent.call("add_route", route={"target": target})
     assert answer.failed and "own or below of acme" in answer.text
     assert (await agent.call("set_routes", routes=[{"target": "acme"}, {"target": target}])).failed
@@ -108,7 +108,7 @@ async def test_a_set_with_one_bad_route_changes_nothing(agent: Agent) -> None:
     assert len(await agent.store.read(routes.in_order)) == 3
 
 
-async def test_check_26_the_operators_route_is_not_deleted_and_a_foreign_one_does_not_exist(agent: Agent) -> None:
+async def test_arizuko_26_the_operators_route_is_not_deleted_and_a_foreign_one_does_not_exist(agent: Agent) -> None:
     by_target = {each.target: each.id for each in await agent.store.read(routes.in_order)}
     assert "the operator made it" in (await agent.call("delete_route", id=by_target["acme"])).text
     assert "no route named" in (await agent.call("delete_route", id=by_target["other"])).text

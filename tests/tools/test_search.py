@@ -78,7 +78,7 @@ async def test_what_the_agent_itself_said_is_found_as_its_own(tmp_path: Path, st
         ("acm", set()),
     ],
 )
-async def test_arizuko_check_35_each_group_finds_what_its_part_of_the_tree_may_read(
+async def test_arizuko_35_each_group_finds_what_its_part_of_the_tree_may_read(
     folder: str, expected: set[str], tmp_path: Path, store: SqliteStore
 ) -> None:
     for owner, room in (("acme", "fake:w"), ("acme/eng", "fake:e"), ("acme/eng/sre", "fake:s"), ("other", "fake:o")):
@@ -139,7 +139,7 @@ async def test_limits_sender_and_since(tmp_path: Path, store: SqliteStore) -> No
 
 
 @pytest.mark.parametrize("query", ['"', "AND", "a) OR (b", "*", "marks : x", "", "x'; DROP TABLE messages; --"])
-async def test_arizuko_check_35_a_malformed_query_is_a_tools_error_and_the_next_call_works(
+async def test_arizuko_35_a_malformed_query_is_a_tools_error_and_the_next_call_works(
     query: str, tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await Agent.arrive(tmp_path, store)

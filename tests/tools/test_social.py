@@ -157,7 +157,7 @@ async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
 
 
 @pytest.mark.parametrize("name", sorted(GOOD))
-async def test_check_34_a_verb_that_the_channel_lacks_is_two_lines_with_a_call_that_works(
+async def test_arizuko_34_a_verb_that_the_channel_lacks_is_two_lines_with_a_call_that_works(
     name: str, tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await Agent.arrive(tmp_path, store, features=EVERYTHING - {NEEDED[name]})
@@ -180,7 +180,7 @@ async def test_where_pins_come_off_one_by_one_alone_unpin_all_names_unpin_messag
 
 
 @pytest.mark.parametrize("name", sorted(GOOD))
-async def test_check_16_a_room_of_another_group_and_a_room_of_nobodys_are_refused_in_the_same_words(
+async def test_arizuko_16_a_room_of_another_group_and_a_room_of_nobodys_are_refused_in_the_same_words(
     name: str, agent: Agent, store: SqliteStore
 ) -> None:
     await store.write(groups.add, "other", "other", "scripted", 1)
@@ -288,7 +288,7 @@ async def test_post_publishes_its_words_and_its_files(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "link", "id_rsa", "missing"])
-async def test_check_33_media_that_lead_out_are_refused_and_leave_nothing(path: str, agent: Agent) -> None:
+async def test_arizuko_33_media_that_lead_out_are_refused_and_leave_nothing(path: str, agent: Agent) -> None:
     folder = agent.around.home.group("acme/eng")
     for name in ("fine.txt", "id_rsa"):
         (folder / name).write_text("x")

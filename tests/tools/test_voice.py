@@ -197,7 +197,7 @@ async def test_5000_bytes_after_the_trim_are_spoken(agent: Agent, endpoint: Endp
     assert (await agent.call("send_voice")).code == INVALID_PARAMS
 
 
-async def test_check_34_without_an_endpoint_it_is_unsupported_with_a_call_that_works(
+async def test_arizuko_34_without_an_endpoint_it_is_unsupported_with_a_call_that_works(
     tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await arrive(tmp_path, store, {})
@@ -207,7 +207,7 @@ async def test_check_34_without_an_endpoint_it_is_unsupported_with_a_call_that_w
     assert agent.rung == []
 
 
-async def test_check_34_where_neither_voices_nor_files_arrive_it_is_unsupported(
+async def test_arizuko_34_where_neither_voices_nor_files_arrive_it_is_unsupported(
     tmp_path: Path, store: SqliteStore, endpoint: Endpoint
 ) -> None:
     agent = await arrive(tmp_path, store, endpoint.settings, features=EVERYTHING - {Feature.VOICE, Feature.FILES})
@@ -216,7 +216,9 @@ async def test_check_34_where_neither_voices_nor_files_arrive_it_is_unsupported(
     assert endpoint.asked == []
 
 
-async def test_check_16_a_room_of_nobodys_is_refused_before_anything_is_spent(agent: Agent, endpoint: Endpoint) -> None:
+async def test_arizuko_16_a_room_of_nobodys_is_refused_before_anything_is_spent(
+    agent: Agent, endpoint: Endpoint
+) -> None:
     answer = await agent.call("send_voice", text="hello", chatJid="fake:room/9")
     assert "acme/eng may not send_voice on fake:room/9" in answer.text
     assert endpoint.asked == []

@@ -55,7 +55,9 @@ def test_a_text_is_one_pending_row_with_what_the_channel_needs(db: Db) -> None:
     assert effect.payload == {"text": "hello", "in_reply_to": 3, "files": [file]}
 
 
-def test_d15_each_part_is_a_row_with_a_key_of_its_own_and_files_and_reference_go_with_the_first(db: Db) -> None:
+def test_nanoclaw_d15_each_part_is_a_row_with_a_key_of_its_own_and_files_and_reference_go_with_the_first(
+    db: Db,
+) -> None:
     (target,) = say(db, reach_of(), result("target", "what?"), NOON)
     new = result("k", "one two\n\nthree four\n\nfive six", reply_to_id=target.message_id, files=(PLAN,))
 
@@ -88,7 +90,7 @@ def test_what_is_handed_over_twice_is_one_thing(db: Db, turn_id: str) -> None:
     assert len(outbox.of_turn(db, turn_id)) == 2
 
 
-def test_check_31_a_final_text_that_a_tool_already_sent_to_that_room_is_not_sent_again(db: Db, turn_id: str) -> None:
+def test_nanoclaw_31_a_final_text_that_a_tool_already_sent_to_that_room_is_not_sent_again(db: Db, turn_id: str) -> None:
     reach = reach_of(max_text=10)
     by_tool = say(db, reach, result("tool", "one two\n\nthree four", turn_id, origin="tool"), NOON)
 

@@ -53,7 +53,9 @@ async def test_a_lost_ring_costs_time_and_not_the_message(post: Post, channel: F
     assert (await post.row("k")).state == "sent"
 
 
-async def test_check_23_rings_and_looks_that_overlap_call_the_channel_once(running: Post, channel: FakeChannel) -> None:
+async def test_nanoclaw_23_rings_and_looks_that_overlap_call_the_channel_once(
+    running: Post, channel: FakeChannel
+) -> None:
     channel.script(Fault.DELAY)
     await running.say("k", "once")
     for _ in range(5):
@@ -66,7 +68,7 @@ async def test_check_23_rings_and_looks_that_overlap_call_the_channel_once(runni
     assert len(channel.tried) == 1
 
 
-async def test_check_24_fails_twice_then_succeeds_is_delivered_once(running: Post, channel: FakeChannel) -> None:
+async def test_nanoclaw_24_fails_twice_then_succeeds_is_delivered_once(running: Post, channel: FakeChannel) -> None:
     channel.script(Fault.UNAVAILABLE, Fault.UNAVAILABLE)
     await running.say("k", "at last")
     await running.tried("k", 1)
@@ -79,7 +81,7 @@ async def test_check_24_fails_twice_then_succeeds_is_delivered_once(running: Pos
     assert (row.state, row.tries, channel.texts()) == ("sent", 3, ["at last"])
 
 
-async def test_check_24_fails_for_ever_is_failed_and_the_agent_is_told_without_being_woken(
+async def test_nanoclaw_24_fails_for_ever_is_failed_and_the_agent_is_told_without_being_woken(
     store: SqliteStore, channel: FakeChannel
 ) -> None:
     post = Post(store, {"fake": channel}, {"delivery.max_tries": 2})
@@ -97,7 +99,7 @@ async def test_check_24_fails_for_ever_is_failed_and_the_agent_is_told_without_b
     assert await store.read(inbox.sessions_with_work, post.clock.now()) == []
 
 
-async def test_check_24_a_failing_row_is_not_overtaken_in_its_room(running: Post, channel: FakeChannel) -> None:
+async def test_nanoclaw_24_a_failing_row_is_not_overtaken_in_its_room(running: Post, channel: FakeChannel) -> None:
     channel.script(Fault.UNAVAILABLE)
     await running.say("first", "one")
     await running.tried("first", 1)
@@ -140,7 +142,7 @@ async def test_a_refusal_is_not_tried_again(running: Post, channel: FakeChannel)
     assert "may not write" in row.reason
 
 
-async def test_check_25_killed_between_send_and_record_is_looked_up_and_not_sent_again(
+async def test_nanoclaw_25_killed_between_send_and_record_is_looked_up_and_not_sent_again(
     post: Post, channel: FakeChannel
 ) -> None:
     await post.say("k", "once")
@@ -154,7 +156,9 @@ async def test_check_25_killed_between_send_and_record_is_looked_up_and_not_sent
     assert await post.store.read(platform_id_of, effect.message_id) == channel.sent[0].platform_id
 
 
-async def test_check_25_killed_before_it_was_sent_is_sent_after_the_look_up(post: Post, channel: FakeChannel) -> None:
+async def test_nanoclaw_25_killed_before_it_was_sent_is_sent_after_the_look_up(
+    post: Post, channel: FakeChannel
+) -> None:
     await post.say("k", "once")
     await post.store.write(outbox.take, "fake", ROOM, "an earlier run", post.clock.now(), 60 * SECOND)
 
@@ -164,7 +168,9 @@ async def test_check_25_killed_before_it_was_sent_is_sent_after_the_look_up(post
     assert (row.state, channel.looked_up, channel.texts()) == ("sent", ["k"], ["once"])
 
 
-async def test_check_25_where_the_platform_deduplicates_it_is_sent_again_under_the_same_key(store: SqliteStore) -> None:
+async def test_nanoclaw_25_where_the_platform_deduplicates_it_is_sent_again_under_the_same_key(
+    store: SqliteStore,
+) -> None:
     channel = FakeChannel(features=SILENT | {Feature.KEYED})
     post = Post(store, {"fake": channel})
     await post.say("k", "once")
@@ -176,7 +182,7 @@ async def test_check_25_where_the_platform_deduplicates_it_is_sent_again_under_t
     assert (row.state, len(channel.tried), channel.texts()) == ("sent", 2, ["once"])
 
 
-async def test_check_25_where_nobody_can_know_it_ends_as_uncertain_and_later_rows_go_on(store: SqliteStore) -> None:
+async def test_nanoclaw_25_where_nobody_can_know_it_ends_as_uncertain_and_later_rows_go_on(store: SqliteStore) -> None:
     channel = FakeChannel(features=SILENT)
     post = Post(store, {"fake": channel})
     session = await post.session()
@@ -234,7 +240,7 @@ async def test_an_adapter_that_breaks_is_treated_as_uncertain_and_stops_nobody(s
     assert channel.texts() == ["two"]
 
 
-async def test_d4_without_a_channel_a_row_waits_and_then_fails_and_is_never_called_delivered(
+async def test_nanoclaw_d4_without_a_channel_a_row_waits_and_then_fails_and_is_never_called_delivered(
     store: SqliteStore,
 ) -> None:
     post = Post(store, {}, {"delivery.max_tries": 2})
@@ -250,7 +256,7 @@ async def test_d4_without_a_channel_a_row_waits_and_then_fails_and_is_never_call
     assert "'gone' is unavailable: it is not switched on" in row.reason
 
 
-async def test_d15_a_failure_in_one_part_does_not_send_the_others_again(store: SqliteStore) -> None:
+async def test_nanoclaw_d15_a_failure_in_one_part_does_not_send_the_others_again(store: SqliteStore) -> None:
     channel = FakeChannel(max_text=10)
     post = Post(store, {"fake": channel})
     channel.script(Fault.NONE, Fault.UNAVAILABLE)
@@ -265,7 +271,7 @@ async def test_d15_a_failure_in_one_part_does_not_send_the_others_again(store: S
     assert [message.text for _, message in channel.tried].count("one two") == 1
 
 
-async def test_d17_a_slow_room_does_not_delay_another(running: Post, channel: FakeChannel) -> None:
+async def test_nanoclaw_d17_a_slow_room_does_not_delay_another(running: Post, channel: FakeChannel) -> None:
     channel.script(Fault.DELAY)
     await running.say("slow", "one")
     await channel.wait_for(lambda _: bool(channel.tried))
@@ -278,7 +284,9 @@ async def test_d17_a_slow_room_does_not_delay_another(running: Post, channel: Fa
     await running.ended("slow")
 
 
-async def test_d17_a_platform_that_hangs_in_every_lane_does_not_delay_another_platform(store: SqliteStore) -> None:
+async def test_nanoclaw_d17_a_platform_that_hangs_in_every_lane_does_not_delay_another_platform(
+    store: SqliteStore,
+) -> None:
     hung, well = FakeChannel(), FakeChannel(platform="well")
     post = Post(store, {"fake": hung, "well": well}, {"delivery.lanes": 2})
     hung.script(then=Fault.DELAY)
@@ -444,7 +452,7 @@ async def test_a_stop_still_records_the_send_in_flight(post: Post, channel: Fake
     assert (await post.row("next")).state == "pending"
 
 
-async def test_check_34_a_deliverys_own_files_are_removed_once_it_has_ended(
+async def test_nanoclaw_34_a_deliverys_own_files_are_removed_once_it_has_ended(
     running: Post, channel: FakeChannel, tmp_path: Path
 ) -> None:
     copy = tmp_path / "media" / "out" / "k" / "plan.txt"

@@ -42,7 +42,7 @@ def inbound(db: Db, now: int) -> int:
     return message_id
 
 
-async def test_check_33_an_edit_of_an_own_message_reaches_the_channel_with_its_platform_id(
+async def test_nanoclaw_33_an_edit_of_an_own_message_reaches_the_channel_with_its_platform_id(
     post: Post, channel: FakeChannel
 ) -> None:
     channel.script(Fault.UNAVAILABLE)
@@ -56,7 +56,7 @@ async def test_check_33_an_edit_of_an_own_message_reaches_the_channel_with_its_p
     assert (second.message.op, second.message.target, second.message.text) == (Op.EDIT, first.platform_id, "hello")
 
 
-async def test_check_33_d7_a_reaction_to_an_inbound_message_reaches_the_channel_with_its_platform_id(
+async def test_nanoclaw_33_and_d7_a_reaction_to_an_inbound_message_reaches_the_channel_with_its_platform_id(
     post: Post, channel: FakeChannel
 ) -> None:
     target = await post.store.write(inbound, post.clock.now())

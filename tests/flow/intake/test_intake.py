@@ -203,7 +203,7 @@ async def test_another_instance_sees_another_room(routed: World) -> None:
     assert len(await routed.sessions()) == 2
 
 
-async def test_check_1_d25_a_stranger_in_an_unknown_chat_leaves_a_record_and_nothing_else(routed: World) -> None:
+async def test_nanoclaw_1_and_d25_a_stranger_in_an_unknown_chat_leaves_a_record_and_nothing_else(routed: World) -> None:
     receipt = await routed.send("hi", STRANGER)
 
     assert (receipt.state, receipt.reason) == ("refused", "unknown_sender_strict")
@@ -265,7 +265,7 @@ async def test_a_row_of_the_access_list_lets_a_stranger_in_and_another_shuts_eve
     assert (await routed.send("I own it", OWNER)).state == "queued"
 
 
-async def test_check_9_a_strangers_attachment_does_not_stay_on_the_disk(routed: World) -> None:
+async def test_nanoclaw_9_a_strangers_attachment_does_not_stay_on_the_disk(routed: World) -> None:
     await routed.send("first")
     receipt = await routed.send("look", STRANGER, attachments=(Attachment(name="x.sh", data=b"boo"),))
 
@@ -274,7 +274,7 @@ async def test_check_9_a_strangers_attachment_does_not_stay_on_the_disk(routed: 
     assert len(await routed.sessions()) == 1
 
 
-async def test_check_2_a_room_that_asks_for_approval_refuses_strangers_with_its_own_reason(routed: World) -> None:
+async def test_nanoclaw_2_a_room_that_asks_for_approval_refuses_strangers_with_its_own_reason(routed: World) -> None:
     await routed.send("first")
     await routed.do(lambda db: rooms.set_policy(db, "tg", ROOM, "request_approval"))
 
@@ -301,7 +301,7 @@ async def test_root_takes_the_owner_alone_even_in_a_public_room(world: World) ->
     assert (await world.send("hi", OWNER)).state == "queued"
 
 
-async def test_check_6_two_routes_give_two_sessions_with_one_row_each(world: World) -> None:
+async def test_nanoclaw_6_two_routes_give_two_sessions_with_one_row_each(world: World) -> None:
     await world.do(lambda db: groups.add(db, "triage", "Triage", "scripted", NOON))
     await world.route("text=/^bug/", "triage", seq=1, also=True)
     await world.route("", "home", seq=2)
@@ -321,7 +321,7 @@ async def test_two_routes_to_one_session_are_one_row_and_waking_counts(world: Wo
     assert (entry.mode, entry.state) == ("trigger", "queued")
 
 
-async def test_check_7_plain_messages_are_kept_as_context_until_a_mention_wakes(world: World) -> None:
+async def test_nanoclaw_7_plain_messages_are_kept_as_context_until_a_mention_wakes(world: World) -> None:
     await world.route("verb=mention", "home", seq=1)
     await world.route("", "home#observe", seq=2)
 
@@ -336,7 +336,7 @@ async def test_check_7_plain_messages_are_kept_as_context_until_a_mention_wakes(
     assert [message.text for _, message in pairs] == ["0", "1", "2", "now"]
 
 
-async def test_check_8_d3_context_alone_never_wakes_however_much_of_it_there_is(world: World) -> None:
+async def test_nanoclaw_8_and_d3_context_alone_never_wakes_however_much_of_it_there_is(world: World) -> None:
     await world.route("verb=mention", "home", seq=1)
     await world.route("", "home#observe", seq=2)
 
@@ -345,7 +345,7 @@ async def test_check_8_d3_context_alone_never_wakes_however_much_of_it_there_is(
     assert world.rung == []
 
 
-async def test_check_13_threads_are_sessions_of_their_own_unless_the_route_shares_them(world: World) -> None:
+async def test_nanoclaw_13_threads_are_sessions_of_their_own_unless_the_route_shares_them(world: World) -> None:
     await world.route("platform=tg", "home", seq=1)
     await world.send(thread="A")
     await world.send(thread="B")
@@ -358,7 +358,7 @@ async def test_check_13_threads_are_sessions_of_their_own_unless_the_route_share
     assert [session.folder for session in await world.sessions()].count("one") == 1
 
 
-async def test_check_14_rooms_of_an_agent_shared_session_are_names_to_send_to(world: World) -> None:
+async def test_nanoclaw_14_rooms_of_an_agent_shared_session_are_names_to_send_to(world: World) -> None:
     await world.route("", "home", mode="agent-shared")
     await world.send(room_name="Ops")
     await world.send(address="tg:group/8", room_name="Ops", thread="T2")
@@ -415,12 +415,12 @@ async def test_a_reply_or_reaction_to_the_agent_is_a_mention_in_its_thread(world
     assert (await world.message(reply)).verb == "mention"
     assert (await world.message(reply)).thread == "T"
     reacted = await world.message(reaction)
-    assert (reacted.verb, reacted.thread, reacted.reply_to) == ("mention", "T", "a1")  # D7: the platform's own id
+    assert (reacted.verb, reacted.thread, reacted.reply_to) == ("mention", "T", "a1")  # the platform's own id
     assert (reacted.content["verb"], reacted.content["reaction"]) == ("dislike", "👎")
     assert other.reason == "no_route"
 
 
-async def test_check_15_d1_d23_a_denied_command_is_answered_and_wakes_nobody(routed: World) -> None:
+async def test_nanoclaw_15_and_d1_and_d23_a_denied_command_is_answered_and_wakes_nobody(routed: World) -> None:
     receipt = await routed.send("/cost", MEMBER)
 
     assert (receipt.state, receipt.reason) == ("refused", "command_denied")
@@ -430,7 +430,7 @@ async def test_check_15_d1_d23_a_denied_command_is_answered_and_wakes_nobody(rou
     assert routed.rung == []
 
 
-async def test_check_15_an_admin_command_reaches_the_agent_raw(routed: World) -> None:
+async def test_nanoclaw_15_an_admin_command_reaches_the_agent_raw(routed: World) -> None:
     receipt = await routed.send("@bot /Cost today", ADMIN)
 
     content = (await routed.message(receipt)).content
@@ -438,7 +438,7 @@ async def test_check_15_an_admin_command_reaches_the_agent_raw(routed: World) ->
     assert receipt.state == "queued"
 
 
-async def test_check_15_d23_help_wakes_no_agent_and_is_answered(routed: World) -> None:
+async def test_nanoclaw_15_and_d23_help_wakes_no_agent_and_is_answered(routed: World) -> None:
     receipt = await routed.send("/help")
 
     assert (receipt.state, receipt.reason) == ("answered", "command /help")
@@ -448,7 +448,7 @@ async def test_check_15_d23_help_wakes_no_agent_and_is_answered(routed: World) -
     assert routed.rung == []
 
 
-async def test_check_15_d23_what_would_reach_into_the_provider_gives_nothing_at_all(routed: World) -> None:
+async def test_nanoclaw_15_and_d23_what_would_reach_into_the_provider_gives_nothing_at_all(routed: World) -> None:
     receipt = await routed.send("/logout")
 
     assert (receipt.state, receipt.reason) == ("cancelled", "dropped command")
@@ -456,7 +456,7 @@ async def test_check_15_d23_what_would_reach_into_the_provider_gives_nothing_at_
     assert await routed.sessions() == []
 
 
-async def test_check_15_clear_by_an_admin_forgets_the_conversation_and_says_so(routed: World) -> None:
+async def test_nanoclaw_15_clear_by_an_admin_forgets_the_conversation_and_says_so(routed: World) -> None:
     await routed.send("hello")
     [session] = await routed.sessions()
     await routed.do(lambda db: sessions.set_conversation(db, session.id, "scripted", "c-1", NOON))
@@ -605,7 +605,7 @@ async def spend(world: World, micro: int, limit: int) -> None:
     await world.do(book)
 
 
-async def test_a_spent_budget_wakes_nobody_and_the_room_hears_of_it_once(routed: World) -> None:
+async def test_arizuko_30_a_spent_budget_wakes_nobody_and_the_room_hears_of_it_once(routed: World) -> None:
     await spend(routed, 1_000_000, 1_000_000)
     receipts = [await routed.send(f"hello {number}") for number in range(3)]
     elsewhere = await routed.send("hello", address="tg:group/8")
@@ -643,7 +643,7 @@ async def test_who_only_listens_needs_no_budget(routed: World) -> None:
     assert len(await routed.notices()) == 1 and routed.rooms_rung == [ROOM]
 
 
-async def test_a_budget_of_nothing_leaves_each_call_to_be_judged(routed: World) -> None:
+async def test_arizuko_30_a_budget_of_nothing_leaves_each_call_to_be_judged(routed: World) -> None:
     await spend(routed, 0, 0)
     assert (await routed.send("hello")).state == "queued"
 
@@ -676,7 +676,7 @@ async def test_what_reaches_a_watched_group_is_context_for_who_watches_it_and_wa
     assert (await world.store.read(ledger.check, NOON)).unaccounted == 0
 
 
-async def test_check_25_a_sibling_is_watched_while_it_is_open_and_no_longer(world: World) -> None:
+async def test_arizuko_25_a_sibling_is_watched_while_it_is_open_and_no_longer(world: World) -> None:
     beside = await watching(world, "acme/ops", "acme/eng")
     assert [entry.folder for entry in await world.entries(await world.send("sealed"))] == ["acme/eng"]
 

@@ -62,7 +62,7 @@ def test_what_cannot_be_bounded_is_refused(pattern: str) -> None:
         ("(a", "missing )"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_the_pattern_and_the_reason(pattern: str, said: str) -> None:
+def test_nanoclaw_12_what_cannot_be_used_is_refused_with_the_pattern_and_the_reason(pattern: str, said: str) -> None:
     with pytest.raises(Invalid, match=re.escape(said)):
         compile_search(pattern)
 

@@ -34,7 +34,7 @@ def folders(*routes: Route, facts: Facts = FACTS) -> list[str]:
     return [chosen.folder for chosen in routing.decide(routes, facts).chosen]
 
 
-def test_arizuko_check_19_what_a_match_means() -> None:
+def test_arizuko_19_what_a_match_means() -> None:
     assert holds("")
     assert not holds("verb=")
     assert holds("room=group/*")
@@ -94,18 +94,18 @@ def test_a_well_formed_route_is_given_its_folder() -> None:
         routing.check("", "home", "weekly", ["home"])
 
 
-def test_arizuko_check_26_web_addresses_are_routed_like_any_other() -> None:
+def test_arizuko_26_web_addresses_are_routed_like_any_other() -> None:
     assert routing.check("chat_jid=web:acme/**", "acme", "per-thread", ["acme"]) == "acme"
     facts = routing.facts_of("web", address.parse("web:acme/eng"))
     assert folders(route("chat_jid=web:acme/**", "acme"), facts=facts) == ["acme"]
 
 
-def test_arizuko_check_21_the_lowest_seq_wins_then_the_lowest_id() -> None:
+def test_arizuko_21_the_lowest_seq_wins_then_the_lowest_id() -> None:
     assert folders(route(target="ten", seq=10, id=1), route(target="five", seq=5, id=2)) == ["five"]
     assert folders(route(target="later", id=4), route(target="earlier", id=3)) == ["earlier"]
 
 
-def test_arizuko_check_21_a_sender_route_is_skipped_when_there_is_no_sender() -> None:
+def test_arizuko_21_a_sender_route_is_skipped_when_there_is_no_sender() -> None:
     both = route(target="acme/{sender}", seq=1), route(target="home", seq=2, id=2)
     assert folders(*both) == ["acme/telegram-user-9"]
     assert folders(*both, facts=replace(FACTS, sender="")) == ["home"]

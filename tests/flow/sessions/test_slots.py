@@ -39,7 +39,7 @@ def test_a_session_stands_in_line_once_and_holds_one_place() -> None:
     assert drain(slots) == []
 
 
-def test_check_43_never_more_awake_than_the_cap_and_all_are_served() -> None:
+def test_nanoclaw_43_never_more_awake_than_the_cap_and_all_are_served() -> None:
     slots, served = Slots(5), []
     for number in range(20):
         slots.want(f"s{number}", f"g{number % 3}")

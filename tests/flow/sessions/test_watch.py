@@ -13,24 +13,24 @@ def at(seconds: int, **facts: int | bool | None) -> Verdict:
     return judge(Facts(now=START + seconds * SECOND, started_at=START, **given), PATIENCE)  # type: ignore[arg-type]
 
 
-def test_check_19_a_runner_that_is_silent_for_61_s_after_a_claim_is_lost() -> None:
+def test_nanoclaw_19_a_runner_that_is_silent_for_61_s_after_a_claim_is_lost() -> None:
     assert at(59, turn_since=START) is Verdict.KEEP
     assert at(62, turn_since=START) is Verdict.LOST
 
 
-def test_check_19_a_declared_timeout_of_ten_minutes_widens_the_patience() -> None:
+def test_nanoclaw_19_a_declared_timeout_of_ten_minutes_widens_the_patience() -> None:
     assert at(9 * 60, turn_since=START, tool_timeout=10 * MINUTE) is Verdict.KEEP
     assert at(11 * 60, turn_since=START, tool_timeout=10 * MINUTE) is Verdict.LOST
 
 
-def test_check_20_a_session_with_nothing_to_do_for_half_an_hour_rests() -> None:
+def test_nanoclaw_20_a_session_with_nothing_to_do_for_half_an_hour_rests() -> None:
     alive = START + 31 * MINUTE - SECOND
     assert at(29 * 60, heard_at=START + 29 * MINUTE) is Verdict.KEEP
     assert at(31 * 60, heard_at=alive) is Verdict.REST
     assert at(31 * 60, heard_at=alive, wanted=True) is Verdict.KEEP
 
 
-def test_check_20_a_session_that_was_just_started_survives_the_next_look() -> None:
+def test_nanoclaw_20_a_session_that_was_just_started_survives_the_next_look() -> None:
     assert at(1, heard_at=START) is Verdict.KEEP
     assert at(30, heard_at=START) is Verdict.LOST
 

@@ -77,9 +77,7 @@ async def test_and_through_the_bridge(daemon: Daemon, mode: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_paseo_check_33_a_client_goes_on_where_it_was_when_the_daemon_was_restarted(
-    tmp_path: Path, mode: Any
-) -> None:
+async def test_paseo_33_a_client_goes_on_where_it_was_when_the_daemon_was_restarted(tmp_path: Path, mode: Any) -> None:
     with Daemon(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted") as daemon:
         url = f"unix:{daemon.home}/run/control.sock:/mcp/agents"
         bridge = StdioServerParameters(command=sys.executable, args=["-m", "gatepost", "bridge", "--url", url])

@@ -249,7 +249,7 @@ async def through(url: str, data: bytes) -> tuple[list[dict[str, Any]], str, int
 # What passes.
 
 
-async def test_paseo_check_30_two_requests_and_a_notification_give_exactly_two_lines(server: Server) -> None:
+async def test_paseo_30_two_requests_and_a_notification_give_exactly_two_lines(server: Server) -> None:
     answers, errors, code = await through(server.url, READY + line("tools/list", "two"))
     assert [answer["id"] for answer in answers] == [0, "two"]
     assert (errors, code) == ("", 0)
@@ -265,7 +265,7 @@ async def test_paseo_check_30_two_requests_and_a_notification_give_exactly_two_l
         assert asked.headers["content-type"] == "application/json"
 
 
-async def test_paseo_check_30_the_version_is_learnt_from_an_event_stream_as_well(server: Server) -> None:
+async def test_paseo_30_the_version_is_learnt_from_an_event_stream_as_well(server: Server) -> None:
     async def open_by_stream(asked: Asked) -> None:
         server.sessions.add("streamed")
         await asked.begin_stream(Mcp_Session_Id="streamed")
@@ -279,7 +279,7 @@ async def test_paseo_check_30_the_version_is_learnt_from_an_event_stream_as_well
     assert (listed.headers["mcp-session-id"], listed.headers["mcp-protocol-version"]) == ("streamed", "2025-06-18")
 
 
-async def test_paseo_check_31_a_bad_line_between_good_ones_gives_one_minus_32700(server: Server) -> None:
+async def test_paseo_31_a_bad_line_between_good_ones_gives_one_minus_32700(server: Server) -> None:
     answers, errors, code = await through(server.url, READY + b"{bad\n\n" + line("tools/list", 1))
     assert sorted(str(answer["id"]) for answer in answers) == ["0", "1", "None"]
     (bad,) = [answer for answer in answers if answer["id"] is None]
@@ -298,14 +298,12 @@ async def test_paseo_check_31_a_bad_line_between_good_ones_gives_one_minus_32700
         (b'{"id":true,"method":"x"}', None),
     ],
 )
-async def test_paseo_check_31_what_is_no_message_gets_minus_32600(
-    server: Server, bad: bytes, request_id: object
-) -> None:
+async def test_paseo_31_what_is_no_message_gets_minus_32600(server: Server, bad: bytes, request_id: object) -> None:
     answers, _, _ = await through(server.url, bad + b"\n")
     assert [(answer["id"], answer["error"]["code"]) for answer in answers] == [(request_id, -32600)]
 
 
-async def test_paseo_check_32_a_missing_socket_is_told_to_the_right_request_and_the_next_one_works(
+async def test_paseo_32_a_missing_socket_is_told_to_the_right_request_and_the_next_one_works(
     tmp_path: Path,
 ) -> None:
     served = Server(tmp_path / "control.sock")
@@ -323,7 +321,7 @@ async def test_paseo_check_32_a_missing_socket_is_told_to_the_right_request_and_
     await served.stop()
 
 
-async def test_paseo_check_33_a_restarted_daemon_is_opened_once_more_with_the_clients_own_words(server: Server) -> None:
+async def test_paseo_33_a_restarted_daemon_is_opened_once_more_with_the_clients_own_words(server: Server) -> None:
     async with bridged(server.url) as client:
         await client.open()
         client.say(called(1))
@@ -413,7 +411,7 @@ async def test_a_daemon_that_stays_away_is_told_and_its_return_is_noticed(server
         assert "result" in await client.hear()
 
 
-async def test_paseo_check_33_so_is_one_that_says_400_for_a_session_it_does_not_know(server: Server) -> None:
+async def test_paseo_33_so_is_one_that_says_400_for_a_session_it_does_not_know(server: Server) -> None:
     async def old_fashioned(asked: Asked) -> None:
         if asked.headers["mcp-session-id"] == "s1":
             await asked.answer(400, error(None, -32000, "missing or invalid session"))
@@ -427,7 +425,7 @@ async def test_paseo_check_33_so_is_one_that_says_400_for_a_session_it_does_not_
 
 
 @pytest.mark.parametrize("status", [404, 400])
-async def test_paseo_check_33_a_server_that_never_knows_its_sessions_is_asked_twice_and_no_more(
+async def test_paseo_33_a_server_that_never_knows_its_sessions_is_asked_twice_and_no_more(
     server: Server, status: int
 ) -> None:
     async def forgetful(asked: Asked) -> None:
@@ -440,7 +438,7 @@ async def test_paseo_check_33_a_server_that_never_knows_its_sessions_is_asked_tw
     assert server.methods().count("tools/call") == 2
 
 
-async def test_paseo_check_33_a_request_at_fault_costs_nobody_the_session(server: Server) -> None:
+async def test_paseo_33_a_request_at_fault_costs_nobody_the_session(server: Server) -> None:
     async def refuse(asked: Asked) -> None:
         await asked.answer(400, error(None, -32602, "no"))
 
@@ -450,7 +448,7 @@ async def test_paseo_check_33_a_request_at_fault_costs_nobody_the_session(server
     assert server.methods().count("initialize") == 1
 
 
-async def test_paseo_check_34_a_stream_is_passed_on_as_it_comes(server: Server) -> None:
+async def test_paseo_34_a_stream_is_passed_on_as_it_comes(server: Server) -> None:
     heard = asyncio.Event()
 
     async def progress(asked: Asked) -> None:
@@ -474,7 +472,7 @@ async def test_paseo_check_34_a_stream_is_passed_on_as_it_comes(server: Server) 
         assert (await client.hear())["result"] == "ü"
 
 
-async def test_paseo_check_34_a_stream_that_is_cut_gives_an_error_for_its_request_and_the_next_works(
+async def test_paseo_34_a_stream_that_is_cut_gives_an_error_for_its_request_and_the_next_works(
     server: Server,
 ) -> None:
     async def half(asked: Asked) -> None:
@@ -496,7 +494,7 @@ async def test_paseo_check_34_a_stream_that_is_cut_gives_an_error_for_its_reques
         assert (await client.hear())["result"] == "whole"
 
 
-async def test_paseo_check_34_a_stream_with_event_ids_goes_on_where_it_was_cut(server: Server) -> None:
+async def test_paseo_34_a_stream_with_event_ids_goes_on_where_it_was_cut(server: Server) -> None:
     async def polled(asked: Asked) -> None:
         await asked.begin_stream()
         await asked.raw(b"id: e7\nretry: 10\ndata:\n\n")
@@ -514,7 +512,7 @@ async def test_paseo_check_34_a_stream_with_event_ids_goes_on_where_it_was_cut(s
     assert answers[1]["result"] == "e7"
 
 
-async def test_paseo_check_34_a_client_that_does_not_read_stops_the_stream(server: Server) -> None:
+async def test_paseo_34_a_client_that_does_not_read_stops_the_stream(server: Server) -> None:
     sent = 0
     piece = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"text": "x" * 65536}}
 
@@ -546,7 +544,7 @@ async def test_paseo_check_34_a_client_that_does_not_read_stops_the_stream(serve
         assert (await client.hear())["result"] == "all"
 
 
-async def test_paseo_check_35_a_quick_call_overtakes_a_slow_one_which_is_cancelled(server: Server) -> None:
+async def test_paseo_35_a_quick_call_overtakes_a_slow_one_which_is_cancelled(server: Server) -> None:
     cancelled = asyncio.Event()
 
     async def work(asked: Asked) -> None:
@@ -573,7 +571,7 @@ async def test_paseo_check_35_a_quick_call_overtakes_a_slow_one_which_is_cancell
     assert server.sessions == set()
 
 
-async def test_paseo_check_35_a_cancelled_request_that_nobody_answers_is_let_go_in_silence(server: Server) -> None:
+async def test_paseo_35_a_cancelled_request_that_nobody_answers_is_let_go_in_silence(server: Server) -> None:
     async def never(asked: Asked) -> None:
         await asyncio.Event().wait()
 
@@ -588,7 +586,7 @@ async def test_paseo_check_35_a_cancelled_request_that_nobody_answers_is_let_go_
     assert "notifications/cancelled" in server.methods()
 
 
-async def test_paseo_check_35_what_is_in_flight_at_the_end_of_stdin_is_answered(server: Server) -> None:
+async def test_paseo_35_what_is_in_flight_at_the_end_of_stdin_is_answered(server: Server) -> None:
     go = asyncio.Event()
 
     async def slow(asked: Asked) -> None:
@@ -608,9 +606,7 @@ async def test_paseo_check_35_what_is_in_flight_at_the_end_of_stdin_is_answered(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_paseo_check_35_a_signal_ends_it_with_every_request_answered(
-    server: Server, number: signal.Signals
-) -> None:
+async def test_paseo_35_a_signal_ends_it_with_every_request_answered(server: Server, number: signal.Signals) -> None:
     async def never(asked: Asked) -> None:
         await asyncio.Event().wait()
 
@@ -903,9 +899,7 @@ async def test_a_server_that_refuses_a_large_message_before_reading_it_is_heard(
 # Where and who.
 
 
-async def test_paseo_check_15_the_token_is_sent_from_a_file_that_only_its_owner_reads(
-    server: Server, tmp_path: Path
-) -> None:
+async def test_paseo_15_the_token_is_sent_from_a_file_that_only_its_owner_reads(server: Server, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("secret-1\n")
     token.chmod(0o600)
@@ -917,7 +911,7 @@ async def test_paseo_check_15_the_token_is_sent_from_a_file_that_only_its_owner_
 
 
 @pytest.mark.parametrize(("content", "mode"), [("t", 0o640), ("t", 0o604), ("", 0o600), ("a\r\nb", 0o600), (None, 0)])
-def test_paseo_check_15_a_token_that_others_can_read_is_refused(tmp_path: Path, content: str | None, mode: int) -> None:
+def test_paseo_15_a_token_that_others_can_read_is_refused(tmp_path: Path, content: str | None, mode: int) -> None:
     token = tmp_path / "token"
     if content is not None:
         token.write_text(content)

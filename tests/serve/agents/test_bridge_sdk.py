@@ -124,7 +124,7 @@ def text_of(result: Any) -> str:
 
 
 @BOTH
-async def test_paseo_check_30_tools_are_listed_and_called(official: Official, mode: str) -> None:
+async def test_paseo_30_tools_are_listed_and_called(official: Official, mode: str) -> None:
     async with connected(official, mode) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} >= {"echo", "steps"}
         assert text_of(await client.call_tool("echo", {"text": "a\nü\u2028"})) == "a\nü\u2028"
@@ -134,7 +134,7 @@ async def test_paseo_check_30_tools_are_listed_and_called(official: Official, mo
 
 
 @pytest.mark.parametrize("options", [{"json_response": True}, {"stateless_http": True}, {}], ids=str)
-async def test_paseo_check_30_whichever_way_the_server_answers(tmp_path: Path, options: dict[str, Any]) -> None:
+async def test_paseo_30_whichever_way_the_server_answers(tmp_path: Path, options: dict[str, Any]) -> None:
     """Without our leave for any Host: a server that checks it lets localhost in."""
     served = Official(tmp_path / "control.sock", options)
     async with served.serving(), connected(served, "legacy") as client:
@@ -142,7 +142,7 @@ async def test_paseo_check_30_whichever_way_the_server_answers(tmp_path: Path, o
 
 
 @BOTH
-async def test_paseo_check_34_progress_arrives_before_the_answer(official: Official, mode: str) -> None:
+async def test_paseo_34_progress_arrives_before_the_answer(official: Official, mode: str) -> None:
     seen: list[float] = []
 
     async def progressed(progress: float, total: float | None, message: str | None) -> None:
@@ -154,7 +154,7 @@ async def test_paseo_check_34_progress_arrives_before_the_answer(official: Offic
 
 
 @BOTH
-async def test_paseo_check_35_a_slow_call_is_overtaken_and_a_cancelled_one_stops_at_the_server(
+async def test_paseo_35_a_slow_call_is_overtaken_and_a_cancelled_one_stops_at_the_server(
     official: Official, mode: str
 ) -> None:
     async with connected(official, mode) as client, anyio.create_task_group() as tasks:
@@ -166,7 +166,7 @@ async def test_paseo_check_35_a_slow_call_is_overtaken_and_a_cancelled_one_stops
 
 
 @BOTH
-async def test_paseo_check_36_fifty_calls_at_once_get_each_its_own_answer(official: Official, mode: str) -> None:
+async def test_paseo_36_fifty_calls_at_once_get_each_its_own_answer(official: Official, mode: str) -> None:
     answers: dict[int, str] = {}
 
     async def call(number: int) -> None:
@@ -179,9 +179,7 @@ async def test_paseo_check_36_fifty_calls_at_once_get_each_its_own_answer(offici
 
 
 @BOTH
-async def test_paseo_check_33_the_client_does_not_notice_that_the_server_was_restarted(
-    tmp_path: Path, mode: str
-) -> None:
+async def test_paseo_33_the_client_does_not_notice_that_the_server_was_restarted(tmp_path: Path, mode: str) -> None:
     served = Official(tmp_path / "control.sock", {"transport_security": OPEN})
     first = served.serving()
     await first.__aenter__()
@@ -223,6 +221,6 @@ async def test_a_question_of_the_server_is_answered_by_the_client(official: Offi
 
 
 @BOTH
-async def test_paseo_check_13_a_megabyte_passes(official: Official, mode: str) -> None:
+async def test_paseo_13_a_megabyte_passes(official: Official, mode: str) -> None:
     async with connected(official, mode) as client:
         assert text_of(await client.call_tool("echo", {"text": "x" * 1_000_000})) == "x" * 1_000_000

@@ -45,7 +45,7 @@ def error_of(body: dict[str, Any]) -> tuple[int, str]:
 # Sessions of the 2025 revisions.
 
 
-async def test_paseo_check_10_initialize_makes_a_session_of_the_chosen_version(web: Web) -> None:
+async def test_paseo_10_initialize_makes_a_session_of_the_chosen_version(web: Web) -> None:
     answer = await web.initialize()
     assert answer.status_code == 200
     assert answer.headers["mcp-session-id"]
@@ -56,7 +56,7 @@ async def test_paseo_check_10_initialize_makes_a_session_of_the_chosen_version(w
 
 
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
-async def test_paseo_check_11_an_unknown_session_is_404_with_a_json_rpc_error(web: Web, method: str) -> None:
+async def test_paseo_11_an_unknown_session_is_404_with_a_json_rpc_error(web: Web, method: str) -> None:
     headers = {"mcp-session-id": "nobody", "accept": BOTH, "content-type": "application/json"}
     answer = await web.client.request(method, web.address, headers=headers, json=asked("tools/list"))
     assert answer.status_code == 404
@@ -64,7 +64,7 @@ async def test_paseo_check_11_an_unknown_session_is_404_with_a_json_rpc_error(we
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_paseo_check_12_a_stream_without_a_session_is_400(web: Web, method: str) -> None:
+async def test_paseo_12_a_stream_without_a_session_is_400(web: Web, method: str) -> None:
     answer = await web.client.request(method, web.address, headers={"accept": BOTH})
     assert answer.status_code == 400
     assert error_of(answer.json())[0] == -32600
@@ -76,7 +76,7 @@ async def test_a_request_without_a_session_is_400(web: Web) -> None:
     assert "error" in answer.json()
 
 
-async def test_paseo_check_12_a_deleted_session_is_gone(old: Web) -> None:
+async def test_paseo_12_a_deleted_session_is_gone(old: Web) -> None:
     ended = await old.client.delete(old.address, headers=old.session)
     assert ended.status_code == 200
     assert (await old.post(asked("tools/list"))).status_code == 404
@@ -125,7 +125,7 @@ async def test_a_session_that_nobody_uses_is_forgotten(old: Web, monkeypatch: py
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"[" * 100_000, b'{"jsonrpc":"2.0",'])
-async def test_paseo_check_13_what_is_not_json_is_400_and_no_trace(old: Web, body: bytes) -> None:
+async def test_paseo_13_what_is_not_json_is_400_and_no_trace(old: Web, body: bytes) -> None:
     for headers in ({}, {"mcp-protocol-version": "2026-07-28"}):
         answer = await old.post(body, headers)
         assert answer.status_code == 400
@@ -183,7 +183,7 @@ async def test_a_batch_is_refused(old: Web) -> None:
     assert error_of(answer.json()) == (-32600, "batches are not accepted")
 
 
-async def test_paseo_check_13_a_large_text_is_taken_and_a_larger_one_is_413(old: Web) -> None:
+async def test_paseo_13_a_large_text_is_taken_and_a_larger_one_is_413(old: Web) -> None:
     text = "x" * (LARGEST // 2)
     answer = await old.ask("tools/call", called("echo", text=text))
     assert answer["result"]["content"][0]["text"] == text
@@ -203,7 +203,7 @@ async def test_a_stream_that_grows_too_large_is_413(old: Web) -> None:
     assert answer.status_code == 413
 
 
-async def test_paseo_check_12_accepting_json_alone_never_hangs(old: Web) -> None:
+async def test_paseo_12_accepting_json_alone_never_hangs(old: Web) -> None:
     answer = await old.post(asked("tools/list"), {"accept": "application/json"})
     assert answer.status_code in (200, 406)
 

@@ -81,7 +81,7 @@ async def test_the_tools_are_the_same_on_every_transport(desk: Desk) -> None:
 
 
 @costly
-async def test_paseo_check_13_a_prompt_of_a_megabyte_is_accepted(desk: Desk) -> None:
+async def test_paseo_13_a_prompt_of_a_megabyte_is_accepted(desk: Desk) -> None:
     made = await desk("create_agent")
     sent = await desk("send_agent_prompt", agentId=made["agentId"], prompt="ü" * 500_000, background=True)
     assert sent["success"] is True
@@ -89,7 +89,7 @@ async def test_paseo_check_13_a_prompt_of_a_megabyte_is_accepted(desk: Desk) -> 
     assert (found["status"], found["lastMessage"][:8]) == ("idle", "done: üü")
 
 
-async def test_paseo_check_16_an_agent_made_in_the_foreground_is_idle_with_its_answer(desk: Desk) -> None:
+async def test_paseo_16_an_agent_made_in_the_foreground_is_idle_with_its_answer(desk: Desk) -> None:
     made = await desk("create_agent", initialPrompt="sweep the floor", title="Sweeper", labels={"room": "hall"})
     assert (made["status"], made["lastMessage"]) == ("idle", "done: sweep the floor")
     assert made["type"] == "scripted" and made["folder"] == "agents"
@@ -98,14 +98,14 @@ async def test_paseo_check_16_an_agent_made_in_the_foreground_is_idle_with_its_a
     assert (await settled(desk.gateway)).unaccounted == 0
 
 
-async def test_paseo_check_17_in_the_background_it_is_told_to_run_at_once(desk: Desk) -> None:
+async def test_paseo_17_in_the_background_it_is_told_to_run_at_once(desk: Desk) -> None:
     made = await desk("create_agent", initialPrompt="sweep", background=True)
     assert made["status"] in ("initializing", "running") and made["lastMessage"] is None
     found = await desk("wait_for_agent", agentId=made["agentId"])
     assert (found["status"], found["lastMessage"]) == ("idle", "done: sweep")
 
 
-async def test_paseo_check_18_what_cannot_be_is_named_and_nothing_is_made(desk: Desk) -> None:
+async def test_paseo_18_what_cannot_be_is_named_and_nothing_is_made(desk: Desk) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"title": "x" * 61}, "1 to 60 characters"),
         ({"agentType": "nobody"}, "there is no provider 'nobody'"),
@@ -121,7 +121,7 @@ async def test_paseo_check_18_what_cannot_be_is_named_and_nothing_is_made(desk: 
     assert (await desk("list_agents", includeArchived=True))["agents"] == []
 
 
-async def test_paseo_check_18_an_id_that_is_none_is_told_so(desk: Desk) -> None:
+async def test_paseo_18_an_id_that_is_none_is_told_so(desk: Desk) -> None:
     more: dict[str, dict[str, Any]] = {
         "send_agent_prompt": {"prompt": "hi"},
         "set_agent_mode": {"modeId": "default"},
@@ -134,7 +134,7 @@ async def test_paseo_check_18_an_id_that_is_none_is_told_so(desk: Desk) -> None:
             assert "list_agents" in answer.text or "permit ls" in answer.text
 
 
-async def test_paseo_check_19_a_permission_waits_is_listed_and_answered_once(desk: Desk) -> None:
+async def test_paseo_19_a_permission_waits_is_listed_and_answered_once(desk: Desk) -> None:
     made = await desk("create_agent", initialPrompt="ask first", background=True)
     found = await desk("wait_for_agent", agentId=made["agentId"])
     assert found["permission"]["name"] == "Bash" and found["permission"]["input"] == {"command": "ls"}
@@ -151,7 +151,7 @@ async def test_paseo_check_19_a_permission_waits_is_listed_and_answered_once(des
     assert (await desk("list_pending_permissions"))["permissions"] == []
 
 
-async def test_paseo_check_19_a_denial_that_interrupts_ends_the_turn(desk: Desk) -> None:
+async def test_paseo_19_a_denial_that_interrupts_ends_the_turn(desk: Desk) -> None:
     made = await desk("create_agent", initialPrompt="ask first")
     response = {"behavior": "deny", "message": "no", "interrupt": True}
     request = made["permission"]["id"]
@@ -162,9 +162,7 @@ async def test_paseo_check_19_a_denial_that_interrupts_ends_the_turn(desk: Desk)
 
 
 @costly
-async def test_paseo_check_20_waiting_ends_before_the_limit_and_the_agent_runs_on(
-    opening: Opening, tmp_path: Path
-) -> None:
+async def test_paseo_20_waiting_ends_before_the_limit_and_the_agent_runs_on(opening: Opening, tmp_path: Path) -> None:
     async with opening(tmp_path / "h", agents__wait_s=0.2) as desk:
         made = await desk("create_agent", initialPrompt="hold the fort", agentType="patient")
         assert made["status"] in ("running", "initializing") and "still running" in made["lastMessage"]
@@ -177,7 +175,7 @@ async def test_paseo_check_20_waiting_ends_before_the_limit_and_the_agent_runs_o
 
 
 @costly
-async def test_paseo_check_21_two_sessions_that_wait_return_when_a_third_cancels(desk: Desk) -> None:
+async def test_paseo_21_two_sessions_that_wait_return_when_a_third_cancels(desk: Desk) -> None:
     lead = await desk("create_agent", initialPrompt="lead", agentType="patient")
     child = {"parentAgentId": lead["agentId"], "notifyOnFinish": True, "title": "Child"}
     made = await desk("create_agent", initialPrompt="hold on", background=True, **child)
@@ -195,7 +193,7 @@ async def test_paseo_check_21_two_sessions_that_wait_return_when_a_third_cancels
 
 
 @costly
-async def test_paseo_check_22_prompts_are_queued_and_answered_each_in_a_turn_of_its_own(desk: Desk) -> None:
+async def test_paseo_22_prompts_are_queued_and_answered_each_in_a_turn_of_its_own(desk: Desk) -> None:
     made = await desk("create_agent", initialPrompt="first", background=True)
     for text in ("second", "third"):
         await desk("send_agent_prompt", agentId=made["agentId"], prompt=text, background=True)
@@ -206,7 +204,7 @@ async def test_paseo_check_22_prompts_are_queued_and_answered_each_in_a_turn_of_
     assert said == ["done: first", "done: second", "done: third"]
 
 
-async def test_paseo_check_22_an_interrupt_takes_the_place_of_what_ran_and_nobody_sees_it_idle(desk: Desk) -> None:
+async def test_paseo_22_an_interrupt_takes_the_place_of_what_ran_and_nobody_sees_it_idle(desk: Desk) -> None:
     made = await desk("create_agent", initialPrompt="hold on", background=True)
     async with desk.another() as other:
         await at_work(desk, made["agentId"])
@@ -219,7 +217,7 @@ async def test_paseo_check_22_an_interrupt_takes_the_place_of_what_ran_and_nobod
 
 
 @costly
-async def test_paseo_check_23_an_agent_that_ignores_interrupts_is_cancelled_and_takes_a_new_prompt(desk: Desk) -> None:
+async def test_paseo_23_an_agent_that_ignores_interrupts_is_cancelled_and_takes_a_new_prompt(desk: Desk) -> None:
     made = await desk("create_agent", initialPrompt="be deaf", background=True)
     await at_work(desk, made["agentId"])
     assert (await desk("cancel_agent", agentId=made["agentId"]))["success"] is True
@@ -227,7 +225,7 @@ async def test_paseo_check_23_an_agent_that_ignores_interrupts_is_cancelled_and_
     assert (found["status"], found["lastMessage"]) == ("idle", "done: sweep")
 
 
-async def test_paseo_check_24_a_killed_agent_is_closed_and_takes_no_prompt(desk: Desk) -> None:
+async def test_paseo_24_a_killed_agent_is_closed_and_takes_no_prompt(desk: Desk) -> None:
     made = await desk("create_agent", initialPrompt="sweep")
     for _ in range(2):
         assert (await desk("kill_agent", agentId=made["agentId"]))["success"] is True
@@ -239,7 +237,7 @@ async def test_paseo_check_24_a_killed_agent_is_closed_and_takes_no_prompt(desk:
 
 
 @costly
-async def test_paseo_check_25_after_a_restart_everything_is_as_it_was_and_the_conversation_goes_on(
+async def test_paseo_25_after_a_restart_everything_is_as_it_was_and_the_conversation_goes_on(
     opening: Opening, tmp_path: Path
 ) -> None:
     async def seen(desk: Desk) -> list[Any]:
@@ -263,7 +261,7 @@ async def test_paseo_check_25_after_a_restart_everything_is_as_it_was_and_the_co
 
 
 @costly
-async def test_paseo_check_27_a_busy_parent_hears_once_of_its_childs_end_and_is_not_interrupted(desk: Desk) -> None:
+async def test_paseo_27_a_busy_parent_hears_once_of_its_childs_end_and_is_not_interrupted(desk: Desk) -> None:
     lead = await desk("create_agent", initialPrompt="hold the fort", title="Lead", agentType="patient", background=True)
     await at_work(desk, lead["agentId"])
     child = {"parentAgentId": "Lead", "notifyOnFinish": True, "title": "Child"}
@@ -283,9 +281,7 @@ async def test_paseo_check_27_a_busy_parent_hears_once_of_its_childs_end_and_is_
 
 
 @costly
-async def test_paseo_check_27_the_news_of_an_end_survives_a_restart_in_between(
-    opening: Opening, tmp_path: Path
-) -> None:
+async def test_paseo_27_the_news_of_an_end_survives_a_restart_in_between(opening: Opening, tmp_path: Path) -> None:
     async with opening(tmp_path / "h", script=SCRIPT) as desk:
         lead = await desk(
             "create_agent", initialPrompt="hold the fort", title="Lead", agentType="patient", background=True

@@ -51,7 +51,7 @@ async def activity(desk: Desk, agent: dict[str, Any]) -> list[str]:
     return [line for line in told["content"].splitlines() if line]
 
 
-async def test_paseo_check_26_an_approved_plan_starts_its_follow_up_turn(desk: Desk) -> None:
+async def test_paseo_26_an_approved_plan_starts_its_follow_up_turn(desk: Desk) -> None:
     made = await desk("create_agent", initialPrompt="plan it")
     asked = made["permission"]
     assert (asked["kind"], asked["input"]) == ("plan", {"plan": ASK["plan"]})
@@ -144,7 +144,7 @@ async def test_a_runner_that_dies_after_the_approval_is_told_it_again_and_the_fo
     assert (await settled(inside.gateway)).unaccounted == 0
 
 
-def test_paseo_check_26_a_daemon_killed_between_the_approval_and_its_follow_up_loses_neither(tmp_path: Path) -> None:
+def test_paseo_26_a_daemon_killed_between_the_approval_and_its_follow_up_loses_neither(tmp_path: Path) -> None:
     home = tmp_path / "home"
     script = home / "groups" / "agents" / "script.json"
     script.parent.mkdir(parents=True)

@@ -39,7 +39,7 @@ async def make(desk: Desk, **more: Any) -> str:
     return str((await desk("create_agent", **more))["agentId"])
 
 
-async def test_paseo_check_28_an_agent_names_itself_and_nobody_else(opening: Opening, tmp_path: Path) -> None:
+async def test_paseo_28_an_agent_names_itself_and_nobody_else(opening: Opening, tmp_path: Path) -> None:
     async with opening(tmp_path / "h", script=TITLES) as desk:
         ann, bob = await make(desk, title="Ann"), await make(desk, title="Bob")
         assert '"Mend the login"' in await say(desk, ann, "title Mend the login")
@@ -85,7 +85,7 @@ async def self_id(gateway: Gateway) -> AsyncIterator[httpx2.AsyncClient]:
         await running
 
 
-async def test_paseo_check_28_a_token_speaks_for_its_own_agent_alone(tmp_path: Path) -> None:
+async def test_paseo_28_a_token_speaks_for_its_own_agent_alone(tmp_path: Path) -> None:
     async with a_desk(tmp_path / "h", "memory") as desk, self_id(desk.gateway) as client:
         ann, bob = await make(desk, title="Ann"), await make(desk, title="Bob")
         token = await desk.gateway.agents.token(ann, "operator")
@@ -124,7 +124,7 @@ def shop(tmp_path: Path) -> Path:
     return repository(tmp_path / "code" / "shop")
 
 
-async def test_paseo_check_29_an_agent_names_the_branch_of_its_worktree_once(
+async def test_paseo_29_an_agent_names_the_branch_of_its_worktree_once(
     opening: Opening, tmp_path: Path, shop: Path
 ) -> None:
     async with opening(tmp_path / "h", script=TITLES, sandbox__mounts_allowed=(f"{shop.parent}:rw",)) as desk:
@@ -148,7 +148,7 @@ async def test_a_branch_with_a_slash_can_be_named_once_too(tmp_path: Path, shop:
         assert "NOT_ALLOWED" in await say(desk, ann, "branch other")
 
 
-async def test_paseo_check_29_also_from_a_subdirectory_and_nowhere_else(tmp_path: Path, shop: Path) -> None:
+async def test_paseo_29_also_from_a_subdirectory_and_nowhere_else(tmp_path: Path, shop: Path) -> None:
     plain = tmp_path / "code" / "plain"
     plain.mkdir()
     allowed = {"sandbox__mounts_allowed": (f"{shop.parent}:rw",)}
@@ -183,7 +183,7 @@ async def test_paseo_check_29_also_from_a_subdirectory_and_nowhere_else(tmp_path
         ({"cwd": "SHOP", "worktreeName": "x", "baseBranch": "main", "agentType": "nobody"}, "nobody"),
     ],
 )
-async def test_paseo_check_18_a_start_that_cannot_be_is_told_and_nothing_is_made(
+async def test_paseo_18_a_start_that_cannot_be_is_told_and_nothing_is_made(
     tmp_path: Path, shop: Path, wish: dict[str, str], said: str
 ) -> None:
     allowed = {"sandbox__mounts_allowed": (f"{shop.parent}:rw",)}

@@ -41,7 +41,7 @@ async def test_the_token_opens() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "wrong", TOKEN + "x", TOKEN[:-1]])
-async def test_paseo_check_15_without_the_token_it_is_401(token: str) -> None:
+async def test_paseo_15_without_the_token_it_is_401(token: str) -> None:
     assert await asked(token=token) == 401
 
 
@@ -50,7 +50,7 @@ async def test_health_is_open() -> None:
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "gate.example.evil.example:80"])
-async def test_paseo_check_14_a_foreign_name_is_403_whatever_the_token(host: str) -> None:
+async def test_paseo_14_a_foreign_name_is_403_whatever_the_token(host: str) -> None:
     assert await asked(host=host) == 403
     assert await asked("/v1/health", host=host) == 403
 
