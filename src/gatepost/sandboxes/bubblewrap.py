@@ -436,7 +436,7 @@ def find_trouble(bwrap: str | None, uid: int | None) -> str | None:
     """Try it once, whole. Why it cannot work here, None if it works. Raises Unavailable if the trial failed for any
     other reason: only a definite refusal says that there can be no walls on this machine."""
     if sys.platform != "linux":
-        return "bubblewrap needs Linux; elsewhere, as on macOS, agents need podman or docker"
+        return "bubblewrap needs Linux; on macOS run the gateway in a Linux virtual machine"
     if bwrap is None:
         return MISSING
     if not seccomp.supported():
