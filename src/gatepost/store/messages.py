@@ -1,6 +1,7 @@
 """Messages: the immutable fact of everything that came in or went out."""
 
 import json
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,6 +12,11 @@ SYSTEM = "gatepost:system"  # who speaks, when it is the gateway itself
 COLUMNS = (
     "id, instance, address, thread, direction, platform_id, event, kind, verb, sender, sender_name, text, content,"
     " reply_to, folder, at, accepted_at"
+)
+
+# The same of a row `m` for who shows it: without the content, and of the text only so many characters (a parameter).
+SHOWN = ", ".join(
+    {"text": "SUBSTR(m.text, 1, ?)", "content": "'{}'"}.get(name, f"m.{name}") for name in COLUMNS.split(", ")
 )
 
 
@@ -157,18 +163,39 @@ def by_seq(db: Db, session_id: str, seq: int) -> Message | None:
     return of_row(row) if row else None
 
 
-def of_session(db: Db, session_id: str, before: int, limit: int) -> list[tuple[int, Message]]:
-    """(seq, message) of a conversation in both directions, the newest before a number, oldest first."""
-    columns = ", ".join(f"m.{name.strip()}" for name in COLUMNS.split(","))
-    rows = db.rows(
-        f"SELECT i.seq, {columns} FROM inbox i JOIN messages m ON m.id = i.message_id"
+def of_session(
+    db: Db, session_id: str, before: int, limit: int, chars: int = 2**31
+) -> tuple[list[tuple[int, Message, int]], bool]:
+    """(seq, message, length of its text) of a conversation in both directions, the newest before a number, newest
+    first, and whether there are older ones. The texts are bounded as in `past.in_room`."""
+    found = db.rows(
+        "SELECT i.seq, i.message_id, LENGTH(m.text) FROM inbox i JOIN messages m ON m.id = i.message_id"
         " WHERE i.session_id = ? AND i.seq < ?"
-        f" UNION ALL SELECT o.seq, {columns} FROM outbox o JOIN messages m ON m.id = o.message_id"
+        " UNION ALL SELECT o.seq, o.message_id, LENGTH(m.text) FROM outbox o JOIN messages m ON m.id = o.message_id"
         " WHERE o.session_id = ? AND o.seq > 0 AND o.seq < ? AND o.op IN ('send', 'file') AND o.origin <> 'status'"
         " ORDER BY 1 DESC LIMIT ?",
-        (session_id, before, session_id, before, limit),
+        (session_id, before, session_id, before, limit + 1),
     )
-    return [(row[0], of_row(row[1:])) for row in reversed(rows)]
+    lengths = within([(row[1], row[2]) for row in found[:limit]], chars)
+    rows = db.rows(f"SELECT {SHOWN} FROM messages m WHERE m.id IN ({marks(lengths)})", (chars, *lengths))
+    by_id = {row[0]: of_row(row) for row in rows}
+    shown = [(row[0], by_id[row[1]], row[2]) for row in found[:limit] if row[1] in by_id]
+    return shown, len(found) > len(shown)
+
+
+def within(lengths: Sequence[tuple[int, int]], chars: int) -> dict[int, int]:
+    """Of (id, length) the first that have at most so many characters together, and the first one in any case."""
+    taken: dict[int, int] = {}
+    for number, length in lengths:
+        chars -= length
+        if taken and chars < 0:
+            break
+        taken[number] = length
+    return taken
+
+
+def marks(values: Collection[object]) -> str:
+    return ", ".join("?" * len(values)) or "NULL"
 
 
 def learn_platform_id(db: Db, message_id: int, platform_id: str) -> None:
