@@ -347,13 +347,14 @@ async def test_stranger_new_a_text_that_alone_is_too_large_is_cut_and_its_length
 
 
 class _Counted:
-    """A store's transaction that counts the characters which it reads."""
+    """A store's transaction that counts the rows and characters which it reads."""
 
     def __init__(self, db: Db) -> None:
-        self._db, self.chars = db, 0
+        self._db, self.chars, self.read = db, 0, 0
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         found = self._db.rows(sql, params)
+        self.read += len(found)
         self.chars += sum(len(value) for row in found for value in row if isinstance(value, str))
         return found
 
@@ -373,13 +374,17 @@ class _Counted:
 
 async def test_stranger_new_no_more_is_read_than_an_answer_can_hold(tmp_path: Path, store: SqliteStore) -> None:
     agent = await Agent.arrive(tmp_path, store, "acme/eng", turn=False)
-    for number in range(20):
-        await store.write(_said, f"{number:02d}" + "x" * 99_000, SECOND + number)
+    for number in range(60):
+        await store.write(_said, f"{number:02d}" + "x" * 30_000, SECOND + number)
 
-    def look(db: Db) -> tuple[int, int]:
+    def look(db: Db) -> _Counted:
         counted = _Counted(db)
-        past.in_room(counted, PLATFORM, ROOM, None, Cursor(), 200, Part("acme/eng"), agent.session.id, 150_000)
-        return counted.chars, sum(len(each.text) for each in messages.latest_in_room(db, PLATFORM, ROOM, None, 200))
+        seen, more = past.in_room(
+            counted, PLATFORM, ROOM, None, Cursor(), 200, Part("acme/eng"), agent.session.id, 100_000
+        )
+        assert len(seen) == 3 and more
+        return counted
 
-    read, there = await store.read(look)
-    assert read < 150_000 < 1_900_000 < there
+    counted = await store.read(look)
+    assert counted.chars < 100_000
+    assert counted.read == messages.PAGE + 3  # lengths, and then what is shown

@@ -456,7 +456,8 @@ async def _answer(tool: Tool, call: Call, result: object) -> ToolAnswer:
         size = weight(result, LARGEST_PASSED)
         if size > LARGEST_PASSED or weight(result.text, most) > most or weight(result.structured, most) > most:
             return _too_large(tool, LARGEST_PASSED if size > LARGEST_PASSED else most)
-        return await call.in_thread(_passed, result) if size > OFF_LOOP else _passed(result)
+        answer = await call.in_thread(_passed, result) if size > OFF_LOOP else _passed(result)
+        return answer if len(answer.content or b"") <= LARGEST_PASSED else _too_large(tool, LARGEST_PASSED)
     if not tool.structured:
         text = str(result)
         return ToolAnswer(text) if len(text) <= most and len(text.encode()) <= most else _too_large(tool, most)

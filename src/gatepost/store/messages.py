@@ -1,13 +1,14 @@
 """Messages: the immutable fact of everything that came in or went out."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gatepost.store import search
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, Row, quick
 
+PAGE = 20  # rows whose lengths one statement reads
 SYSTEM = "gatepost:system"  # who speaks, when it is the gateway itself
 COLUMNS = (
     "id, instance, address, thread, direction, platform_id, event, kind, verb, sender, sender_name, text, content,"
@@ -168,19 +169,38 @@ def of_session(
 ) -> tuple[list[tuple[int, Message, int]], bool]:
     """(seq, message, length of its text) of a conversation in both directions, the newest before a number, newest
     first, and whether there are older ones. The texts are bounded as in `past.in_room`."""
-    found = db.rows(
-        "SELECT i.seq, i.message_id, LENGTH(m.text) FROM inbox i JOIN messages m ON m.id = i.message_id"
+    sql = (
+        "SELECT i.message_id, LENGTH(m.text), i.seq FROM inbox i JOIN messages m ON m.id = i.message_id"
         " WHERE i.session_id = ? AND i.seq < ?"
-        " UNION ALL SELECT o.seq, o.message_id, LENGTH(m.text) FROM outbox o JOIN messages m ON m.id = o.message_id"
+        " UNION ALL SELECT o.message_id, LENGTH(m.text), o.seq FROM outbox o JOIN messages m ON m.id = o.message_id"
         " WHERE o.session_id = ? AND o.seq > 0 AND o.seq < ? AND o.op IN ('send', 'file') AND o.origin <> 'status'"
-        " ORDER BY 1 DESC LIMIT ?",
-        (session_id, before, session_id, before, limit + 1),
+        " ORDER BY 3 DESC LIMIT ?"
     )
-    lengths = within([(row[1], row[2]) for row in found[:limit]], chars)
+
+    def page(last: Row | None, most: int) -> list[Row]:
+        seq = last[2] if last else before
+        return db.rows(sql, (session_id, seq, session_id, seq, most))
+
+    found = measured(page, limit + 1, chars)
+    lengths = within([(row[0], row[1]) for row in found[:limit]], chars)
     rows = db.rows(f"SELECT {SHOWN} FROM messages m WHERE m.id IN ({marks(lengths)})", (chars, *lengths))
     by_id = {row[0]: of_row(row) for row in rows}
-    shown = [(row[0], by_id[row[1]], row[2]) for row in found[:limit] if row[1] in by_id]
+    shown = [(row[2], by_id[row[0]], row[1]) for row in found[:limit] if row[0] in by_id]
     return shown, len(found) > len(shown)
+
+
+def measured(page: Callable[[Row | None, int], list[Row]], most: int, chars: int) -> list[Row]:
+    """Rows (id, length, …), at most so many, read page by page (after a row, so many) until they have more characters
+    than are wanted: to know how long a text is, SQLite reads all of it."""
+    found: list[Row] = []
+    while len(found) < most and chars >= 0:
+        asked = min(PAGE, most - len(found))
+        some = page(found[-1] if found else None, asked)
+        found += some
+        chars -= sum(row[1] for row in some)
+        if len(some) < asked:
+            break
+    return found
 
 
 def within(lengths: Sequence[tuple[int, int]], chars: int) -> dict[int, int]:

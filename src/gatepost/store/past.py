@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gatepost.store import inbox, messages, search, steps
 from gatepost.store.messages import Message, NewMessage
-from gatepost.store.port import Db
+from gatepost.store.port import Db, Row
 from gatepost.store.search import READABLE, SEEN, Part
 
 HISTORY = "history"  # the reason of rows that were fetched
@@ -57,11 +57,16 @@ def in_room(
     """The newest before the cursor, newest first, with at most so many characters of text together, and whether there
     are older ones. `thread`: only its messages. The first is there in any case, with so much of its text."""
     only, params = ("AND m.thread = ?", [thread]) if thread is not None else ("", [])
-    found = db.rows(
-        "SELECT m.id, LENGTH(m.text) FROM messages m WHERE m.instance = ? AND m.address = ?"
-        f" AND (m.at, m.id) < (?, ?) {only} AND ({SEEN}) ORDER BY m.at DESC, m.id DESC LIMIT ?",
-        (instance, address, before.at, before.id, *params, *part.sees, limit + 1),
+    sql = (
+        "SELECT m.id, LENGTH(m.text), m.at FROM messages m WHERE m.instance = ? AND m.address = ?"
+        f" AND (m.at, m.id) < (?, ?) {only} AND ({SEEN}) ORDER BY m.at DESC, m.id DESC LIMIT ?"
     )
+
+    def page(last: Row | None, most: int) -> list[Row]:
+        at, number = (last[2], last[0]) if last else (before.at, before.id)
+        return db.rows(sql, (instance, address, at, number, *params, *part.sees, most))
+
+    found = messages.measured(page, limit + 1, chars)
     lengths = messages.within([(row[0], row[1]) for row in found[:limit]], chars)
     rows = db.rows(
         "SELECT COALESCE((SELECT seq FROM inbox WHERE message_id = m.id AND session_id = ?),"
