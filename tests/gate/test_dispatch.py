@@ -11,6 +11,7 @@ import pytest
 
 from gatepost.access.grants import parse
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid
 from gatepost.core.registry import Registry, load_package
@@ -30,7 +31,6 @@ from gatepost.store.turns import Turn
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import PLATFORM, ROOM, Agent
 from gatepost.testing.clock import FixedClock
-from gatepost.tools.bounds import LARGEST_ANSWER
 from gatepost.tools.contract import Body, Call, Passed, Tool, tool
 
 load_package("gatepost.tools")

@@ -8,6 +8,7 @@ import pytest
 
 from gatepost.access.grants import parse
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
 from gatepost.store import destinations, groups, inbox, messages, sessions
@@ -15,7 +16,6 @@ from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import ROOM, Agent
-from gatepost.tools.bounds import LARGEST_ANSWER
 from gatepost.tools.conversations import LARGEST_INJECTED, MOST_INJECTED
 
 load_package("gatepost.tools")

@@ -10,6 +10,7 @@ import pytest
 
 from gatepost.access.tiers import Tier
 from gatepost.channels.contract import MYSELF
+from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.clock import SECOND, iso
 from gatepost.core.errors import Unavailable
 from gatepost.core.registry import load_package
@@ -23,7 +24,6 @@ from gatepost.store.search import Part
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import PLATFORM, ROOM, Agent
 from gatepost.testing.channel import FakeChannel
-from gatepost.tools.bounds import LARGEST_ANSWER
 from gatepost.tools.contract import TOOLS
 
 load_package("gatepost.tools")

@@ -10,6 +10,7 @@ import pytest
 from pytest import MonkeyPatch
 
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.clock import DAY, iso
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
@@ -19,7 +20,6 @@ from gatepost.store.port import Db
 from gatepost.store.search import Hit, Wanted
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import PLATFORM, ROOM, Agent
-from gatepost.tools.bounds import LARGEST_ANSWER
 from gatepost.tools.contract import TOOLS
 
 load_package("gatepost.tools")

@@ -11,6 +11,7 @@ from typing import TypeVar, TypeVarTuple
 import pytest
 
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.registry import load_package
 from gatepost.core.threads import FairThreads
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
@@ -18,7 +19,6 @@ from gatepost.store import groups, sessions
 from gatepost.store.port import Db
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import ROOM, Agent
-from gatepost.tools.bounds import LARGEST_ANSWER
 from gatepost.tools.contract import TOOLS
 from gatepost.tools.sessions import LARGEST_WORK
 

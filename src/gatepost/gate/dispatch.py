@@ -20,6 +20,7 @@ from gatepost.access.policy import Ask, Policy
 from gatepost.access.structure import reaches
 from gatepost.access.tiers import covers
 from gatepost.core import log
+from gatepost.core.bounds import LARGEST_ANSWER, weight
 from gatepost.core.clock import MINUTE, SECOND, iso
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 from gatepost.core.registry import Registry
@@ -31,7 +32,6 @@ from gatepost.gate.policies import Policies, visible_tools
 from gatepost.store import audit, budgets, costs, destinations, inbox, origins, sessions, turns
 from gatepost.store.port import Db, quick
 from gatepost.store.turns import Turn
-from gatepost.tools.bounds import LARGEST_ANSWER, weight
 from gatepost.tools.contract import Around, Call, Caller, Passed, Place, Progress, Scope, Tool
 
 __all__ = ["INVALID_PARAMS", "Around", "Dispatch", "ToolAnswer"]

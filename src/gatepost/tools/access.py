@@ -8,9 +8,9 @@ from gatepost.access.acl import covers_scope, expand, matches_principal, matches
 from gatepost.access.policy import above
 from gatepost.access.structure import Within, world_of
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import fitting
 from gatepost.store import acl, groups, past, sessions, users
 from gatepost.store.port import Db
-from gatepost.tools.bounds import fitting
 from gatepost.tools.contract import Call, tool
 from gatepost.tools.looking import catch_up, part_of
 

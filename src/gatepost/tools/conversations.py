@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from gatepost.access.structure import Within, reaches
 from gatepost.access.tiers import ROOT_FOLDER, Tier
+from gatepost.core.bounds import LISTED, fitting, shortened, size_of
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.messages.text import clean
@@ -17,7 +18,6 @@ from gatepost.store import audit, budgets, inbox, messages, origins, sessions, t
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
-from gatepost.tools.bounds import LISTED, fitting, shortened, size_of
 from gatepost.tools.contract import Body, Call, tool
 
 LONGEST = 100_000

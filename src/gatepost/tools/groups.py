@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from gatepost.access.structure import Within, may_watch, reaches, world_of
 from gatepost.access.tiers import ROOT_FOLDER, Tier, check_folder
+from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.settings import setting
 from gatepost.core.untrusted import open_root
@@ -20,7 +21,6 @@ from gatepost.messages.address import safe_segment
 from gatepost.messages.text import clean
 from gatepost.store import groups, rooms, routes, sessions, watchers
 from gatepost.store.port import Db
-from gatepost.tools.bounds import fitting
 from gatepost.tools.contract import Body, Call, tool, whole
 
 MAX_CHILDREN = setting(

@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from gatepost.access.structure import Within, reaches
 from gatepost.access.tiers import ROOT_FOLDER, Tier
 from gatepost.channels.contract import MYSELF, Remembers
+from gatepost.core.bounds import LISTED, shortened, size_of
 from gatepost.core.clock import SECOND, iso
 from gatepost.core.errors import GatepostError, NotFound
 from gatepost.flow.intake import routing
@@ -29,7 +30,6 @@ from gatepost.store.messages import NewMessage
 from gatepost.store.past import Cursor, Seen
 from gatepost.store.port import Db
 from gatepost.store.routes import Route
-from gatepost.tools.bounds import LISTED, shortened, size_of
 from gatepost.tools.contract import Call, Place, tool
 from gatepost.tools.effects import LONGEST_TEXT
 from gatepost.tools.looking import LOCAL, MOST, Jid, moment, part_of

@@ -7,13 +7,13 @@ from msgspec import Meta, Struct
 
 from gatepost.access.structure import Within, reaches, world_of
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import LISTED, fitting
 from gatepost.core.clock import iso
 from gatepost.flow.intake import routing
 from gatepost.messages import address as addresses
 from gatepost.store import groups, past, routes, users
 from gatepost.store.past import Failed
 from gatepost.store.port import Db
-from gatepost.tools.bounds import LISTED, fitting
 from gatepost.tools.contract import Call, tool
 from gatepost.tools.looking import MOST, Jid, Shown, catch_up, concerns, part_of, shown
 

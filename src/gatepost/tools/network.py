@@ -6,11 +6,11 @@ from typing import Annotated
 from msgspec import Meta
 
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import fitting
 from gatepost.core.errors import NotFound
 from gatepost.egress import rules
 from gatepost.store import egress, groups
 from gatepost.store.port import Db
-from gatepost.tools.bounds import fitting
 from gatepost.tools.contract import Call, tool
 
 Host = Annotated[

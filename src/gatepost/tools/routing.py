@@ -9,11 +9,11 @@ from msgspec import Meta, Struct
 
 from gatepost.access.structure import Within, reaches
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.intake import routing, targets
 from gatepost.store import groups, routes
 from gatepost.store.port import Db
-from gatepost.tools.bounds import fitting
 from gatepost.tools.contract import Call, tool
 from gatepost.tools.looking import Shown, concerns, is_own, shown
 

@@ -8,11 +8,11 @@ from weakref import WeakValueDictionary
 from msgspec import Meta, Struct
 
 from gatepost.access.tiers import ROOT_FOLDER, Tier
+from gatepost.core.bounds import fitting
 from gatepost.core.clock import iso
 from gatepost.messages.text import clean
 from gatepost.store import search
 from gatepost.store.search import Hit, Part, Wanted
-from gatepost.tools.bounds import fitting
 from gatepost.tools.contract import Body, Call, tool
 from gatepost.tools.looking import LOCAL, MOST, catch_up, moment
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import LISTED, shortened, size_of
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
@@ -16,7 +17,6 @@ from gatepost.messages.text import clean
 from gatepost.store import sessions, turns
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
-from gatepost.tools.bounds import LISTED, shortened, size_of
 from gatepost.tools.contract import Body, Call, tool
 
 WORK = "work.md"
