@@ -6,21 +6,32 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gatepost.access.grants import parse
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.clock import SECOND
+from gatepost.core.errors import Invalid
 from gatepost.core.registry import Registry, load_package
 from gatepost.gate.caller import Caller
-from gatepost.gate.dispatch import FIRST_ALLOWED, FIRST_REFUSED, INVALID_PARAMS, MOST_WAITING, WINDOW, Dispatch
+from gatepost.gate.dispatch import (
+    FIRST_ALLOWED,
+    FIRST_REFUSED,
+    INVALID_PARAMS,
+    LARGEST_PASSED,
+    MOST_WAITING,
+    WINDOW,
+    Dispatch,
+)
 from gatepost.store import audit, destinations, sessions, turns
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import PLATFORM, ROOM, Agent
 from gatepost.testing.clock import FixedClock
-from gatepost.tools.contract import Body, Call, Tool, tool
+from gatepost.tools.contract import Body, Call, Passed, Tool, tool
 
 load_package("gatepost.tools")
 
@@ -356,3 +367,73 @@ async def test_what_was_cancelled_while_its_commit_failed_is_said_to_be_cancelle
     await asyncio.wait((calling,))
     await agent.dispatch._flush()
     assert [each for each in await agent.audited() if each[0] == "send"] == [("send", "cancelled")]
+
+
+LARGE: Registry[Tool] = Registry("tool")
+
+
+class Many(msgspec.Struct):
+    texts: list[str]
+
+
+@tool(tier=Tier.WORKER, group="x", registry=LARGE, read_only=True)
+async def words(call: Call, size: int) -> str:
+    """Say a lot."""
+    return "x" * size
+
+
+@tool(tier=Tier.WORKER, group="x", registry=LARGE, read_only=True)
+async def texts(call: Call, number: int, size: int, sign: str = "x") -> Many:
+    """Say a lot in a structure."""
+    return Many([sign * size] * number)
+
+
+@tool(tier=Tier.WORKER, group="x", registry=LARGE)
+async def passed(call: Call, text: int = 0, image: int = 0, structure: int = 0) -> Passed:
+    """Pass on what another server said."""
+    blocks = [{"type": "text", "text": "x" * text}, {"type": "image", "data": "x" * image, "mimeType": "image/png"}]
+    return Passed(blocks, {"text": "x" * structure} if structure else None)
+
+
+@tool(tier=Tier.WORKER, group="x", registry=LARGE)
+async def complain(call: Call, size: int) -> str:
+    """Complain a lot."""
+    raise Invalid("size", "x" * size)
+
+
+@pytest.mark.parametrize(
+    ("name", "fits", "not_"),
+    [
+        ("words", {"size": LARGEST_ANSWER}, {"size": LARGEST_ANSWER + 1}),
+        ("texts", {"number": 250, "size": 1000}, {"number": 300, "size": 1000}),
+        ("texts", {"number": 1, "size": 120_000, "sign": "\\"}, {"number": 1, "size": 140_000, "sign": "\\"}),
+        ("texts", {"number": 10_000, "size": 1}, {"number": 1_000_000, "size": 0}),
+        ("passed", {"text": 250_000}, {"text": 300_000}),
+        ("passed", {"structure": 250_000}, {"structure": 300_000}),
+        ("passed", {"image": LARGEST_PASSED - 1000}, {"image": LARGEST_PASSED}),
+    ],
+)
+async def test_stranger_new_no_answer_of_any_tool_is_larger_than_the_bound(
+    name: str, fits: dict[str, object], not_: dict[str, object], tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=LARGE)
+    answer = await agent.call(name, **fits)
+    assert not answer.failed and not answer.code
+
+    refused = await agent.call(name, **not_)
+    assert refused.failed and f"{name}: the answer has more than" in refused.text and "Ask for less" in refused.text
+    assert ("The call itself was made" in refused.text) is (name == "passed")
+    assert len(refused.text) < 500 and refused.structured is None and refused.content is None
+
+
+async def test_stranger_new_an_error_is_not_larger_than_the_bound(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=LARGE)
+    answer = await agent.call("complain", size=1_000_000)
+    assert answer.failed and answer.text.startswith("size: xxx") and len(answer.text) < 9000
+
+
+async def test_stranger_new_who_manages_agents_reads_more(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, tools=LARGE)
+    manager = Caller("acme/eng")
+    assert not (await agent.dispatch.call(manager, "words", b'{"size": 9000000}', "1")).failed
+    assert (await agent.dispatch.call(manager, "words", b'{"size": 11000000}', "2")).failed

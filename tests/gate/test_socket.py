@@ -24,7 +24,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.rates import Rate
 from gatepost.core.registry import Registry
 from gatepost.core.values import MOST_VALUES
-from gatepost.gate.mcp import REVOKED
+from gatepost.gate.mcp import LEFT_OUT, MOST_UNREAD, REVOKED
 from gatepost.gate.socket import FLOOD, LARGEST_MESSAGE, MOST_CONNECTIONS, MOST_LINES, ToolSocket
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import Agent
@@ -60,8 +60,8 @@ async def echo(call: Call, text: str) -> str:
 
 @tool(tier=Tier.WORKER, group="x", registry=SMALL)
 async def measure(call: Call, text: str) -> Pair:
-    """Say how long it is."""
-    return Pair(text, len(text))
+    """Say how it begins and how long it is."""
+    return Pair(text[:100], len(text))
 
 
 @tool(tier=Tier.WORKER, group="x", registry=SMALL)
@@ -545,3 +545,95 @@ async def test_stranger_04_a_caller_that_floods_is_slowed_and_reported(tmp_path:
     assert [(await raw.hear())["id"] for _ in range(400)] == list(range(400))  # slowed, and none is lost
     assert reported == [FLOOD]
     await tools.close()
+
+
+PAGES: Registry[Tool] = Registry("tool")
+PAGE = 200_000
+
+
+class Begun:
+    pages: int = 0
+
+
+@tool(tier=Tier.WORKER, group="x", registry=PAGES, read_only=True)
+async def page(call: Call) -> str:
+    """Say a page."""
+    Begun.pages += 1
+    await asyncio.sleep(0)
+    return "x" * PAGE
+
+
+@tool(tier=Tier.WORKER, group="x", registry=PAGES)
+async def act(call: Call) -> str:
+    """Do something and say a page."""
+    Begun.pages += 1
+    await asyncio.sleep(0)
+    return "x" * PAGE
+
+
+async def _at_rest(tools: ToolSocket) -> int:
+    """The bytes that nobody reads, once nothing has changed for many turns of the loop."""
+    before, same = (-1, -1), 0
+    while same < 500:
+        await asyncio.sleep(0)
+        now = (tools.unread, Begun.pages)
+        before, same = now, same + 1 if now == before else 0
+    return tools.unread
+
+
+async def _asked(tools: ToolSocket, path: Path, name: str, number: int) -> socket.socket:
+    """A client that has asked for so much and reads nothing."""
+    loop, client = asyncio.get_running_loop(), socket.socket(socket.AF_UNIX)
+    client.setblocking(False)
+    await loop.sock_connect(client, os.fspath(path))
+    asks = [{"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": INITIALIZE}] + [
+        {"jsonrpc": "2.0", "id": each, "method": "tools/call", "params": called(name)} for each in range(number)
+    ]
+    await loop.sock_sendall(client, b"".join(json.dumps(each).encode() + b"\n" for each in asks))
+    return client
+
+
+@asynccontextmanager
+async def _pages(tmp_path: Path, store: SqliteStore) -> AsyncIterator[tuple[ToolSocket, Path]]:
+    Begun.pages = 0
+    agent = await Agent.arrive(tmp_path, store, tools=PAGES)
+    tools, path = ToolSocket(agent.dispatch, agent.caller, lambda pid: True), tmp_path / "pages.sock"
+    await tools.open(path)
+    yield tools, path
+    await tools.close()
+
+
+async def test_stranger_new_no_call_is_begun_for_who_does_not_read(tmp_path: Path, store: SqliteStore) -> None:
+    async with _pages(tmp_path, store) as (tools, path):
+        clients = [await _asked(tools, path, "page", 100) for _ in range(2)]
+        unread = await _at_rest(tools)
+        assert Begun.pages < 40 and unread < 40 * PAGE
+
+        answers = []
+        async with asyncio.timeout(60):
+            for client in clients:
+                heard = b""
+                while heard.count(b"\n") < 101:
+                    heard += await asyncio.get_running_loop().sock_recv(client, 1 << 20)
+                answers += [json.loads(line) for line in heard.splitlines()]
+                client.close()
+        assert Begun.pages == 200 and sum(len(each["result"].get("content", "")) for each in answers) == 200
+
+
+async def test_stranger_new_a_large_answer_is_left_out_where_too_many_wait(tmp_path: Path, store: SqliteStore) -> None:
+    async with _pages(tmp_path, store) as (tools, path):
+        clients = [await _asked(tools, path, "act", 30) for _ in range(4)]
+        unread = await _at_rest(tools)
+        assert Begun.pages > 60
+        assert unread <= MOST_UNREAD + 2 * PAGE
+
+        lines: list[dict[str, Any]] = []
+        async with asyncio.timeout(60):
+            for client in clients:
+                heard = b""
+                while heard.count(b"\n") < 31:
+                    heard += await asyncio.get_running_loop().sock_recv(client, 1 << 20)
+                lines += [json.loads(line) for line in heard.splitlines()]
+                client.close()
+        left_out = [each["error"]["message"] for each in lines if "error" in each]
+        assert left_out and set(left_out) == {LEFT_OUT}

@@ -1,10 +1,15 @@
 """Inbox: numbers, states that end, and what a mailbox must hold."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import NotFound
 from gatepost.store import inbox, messages, steps
+from gatepost.store.port import Row
+from gatepost.store.writer import Sqlite
 
 from .conftest import Desk
 
@@ -75,3 +80,37 @@ def test_withdrawing_takes_what_waits_and_leaves_what_is_worked_on(desk: Desk) -
     desk.hear("waiting")
     assert inbox.cancel_waiting(desk.db, desk.session.id, "stopped", desk.now) == 1
     assert desk.states() == ["working", "cancelled"]
+
+
+def test_stranger_new_of_what_waits_only_the_next_rows_are_projected(desk: Desk) -> None:
+    working = [desk.hear(f"working {number}") for number in range(3)]
+    claim = desk.claim()
+    assert claim is not None and list(claim.rows) == working
+    waiting = [desk.hear(f"waiting {number}") for number in range(30)]
+
+    def held(rows: int, size: int) -> list[int]:
+        return [entry.id for entry, _ in inbox.to_project(desk.db, desk.session.id, 0, 0, rows, size)]
+
+    assert held(20, 10_000) == [*working, *waiting[:20]]
+    assert held(20, 10) == [*working, *waiting[:5]]  # each has the content {}
+    assert held(20, 1) == [*working, waiting[0]]
+    assert held(0, 0) == working
+
+
+def test_stranger_new_context_that_does_not_fit_is_not_read(desk: Desk) -> None:
+    rows = [
+        inbox.observe(desk.db, desk.accept("x" * 1000), desk.session.id, "acme", "guest", desk.now) for _ in range(300)
+    ]
+    read: list[int] = []
+
+    class Counted(Sqlite):
+        def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+            found = super().rows(sql, params)
+            read.append(len(found))
+            return found
+
+    assert isinstance(desk.db, Sqlite)
+    counted = Counted(desk.db.connection)
+    found = [entry.id for entry, _ in inbox.to_project(counted, desk.session.id, 1_000_000, 120_000)]
+    assert found == rows[-120:]
+    assert sum(read) <= 2 * 120 + 2 * inbox.PAGE

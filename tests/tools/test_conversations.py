@@ -8,6 +8,7 @@ import pytest
 
 from gatepost.access.grants import parse
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
 from gatepost.store import destinations, groups, inbox, messages, sessions
@@ -15,6 +16,7 @@ from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import ROOM, Agent
+from gatepost.tools.conversations import LARGEST_INJECTED, MOST_INJECTED
 
 load_package("gatepost.tools")
 FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
@@ -171,3 +173,54 @@ async def test_where_nobody_talks_yet_a_conversation_of_the_own_group_begins(
     told(await agent.call("inject_message", content="look", chatJid="ops"))
     assert [each.folder for each in await store.read(sessions.in_room, "fake:room/7")] == ["acme"]
     assert ROOM != "fake:room/7"
+
+
+async def test_stranger_new_reading_a_conversation_stops_at_the_bound_and_goes_on_from_there(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme")
+    for number in range(8):
+        await agent.hear(f"{number}" + "\\" * 40_000)
+    await agent.hear("8" + "\\" * 400_000)
+
+    given: dict[str, Any] = {"sessionId": agent.session.id, "limit": 200}
+    found: list[str] = []
+    more = True
+    while more:
+        answer = await agent.call("read_session", **given)
+        assert answer.structured is not None and len(answer.structured) <= LARGEST_ANSWER
+        page = told(answer)
+        given["before"], more = page["oldest"], page["more"]
+        found = [each["text"] for each in page["entries"]] + found
+    assert [text[:2] for text in found] == ["he", *(f"{number}\\" for number in range(9))]
+    assert found[-1].endswith("of 400001 characters)")
+    assert [len(text) for text in found[1:-1]] == [40_001] * 8
+
+
+async def test_stranger_new_so_many_messages_are_put_into_a_conversation_and_no_more(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme")
+    for number in range(MOST_INJECTED):
+        told(await agent.call("inject_message", content=f"look {number}"))
+    before = len(await store.read(_waiting, agent.session.id))
+    answer = await agent.call("inject_message", content="once more")
+
+    assert answer.failed and "50 such messages wait there" in answer.text and "try again when" in answer.text
+    assert len(await store.read(_waiting, agent.session.id)) == before == MOST_INJECTED + 1
+    assert await agent.hear("people are not held up")
+
+    await store.write(inbox.cancel_waiting, agent.session.id, "", 1)
+    told(await agent.call("inject_message", content="there is room again"))
+
+
+async def test_stranger_new_so_much_is_put_into_a_conversation_and_no_more(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme")
+    for _ in range(LARGEST_INJECTED // 100_000):
+        told(await agent.call("inject_message", content="x" * 100_000))
+    answer = await agent.call("inject_message", content="once more")
+    assert answer.failed and "may have 1000000 characters together at most" in answer.text
+
+
+def _waiting(db: Db, session_id: str) -> list[inbox.Entry]:
+    return [entry for entry, _ in inbox.to_project(db, session_id, 0)]

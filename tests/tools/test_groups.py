@@ -12,7 +12,8 @@ from gatepost.access.tiers import Tier
 from gatepost.core.registry import load_package
 from gatepost.flow.groups import LARGEST_PROTOTYPE
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
-from gatepost.store import audit, groups, routes, watchers
+from gatepost.store import audit, groups, routes, sessions, watchers
+from gatepost.store.port import Db
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import Agent
 from gatepost.tools.contract import TOOLS
@@ -41,6 +42,7 @@ def told(answer: ToolAnswer) -> dict[str, Any]:
 
 async def world(path: Path, store: SqliteStore, folder: str = "acme", *others: str) -> Agent:
     agent = await Agent.arrive(path, store, folder)
+    await store.write(sessions.resolve, "per-thread", folder, "telegram", ROOM, "", 1)  # it reaches the caller
     for other in others:
         await store.write(groups.add, other, other.rpartition("/")[2], "", 1)
     return agent
@@ -315,3 +317,33 @@ async def test_a_name_is_bounded(tmp_path: Path, store: SqliteStore) -> None:
     agent = await world(tmp_path, store)
     answer = await agent.call("register_group", jid=ROOM, folder="acme/eng", name="N" * 101)
     assert answer.code == INVALID_PARAMS and await untouched(agent, store)
+
+
+async def test_stranger_new_a_room_that_does_not_reach_the_caller_is_not_given_to_a_child(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await world(tmp_path, store)
+    answer = await agent.call("register_group", jid="terminal:main", folder="acme/eng")
+
+    assert answer.failed and "nothing that is written there reaches your part of the tree" in answer.text
+    assert await store.read(routes.in_order) == [] and await store.read(groups.get, "acme/eng") is None
+    assert not agent.around.home.group("acme/eng").exists()
+
+    route = (1, "platform=terminal", "acme", "acme", "per-thread", False, (None, None), None, "operator", 1)
+    await store.write(routes.add, *route)
+    assert told(await agent.call("register_group", jid="terminal:main", folder="acme/eng"))["registered"]
+
+
+async def test_stranger_new_a_long_list_of_groups_comes_in_pages(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await world(tmp_path, store)
+
+    def many(db: Db) -> None:
+        for number in range(3000):
+            groups.add(db, f"acme/{number:04d}", "N" * 100, "", 1)
+
+    await store.write(many)
+    first = told(await agent.call("refresh_groups"))
+    rest = told(await agent.call("refresh_groups", after=first["groups"][-1]["folder"]))
+    found = [each["folder"] for each in first["groups"] + rest["groups"]]
+    assert found == ["acme", *(f"acme/{number:04d}" for number in range(3000))]
+    assert first["more"] and not rest["more"]

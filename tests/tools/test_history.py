@@ -1,6 +1,7 @@
 """Looking back at rooms: what is shown in which order, pages, what a platform remembers, and who may look."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,17 @@ import pytest
 
 from gatepost.access.tiers import Tier
 from gatepost.channels.contract import MYSELF
+from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.clock import SECOND, iso
 from gatepost.core.errors import Unavailable
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.messages.inbound import Inbound
-from gatepost.store import groups, inbox, ledger, messages, routes, sessions
+from gatepost.store import groups, inbox, ledger, messages, past, routes, sessions
 from gatepost.store.messages import NewMessage
-from gatepost.store.port import Db
+from gatepost.store.past import Cursor
+from gatepost.store.port import Db, Row
+from gatepost.store.search import Part
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import PLATFORM, ROOM, Agent
 from gatepost.testing.channel import FakeChannel
@@ -55,7 +59,7 @@ def _said(db: Db, text: str, at: int, room: str = ROOM, thread: str = "", reason
         sender_name='Bo <b> "x"',
         text=text,
         at=at,
-        platform_id=f"p-{text}",
+        platform_id=f"p-{text[:40]}",
         folder=folder,
     )
     message_id = messages.accept(db, new, at)
@@ -301,3 +305,86 @@ async def test_a_room_that_is_shared_out_shows_each_its_own(tmp_path: Path, stor
         expected = [own, "for nobody", "hello", f"I am {agent.caller.folder}"]
         for name, given in LOOKS.items():
             assert texts(await agent.call(name, **given)) == expected, name
+
+
+async def _pages(agent: Agent, name: str, **given: object) -> list[dict[str, Any]]:
+    """Every page, newest first, each within the bound."""
+    pages: list[dict[str, Any]] = []
+    while not pages or pages[-1]["more"]:
+        answer = await agent.call(name, **given, **({"before": pages[-1]["oldest"]} if pages else {}))
+        assert answer.structured is not None and len(answer.structured) <= LARGEST_ANSWER, answer.text[:200]
+        pages.append(told(answer))
+        assert pages[-1]["messages"], "a page that leads nowhere"
+    return pages
+
+
+@pytest.mark.parametrize("sign", ["&", "\\", "ü", "\U0001f600"])
+@pytest.mark.parametrize("name", sorted(LOOKS))
+async def test_stranger_new_a_look_back_stops_at_the_bound_and_goes_on_from_there(
+    name: str, sign: str, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme/eng")
+    for number in range(12):
+        await store.write(_said, f"{number:02d}" + sign * 12_000, 10 * SECOND + number)
+
+    pages = await _pages(agent, name, **LOOKS[name])
+    assert len(pages) > 1
+    found = [each["text"][:5] for page in reversed(pages) for each in page["messages"]]
+    assert found == [f"{number:02d}{sign * 3}" for number in range(12)] + ["hello"]
+    assert not any("(cut:" in each["text"] for page in pages for each in page["messages"])
+
+
+async def test_stranger_new_a_text_that_alone_is_too_large_is_cut_and_its_length_named(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme/eng", turn=False)
+    await store.write(_said, "older", SECOND)
+    await store.write(_said, "&" * 100_000, 2 * SECOND)
+
+    said = [each["text"] for page in reversed(await _pages(agent, "inspect_messages")) for each in page["messages"]]
+    assert said[0] == "older" and len(said) == 2
+    assert said[1].startswith("&&&") and said[1].endswith("of 100000 characters)") and len(said[1]) > 20_000
+
+
+class _Counted:
+    """A store's transaction that counts the rows and characters which it reads."""
+
+    def __init__(self, db: Db) -> None:
+        self._db, self.chars, self.read = db, 0, 0
+
+    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        found = self._db.rows(sql, params)
+        self.read += len(found)
+        self.chars += sum(len(value) for row in found for value in row if isinstance(value, str))
+        return found
+
+    def row(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
+        found = self.rows(sql, params)
+        return found[0] if found else None
+
+    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
+        return self._db.run(sql, params)
+
+    def define(self, ddl: str) -> None:
+        self._db.define(ddl)
+
+    def definition(self, name: str) -> str:
+        return self._db.definition(name)
+
+
+async def test_stranger_new_no_more_is_read_than_an_answer_can_hold(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme/eng", turn=False)
+    for number in range(60):
+        await store.write(_said, f"{number:02d}" + "x" * 30_000, SECOND + number)
+
+    def look(db: Db) -> _Counted:
+        counted = _Counted(db)
+        seen, more = past.in_room(
+            counted, PLATFORM, ROOM, None, Cursor(), 200, Part("acme/eng"), agent.session.id, 100_000
+        )
+        assert len(seen) == 3 and more
+        return counted
+
+    counted = await store.read(look)
+    assert counted.chars < 100_000
+    assert counted.read == messages.PAGE + 3  # lengths, and then what is shown

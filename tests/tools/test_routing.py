@@ -208,3 +208,19 @@ async def test_stranger_03_what_agents_write_into_matches_is_bounded_altogether(
 async def test_stranger_e_a_route_leads_to_no_crooked_folder(agent: Agent, target: str) -> None:
     answer = await agent.call("add_route", route={"target": target})
     assert answer.failed and "is not a group's folder" in answer.text
+
+
+async def test_stranger_new_a_long_list_of_routes_comes_in_pages(agent: Agent, store: SqliteStore) -> None:
+    def many(db: Db) -> None:
+        for number in range(200):
+            match = f"room=r{number}" + "x" * 1900
+            routes.add(db, number, match, "acme", "acme", "per-thread", False, (None, None), None, "operator", 1)
+
+    await store.write(many)
+    first = told(await agent.call("list_routes"))
+    rest = told(await agent.call("list_routes", after=first["routes"][-1]["id"]))
+    assert (first["more"], rest["more"], first["count"] + rest["count"]) == (True, False, 201)
+    assert [each["seq"] for each in first["routes"] + rest["routes"]] == [*range(200), 1000]
+
+    assert told(await agent.call("inspect_routing", limit=200))["more"]
+    assert (await agent.call("list_routes", after=12345)).failed

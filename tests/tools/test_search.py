@@ -10,6 +10,7 @@ import pytest
 from pytest import MonkeyPatch
 
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.clock import DAY, iso
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
@@ -179,3 +180,13 @@ async def test_a_group_searches_once_at_a_time(tmp_path: Path, store: SqliteStor
     monkeypatch.setattr(search, "find", counted)
     answers = await asyncio.gather(*(agent.call("find_messages", query="hello") for _ in range(3)))
     assert [told(each)["count"] for each in answers] == [1, 1, 1] and most == 1
+
+
+async def test_stranger_new_hits_stop_at_the_bound(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await Agent.arrive(tmp_path, store, "acme")
+    await store.write(_room, "acme", ROOM, *(f"found{number:03d} word " + "x" * 3900 for number in range(150)))
+    answer = await agent.call("find_messages", query="word", limit=200)
+
+    assert len(answer.text) <= LARGEST_ANSWER
+    found = told(answer)
+    assert found["more"] and 0 < found["count"] == len(found["messages"]) < 150

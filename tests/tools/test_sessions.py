@@ -2,18 +2,28 @@
 
 import json
 import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar, TypeVarTuple
 
 import pytest
 
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.registry import load_package
-from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
+from gatepost.core.threads import FairThreads
+from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.store import groups, sessions
 from gatepost.store.port import Db
 from gatepost.store.writer import SqliteStore
 from gatepost.testing.agent import ROOM, Agent
 from gatepost.tools.contract import TOOLS
+from gatepost.tools.sessions import LARGEST_WORK
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 load_package("gatepost.tools")
 
@@ -135,3 +145,31 @@ async def test_stranger_04_sixty_calls_of_a_neighbour_do_not_delay_mine(agent: A
         assert result(await agent.call("set_work", content="mine")) == {"ok": True}
     finally:
         finished.set()
+
+
+class _CountedThreads(FairThreads):
+    """Threads that name what they were given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[str] = []
+
+    def submit(self, owner: str, fn: Callable[[*Ts], T], *args: *Ts) -> Future[T]:
+        self.given.append(fn.__name__)
+        return super().submit(owner, fn, *args)
+
+
+async def test_stranger_new_work_is_read_in_a_thread(agent: Agent) -> None:
+    threads = _CountedThreads()
+    dispatch = Dispatch(TOOLS, replace(agent.around, threads=threads))
+    answer = await dispatch.call(agent.caller, "get_work", b"{}", "1")
+    assert result(answer) == {"content": "", "exists": False}
+    assert threads.given == ["_read_work"]
+    assert not dispatch.is_quick(agent.caller, "get_work")
+
+
+async def test_stranger_new_work_that_is_too_large_for_an_answer_is_cut(agent: Agent) -> None:
+    (agent.around.home.group("acme/eng") / "work.md").write_bytes(b"\x01" * LARGEST_WORK)
+    answer = await agent.call("get_work")
+    assert str(result(answer)["content"]).endswith(f"of {LARGEST_WORK} characters)")
+    assert len(answer.text) <= LARGEST_ANSWER

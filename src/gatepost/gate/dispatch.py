@@ -20,6 +20,7 @@ from gatepost.access.policy import Ask, Policy
 from gatepost.access.structure import reaches
 from gatepost.access.tiers import covers
 from gatepost.core import log
+from gatepost.core.bounds import LARGEST_ANSWER, weight
 from gatepost.core.clock import MINUTE, SECOND, iso
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 from gatepost.core.registry import Registry
@@ -44,6 +45,10 @@ FIRST_REFUSED = 10  # calls of one session, tool and verdict in a window that ha
 FIRST_ALLOWED = 200  # the same for calls that only read
 MOST_WAITING = 2000  # audit rows; who makes more than can be written behind waits for them
 LONGEST_ARGUMENT = 200  # characters of an argument that the audit keeps as it is
+LONGEST_ERROR = 8000  # characters of what a caller is told of an error
+LARGEST_PASSED = 2 * 1024 * 1024  # bytes of another server's answer with its images; its text is bounded as any
+LARGEST_MANAGED = 10 * 1024 * 1024  # of an answer to who manages agents and is none itself: whole timelines are read
+OFF_LOOP = 64 * 1024  # bytes of another server's answer; more is encoded in a thread
 
 _encode = msgspec.json.Encoder().encode
 _read_object = msgspec.json.Decoder(dict[str, Any]).decode
@@ -142,6 +147,11 @@ class Dispatch:
         tool = self._seen_by(caller).tools.get(name)
         return tool is None or tool.quick
 
+    def only_reads(self, caller: Caller, name: str) -> bool:
+        """Whether a call has no effect and may be begun later than it came."""
+        tool = self._seen_by(caller).tools.get(name)
+        return tool is not None and tool.read_only and not tool.quick
+
     async def call(
         self, caller: Caller, name: str, raw: bytes, call_id: str, progress: Progress = lambda done, total, text: None
     ) -> ToolAnswer:
@@ -169,7 +179,7 @@ class Dispatch:
                 check_depth(arguments)
         except (ValueError, RecursionError) as error:  # msgspec's own errors are ValueErrors, as is bad UTF-8
             self._note(_Note(now, caller, name, call_id), "invalid", str(error))
-            return ToolAnswer(f"Invalid arguments for {name}: {error}", code=INVALID_PARAMS)
+            return ToolAnswer(_short(f"Invalid arguments for {name}: {error}"), code=INVALID_PARAMS)
         if caller.before_call is not None and not tool.read_only:
             await caller.before_call(asked, call_id)  # one order for what an agent says and what it does
         turn = caller.running() if caller.running is not None else await self._turn_of(caller)
@@ -228,10 +238,10 @@ class Dispatch:
         try:
             if tool.scope is not None or tool.held or tool.spends or policy.speaks_of(tool.name):
                 await self._admit(tool, call, arguments, policy)
-            answer = _answer(tool, await tool.run(call, **arguments))
+            answer = await _answer(tool, call, await tool.run(call, **arguments))
         except GatepostError as error:
             self._note(note, _verdict(error), str(error))
-            return ToolAnswer(str(error), failed=True)
+            return ToolAnswer(_short(str(error)), failed=True)
         except Exception as error:  # noqa: BLE001  the dispatching loop: one broken tool must not end a connection
             _log.exception("a tool broke", tool=tool.name, folder=call.caller.folder)
             self._note(note, "broken", type(error).__name__)
@@ -439,14 +449,37 @@ def _kept(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"args_hash": hashlib.sha256(_encode(arguments)).hexdigest(), "args": kept}
 
 
-def _answer(tool: Tool, result: object) -> ToolAnswer:
+async def _answer(tool: Tool, call: Call, result: object) -> ToolAnswer:
+    """As it goes to the caller, if it is not too large. What is large beyond doubt is not even encoded."""
+    most = LARGEST_ANSWER if call.caller.session_id is not None else LARGEST_MANAGED
     if isinstance(result, Passed):
-        structured = None if result.structured is None else _encode(result.structured)
-        return ToolAnswer(result.text, structured, result.failed, content=_encode(result.content))
+        size = weight(result, LARGEST_PASSED)
+        if size > LARGEST_PASSED or weight(result.text, most) > most or weight(result.structured, most) > most:
+            return _too_large(tool, LARGEST_PASSED if size > LARGEST_PASSED else most)
+        answer = await call.in_thread(_passed, result) if size > OFF_LOOP else _passed(result)
+        return answer if len(answer.content or b"") <= LARGEST_PASSED else _too_large(tool, LARGEST_PASSED)
     if not tool.structured:
-        return ToolAnswer(str(result))
+        text = str(result)
+        return ToolAnswer(text) if len(text) <= most and len(text.encode()) <= most else _too_large(tool, most)
+    if weight(result, most) > most:
+        return _too_large(tool, most)
     structured = _encode(result)
-    return ToolAnswer(structured.decode(), structured)
+    return ToolAnswer(structured.decode(), structured) if len(structured) <= most else _too_large(tool, most)
+
+
+def _passed(result: Passed) -> ToolAnswer:
+    structured = None if result.structured is None else _encode(result.structured)
+    return ToolAnswer(result.text, structured, result.failed, content=_encode(result.content))
+
+
+def _too_large(tool: Tool, most: int) -> ToolAnswer:
+    done = "" if tool.read_only else " The call itself was made."
+    why = f"{tool.name}: the answer has more than {most} bytes, which is the most that one may have.{done}"
+    return ToolAnswer(f"{why} Ask for less: a lower limit, a shorter time, one thing at a time.", failed=True)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]} […]"
 
 
 def _verdict(error: GatepostError) -> str:

@@ -7,6 +7,7 @@ call is a task of its own, so a slow one holds nobody up; one that was cancelled
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import msgspec
 
@@ -19,6 +20,7 @@ from gatepost.gate.ahead import run_ahead
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.gate.frames import CallParams, CallResult, Content, Params, RequestId
+from gatepost.tools.contract import Progress
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 ENVELOPE_VERSION = "2026-07-28"
@@ -26,8 +28,15 @@ PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR = -32700, -32600,
 UNSUPPORTED_VERSION, REVOKED, TOO_MANY = -32022, -32001, -32002
 TOO_MANY_VALUES = f"Invalid params: a message may hold at most {MOST_VALUES} values; put more into a file"
 MOST_IN_FLIGHT = 256  # calls of one connection
+LONGEST_METHOD = 200  # characters of an unknown one that are said again
 MOST_LISTENING = 16  # subscriptions of one connection
 MOST_WAITING = 16 * 1024 * 1024  # bytes of large calls in flight of one connection
+MOST_UNREAD = 8 * 1024 * 1024  # bytes of answers that a caller has not read, beyond which no large one is added
+LARGE = 64 * 1024  # bytes of an answer
+LEFT_OUT = (
+    f"the answer was left out, because {MOST_UNREAD} bytes of earlier ones wait to be read: read them. An effect of the"
+    " call has happened; call again only if it has none"
+)
 
 META = "io.modelcontextprotocol/"
 _VERSION, _CAPABILITIES = META + "protocolVersion", META + "clientCapabilities"
@@ -72,6 +81,29 @@ class _Flight:
             self.task.cancel()
 
 
+class Outflow(Protocol):
+    """How far the other side is behind with reading."""
+
+    @property
+    def reads(self) -> asyncio.Semaphore:
+        """Places for calls that only read, of all connections of the caller."""
+        ...
+
+    @property
+    def is_full(self) -> bool:
+        """This connection has answers that are not read."""
+        ...
+
+    @property
+    def unread(self) -> int:
+        """Bytes of answers that wait on all connections of the caller."""
+        ...
+
+    async def drained(self) -> None:
+        """Return when the connection is not full."""
+        ...
+
+
 class Conversation:
     """The protocol's state for one connection. `quiet` is called whenever the last call in flight has ended."""
 
@@ -82,8 +114,10 @@ class Conversation:
         send: Callable[[bytes], None],
         submit_turn: SubmitTurn | None = None,
         quiet: Callable[[], None] = lambda: None,
+        outflow: Outflow | None = None,
     ) -> None:
-        self._dispatch, self._caller, self._send = dispatch, caller, send
+        """`outflow`: of the connection, if nothing else slows a caller that does not read."""
+        self._dispatch, self._caller, self._send, self._outflow = dispatch, caller, send, outflow
         self._submit_turn, self._quiet = submit_turn, quiet
         self._name = ids.new("c")
         self._calls = 0
@@ -179,7 +213,7 @@ class Conversation:
         elif method in ("server/discover", "subscriptions/listen"):
             self._modern_only(request, method, params)
         else:
-            raise _Rejected(METHOD_NOT_FOUND, "Method not found", method)
+            raise _Rejected(METHOD_NOT_FOUND, "Method not found", method[:LONGEST_METHOD])
 
     def _wire(self, params: Params | None) -> bool:
         """True: this is the 2026 wire, False: the 2025 one. The first request that is right on one of them decides."""
@@ -264,20 +298,42 @@ class Conversation:
         token = (wanted.meta or {}).get("progressToken")
 
         def progress(done: float, total: float | None, text: str) -> None:
+            if self._outflow is not None and self._outflow.is_full:
+                return  # the next one says more
             if isinstance(token, int | str) and self._flights.get(request) is flight:
                 told = {"progressToken": token, "progress": done, "total": total, "message": text or None}
                 self._notify("notifications/progress", {key: value for key, value in told.items() if value is not None})
 
-        raw = bytes(wanted.arguments)
-        answer = await self._dispatch.call(
-            self._caller, wanted.name, b"{}" if raw == b"null" else raw, f"{self._name}.{self._calls}", progress
-        )
+        raw, name = bytes(wanted.arguments), wanted.name
+        given, call_id = b"{}" if raw == b"null" else raw, f"{self._name}.{self._calls}"
+        if self._outflow is not None and self._dispatch.only_reads(self._caller, name):
+            answer = await self._in_place(self._outflow, lambda: self._call_tool(name, given, call_id, progress))
+        else:
+            answer = await self._call_tool(name, given, call_id, progress)
         if self._landed(request, flight):
             if answer.code:
                 self._fail(request, answer.code, answer.text)
             else:
-                self._answer(request, _encode(_result(answer, modern)))
+                self._give(request, _encode(_result(answer, modern)))
             self._rest()
+
+    def _call_tool(self, name: str, given: bytes, call_id: str, progress: Progress) -> Awaitable[ToolAnswer]:
+        return self._dispatch.call(self._caller, name, given, call_id, progress)
+
+    async def _in_place(self, outflow: Outflow, call: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
+        """A call that only reads begins when there is a place for it and the answers before it were read: what is
+        asked for and never read would be kept in memory, all of it."""
+        while True:
+            await outflow.drained()
+            async with outflow.reads:
+                if not outflow.is_full:
+                    return await call()
+
+    def _give(self, request: RequestId, result: bytes) -> None:
+        if self._outflow is not None and len(result) > LARGE and self._outflow.unread > MOST_UNREAD:
+            self._fail(request, TOO_MANY, LEFT_OUT)
+        else:
+            self._answer(request, result)
 
     async def _end_turn(self, request: RequestId, flight: _Flight, ending: Awaitable[dict[str, object]]) -> None:
         code, text, result = 0, "", b""

@@ -1,9 +1,9 @@
 """`router.sock`: one per session, newline-delimited JSON-RPC. Whoever may connect is the session's caller.
 
 A peer that is not of this sandbox, and a ninth connection, are closed without a byte. A client that does not read is
-not read. A message beyond the limit is answered and skipped; the connection lives. Many at once are worked through a
-few at a time, so that everybody else has their turn in between. A caller that sends faster than its rate is not read
-until it is within it again, and one that does not stop is reported.
+not read, and no call that only reads is begun for it. A message beyond the limit is answered and skipped; the
+connection lives. Many at once are worked through a few at a time, so that everybody else has their turn in between. A
+caller that sends faster than its rate is not read until it is within it again, and one that does not stop is reported.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from gatepost.gate.mcp import INVALID_REQUEST, Conversation, SubmitTurn
 
 LARGEST_MESSAGE = 2 * 1024 * 1024  # what is larger is a file, and files go by their names
 MOST_CONNECTIONS = 8
+MOST_READS = 8  # calls of one caller that only read and run at once; the others wait
 MOST_LINES = 32  # of one caller in one turn of the loop …
 LONGEST_S = 0.005  # … and for how long no further one is begun
 
@@ -50,6 +51,8 @@ class Connection(asyncio.BufferedProtocol):
         self._start = self._seen = self._end = 0  # the unfinished line, how far it was searched, what is filled
         self._skipping = False  # the rest of a message that was too large
         self._full = False  # the client does not read
+        self._drained = asyncio.Event()
+        self._drained.set()
         self._over = False  # the client has said all that it will
         self._in_line = False  # lines wait for a later turn of the loop
         self._transport: asyncio.Transport | None = None
@@ -61,7 +64,7 @@ class Connection(asyncio.BufferedProtocol):
             transport.abort()
             return
         transport.set_write_buffer_limits(high=_HIGH)
-        self.conversation = self._tools.converse(self._send, self._rested)
+        self.conversation = self._tools.converse(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._tools.leave(self)
@@ -101,7 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None or hung_up(self._transport.get_extra_info("socket")):
             return False
         self._take_lines()
-        self._rested()
+        self.rested()
         return True
 
     def _take_lines(self) -> None:
@@ -141,7 +144,7 @@ class Connection(asyncio.BufferedProtocol):
         self._in_line = False
         self._take_lines()
         self._read_on()
-        self._rested()
+        self.rested()
 
     def _read_on(self) -> None:
         if self._full or self._over or self._in_line or self._transport is None:
@@ -154,7 +157,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._skipping or self.conversation is None:
             return
         if end - self._start > LARGEST_MESSAGE:
-            self._send(_TOO_LARGE)
+            self.send(_TOO_LARGE)
             return
         line = bytes(memoryview(self._buffer)[self._start : end])
         if line and not line.isspace():
@@ -167,18 +170,40 @@ class Connection(asyncio.BufferedProtocol):
 
     # Writing.
 
+    @property
+    def reads(self) -> asyncio.Semaphore:
+        return self._tools.reads
+
+    @property
+    def is_full(self) -> bool:
+        return self._full
+
+    @property
+    def unread(self) -> int:
+        return self._tools.unread
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that this client has not read."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    async def drained(self) -> None:
+        await self._drained.wait()
+
     def pause_writing(self) -> None:
         self._full = True
+        self._drained.clear()
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         self._full = False
+        self._drained.set()
         self._take_lines()
         self._read_on()
-        self._rested()
+        self.rested()
 
-    def _send(self, message: bytes) -> None:
+    def send(self, message: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
             return
         if len(message) < _JOINED:
@@ -187,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(message)
             self._transport.write(b"\n")
 
-    def _rested(self) -> None:
+    def rested(self) -> None:
         busy = self.conversation is not None and self.conversation.busy
         waits = self._full or self._in_line
         if self._over and not busy and not waits and self._transport is not None:
@@ -213,6 +238,7 @@ class ToolSocket:
         self._file = ExitStack()
         self._revoked = False
         self._refused = 0  # connections
+        self.reads = asyncio.Semaphore(MOST_READS)
         self._line: deque[Connection] = deque()  # whose messages wait, who came first before the others
         self._called: asyncio.Handle | None = None  # the first of them has its turn soon
         self._on_flood, self._rate = on_flood, rate
@@ -313,8 +339,13 @@ class ToolSocket:
         if connection in self._line:
             self._line.remove(connection)
 
-    def converse(self, send: Callable[[bytes], None], quiet: Callable[[], None]) -> Conversation:
-        conversation = Conversation(self._dispatch, self._caller, send, self._submit, quiet)
+    @property
+    def unread(self) -> int:
+        """Bytes of answers that wait on its connections."""
+        return sum(connection.waiting for connection in self._connections)
+
+    def converse(self, with_: Connection) -> Conversation:
+        conversation = Conversation(self._dispatch, self._caller, with_.send, self._submit, with_.rested, with_)
         if self._revoked:
             conversation.revoke()
         return conversation

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from gatepost.store.turns import Turn
 
 INSTANCE = PLATFORM = "agents"
+RIGHTS = "owner"  # of whoever manages agents
 _HELD = 2  # in `notify`: wanted, but not of what ends now
 _SHOWN = ("agentId", "title", "status", "text")  # of that news, in the parent's timeline
 _LONGEST_SAID = 250_000  # characters of one thing that it said, in its timeline; the ledger has all of it
 _LONGEST_LAST = 1_000_000  # and of its last words, which are what its turn said at its end
+MOST_PROMPTS, LARGEST_PROMPTS = 100, 4_000_000  # prompts, and their characters, that one agent has not answered
 _LONGEST_NEWS = 2000  # characters of what an agent said last, in the news of its end
 
 
@@ -90,6 +92,8 @@ def prompt(
     now_it_is = sessions.get(db, session.id)
     if now_it_is is None or now_it_is.closed_at is not None:
         raise Invalid("agentId", f"{session.id} was ended for good; create another agent")
+    if why := inbox.check_room(db, session.id, RIGHTS, len(text), MOST_PROMPTS, LARGEST_PROMPTS):
+        raise Invalid("prompt", f"{why}; send it when the agent has answered some, or cancel what it does")
     message_id = messages.accept(
         db,
         NewMessage(
@@ -114,7 +118,7 @@ def prompt(
     assert message_id is not None
     if chain is not None:
         origins.pass_on(db, message_id, chain)
-    inbox.enqueue(db, message_id, session.id, session.folder, "owner", now, mode)
+    inbox.enqueue(db, message_id, session.id, session.folder, RIGHTS, now, mode)
     timeline.add(db, session.id, "", "user_message", {"text": text}, now)
     db.run(
         "UPDATE sessions SET archived_at = NULL, active_at = ?, notify = MIN(notify, 1),"
@@ -231,6 +235,6 @@ def _tell_parent(db: Db, session: Session, ended: str, state: str, error: str, c
     if message_id is None:
         return
     origins.pass_on(db, message_id, chain)
-    inbox.enqueue(db, message_id, parent.id, parent.folder, "owner", now, inbox.NEXT)
+    inbox.enqueue(db, message_id, parent.id, parent.folder, RIGHTS, now, inbox.NEXT)
     if parent.agent:
         timeline.add(db, parent.id, "", "agent_finished", {name: news[name] for name in _SHOWN}, now)

@@ -5,6 +5,7 @@
 Every row that is not in an end state has `next_at`, the moment by which somebody must have looked at it again.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ COLUMNS = (
 _QUALIFIED = ", ".join(f"i.{name.strip()}" for name in COLUMNS.split(","))
 _MESSAGE = ", ".join(f"m.{name.strip()}" for name in messages.COLUMNS.split(","))
 _WIDTH = len(COLUMNS.split(","))
+PAGE = 50  # rows that one statement reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,27 +105,75 @@ def of_message(db: Db, message_id: int) -> list[Entry]:
 
 
 @quick
-def to_project(db: Db, session_id: str, observed: int, chars: int = 2**31) -> list[tuple[Entry, Message]]:
-    """What this session's mailbox must hold, by seq: every open row, and of the context that no turn has shown yet the
-    newest `observed` ones, as long as they have no more than `chars` characters together."""
-    rows = db.rows(
-        f"SELECT {_QUALIFIED}, {_MESSAGE} FROM inbox i JOIN messages m ON m.id = i.message_id"
-        f" WHERE i.session_id = ? AND i.state NOT IN {_END_SQL} ORDER BY i.seq",
-        (session_id,),
+def to_project(
+    db: Db, session_id: str, observed: int, chars: int = 2**31, rows: int = 2**31, size: int = 2**31
+) -> list[tuple[Entry, Message]]:
+    """What this session's mailbox must hold, by seq: every row that is worked on; of those that wait the next `rows`
+    that a turn can take, with at most `size` characters together and the next one in any case; and of the context that
+    no turn has shown yet the newest `observed` ones, as long as they have no more than `chars` characters together."""
+    chosen = [*_working(db, session_id), *_next(db, session_id, rows, size), *_context(db, session_id, observed, chars)]
+    return sorted((pair for some in _pages(chosen) for pair in _pairs(db, some)), key=lambda pair: pair[0].seq)
+
+
+def _working(db: Db, session_id: str) -> list[int]:
+    found = db.rows(f"SELECT id FROM inbox WHERE session_id = ? AND {OPEN} AND state = 'working'", (session_id,))
+    return [row[0] for row in found]
+
+
+def _next(db: Db, session_id: str, rows: int, size: int) -> list[int]:
+    found = db.rows(
+        "SELECT i.id, LENGTH(m.content) FROM inbox i JOIN messages m ON m.id = i.message_id"
+        f" WHERE i.session_id = ? AND i.{OPEN} AND i.state <> 'working' ORDER BY i.seq LIMIT ?",
+        (session_id, rows),
     )
-    pairs = [_pair(row) for row in rows]
-    if observed:
-        context = db.rows(
-            f"SELECT {_QUALIFIED}, {_MESSAGE} FROM inbox i JOIN messages m ON m.id = i.message_id"
-            " WHERE i.session_id = ? AND i.mode = 'observe' AND i.given = 0 ORDER BY i.seq DESC LIMIT ?",
-            (session_id, observed),
+    return list(messages.within([(row[0], row[1]) for row in found], size))
+
+
+def _context(db: Db, session_id: str, observed: int, chars: int) -> list[int]:
+    """Looked at page by page: a window may be wide, and what does not fit is not read."""
+    chosen: list[int] = []
+    before = 2**62
+    while observed > 0:
+        page = db.rows(
+            "SELECT i.id, i.seq, LENGTH(m.text) FROM inbox i JOIN messages m ON m.id = i.message_id"
+            " WHERE i.session_id = ? AND i.mode = 'observe' AND i.given = 0 AND i.seq < ? ORDER BY i.seq DESC LIMIT ?",
+            (session_id, before, min(observed, PAGE)),
         )
-        for entry, message in map(_pair, context):
-            chars -= len(message.text)
+        for row_id, seq, length in page:
+            chars, before = chars - length, seq
             if chars < 0:
-                break
-            pairs.append((entry, message))
-    return sorted(pairs, key=lambda pair: pair[0].seq)
+                return chosen
+            chosen.append(row_id)
+        observed = observed - PAGE if len(page) == PAGE else 0
+    return chosen
+
+
+def _pages(ids: list[int]) -> Iterator[list[int]]:
+    return (ids[at : at + PAGE] for at in range(0, len(ids), PAGE))
+
+
+def _pairs(db: Db, ids: list[int]) -> list[tuple[Entry, Message]]:
+    found = db.rows(
+        f"SELECT {_QUALIFIED}, {_MESSAGE} FROM inbox i JOIN messages m ON m.id = i.message_id"
+        f" WHERE i.id IN ({messages.marks(ids)})",
+        ids,
+    )
+    return [_pair(row) for row in found]
+
+
+def check_room(db: Db, session_id: str, rights: str, more: int, rows: int, chars: int) -> str:
+    """Why a further message of so many characters does not fit into what waits in a session under these rights; '' if
+    it does. What is worked on counts: a turn that takes in what it says to itself has no end otherwise."""
+    found = db.rows(
+        "SELECT LENGTH(m.text) FROM inbox i JOIN messages m ON m.id = i.message_id"
+        f" WHERE i.session_id = ? AND i.{OPEN} AND i.rights = ? ORDER BY i.seq LIMIT ?",
+        (session_id, rights, rows),
+    )
+    if len(found) >= rows:
+        return f"{rows} such messages wait there or are worked on, which is the most"
+    if sum(row[0] for row in found) + more > chars:
+        return f"such messages that wait there or are worked on may have {chars} characters together at most"
+    return ""
 
 
 def context_shown(db: Db, session_id: str, before: int) -> None:

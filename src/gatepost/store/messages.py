@@ -1,16 +1,23 @@
 """Messages: the immutable fact of everything that came in or went out."""
 
 import json
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gatepost.store import search
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, Row, quick
 
+PAGE = 20  # rows whose lengths one statement reads
 SYSTEM = "gatepost:system"  # who speaks, when it is the gateway itself
 COLUMNS = (
     "id, instance, address, thread, direction, platform_id, event, kind, verb, sender, sender_name, text, content,"
     " reply_to, folder, at, accepted_at"
+)
+
+# The same of a row `m` for who shows it: without the content, and of the text only so many characters (a parameter).
+SHOWN = ", ".join(
+    {"text": "SUBSTR(m.text, 1, ?)", "content": "'{}'"}.get(name, f"m.{name}") for name in COLUMNS.split(", ")
 )
 
 
@@ -157,18 +164,58 @@ def by_seq(db: Db, session_id: str, seq: int) -> Message | None:
     return of_row(row) if row else None
 
 
-def of_session(db: Db, session_id: str, before: int, limit: int) -> list[tuple[int, Message]]:
-    """(seq, message) of a conversation in both directions, the newest before a number, oldest first."""
-    columns = ", ".join(f"m.{name.strip()}" for name in COLUMNS.split(","))
-    rows = db.rows(
-        f"SELECT i.seq, {columns} FROM inbox i JOIN messages m ON m.id = i.message_id"
+def of_session(
+    db: Db, session_id: str, before: int, limit: int, chars: int = 2**31
+) -> tuple[list[tuple[int, Message, int]], bool]:
+    """(seq, message, length of its text) of a conversation in both directions, the newest before a number, newest
+    first, and whether there are older ones. The texts are bounded as in `past.in_room`."""
+    sql = (
+        "SELECT i.message_id, LENGTH(m.text), i.seq FROM inbox i JOIN messages m ON m.id = i.message_id"
         " WHERE i.session_id = ? AND i.seq < ?"
-        f" UNION ALL SELECT o.seq, {columns} FROM outbox o JOIN messages m ON m.id = o.message_id"
+        " UNION ALL SELECT o.message_id, LENGTH(m.text), o.seq FROM outbox o JOIN messages m ON m.id = o.message_id"
         " WHERE o.session_id = ? AND o.seq > 0 AND o.seq < ? AND o.op IN ('send', 'file') AND o.origin <> 'status'"
-        " ORDER BY 1 DESC LIMIT ?",
-        (session_id, before, session_id, before, limit),
+        " ORDER BY 3 DESC LIMIT ?"
     )
-    return [(row[0], of_row(row[1:])) for row in reversed(rows)]
+
+    def page(last: Row | None, most: int) -> list[Row]:
+        seq = last[2] if last else before
+        return db.rows(sql, (session_id, seq, session_id, seq, most))
+
+    found = measured(page, limit + 1, chars)
+    lengths = within([(row[0], row[1]) for row in found[:limit]], chars)
+    rows = db.rows(f"SELECT {SHOWN} FROM messages m WHERE m.id IN ({marks(lengths)})", (chars, *lengths))
+    by_id = {row[0]: of_row(row) for row in rows}
+    shown = [(row[2], by_id[row[0]], row[1]) for row in found[:limit] if row[0] in by_id]
+    return shown, len(found) > len(shown)
+
+
+def measured(page: Callable[[Row | None, int], list[Row]], most: int, chars: int) -> list[Row]:
+    """Rows (id, length, …), at most so many, read page by page (after a row, so many) until they have more characters
+    than are wanted: to know how long a text is, SQLite reads all of it."""
+    found: list[Row] = []
+    while len(found) < most and chars >= 0:
+        asked = min(PAGE, most - len(found))
+        some = page(found[-1] if found else None, asked)
+        found += some
+        chars -= sum(row[1] for row in some)
+        if len(some) < asked:
+            break
+    return found
+
+
+def within(lengths: Sequence[tuple[int, int]], chars: int) -> dict[int, int]:
+    """Of (id, length) the first that have at most so many characters together, and the first one in any case."""
+    taken: dict[int, int] = {}
+    for number, length in lengths:
+        chars -= length
+        if taken and chars < 0:
+            break
+        taken[number] = length
+    return taken
+
+
+def marks(values: Collection[object]) -> str:
+    return ", ".join("?" * len(values)) or "NULL"
 
 
 def learn_platform_id(db: Db, message_id: int, platform_id: str) -> None:

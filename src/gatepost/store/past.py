@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from gatepost.store import inbox, messages, search, steps
 from gatepost.store.messages import Message, NewMessage
-from gatepost.store.port import Db
+from gatepost.store.port import Db, Row
 from gatepost.store.search import READABLE, SEEN, Part
 
 HISTORY = "history"  # the reason of rows that were fetched
-_COLUMNS = ", ".join(f"m.{name.strip()}" for name in messages.COLUMNS.split(","))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +39,46 @@ class Seen:
 
     seq: int | None
     state: str
-    message: Message
+    message: Message  # without its content
+    length: int  # characters of its text, of which the message may have only the first
 
 
 def in_room(
-    db: Db, instance: str, address: str, thread: str | None, before: Cursor, limit: int, part: Part, session_id: str
-) -> list[Seen]:
-    """The newest before the cursor, oldest first. `thread`: only its messages."""
+    db: Db,
+    instance: str,
+    address: str,
+    thread: str | None,
+    before: Cursor,
+    limit: int,
+    part: Part,
+    session_id: str,
+    chars: int = 2**31,
+) -> tuple[list[Seen], bool]:
+    """The newest before the cursor, newest first, with at most so many characters of text together, and whether there
+    are older ones. `thread`: only its messages. The first is there in any case, with so much of its text."""
     only, params = ("AND m.thread = ?", [thread]) if thread is not None else ("", [])
+    sql = (
+        "SELECT m.id, LENGTH(m.text), m.at FROM messages m WHERE m.instance = ? AND m.address = ?"
+        f" AND (m.at, m.id) < (?, ?) {only} AND ({SEEN}) ORDER BY m.at DESC, m.id DESC LIMIT ?"
+    )
+
+    def page(last: Row | None, most: int) -> list[Row]:
+        at, number = (last[2], last[0]) if last else (before.at, before.id)
+        return db.rows(sql, (instance, address, at, number, *params, *part.sees, most))
+
+    found = messages.measured(page, limit + 1, chars)
+    lengths = messages.within([(row[0], row[1]) for row in found[:limit]], chars)
     rows = db.rows(
         "SELECT COALESCE((SELECT seq FROM inbox WHERE message_id = m.id AND session_id = ?),"
         " (SELECT seq FROM outbox WHERE message_id = m.id AND session_id = ? AND seq > 0)),"
         " COALESCE((SELECT state FROM inbox WHERE message_id = m.id AND COALESCE(session_id, ?) = ? LIMIT 1),"
         " (SELECT state FROM outbox WHERE message_id = m.id ORDER BY id DESC LIMIT 1), ''),"
-        f" {_COLUMNS} FROM messages m WHERE m.instance = ? AND m.address = ? AND (m.at, m.id) < (?, ?) {only}"
-        f" AND ({SEEN}) ORDER BY m.at DESC, m.id DESC LIMIT ?",
-        (*[session_id] * 4, instance, address, before.at, before.id, *params, *part.sees, limit),
+        f" {messages.SHOWN} FROM messages m WHERE m.id IN ({messages.marks(lengths)})"
+        " ORDER BY m.at DESC, m.id DESC",
+        (*[session_id] * 4, chars, *lengths),
     )
-    return [Seen(row[0], row[1], messages.of_row(row[2:])) for row in reversed(rows)]
+    seen = [Seen(row[0], row[1], messages.of_row(row[2:]), lengths[row[2]]) for row in rows]
+    return seen, len(found) > len(seen)
 
 
 def keep(db: Db, new: NewMessage, folder: str, now: int) -> bool:

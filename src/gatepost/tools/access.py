@@ -8,6 +8,7 @@ from gatepost.access.acl import covers_scope, expand, matches_principal, matches
 from gatepost.access.policy import above
 from gatepost.access.structure import Within, world_of
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import fitting
 from gatepost.store import acl, groups, past, sessions, users
 from gatepost.store.port import Db
 from gatepost.tools.contract import Call, tool
@@ -28,13 +29,18 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 class Entries(Struct, frozen=True):
+    """`more`: there are others, which do not fit one answer; give the number of those you have seen as `after`."""
+
     folder: str
     rows: list[Entry]
+    more: bool
 
 
 @tool(tier=Tier.WORLD, scoped_by="folder", within=Within.WORLD, group="access", read_only=True, idempotent=True)
 async def list_acl(
-    call: Call, folder: Annotated[str, Meta(description="The group that it is about, in your world.")]
+    call: Call,
+    folder: Annotated[str, Meta(description="The group that it is about, in your world.")],
+    after: Annotated[int, Meta(ge=0, le=2**53, description="Leave out so many, if the last answer said `more`.")] = 0,
 ) -> Entries:
     """See the rules and rows that say who may do what in a group, those above it that bind it included.
 
@@ -63,7 +69,7 @@ async def list_acl(
         ]
 
     await catch_up(call)
-    return Entries(folder, await call.read(look))
+    return Entries(folder, *fitting((await call.read(look))[after:]))
 
 
 class _Near:

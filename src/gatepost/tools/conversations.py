@@ -1,13 +1,16 @@
 """Conversations of the caller's part of the tree: which there are, what was said, starting one anew, saying something
 into one. (A session's own facts and its work.md are in `sessions.py`.)"""
 
+from itertools import islice
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from gatepost.access.structure import Within, reaches
 from gatepost.access.tiers import ROOT_FOLDER, Tier
+from gatepost.core.bounds import LISTED, fitting, shortened, size_of
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.messages.text import clean
@@ -19,6 +22,9 @@ from gatepost.tools.contract import Body, Call, tool
 
 LONGEST = 100_000
 MOST = 200
+RIGHTS = "agent"  # of what an agent puts in
+MOST_INJECTED, LARGEST_INJECTED = 50, 1_000_000  # messages, and characters of them, that wait in one conversation
+LONGEST_ERROR = 500  # characters of why a turn failed
 Position = Annotated[int, Meta(ge=0, le=2**62)]
 
 
@@ -35,8 +41,11 @@ class Listed(Struct, frozen=True, kw_only=True):
 
 
 class Sessions(Struct, frozen=True):
+    """`more`: there are others, less busy, which were not asked for or do not fit one answer."""
+
     sessions: list[Listed]
     count: int
+    more: bool
 
 
 class Said(Struct, frozen=True, kw_only=True):
@@ -55,7 +64,8 @@ class Read(Struct, frozen=True, kw_only=True):
     level: str
     entries: list[Said]
     count: int
-    oldest: int | None  # give it as `before` to see more
+    oldest: int | None
+    more: bool  # there are older ones, which were not asked for or did not fit: give `oldest` as `before`
 
 
 class Reset(Struct, frozen=True):
@@ -79,12 +89,15 @@ async def list_sessions(
     """
     own = call.caller.folder
 
+    most = min(max(limit, 1), MOST)
+
     def look(db: Db) -> list[Session]:
         within = (each for each in sessions.live(db) if reaches(Within.SUBTREE, own, each.folder))
-        return [each for each in within if call.allows(each.folder)]
+        return list(islice((each for each in within if call.allows(each.folder)), most + 1))
 
-    found = (await call.read(look))[: min(max(limit, 1), MOST)]
-    return Sessions([_listed(each, call.caller.session_id) for each in found], len(found))
+    found = await call.read(look)
+    shown, cut_off = fitting(_listed(each, call.caller.session_id) for each in found[:most])
+    return Sessions(shown, len(shown), cut_off or len(found) > most)
 
 
 def _listed(session: Session, own: str | None) -> Listed:
@@ -117,45 +130,55 @@ async def read_session(
     """
     own, most = call.caller.folder, min(max(limit, 1), MOST)
 
-    def look(db: Db) -> tuple[Session, list[tuple[int, Said]]]:
+    def look(db: Db) -> Read:
         session = sessions.get(db, sessionId)
         if session is None or not reaches(Within.SUBTREE, own, session.folder) or not call.allows(session.folder):
             raise NotFound("session", sessionId[:80], "use list_sessions to see them")
         read = _messages if level == "messages" else _timeline
-        return session, read(db, session, before if before is not None else 2**62, most)
+        found, more = read(db, session, before if before is not None else 2**62, most)
+        return Read(
+            session_id=session.id,
+            folder=session.folder,
+            level=level,
+            entries=[said for _, said in found],
+            count=len(found),
+            oldest=found[0][0] if found else None,
+            more=more,
+        )
 
-    session, found = await call.read(look)
-    return Read(
-        session_id=session.id,
-        folder=session.folder,
-        level=level,
-        entries=[said for _, said in found],
-        count=len(found),
-        oldest=found[0][0] if found else None,
-    )
+    return await call.read(look)
 
 
 def _moment(at: int) -> str:
     return iso(at) or ""
 
 
-def _messages(db: Db, session: Session, before: int, most: int) -> list[tuple[int, Said]]:
-    return [
-        (
-            seq,
-            Said(
-                at=_moment(message.at),
-                kind=message.kind,
-                who=f"agent:{message.folder}" if message.direction == "out" else message.sender_name or message.sender,
-                text=message.text,
-                seq=seq,
-            ),
+def _messages(db: Db, session: Session, before: int, most: int) -> tuple[list[tuple[int, Said]], bool]:
+    rows, more = messages.of_session(db, session.id, before, most, LISTED)
+    found: list[tuple[int, Said]] = []
+    for place, (seq, message, length) in enumerate(rows):
+        said = Said(
+            at=_moment(message.at),
+            kind=message.kind,
+            who=f"agent:{message.folder}" if message.direction == "out" else message.sender_name or message.sender,
+            text=message.text,
+            seq=seq,
         )
-        for seq, message in messages.of_session(db, session.id, before, most)
-    ]
+        found.append((seq, said if place else _fitted(said, length)))
+    shown, cut_off = fitting(found)
+    return shown[::-1], more or cut_off
 
 
-def _timeline(db: Db, session: Session, before: int, most: int) -> list[tuple[int, Said]]:
+def _fitted(said: Said, length: int) -> Said:
+    """The newest is shown in any case: cut, if it alone is too large for an answer."""
+
+    def fits(text: str) -> bool:
+        return size_of((said.seq, replace(said, text=text))) <= LISTED
+
+    return replace(said, text=shortened(said.text, length, fits))
+
+
+def _timeline(db: Db, session: Session, before: int, most: int) -> tuple[list[tuple[int, Said]], bool]:
     """Turns by when they began, each with the calls made in it."""
     found: list[tuple[int, Said]] = []
     shown = turns.of_session(db, session.id, before, most)
@@ -163,11 +186,13 @@ def _timeline(db: Db, session: Session, before: int, most: int) -> list[tuple[in
     until = max(ends) if ends and len(ends) == len(shown) else None
     calls = audit.of_turns(db, [turn.id for turn in shown], min((t.started_at for t in shown), default=0), until)
     for turn in shown:
-        ended = f"{turn.state}" + (f": {turn.error}" if turn.error else "")
+        error = turn.error[:LONGEST_ERROR]
+        ended = f"{turn.state}" + (f": {error}" if error else "")
         found.append((turn.started_at, Said(at=_moment(turn.started_at), kind="turn", who=turn.provider, text=ended)))
         for at, actor, action, verdict in calls[turn.id]:
             found.append((turn.started_at, Said(at=_moment(at), kind="call", who=actor, text=f"{action}: {verdict}")))
-    return found[-most:]
+    fit, cut_off = fitting(reversed(found[-most:]))
+    return fit[::-1], cut_off or len(found) > most or len(shown) == most
 
 
 @tool(tier=Tier.WORLD, scoped_by="groupFolder", group="sessions", destructive=True, idempotent=True)
@@ -208,7 +233,7 @@ async def inject_message(
     """Put a message into the conversation of a room, as input for the agent there; people in the room do not see it.
 
     It carries your group's name, whatever you write, and is never a command. It counts as asked for by whoever you work
-    for: their limits hold for it. To speak to people use send.
+    for: their limits hold for it. At most 50 such messages wait in one conversation. To speak to people use send.
     """
     text = clean(content)
     if not text.strip() or len(text) > LONGEST:
@@ -231,6 +256,8 @@ async def inject_message(
         payer = next((each.person for each in chain.origins if each.person), "")
         if any(each.spent >= each.limit > 0 for each in budgets.standings(db, session.folder, payer, call.now)):
             raise Refused(own, call.tool, place.address, "the budget is spent")
+        if why := inbox.check_room(db, session.id, RIGHTS, len(text), MOST_INJECTED, LARGEST_INJECTED):
+            raise Refused(own, call.tool, place.address, f"{why}; try again when the agent there has answered some")
         new = NewMessage(
             instance=session.instance,
             address=session.address,
@@ -251,7 +278,7 @@ async def inject_message(
         if message_id is None:
             raise Invalid("content", "this call was made before")
         origins.pass_on(db, message_id, chain)
-        inbox.enqueue(db, message_id, session.id, session.folder, "agent", call.now)
+        inbox.enqueue(db, message_id, session.id, session.folder, RIGHTS, call.now)
         return message_id, session.id
 
     message_id, session_id = await call.write(inject)

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from gatepost.access.structure import Within, may_watch, world_of
+from gatepost.access.structure import Within, may_watch, reaches, world_of
 from gatepost.access.tiers import ROOT_FOLDER, Tier, check_folder
+from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.settings import setting
 from gatepost.core.untrusted import open_root
@@ -18,7 +19,7 @@ from gatepost.flow.sessions.owner import group_uid
 from gatepost.messages import address
 from gatepost.messages.address import safe_segment
 from gatepost.messages.text import clean
-from gatepost.store import groups, routes, watchers
+from gatepost.store import groups, rooms, routes, sessions, watchers
 from gatepost.store.port import Db
 from gatepost.tools.contract import Body, Call, tool, whole
 
@@ -53,7 +54,10 @@ class Member(Struct, frozen=True):
 
 
 class Members(Struct, frozen=True):
+    """In the order of their folders. `more`: there are others, which do not fit; give the last folder as `after`."""
+
     groups: list[Member]
+    more: bool
 
 
 class Opened(Struct, frozen=True):
@@ -124,10 +128,28 @@ async def register_group(
         route = (DIRECT_SEQ, match, chosen, chosen, "per-thread", False, (None, None), None, by, call.now)
         routes.add(db, *route)
 
-    await call.read(check)
+    def look(db: Db) -> None:
+        check(db)
+        _check_reached(db, call, room)
+
+    await call.read(look)
     prototype = await call.in_thread(read_prototype, call.around.home, own) if fromPrototype else None
     await whole(_make(call, chosen, called, prototype, make))
     return Registered(registered=True, folder=chosen, jid=room, name=called, parent=chosen.rpartition("/")[0])
+
+
+def _check_reached(db: Db, call: Call, room: str) -> None:
+    """Routes that an agent makes lead on what reaches it. For another room they would never hold."""
+    own = call.caller.folder
+    if own == ROOT_FOLDER or any(reaches(Within.SUBTREE, own, each.folder) for each in sessions.in_room(db, room)):
+        return
+    rows, known, where = routes.in_order(db), {group.folder for group in groups.every(db)}, address.parse(room)
+    for instance in rooms.instances_of(db, room) or [where.platform]:
+        chosen = routing.decide(rows, routing.facts_of(instance, where), known.__contains__).chosen
+        if any(reaches(Within.SUBTREE, own, each.folder) for each in chosen):
+            return
+    why = "nothing that is written there reaches your part of the tree; the operator can route it there"
+    raise Refused(own, call.tool, room, why)
 
 
 async def _make(call: Call, folder: str, name: str, prototype: Prototype | None, commit: Callable[[Db], None]) -> None:
@@ -155,14 +177,22 @@ def _check_quota(db: Db, call: Call, parent: str) -> None:
 
 
 @tool(tier=Tier.AGENT, group="groups", read_only=True, idempotent=True)
-async def refresh_groups(call: Call) -> Members:
+async def refresh_groups(
+    call: Call,
+    after: Annotated[str, Meta(description="Only groups after this folder, if the last answer said `more`.")] = "",
+) -> Members:
     """See which groups there are in your world: their folders, names and parents.
 
     For what reaches a group use list_routes; for its conversations list_sessions.
     """
     own = call.caller.folder
-    found = [each for each in await call.read(groups.every) if own == ROOT_FOLDER or _same_world(own, each.folder)]
-    return Members([Member(each.folder, each.name, each.folder.rpartition("/")[0]) for each in found])
+
+    def look(db: Db) -> Members:
+        near = (each for each in groups.every(db) if own == ROOT_FOLDER or _same_world(own, each.folder))
+        found = sorted((each for each in near if each.folder > after), key=lambda each: each.folder)
+        return Members(*fitting(Member(each.folder, each.name, each.folder.rpartition("/")[0]) for each in found))
+
+    return await call.read(look)
 
 
 def _same_world(own: str, other: str) -> bool:

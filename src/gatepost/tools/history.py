@@ -3,6 +3,8 @@ fetched wakes nobody."""
 
 import asyncio
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 from zoneinfo import ZoneInfo
@@ -13,6 +15,7 @@ from msgspec import Meta, Struct
 from gatepost.access.structure import Within, reaches
 from gatepost.access.tiers import ROOT_FOLDER, Tier
 from gatepost.channels.contract import MYSELF, Remembers
+from gatepost.core.bounds import LISTED, shortened, size_of
 from gatepost.core.clock import SECOND, iso
 from gatepost.core.errors import GatepostError, NotFound
 from gatepost.flow.intake import routing
@@ -33,6 +36,7 @@ from gatepost.tools.looking import LOCAL, MOST, Jid, moment, part_of
 
 MOST_OF_THREAD = 100
 FETCH_S = 30.0
+KEPT_AT_ONCE = 64 * 1024  # characters that one transaction writes down
 _NUMBER = re.compile(r"[0-9]{1,18}\Z")
 
 Number = Annotated[int, Meta(ge=0, le=2**62)]
@@ -61,11 +65,13 @@ class Said(Struct, frozen=True, kw_only=True):
 
 
 class History(Struct, frozen=True, kw_only=True):
-    """Oldest first. `rendered`: the same as text. `oldest`: give it as `before` to see more."""
+    """Oldest first. `rendered`: the same as text. `more`: there are older ones, which were not asked for or did not
+    fit; give `oldest` as `before` to see them."""
 
     messages: list[Said]
     count: int
     oldest: int | None
+    more: bool
     source: str
     rendered: str
 
@@ -77,6 +83,7 @@ class Fetched(Struct, frozen=True, kw_only=True):
     messages: list[Said]
     count: int
     oldest: int | None
+    more: bool
     source: str
     cap: int
     rendered: str
@@ -136,36 +143,78 @@ async def fetch_history(
     found, source = await _ask_platform(call, cursor, most)
     if found:
         own = await call.read(_own_of, place, found, call.caller.folder, call.now)
-        await call.write(_keep, own, call.caller.folder, call.now)
-    seen = await call.read(_look, call, None, cursor, most)
+        for some in _portions(own):
+            await call.write(_keep, some, call.caller.folder, call.now)
+    page = await call.read(_look, call, None, cursor, most)
     return Fetched(
-        messages=[_said(each, call) for each in seen],
-        count=len(seen),
-        oldest=seen[0].message.id if seen else None,
+        messages=page.messages,
+        count=len(page.messages),
+        oldest=page.oldest,
+        more=page.more,
         source=source,
         cap=most,
-        rendered=_rendered(seen, call),
+        rendered=page.rendered,
     )
 
 
 async def _local(call: Call, thread: str | None, limit: int, most: int, before: int | str | None) -> History:
-    def look(db: Db) -> list[Seen]:
-        return _look(db, call, thread, _cursor(db, call.place, before), min(max(limit, 1), most))
+    def look(db: Db) -> History:
+        page = _look(db, call, thread, _cursor(db, call.place, before), min(max(limit, 1), most))
+        return History(
+            messages=page.messages,
+            count=len(page.messages),
+            oldest=page.oldest,
+            more=page.more,
+            source=LOCAL,
+            rendered=page.rendered,
+        )
 
-    seen = await call.read(look)
-    return History(
-        messages=[_said(each, call) for each in seen],
-        count=len(seen),
-        oldest=seen[0].message.id if seen else None,
-        source=LOCAL,
-        rendered=_rendered(seen, call),
-    )
+    return await call.read(look)
 
 
-def _look(db: Db, call: Call, thread: str | None, before: Cursor, limit: int) -> list[Seen]:
-    place = call.place
-    own = call.caller.session_id or ""
-    return past.in_room(db, place.instance, place.address, thread, before, limit, part_of(call), own)
+class _Page(Struct, frozen=True):
+    """So much of a room as one answer takes, oldest first."""
+
+    messages: list[Said]
+    rendered: str
+    more: bool
+
+    @property
+    def oldest(self) -> int | None:
+        return self.messages[0].id if self.messages else None
+
+
+def _look(db: Db, call: Call, thread: str | None, before: Cursor, limit: int) -> _Page:
+    """Made where it is read, in a thread of the store. Each text is in the answer twice: by itself and rendered."""
+    place, own, zone = call.place, call.caller.session_id or "", ZoneInfo(call.around.config[TIMEZONE])
+    chars = LISTED // 2
+    seen, more = past.in_room(db, place.instance, place.address, thread, before, limit, part_of(call), own, chars)
+    shown: list[Said] = []
+    lines: list[str] = []
+    left = LISTED
+    for each in seen:
+        fitted = _fitted(each, call, zone) if not shown else each
+        said, line = _said(fitted, call), _line(fitted, zone, call)
+        left -= size_of(said, line)
+        if shown and left < 0:
+            more = True
+            break
+        shown.append(said)
+        lines += [line] if line else []
+    return _Page(shown[::-1], "\n".join(reversed(lines)), more)
+
+
+def _fitted(seen: Seen, call: Call, zone: ZoneInfo) -> Seen:
+    """The newest is shown in any case: cut, if it alone is too large for an answer."""
+
+    def with_text(text: str) -> Seen:
+        return replace(seen, message=replace(seen.message, text=text))
+
+    def fits(text: str) -> bool:
+        changed = with_text(text)
+        return size_of(_said(changed, call), _line(changed, zone, call)) <= LISTED
+
+    return with_text(shortened(seen.message.text, seen.length, fits))
 
 
 def _cursor(db: Db, place: Place, before: int | str | None) -> Cursor:
@@ -200,16 +249,11 @@ def _said(seen: Seen, call: Call) -> Said:
     )
 
 
-def _rendered(seen: list[Seen], call: Call) -> str:
-    """As the agent is shown messages in a turn. What people never got is left out."""
-    zone = ZoneInfo(call.around.config[TIMEZONE])
-    return "\n".join(
-        _line(each, zone, call) for each in seen if not (each.message.direction == "out" and each.state == "failed")
-    )
-
-
 def _line(seen: Seen, zone: ZoneInfo, call: Call) -> str:
+    """As the agent is shown messages in a turn. What people never got is left out."""
     message = seen.message
+    if message.direction == "out" and seen.state == "failed":
+        return ""
     ours = "you" if message.folder == call.caller.folder else f"agent:{message.folder}" if message.folder else "bot"
     sender = ours if message.direction == "out" else message.sender_name or message.sender
     values = {
@@ -242,6 +286,18 @@ def _own_of(db: Db, place: Place, found: list[Inbound], folder: str, now: int) -
     rows, where = routes.in_order(db), addresses.parse(place.address)
     news = [_remembered(place, each, now) for each in found]
     return [new for new in news if _is_for(db, folder, rows, where, new)]
+
+
+def _portions(news: list[NewMessage]) -> Iterator[list[NewMessage]]:
+    """As one transaction each should take them: everybody's writes wait for it."""
+    some: list[NewMessage] = []
+    for new in news:
+        if some and sum(len(each.text) for each in (*some, new)) > KEPT_AT_ONCE:
+            yield some
+            some = []
+        some.append(new)
+    if some:
+        yield some
 
 
 def _keep(db: Db, news: list[NewMessage], folder: str, now: int) -> int:

@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from gatepost.access.structure import Within, reaches, world_of
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import LISTED, fitting
 from gatepost.core.clock import iso
 from gatepost.flow.intake import routing
 from gatepost.messages import address as addresses
@@ -34,7 +35,8 @@ class Errored(Struct, frozen=True, kw_only=True):
 
 
 class Routing(Struct, frozen=True, kw_only=True):
-    """`folders`: who gets it, as far as they are in your part of the tree; `elsewhere`: others get it as well."""
+    """`folders`: who gets it, as far as they are in your part of the tree; `elsewhere`: others get it as well.
+    `more`: routes or rooms were left out that were not asked for or do not fit."""
 
     jid: str
     resolved_folder: str | None
@@ -44,6 +46,7 @@ class Routing(Struct, frozen=True, kw_only=True):
     routes: list[Asked]
     count: int
     errored: list[Errored]
+    more: bool
 
 
 @tool(tier=Tier.AGENT, scoped_by="jid", group="history", read_only=True, idempotent=True)
@@ -70,15 +73,18 @@ async def inspect_routing(
             if concerns(call, each.route)
         ]
         why = next((each.why for each in asked if each.holds), "no route of your part of the tree holds")
+        kept, no_room = fitting(asked[:most], LISTED // 2)
+        errored, none_left = fitting((_errored(each) for each in past.failed(db, part_of(call), most)), LISTED // 4)
         return Routing(
             jid=place.address,
             resolved_folder=mine[0] if mine else None,
             folders=mine,
             elsewhere=len(mine) < len(chosen),
             why=why,
-            routes=asked[:most],
-            count=min(len(asked), most),
-            errored=[_errored(each) for each in past.failed(db, part_of(call), most)],
+            routes=kept,
+            count=len(kept),
+            errored=errored,
+            more=no_room or none_left or len(asked) > most,
         )
 
     return await call.read(look)

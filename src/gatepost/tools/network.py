@@ -6,6 +6,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import fitting
 from gatepost.core.errors import NotFound
 from gatepost.egress import rules
 from gatepost.store import egress, groups
@@ -29,7 +30,10 @@ class NetworkRule:
 
 @dataclass(frozen=True, slots=True)
 class NetworkRules:
+    """`more`: there are others, which do not fit one answer."""
+
     rules: list[NetworkRule]
+    more: bool
 
 
 def _told(rule: egress.Rule) -> NetworkRule:
@@ -70,4 +74,4 @@ async def network_list(call: Call) -> NetworkRules:
     Ask the operator for what is missing.
     """
     found = await call.read(egress.rules)
-    return NetworkRules([_told(rule) for rule in rules.of_folder(found, call.caller.folder)])
+    return NetworkRules(*fitting(_told(rule) for rule in rules.of_folder(found, call.caller.folder)))

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from gatepost.access.structure import Within, reaches
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.intake import routing, targets
 from gatepost.store import groups, routes
@@ -18,6 +19,7 @@ from gatepost.tools.looking import Shown, concerns, is_own, shown
 
 DEFAULT_SEQ = 100
 Seq = Annotated[int, Meta(ge=0, le=2**31)]
+Position = Annotated[int, Meta(ge=0, le=2**62)]
 
 
 class Wanted(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -33,8 +35,11 @@ class Wanted(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Routes(Struct, frozen=True):
+    """`more`: there are others, which do not fit; give the last id as `after`."""
+
     routes: list[Shown]
     count: int
+    more: bool
 
 
 class Added(Struct, frozen=True):
@@ -93,13 +98,26 @@ def _about_many(arguments: Mapping[str, Any]) -> Iterable[str]:
 
 
 @tool(tier=Tier.WORLD, group="routing", read_only=True, idempotent=True)
-async def list_routes(call: Call) -> Routes:
+async def list_routes(
+    call: Call,
+    after: Annotated[
+        Position, Meta(description="Only routes after the one with this id, if the last answer said `more`.")
+    ] = 0,
+) -> Routes:
     """See the routes that lead to your group and those below it, in the order in which they are asked.
 
     For what would become of a message in one room use inspect_routing.
     """
-    found = [shown(each, call.caller.folder) for each in await call.read(routes.in_order) if concerns(call, each)]
-    return Routes(found, len(found))
+
+    def look(db: Db) -> Routes:
+        rows = [each for each in routes.in_order(db) if concerns(call, each)]
+        start = next((place for place, each in enumerate(rows, 1) if each.id == after), 0)
+        if after and not start:
+            raise NotFound("route", str(after), "call list_routes without `after`")
+        found, more = fitting(shown(each, call.caller.folder) for each in rows[start:])
+        return Routes(found, len(found), more)
+
+    return await call.read(look)
 
 
 @tool(tier=Tier.WORLD, about=_about_one, group="routing")

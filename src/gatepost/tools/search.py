@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 from msgspec import Meta, Struct
 
 from gatepost.access.tiers import ROOT_FOLDER, Tier
+from gatepost.core.bounds import fitting
 from gatepost.core.clock import iso
 from gatepost.messages.text import clean
 from gatepost.store import search
@@ -32,8 +33,11 @@ class Found(Struct, frozen=True, kw_only=True):
 
 
 class Hits(Struct, frozen=True):
+    """`more`: others were found, which were not asked for or do not fit; narrow the search to see them."""
+
     messages: list[Found]
     count: int
+    more: bool
     source: str
 
 
@@ -61,18 +65,20 @@ async def find_messages(
     message the first 16,384 characters are searched. To read on around a hit use inspect_messages with a `before`; for
     one topic get_thread.
     """
+    most = min(max(limit, 1), MOST)
     wanted = Wanted(
         query=clean(query),
         part=_part(call, scope),
         room=clean(scope) if scope and ":" in scope else "",
         sender=clean(sender or ""),
         since=moment(since, "since") if since else None,
-        limit=min(max(limit, 1), MOST),
+        limit=most + 1,
     )
     async with _one_at_once(call.caller.folder):
         await catch_up(call)
         hits = await call.read(search.find, wanted)
-    return Hits([_found(each, call) for each in hits], len(hits), LOCAL)
+    found, cut_off = fitting(_found(each, call) for each in hits[:most])
+    return Hits(found, len(found), cut_off or len(hits) > most, LOCAL)
 
 
 _searching: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Lock] = WeakValueDictionary()

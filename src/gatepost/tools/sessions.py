@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import LISTED, shortened, size_of
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
@@ -21,6 +22,7 @@ from gatepost.tools.contract import Body, Call, tool
 WORK = "work.md"
 LARGEST_WORK = 256 * 1024
 MOST_RECENT = 100
+LONGEST_ERROR = 500  # characters of why a turn failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +65,13 @@ class Recent(Struct, frozen=True, kw_only=True):
     error: str
 
 
-@tool(tier=Tier.WORKER, group="sessions", quick=True, read_only=True, idempotent=True)
+@tool(tier=Tier.WORKER, group="sessions", read_only=True, idempotent=True)
 async def get_work(call: Call) -> Work:
     """Read your work.md: what is in hand, what blocks it, what comes next. Look here first when you pick up old work.
 
-    Empty if there is none. To change it use set_work.
+    Empty if there is none, cut if it is too large for one answer. To change it use set_work.
     """
-    return _read_work(call.around.home, call.caller.folder)  # small, never blocks: a thread would cost more
+    return await call.in_thread(_read_work, call.around.home, call.caller.folder)
 
 
 @tool(tier=Tier.AGENT, group="sessions", destructive=True, idempotent=True)
@@ -152,14 +154,15 @@ def _recent(turn: Turn) -> Recent:
         provider=turn.provider,
         started_at=iso(turn.started_at) or "",
         ended_at=iso(turn.ended_at),
-        error=turn.error,
+        error=turn.error[:LONGEST_ERROR],
     )
 
 
 def _read_work(home: Home, folder: str) -> Work:
     try:
         with open_root(home.group(folder)) as root:
-            return Work(root.read_bytes(WORK, LARGEST_WORK).decode("utf-8", "replace"), True)
+            text = root.read_bytes(WORK, LARGEST_WORK).decode("utf-8", "replace")
+            return Work(shortened(text, len(text), lambda some: size_of(some) <= LISTED), True)
     except NotFound:
         return Work("", False)
 

@@ -1,11 +1,13 @@
 """A session that comes to nothing: whatever keeps it from its work, it is not woken for ever."""
 
 import asyncio
+import json
 import threading
 from contextlib import suppress
 from pathlib import Path
 
 from gatepost.app import Gateway
+from gatepost.flow.sessions.live import LARGEST_NEXT
 from gatepost.store import inbox, sessions
 from gatepost.store.messages import NewMessage, accept
 from gatepost.store.port import Db
@@ -37,7 +39,11 @@ async def test_a_runner_that_says_hello_and_nothing_more_is_tried_again_and_then
         assert channel.sent[0].message.text.startswith("Sorry")
 
 
-def _queue(db: Db, session: sessions.Session, now: int) -> int:
+def _queue_all(db: Db, session: sessions.Session, texts: list[str], now: int) -> list[int]:
+    return [_queue(db, session, now, text) for text in texts]
+
+
+def _queue(db: Db, session: sessions.Session, now: int, text: str = "two") -> int:
     """A message that waits, and of which nobody was told."""
     new = NewMessage(
         instance="fake",
@@ -45,10 +51,10 @@ def _queue(db: Db, session: sessions.Session, now: int) -> int:
         direction="in",
         kind="chat",
         sender="fake:user/1",
-        text="two",
+        text=text,
         at=now,
-        platform_id="two",
-        content='{"text": "two"}',
+        platform_id=text[:10],
+        content=json.dumps({"text": text}),
     )
     message_id = accept(db, new, now)
     assert message_id is not None
@@ -89,3 +95,26 @@ async def test_a_turn_that_is_claimed_while_its_sandbox_dies_is_not_left_open(tm
         assert (await settled(gateway)).unaccounted == 0
         (entry,) = await gateway.store.read(inbox.of_message, message_id)
         assert entry.state == "answered"
+
+
+async def test_stranger_new_rows_that_are_not_projected_yet_are_there_when_they_are_claimed(tmp_path: Path) -> None:
+    """More waits than a mailbox is given at once, by number and by size."""
+    channel = FakeChannel()
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, sessions__batch=3) as gateway:
+        await open_room(gateway, "fake", "fake:room/1")
+        await channel.say("one")
+        await channel.wait_for(1)
+        await settled(gateway)
+        (live,) = gateway.sessions.awake
+        texts = [f"{number} " + "x" * (LARGEST_NEXT if number % 2 else 10) for number in range(8)]
+        ids = await gateway.store.write(_queue_all, live.session, texts, gateway.clock.now())
+        pairs, _ = await live._open_rows()
+        assert [entry.message_id for entry, _ in pairs] == ids[:1]  # the second does not fit
+        gateway.bells.session(live.session.id)
+
+        assert (await settled(gateway)).unaccounted == 0
+        for message_id in ids:
+            (entry,) = await gateway.store.read(inbox.of_message, message_id)
+            assert entry.state == "answered"
+        said = "".join(each.message.text for each in channel.sent)
+        assert all(f"{number} xxxxxxxxxx" in said for number in range(8))

@@ -25,7 +25,7 @@ from gatepost.flow.sessions import plan, projection, settle
 from gatepost.flow.sessions.limits import limits_of
 from gatepost.flow.sessions.line import Line
 from gatepost.flow.sessions.owner import runs_as
-from gatepost.flow.sessions.parts import WINDOW, WINDOW_CHARS, Parts
+from gatepost.flow.sessions.parts import BATCH, WINDOW, WINDOW_CHARS, Parts
 from gatepost.flow.sessions.start import Start, find_start
 from gatepost.flow.sessions.talk import Talk
 from gatepost.flow.sessions.usage import Baseline, Tree, group_tree
@@ -47,6 +47,8 @@ Ts = TypeVarTuple("Ts")
 
 GRACE_S = 2.0  # between a friendly word and the end
 MOST_EARLY = 100
+LARGEST_NEXT = 256 * 1024  # characters of waiting messages that are projected before they are claimed
+MOST_CONTEXT, LARGEST_CONTEXT = 1000, 1_000_000  # observed messages, and their characters, whatever a group says
 MOST_SPARED = 60  # breaks of one turn for want of something on the host that are not counted against it
 SPARED_PAUSE, SPARED_LONGEST = 5 * SECOND, 60 * SECOND  # before such a turn goes on
 
@@ -339,11 +341,14 @@ class Live:
         return {entry.id for entry, _ in pairs}
 
     async def _open_rows(self) -> tuple[list[tuple[Entry, Message]], list[Destination]]:
+        """What the mailbox holds: of what waits only so much as the next claim can take. A claim that takes a row
+        beyond that is answered when the row is there."""
         store, config = self.parts.store, self.parts.config
         session = await store.read(sessions.get, self.session.id) or self.session
         messages = _first_of(session.window_messages, self.group.window_messages, config[WINDOW])
         chars = _first_of(session.window_chars, self.group.window_chars, config[WINDOW_CHARS])
-        pairs = await store.read(inbox.to_project, session.id, messages, chars)
+        given = (min(messages, MOST_CONTEXT), min(chars, LARGEST_CONTEXT), config[BATCH], LARGEST_NEXT)
+        pairs = await store.read(inbox.to_project, session.id, *given)
         return pairs, await store.read(destinations.of, self.session.folder)
 
     async def _off_loop(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:

@@ -1,0 +1,74 @@
+"""How large an answer of a tool may be. Who reads it pays for every byte, and the gateway holds it until it is read.
+
+A tool that lists stops before the bound and says so (`more`); a text that alone is larger is cut, with its length
+named. The gate refuses whatever is larger all the same.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
+from typing import TypeVar
+
+import msgspec
+
+LARGEST_ANSWER = 256 * 1024  # bytes of JSON
+LISTED = LARGEST_ANSWER - 8 * 1024  # of which a list may have so many; the rest is for what stands around it
+
+T = TypeVar("T")
+
+_encode = msgspec.json.Encoder().encode
+
+
+def size_of(*values: object) -> int:
+    """Bytes as JSON, with the comma behind each."""
+    return sum(len(_encode(value)) + 1 for value in values)
+
+
+def fitting(items: Iterable[T], most: int = LISTED) -> tuple[list[T], bool]:
+    """The first items that have at most so many bytes together, and whether others were left out."""
+    taken: list[T] = []
+    for item in items:
+        most -= size_of(item)
+        if most < 0:
+            return taken, True
+        taken.append(item)
+    return taken, False
+
+
+def shortened(text: str, length: int, fits: Callable[[str], bool]) -> str:
+    """The text if it is whole (it has `length` characters) and fits, else so much of it as does, with its length."""
+    if len(text) == length and fits(text):
+        return text
+    keep = len(text)
+    while keep and not fits(cut(text, keep, length)):
+        keep = keep * 3 // 4
+    return cut(text, keep, length)
+
+
+def cut(text: str, keep: int, length: int) -> str:
+    return f"{text[:keep]} […] (cut: the first {keep} of {length} characters)"
+
+
+def weight(value: object, most: int) -> int:
+    """About how many bytes a value has as JSON, never more than it has. Not counted on once it is beyond `most`, so
+    that nothing large is encoded only to be refused."""
+    total, left = 0, [value]
+    while left and total <= most:
+        each = left.pop()
+        if isinstance(each, str | bytes):
+            total += len(each) + 2
+        elif isinstance(each, dict):
+            total += len(each)
+            if total <= most:
+                left += each.keys()
+                left += each.values()
+        elif isinstance(each, list | tuple | set | frozenset):
+            total += len(each)
+            if total <= most:
+                left += each
+        elif isinstance(each, int):
+            total += each.bit_length() // 4
+        elif isinstance(each, msgspec.Struct):
+            left += [getattr(each, name) for name in each.__struct_fields__]
+        elif is_dataclass(each) and not isinstance(each, type):
+            left += [getattr(each, field.name) for field in fields(each)]
+    return total
