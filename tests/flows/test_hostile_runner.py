@@ -235,3 +235,4 @@ async def test_stranger_new_a_turn_that_says_too_many_bytes_is_ended_and_people_
         assert 15_000 < rows[0][0] < 21_000
         assert not await gateway.store.read(turns.open_turns)
         assert len([each for each in channel.sent if "20,000 bytes" in each.message.text]) == 1
+        await echoes(channel, "after")

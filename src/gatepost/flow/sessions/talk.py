@@ -350,11 +350,17 @@ class Talk:
         for instance, address in taken.rooms:
             if (instance, address) != (room.instance, room.address):
                 parts.bells.room(instance, address)
-        if taken.exceeded and self.turn is not None and self.turn.id == taken.exceeded:
-            await settle.break_off(parts, self.session, self.turn, limits.too_many_bytes(), error_class="fatal")
-            self.turn_over()
         for answer in taken.answers:
             self._say(answer)
+        if taken.exceeded and self._is_own(taken.exceeded):
+            await self._end_for(limits.too_many_bytes())
+
+    async def _end_for(self, reason: str) -> None:
+        """The turn fails, people are told, and the runner goes with it: one that does not stop would claim nothing."""
+        if self.turn is not None:
+            await settle.break_off(self.parts, self.session, self.turn, reason, error_class="fatal")
+        self.turn_over()
+        raise Invalid("", reason)
 
     async def _files(self, frame: wire.Result) -> tuple[File, ...]:
         """The delivery's own copies. Only for what will be taken: the ledger judges the rest, and it has no files."""
