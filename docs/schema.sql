@@ -223,7 +223,7 @@ CREATE TABLE outbox (
         epoch INTEGER NOT NULL DEFAULT 0,
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL
-    ) STRICT;
+    , digest TEXT NOT NULL DEFAULT '', answers INTEGER) STRICT;
 CREATE TABLE permissions (
             id TEXT NOT NULL PRIMARY KEY,
             session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
@@ -405,7 +405,7 @@ CREATE TABLE turns (
         started_at INTEGER NOT NULL,
         begun_at INTEGER,
         ended_at INTEGER
-    ) STRICT;
+    , said_bytes INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE uids (
             world TEXT NOT NULL PRIMARY KEY,      -- the first part of a group's folder
             uid INTEGER NOT NULL UNIQUE,
@@ -470,6 +470,7 @@ CREATE INDEX messages_room ON messages (instance, address, id);
 CREATE INDEX messages_said ON messages (instance, address, at, id);
 CREATE INDEX outbox_message ON outbox (message_id);
 CREATE INDEX outbox_open ON outbox (instance, address, id) WHERE state IN ('pending', 'sending');
+CREATE INDEX outbox_said ON outbox (turn_id, digest, answers) WHERE turn_id IS NOT NULL;
 CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE session_id IS NOT NULL;
 CREATE INDEX outbox_target ON outbox (target_id) WHERE target_id IS NOT NULL;
 CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;

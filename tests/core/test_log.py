@@ -174,3 +174,41 @@ def test_a_count_is_written_with_the_next_line_after_its_window(home: Home, monk
     log.get("b").info("something else")
 
     assert [each["event"] for each in written(home)[log.FIRST :]] == ["again (repeated 3 times)", "something else"]
+
+
+def test_stranger_new_every_fact_is_cut_before_it_is_written(home: Home) -> None:
+    log.configure(home, Config(), Screen())
+
+    deep: object = "x"
+    for _ in range(2000):
+        deep = [deep]
+    facts = {"text": "w" * 1_000_000, "list": ["v" * 10_000] * 1000, "map": {"k" * 100_000: "u" * 100_000}}
+    log.get("app").warning("e" * 100_000, **facts, deep=deep, small="whole", raw=b"x" * 100_000)
+
+    [line] = written(home)
+    assert (home.logs / "gatepost.log").stat().st_size < 20_000
+    assert line["small"] == "whole" and line["raw"] == "<100000 bytes>"
+    assert str(line["text"]).startswith("www") and "1,000,000" in str(line["text"])
+
+
+def test_stranger_new_a_traceback_keeps_its_beginning_and_its_end(home: Home) -> None:
+    log.configure(home, Config(), Screen())
+
+    try:
+        raise ValueError("y" * 1_000_000 + " the end")
+    except ValueError:
+        log.get("app").exception("broken")
+
+    [line] = written(home)
+    told = str(line["exception"])
+    assert len(told) < 50_000 and told.startswith("Traceback") and told.rstrip().endswith("the end")
+
+
+@pytest.mark.parametrize("before", range(1988, 2058, 5))
+def test_stranger_new_a_secret_at_the_cut_is_hidden_whole(home: Home, before: int) -> None:
+    log.configure(home, Config(), Screen())
+
+    log.get("app").warning("odd", text="- " * (before // 2) + "123456789:" + "AbCdE" * 9 + " " + "z" * 5000)
+
+    [line] = written(home)
+    assert "AbC" not in str(line["text"])

@@ -201,3 +201,38 @@ async def test_stranger_new_a_part_said_again_frees_no_allowance(tmp_path: Path)
         assert [len(each.message.files) for each in channel.sent if each.message.files] == [1]
         rows = await gateway.store.read(lambda db: db.rows("SELECT bytes FROM given_files"))
         assert [each[0] for each in rows] == [100_000]
+
+
+# Runs inside: says results of so many bytes under new numbers, whatever it is answered, and never ends its turn.
+TALKER = LIAR.replace('@provider("liar")', '@provider("talker")').replace(
+    'frame = item.text[4:].replace("@TURN@", batch.turn)',
+    """pass
+                for part in range(100, 200):
+                    said = {"type": "result", "id": 900 + part, "turn": batch.turn, "epoch": 1, "attempt": 1}
+                    text = f"{part} " + "x" * 1000
+                    link._writer.write(json.dumps({**said, "part": part, "text": text}).encode() + b"\\n")
+                    await link.flush()
+                await __import__("asyncio").Event().wait()
+                frame = '{"type": "ping"}'""",
+)
+
+
+async def test_stranger_new_a_turn_that_says_too_many_bytes_is_ended_and_people_are_told(tmp_path: Path) -> None:
+    plugins = tmp_path / "h" / "plugins" / "providers"
+    plugins.mkdir(parents=True)
+    (plugins / "talker.py").write_text(TALKER)
+    channel = FakeChannel()
+    given = {"sessions__provider": "talker", "sessions__most_result_bytes": 20_000}
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await channel.say("say much")
+        await channel.wait_for(lambda sent: any("20,000 bytes" in each.message.text for each in sent), timeout=PATIENCE)
+        await settled(gateway, PATIENCE)
+
+        rows = await gateway.store.read(
+            lambda db: db.rows("SELECT SUM(LENGTH(m.text)) FROM outbox o JOIN messages m ON m.id = o.message_id")
+        )
+        assert 15_000 < rows[0][0] < 21_000
+        assert not await gateway.store.read(turns.open_turns)
+        assert len([each for each in channel.sent if "20,000 bytes" in each.message.text]) == 1
+        await echoes(channel, "after")

@@ -209,3 +209,10 @@ def test_stranger_e_clean_down_is_not_told_as_something_that_broke() -> None:
 
     assert '<system event="restarted" reason="the gateway was stopped">' in text
     assert prompt.RESTARTED_RULE in text and "broke off" not in text
+
+
+def test_stranger_new_a_continuation_names_how_much_is_not_listed() -> None:
+    done = [{"op": "send", "text": "b…", "seq": 2}]
+    row = a_row(9, kind="system", content={"event": "continued", "done": done, "total": 41})
+
+    assert "40 earlier ones are not listed; the last 1 are:" in render([row], SCENE)

@@ -620,3 +620,52 @@ async def test_stranger_20_a_turn_that_fails_late_names_what_the_provider_was_do
 
     [submit] = host.submitted
     assert (submit.status, submit.finished) == ("error", [first.id])
+
+
+GARRULOUS = """
+from gatepost.inside.providers.contract import Failed, Question, Started, Text, ToolResult, ToolUse, Usage, provider
+
+
+@provider("garrulous")
+class Garrulous:
+    takes_pushes = False
+
+    def __init__(self, place):
+        pass
+
+    async def query(self, batch, resume):
+        yield Started("c" * 5000)
+        yield ToolUse("k" * 5000, "t" * 5000, {"x": "y" * 500_000}, 1e12)
+        yield ToolResult("k" * 5000, "\\x01" * 900_000, False)
+        yield Question("q" * 5000, "\\x01" * 900_000, tuple("o" * 3000 for _ in range(500)))
+        yield Usage({"tokens": 3, "deep": {"a": [1]}, "large": 10**400, "text": "x" * 5000})
+        yield Text('<message to="' + "n" * 1000 + '">lost</message><status>' + "s" * 9000 + "</status>")
+        yield Text("word " * 200_000)
+        yield Failed("e" * 900_000, "quota", 1e12)
+
+    async def interrupt(self):
+        pass
+
+    async def close(self):
+        pass
+"""
+
+
+async def test_stranger_new_whatever_a_provider_says_is_cut_or_split_to_what_a_frame_can_hold(
+    host: Host, tmp_path: Path
+) -> None:
+    """The host of these tests reads frames as strictly as the gateway."""
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    (plugins / "garrulous.py").write_text(GARRULOUS)
+    host.add("go")
+    await host.start("garrulous", GATEPOST_PLUGINS=str(plugins))
+    await host.until(lambda: host.submitted)
+
+    assert "".join(result.text for result in host.of(wire.Result) if not result.to).split() == ["word"] * 200_000
+    assert [len(result.to) for result in host.of(wire.Result) if result.to] == [wire.LONGEST_NAME]
+    assert [len(status.text) for status in host.of(wire.Status)] == [wire.LONGEST_STATUS]
+    assert host.submitted[0].usage == {"tokens": 3}
+    assert (host.submitted[0].error_class, host.submitted[0].retry_after) == ("quota", wire.LONGEST_WAIT_S)
+    assert [event.kind for event in host.of(wire.Event)] == ["tool_use", "tool_result", "question", "usage"]
+    assert ["5000 characters" in trouble.why for trouble in host.of(wire.Trouble)] == [True]

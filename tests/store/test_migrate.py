@@ -37,6 +37,7 @@ SHIPPED = {
     "0018_calls": "45441f7e90f37410",
     "0019_uids": "ce02d82053490b8d",
     "0020_growth": "e99bbc224cec451b",
+    "0021_said": "f9c57f282b7089c5",
 }
 
 

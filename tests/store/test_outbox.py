@@ -1,5 +1,7 @@
 """Outbox: one row per effect, one lane per room, and an end that stays."""
 
+import importlib
+
 from gatepost.core.clock import SECOND
 from gatepost.store import messages, outbox
 
@@ -65,8 +67,9 @@ def test_what_a_turn_said_counts_unless_it_was_withdrawn_or_failed(desk: Desk) -
         if state != "pending":
             outbox.settle(desk.db, effect.id, state, "", desk.now)
     desk.say("f", "f", turn=turn, origin="status")
-    assert outbox.said_in_turn(desk.db, turn.id, *ROOM) == ["a", "d", "e"]
-    assert [effect.key for effect in outbox.done_in_turn(desk.db, turn.id)] == ["a", "b", "d", "e"]
+    said = [key for key in "abcdef" if outbox.said_in_turn(desk.db, turn.id, *ROOM, key) is not None]
+    assert said == ["a", "d", "e"]
+    assert [each.text for each in outbox.done_in_turn(desk.db, turn.id, 10, 10)] == ["a", "b", "d", "e"]
 
 
 def test_an_unsent_interim_line_gives_way_to_a_newer_one(desk: Desk) -> None:
@@ -75,3 +78,23 @@ def test_an_unsent_interim_line_gives_way_to_a_newer_one(desk: Desk) -> None:
     desk.say("edit", "still working …", turn=turn, origin="status", op="edit")
     assert outbox.give_way(desk.db, turn.id, "status", desk.now) == 1
     assert [desk.effect(key).state for key in ("first", "edit")] == ["pending", "superseded"]
+
+
+def test_stranger_new_what_an_open_turn_had_said_is_known_after_an_upgrade(desk: Desk) -> None:
+    turn = desk.begun()
+    effect = desk.say("a", "hello", turn=turn)
+    desk.db.run("UPDATE outbox SET payload = ?", ('{"text": "hello", "in_reply_to": 1}',))
+    for change in (
+        "DROP INDEX outbox_said",
+        "ALTER TABLE outbox DROP COLUMN digest",
+        "ALTER TABLE outbox DROP COLUMN answers",
+        "ALTER TABLE turns DROP COLUMN said_bytes",
+    ):
+        desk.db.define(change)
+
+    importlib.import_module("gatepost.store.migrations.0021_said").apply(desk.db)
+
+    said = outbox.said_in_turn(desk.db, turn.id, *ROOM, "hello", 1)
+    assert said is not None and said.id == effect.id
+    assert outbox.said_in_turn(desk.db, turn.id, *ROOM, "hello", 2) is None
+    assert outbox.answered_in_turn(desk.db, turn.id) == [1]

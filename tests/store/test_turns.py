@@ -11,6 +11,8 @@ from gatepost.core.clock import SECOND
 from gatepost.store import breaks, inbox, ledger, messages, outbox, sessions, steps, turns
 from gatepost.store.breaks import Broken
 from gatepost.store.port import Db, Row
+from gatepost.store.turns import Turn
+from gatepost.testing.counting import CountingDb
 
 from .conftest import LEASE, POLICY, Desk
 
@@ -598,3 +600,56 @@ def test_stranger_03_a_runner_that_names_many_rows_costs_as_much_as_its_turn_has
     assert turns.begin(db, claim.turn.id, claim.turn.epoch, (*claim.rows, *range(10**6, 10**6 + 50_000)), desk.now)
     assert db.asked < 20
     assert [entry.given for entry, _ in inbox.of_turn(desk.db, claim.turn.id)] == [True, True]
+
+
+def _long_turn(desk: Desk, number: int = 60) -> Turn:
+    turn = desk.begun()
+    for part in range(number):
+        desk.say(f"{turn.id}/1/{part}", f"{part} " + "x" * 50_000, turn=turn)
+    return turn
+
+
+def test_stranger_new_the_end_of_a_turn_reads_nothing_of_what_it_said(desk: Desk) -> None:
+    turn = _long_turn(desk)
+    counting = CountingDb(desk.db)
+
+    assert turns.finish(counting, turn.id, turn.epoch, "{}", desk.now)
+
+    assert counting.read_chars < 10_000
+    assert desk.states() == ["answered"]
+
+
+def test_stranger_new_a_turn_that_fails_reads_nothing_of_what_it_said(desk: Desk) -> None:
+    turn = _long_turn(desk)
+    counting = CountingDb(desk.db)
+
+    assert breaks.break_off(counting, turn.id, turn.epoch, "it broke", POLICY, desk.now, final=True)
+
+    assert counting.read_chars < 10_000
+    assert desk.states() == ["failed"]
+
+
+def test_stranger_new_a_continuation_lists_few_rows_of_few_words_and_names_the_total(desk: Desk) -> None:
+    turn = _long_turn(desk, 300)
+    desk.break_off(turn)
+    counting = CountingDb(desk.db)
+
+    claim = turns.claim(counting, desk.session.id, "scripted", desk.owner, desk.now, LEASE, 20)
+
+    assert claim is not None and claim.continued and counting.read_chars < 500_000
+    [content] = [message.content for _, message in inbox.of_turn(desk.db, turn.id) if message.kind == "system"]
+    assert content["total"] == 300 and len(content["done"]) == turns.MOST_LISTED
+    assert sum(len(each["text"]) for each in content["done"]) <= turns.MOST_LISTED * (turns.LONGEST_LISTED + 1)
+    assert content["done"][-1]["text"].startswith("299 ") and content["done"][-1]["text"].endswith("…")
+
+
+def test_stranger_new_a_turn_takes_follow_ups_up_to_a_number(desk: Desk) -> None:
+    turn = desk.begun()
+    for number in range(2 * turns.MOST_MESSAGES):
+        desk.hear(str(number))
+    taken = 0
+    while (more := turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 50)) is not None:
+        taken += len(more.rows)
+
+    assert taken + 1 <= turns.MOST_MESSAGES
+    assert desk.finish(turn) and desk.claim() is not None  # the rest is another turn's

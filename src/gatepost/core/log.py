@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import IO, Any
 
 from gatepost.core.clock import MINUTE, SECOND, iso
@@ -33,6 +33,10 @@ FORMAT = setting(
 
 HIDDEN = "[redacted]"
 FILE_BYTES, FILES_KEPT = 10 * 1024 * 1024, 3
+LONGEST_FACT = 2000  # characters of one fact, however it is built
+LONGEST_TRACEBACK = 20_000
+MARGIN = 256  # characters behind the cut that are looked at: a secret across it is hidden whole
+DEEPEST = 8
 FIRST = 10  # lines of the same event about the same thing that are written in a window
 WINDOW = MINUTE
 _ABOUT = ("session", "folder", "channel", "connector", "instance")  # facts that tell events apart: the host names these
@@ -96,10 +100,12 @@ class _Sparing(logging.Filter):
         if known is not None:
             return known
         facts: dict[str, Any] = getattr(record, "facts", {})
-        about = tuple(str(facts.get(name, "")) for name in _ABOUT)
+        about = tuple(str(facts.get(name, ""))[:LONGEST_FACT] for name in _ABOUT)
         now = int(record.created * SECOND)
         with self._lock:
-            written = not self._repeats.add((record.name, record.levelno, str(record.msg), about), now, FIRST)
+            written = not self._repeats.add(
+                (record.name, record.levelno, str(record.msg)[:LONGEST_FACT], about), now, FIRST
+            )
             over = self._repeats.take(now)
         record.spared = written
         self._tell(over)
@@ -126,19 +132,74 @@ def get(name: str) -> Log:
     return Log(name.removeprefix("gatepost."))
 
 
-def redact(value: Any, key: str = "") -> Any:
-    """The same value without secrets: those named like one, and those that look like one."""
-    if isinstance(value, Mapping):
-        return {name: redact(each, str(name)) for name, each in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [redact(each, key) for each in value]
-    if isinstance(value, bool | int | float | None):
-        return value  # a number of tokens is no token
-    if key and _SECRET_KEY.search(key):
-        return HIDDEN
-    if isinstance(value, bytes):
-        return f"<{len(value)} bytes>"
-    return _SECRET_VALUE.sub(HIDDEN, value if isinstance(value, str) else str(value))
+def redact(event: Mapping[str, Any]) -> dict[str, Any]:
+    """The same facts without secrets: those named like one, and those that look like one. Each is cut before it is
+    looked at, because the search costs as much as the text is long, and strangers choose what is logged."""
+    return {name: _Fact(name).redact(value, name) for name, value in event.items()}
+
+
+class _Fact:
+    """One fact, within bounds. Once they are used up, nothing is added."""
+
+    def __init__(self, name: str) -> None:
+        self._left = LONGEST_TRACEBACK if name == "exception" else LONGEST_FACT
+
+    def redact(self, value: Any, key: str, depth: int = 0) -> Any:
+        if isinstance(value, Mapping | list | tuple | set | frozenset) and depth >= DEEPEST:
+            return "…"
+        if isinstance(value, Mapping):
+            return {self._text(str(name)): self.redact(each, str(name), depth + 1) for name, each in self._some(value)}
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return [self.redact(each, key, depth + 1) for each in self._some(value)]
+        if isinstance(value, bool | float | None) or (isinstance(value, int) and value.bit_length() <= 64):
+            return value  # a number of tokens is no token
+        if key and _SECRET_KEY.search(key[-LONGEST_FACT:]):
+            return HIDDEN
+        if isinstance(value, int):
+            return f"<a number of {value.bit_length()} bits>"
+        if isinstance(value, bytes):
+            return f"<{len(value)} bytes>"
+        return self._text(value if isinstance(value, str) else str(value))
+
+    def _some(self, value: Any) -> Iterator[Any]:
+        """Its items, as long as there is room; each takes some of it, however small it is."""
+        for each in value.items() if isinstance(value, Mapping) else value:
+            if self._left <= 0:
+                yield ("…", "…") if isinstance(value, Mapping) else "…"
+                return
+            self._left -= 10
+            yield each
+
+    def _text(self, text: str) -> str:
+        most = max(self._left, 0)
+        self._left -= len(text)
+        if len(text) <= most:
+            return _SECRET_VALUE.sub(HIDDEN, text)
+        if most == LONGEST_TRACEBACK:  # its last line says what happened
+            return f"{_hide(text, most // 2)}\n… [{len(text):,} characters in all] …\n{_hide_end(text, most // 2)}"
+        return f"{_hide(text, most)}… [{len(text):,} characters in all]"
+
+
+def _hide(text: str, most: int) -> str:
+    """The first characters of a text without its secrets, also one that goes on behind them."""
+    shown, at = [], 0
+    for found in _SECRET_VALUE.finditer(text[: most + MARGIN]):
+        if found.start() >= most:
+            break
+        shown += [text[at : found.start()], HIDDEN]
+        at = found.end()
+    return "".join([*shown, text[at:most]])
+
+
+def _hide_end(text: str, most: int) -> str:
+    """The last characters of a text without its secrets, also one that began before them."""
+    start = len(text) - most
+    shown, at = [], start
+    for found in _SECRET_VALUE.finditer(text, max(start - LONGEST_FACT, 0)):
+        if found.end() > start:
+            shown += [text[at : found.start()], HIDDEN]
+            at = found.end()
+    return "".join([*shown, text[at:]])
 
 
 def configure(home: Home, config: Config, stream: IO[str] | None = None) -> None:
@@ -211,8 +272,7 @@ def _take_facts(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapp
 
 
 def _redact_all(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    clean: dict[str, Any] = redact(event)
-    return clean
+    return redact(event)
 
 
 def _show_all(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:

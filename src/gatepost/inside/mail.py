@@ -93,4 +93,4 @@ class Mail:
     def _tell(self, why: str) -> None:
         if why != self._told:
             self._told = why
-            self._link.tell(wire.Trouble(what="inbound", why=why[:2000]))
+            self._link.tell(wire.Trouble(what="inbound", why=why[: wire.LONGEST_TROUBLE]))

@@ -8,7 +8,7 @@ import re
 
 import msgspec
 
-LARGEST_PART = 160_000  # characters; six bytes each in the worst case, and a frame has 1 MiB
+from gatepost.mailbox import wire
 
 _STATUS = re.compile(r"<status>(.*?)</status>", re.DOTALL | re.IGNORECASE)
 _BLOCK = re.compile(r"<message\s+to=(?:\"([^\"]*)\"|'([^']*)')\s*>(.*?)</message>", re.DOTALL | re.IGNORECASE)
@@ -63,7 +63,7 @@ def is_silent(text: str) -> bool:
     return not text.strip() or _SILENT.fullmatch(text.strip()) is not None
 
 
-def split(text: str, largest: int = LARGEST_PART) -> list[str]:
+def split(text: str, largest: int = wire.LONGEST_RESULT) -> list[str]:
     """Parts that fit a frame, cut at the last line end or blank of each if there is one in its second half."""
     parts = []
     while len(text) > largest:

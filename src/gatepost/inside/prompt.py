@@ -238,6 +238,9 @@ def _continued(row: InRow) -> str:
             what=str(effect.get("op") or ""), id=effect.get("seq") or None, answers=effect.get("inReplyTo")
         )
         lines.append(f"<done{head}>{escape(str(effect.get('text') or ''))}</done>")
+    total, listed = row.content.get("total"), len(lines) - 1
+    if isinstance(total, int) and total > listed:
+        lines.insert(1, f"{total - listed} earlier ones are not listed; the last {listed} are:")
     if len(lines) == 1:
         lines.append("Nothing was said or done yet.")
     head = _attributes(event="restarted" if restarted else "continued", reason=_text(row, "reason"))

@@ -112,7 +112,7 @@ class Runner:
         self._name = welcome.provider or setup.provider
         self._box = Outbound(setup.workspace / "out" / "outbound.db")
         if self._box.trouble:
-            link.tell(wire.Trouble(what="outbound", why=self._box.trouble))
+            link.tell(wire.Trouble(what="outbound", why=self._box.trouble[: wire.LONGEST_TROUBLE]))
         self._mail = Mail(setup.workspace / "in" / "inbound.db", self._box, link, welcome)
         self._hearing = self._ears() if welcome.options.get("transcribe") not in (None, "", "off") else None
         self._bell = Bell()
@@ -188,7 +188,7 @@ class Runner:
         try:
             await errand
         except (NotImplementedError, LookupError) as error:  # no such mode, no such request
-            self._link.tell(wire.Trouble(what="provider", why=f"{self._name}: {error!r}"[:2000]))
+            self._link.tell(wire.Trouble(what="provider", why=f"{self._name}: {error!r}"[: wire.LONGEST_TROUBLE]))
 
     async def _flush(self, frame: wire.Flush) -> None:
         seen = await self._turn.flush(frame.tool, frame.wait) if self._turn is not None else False
@@ -286,9 +286,11 @@ async def _run(setup: Setup) -> int:
     except Exception as error:  # noqa: BLE001  the last thing that this process does is to say why it ends
         traceback.print_exc()
         if isinstance(error, Misconfigured):
-            link.tell(wire.Trouble(what="setup", why=str(error)[:2000], fatal=True))
+            link.tell(wire.Trouble(what="setup", why=str(error)[: wire.LONGEST_TROUBLE], fatal=True))
         else:
-            link.tell(wire.Trouble(what="runner", why=f"{type(error).__name__}: {error}"[:2000], fatal=True))
+            link.tell(
+                wire.Trouble(what="runner", why=f"{type(error).__name__}: {error}"[: wire.LONGEST_TROUBLE], fatal=True)
+            )
         await link.flush()
         return 1
     await runner.close()

@@ -1,13 +1,16 @@
 """A provider's events as the timeline wants them, cut to what fits a frame. Pure."""
 
+import math
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
 from gatepost.inside.providers import contract
+from gatepost.mailbox import wire
 
-LARGEST_EVENT = 100_000  # bytes of a tool's input, characters of its answer
+LARGEST_EVENT = 100_000  # bytes of a tool's input, or of a question's options
+LONGEST_TEXT = 30_000  # characters of a tool's answer or a question; the host shows fewer, and says so
 LONGEST_NAME = 60  # characters of a request's own name in the one that it has outside
 
 Noted = contract.ToolUse | contract.ToolResult | contract.Permission | contract.Question | contract.Usage
@@ -17,20 +20,38 @@ def describe(event: Noted) -> tuple[str, dict[str, Any]]:
     """Kind and data of a timeline event, cut to what fits a frame."""
     match event:
         case contract.ToolUse(key, tool, given, timeout):
-            return "tool_use", {"id": key, "tool": tool, "input": _fitting(given), "timeout": timeout}
+            used = {"id": key[: wire.LONGEST_NAME], "tool": tool[: wire.LONGEST_NAME], "timeout": timeout}
+            return "tool_use", {**used, "input": _fitting(given)}
         case contract.ToolResult(key, text, error):
-            return "tool_result", {"id": key, "text": text[:LARGEST_EVENT], "error": error}
+            return "tool_result", {"id": key[: wire.LONGEST_NAME], "text": text[:LONGEST_TEXT], "error": error}
         case contract.Permission(key, tool, given):
             whole, shown = _digest(tool, given, event.kind, event.follow_up, event.next_mode), _fitting(given)
-            about = {"kind": event.kind, "follow_up": event.follow_up[:LARGEST_EVENT], "next_mode": event.next_mode}
-            more = {"whole": whole, "cut": shown is not given, **about}
-            return "permission", {"id": _name(key, whole), "tool": tool, "input": shown, **more}
+            about = {"follow_up": event.follow_up[:LONGEST_TEXT], "next_mode": event.next_mode[: wire.LONGEST_NAME]}
+            more = {"whole": whole, "cut": shown is not given, "kind": event.kind[: wire.LONGEST_NAME], **about}
+            return "permission", {"id": _name(key, whole), "tool": tool[: wire.LONGEST_NAME], "input": shown, **more}
         case contract.Question(key, text, options):
             whole = _digest(text, options)
-            asked = {"text": text[:LARGEST_EVENT], "options": list(options), "whole": whole}
+            asked = {"text": text[:LONGEST_TEXT], "options": _fitting_options(options), "whole": whole}
             return "question", {"id": _name(key, whole), **asked}
         case contract.Usage(numbers):
-            return "usage", numbers
+            return "usage", dict(plain_numbers(numbers))
+
+
+def plain_numbers(numbers: dict[str, Any]) -> wire.Usage:
+    """Of what a provider reports as its usage, what a frame can hold: it is information, nothing is booked by it."""
+    kept = [
+        (name, value)
+        for name, value in numbers.items()
+        if len(name) <= wire.LONGEST_NAME
+        and (
+            value is None
+            or isinstance(value, bool)
+            or (isinstance(value, float) and math.isfinite(value))
+            or (isinstance(value, int) and abs(value) <= 2**53)
+            or (isinstance(value, str) and len(value) <= wire.LONGEST_NAME)
+        )
+    ]
+    return dict(kept[: wire.MOST_NUMBERS])
 
 
 def _digest(*parts: object) -> str:
@@ -46,3 +67,8 @@ def _name(key: str, whole: str) -> str:
 def _fitting(data: dict[str, Any]) -> dict[str, Any]:
     size = len(msgspec.json.encode(data))
     return data if size <= LARGEST_EVENT else {"cut": f"{size} bytes"}
+
+
+def _fitting_options(options: tuple[str, ...]) -> list[str]:
+    size = len(msgspec.json.encode(options))
+    return list(options) if size <= LARGEST_EVENT else [f"[{len(options)} options of {size} bytes: too many to show]"]

@@ -29,7 +29,6 @@ from gatepost.mailbox.outbound import Outbound, OutRow
 if TYPE_CHECKING:
     from gatepost.inside.hearing import Hearing
 
-LONGEST_STATUS = 2000
 ANNOUNCED_S = 1.0  # how long a call waits for the provider's announcement of it
 
 
@@ -130,7 +129,8 @@ class Turn:
     @property
     def tool(self) -> tuple[float, str]:
         """Of the tools that run now the one with the longest patience, in seconds, and its name."""
-        return max(self._running.values(), default=(0.0, ""))
+        patience, name = max(self._running.values(), default=(0.0, ""))
+        return _within(patience), name[: wire.LONGEST_NAME]
 
     async def interrupt(self) -> None:
         """End it now; the provider says how it ended, unless it has not begun or not seen all."""
@@ -159,11 +159,12 @@ class Turn:
             epoch=self.epoch,
             status="error" if failed else "success",
             conversation=self.conversation,
-            usage=self._usage,
+            usage=timeline.plain_numbers(self._usage),
         )
         if failed is not None:
-            frame.error, frame.error_class, frame.retry_after = failed.message[:4000], failed.kind, failed.retry_after
-            frame.finished = self._finished
+            frame.error, frame.error_class = failed.message[: wire.LONGEST_ERROR], failed.kind[: wire.LONGEST_NAME]
+            frame.retry_after = None if failed.retry_after is None else _within(failed.retry_after)
+            frame.finished = self._finished[-wire.MOST_ROWS :]
         if (await self._link.ask(frame)).ok:
             self._box.mark(self._given, "failed" if failed else "completed")
         self._box.forget_marks("processing")
@@ -203,11 +204,13 @@ class Turn:
         """Whether the provider may have it now."""
         if part.rows and not part.given:
             self._box.mark(part.rows, "begun")
-            frame = wire.Begun(id=self._link.number(), turn=self.id, epoch=self.epoch, rows=list(part.rows))
-            done = await self._link.ask(frame)
-            if not done.ok:
-                self._stale = done.error or "not begun"
-                return False
+            for start in range(0, len(part.rows), wire.MOST_ROWS):
+                rows = list(part.rows[start : start + wire.MOST_ROWS])
+                frame = wire.Begun(id=self._link.number(), turn=self.id, epoch=self.epoch, rows=rows)
+                done = await self._link.ask(frame)
+                if not done.ok:
+                    self._stale = done.error or "not begun"
+                    return False
             self._given += part.rows
         self._box.mark(part.observed, "completed")
         return True
@@ -299,6 +302,9 @@ class Turn:
     def _hear(self, event: contract.Event) -> bool:
         """Pass one event on. True: it was the last one."""
         match event:
+            case contract.Started(conversation) if len(conversation) > wire.LONGEST_CONVERSATION:
+                why = f"it names its conversation by {len(conversation)} characters; it will not be continued"
+                self._link.tell(wire.Trouble(what="provider", why=why))
             case contract.Started(conversation):
                 self.conversation = conversation
                 self._link.tell(wire.Started(turn=self.id, epoch=self.epoch, conversation=conversation))
@@ -343,7 +349,7 @@ class Turn:
         self._link.tell(wire.Event(turn=self.id, kind=kind, data=data))
 
     def _status(self, text: str) -> None:
-        self._link.tell(wire.Status(turn=self.id, epoch=self.epoch, text=text[:LONGEST_STATUS]))
+        self._link.tell(wire.Status(turn=self.id, epoch=self.epoch, text=text[: wire.LONGEST_STATUS]))
 
     def _say(self, text: str, in_reply_to: int | None, *, final: bool = False) -> None:
         out = output.read(text)
@@ -354,7 +360,7 @@ class Turn:
                 continue  # agents like to end with what they said last
             self._said.add(piece)
             for chunk in output.split(piece.text):
-                self._post(chunk, piece.to, in_reply_to if not piece.to else None)
+                self._post(chunk, piece.to[: wire.LONGEST_NAME], in_reply_to if not piece.to else None)
 
     def _post(self, text: str, to: str, in_reply_to: int | None) -> None:
         self._part += 1
@@ -432,6 +438,11 @@ def result_frame(link: Link, row: OutRow) -> wire.Result:
         to=row.to,
         in_reply_to=row.in_reply_to,
     )
+
+
+def _within(seconds: float) -> float:
+    """A provider's word on how long something takes, as a frame can hold it."""
+    return min(seconds, float(wire.LONGEST_WAIT_S)) if seconds > 0 else 0.0
 
 
 async def _end(events: object) -> None:

@@ -15,17 +15,34 @@ from msgspec import Meta
 LARGEST = 1024 * 1024
 PROTOCOL = 1
 MOST_BEGUN = 1000  # rows that a runner may have announced and not handed over: those of one turn
+LARGEST_EVENT = 384 * 1024  # bytes of a frame with free-form data: more than anybody is shown of it
 
-# What a runner says is bounded before anybody looks at it.
+# What a runner says is bounded before anybody looks at it, and the runner cuts or splits it to these bounds before.
+LONGEST_RESULT = 160_000  # characters; six bytes each in the worst case, and a frame has 1 MiB. More is several results
+LONGEST_STATUS = 2000
+LONGEST_ERROR = 4000
+LONGEST_TROUBLE = 2000
+LONGEST_NAME = 255
+LONGEST_WAIT_S = 604_800
+MOST_NUMBERS = 50  # of a turn's usage
 Number = Annotated[int, Meta(ge=0, le=2**53)]
-Seconds = Annotated[float, Meta(ge=0, le=604_800)]
+Seconds = Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S)]
 TurnId = Annotated[str, Meta(max_length=64, pattern=r"^[a-z0-9-]*$")]
+ResultText = Annotated[str, Meta(max_length=LONGEST_RESULT)]
+StatusText = Annotated[str, Meta(max_length=LONGEST_STATUS)]
+ErrorText = Annotated[str, Meta(max_length=LONGEST_ERROR)]
+TroubleText = Annotated[str, Meta(max_length=LONGEST_TROUBLE)]
 Words = Annotated[str, Meta(max_length=10_000)]
-Name = Annotated[str, Meta(max_length=255)]
+Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
+Usage = Annotated[
+    dict[Name, Annotated[int, Meta(ge=-(2**53), le=2**53)] | float | bool | Name | None], Meta(max_length=MOST_NUMBERS)
+]
+FreeForm = Annotated[dict[Name, Any], Meta(max_length=1000)]
 LONGEST_CONVERSATION = 1000  # it comes back in every Welcome and Claimed
 ConversationId = Annotated[str, Meta(max_length=LONGEST_CONVERSATION)]
 Text = Annotated[str, Meta(max_length=500_000)]
-MOST_ROWS = 10_000  # of a session that wait, as far as a frame names them
+MOST_ROWS = 1000  # of a session that wait, as far as a frame names them; a turn has no more
+MOST_GIVEN = 2 * MOST_ROWS  # with one answer: a turn, and the notes of its interruptions
 Rows = Annotated[list[Number], Meta(max_length=MOST_ROWS)]
 
 
@@ -84,7 +101,7 @@ class Result(Frame, tag="result"):
     epoch: Number
     attempt: Number
     part: Number
-    text: str = ""
+    text: ResultText = ""
     to: Name = ""  # a destination's name; "" is the room of the turn
     in_reply_to: Number | None = None  # seq
     files: Annotated[list[Name], Meta(max_length=20)] = []  # names under out/files/<key>/
@@ -95,15 +112,16 @@ class Status(Frame, tag="status"):
 
     turn: TurnId
     epoch: Number
-    text: Words
+    text: StatusText
 
 
 class Event(Frame, tag="event"):
-    """Something for the timeline: tool_use, tool_result, permission, question … No answer."""
+    """Something for the timeline: tool_use, tool_result, permission, question … No answer. `data` is free-form, so the
+    frame as a whole has a bound of its own (LARGEST_EVENT)."""
 
     turn: TurnId
-    kind: str
-    data: dict[str, Any] = {}
+    kind: Name
+    data: FreeForm = {}
 
 
 class Submit(Frame, tag="submit_turn"):
@@ -113,12 +131,12 @@ class Submit(Frame, tag="submit_turn"):
     turn: TurnId
     epoch: Number
     status: Name  # success | error
-    error: Words = ""
+    error: ErrorText = ""
     error_class: Name = ""  # retryable | auth | quota | budget | fatal
     retry_after: Seconds | None = None
     conversation: ConversationId = ""
-    usage: dict[str, Any] = {}
-    finished: list[Number] = []  # of a turn that failed: the rows that the provider was done with before
+    usage: Usage = {}
+    finished: Rows = []  # of a turn that failed: the rows that the provider was done with before
 
 
 class TurnEnding(msgspec.Struct, kw_only=True):
@@ -128,7 +146,7 @@ class TurnEnding(msgspec.Struct, kw_only=True):
     session_id: ConversationId | None = None
     status: Name | None = None
     result: Text | None = None
-    error: Words | None = None
+    error: ErrorText | None = None
 
 
 class Ping(Frame, tag="ping"):
@@ -152,8 +170,8 @@ class Trouble(Frame, tag="trouble"):
     """Something is wrong on this side: `inbound` cannot be read, a `provider` cannot do what it was asked, the `runner`
     broke; `setup`: nothing can work before an operator has acted. `fatal`: these were its last words."""
 
-    what: str
-    why: str
+    what: Name
+    why: TroubleText
     fatal: bool = False
 
 
@@ -163,16 +181,16 @@ class Trouble(Frame, tag="trouble"):
 class Welcome(Frame, tag="welcome"):
     """Who you are. Nothing here is secret."""
 
-    session: str
-    folder: str
-    name: str
-    provider: str
-    model: str = ""
-    conversation: str = ""
-    timezone: str = "UTC"
-    batch: int = 20
+    session: Words
+    folder: Words
+    name: Words
+    provider: Words
+    model: Words = ""
+    conversation: ConversationId = ""
+    timezone: Name = "UTC"
+    batch: Number = 20
     spans_rooms: bool = False
-    options: dict[str, Any] = {}
+    options: FreeForm = {}
 
 
 class Bell(Frame, tag="bell"):
@@ -183,12 +201,12 @@ class Claimed(Frame, tag="claimed"):
     """The answer to Claim. No rows: nothing for you now. `continued`: the turn broke off earlier; the system row among
     the rows lists what was already said and done. Without a `conversation` the prompt stands among the rows again."""
 
-    id: int
-    rows: list[int] = []
-    turn: str = ""
-    epoch: int = 0
-    attempt: int = 1
-    conversation: str = ""
+    id: Number
+    rows: Annotated[list[Number], Meta(max_length=MOST_GIVEN)] = []
+    turn: TurnId = ""
+    epoch: Number = 0
+    attempt: Number = 1
+    conversation: ConversationId = ""
     continued: bool = False
     begun: bool = False
 
@@ -196,34 +214,34 @@ class Claimed(Frame, tag="claimed"):
 class Done(Frame, tag="done"):
     """The answer to Begun, Result and Submit. `ok` false: not believed (an old epoch), stop working on that turn."""
 
-    id: int
+    id: Number
     ok: bool = True
-    seq: int = 0
-    error: str = ""
+    seq: Number = 0
+    error: ErrorText = ""
 
 
 class Flush(Frame, tag="flush"):
     """The agent calls this tool: hand over what it said before. Answered by FlushReply. `wait`: an agent that is a
     process of its own may call before we have read what it said; wait for its announcement of the call, in bounds."""
 
-    id: int
-    tool: str
+    id: Number
+    tool: Words
     wait: bool = True
 
 
 class Interrupt(Frame, tag="interrupt"):
     """End the running turn now."""
 
-    reason: str = ""
+    reason: Words = ""
 
 
 class Answer(Frame, tag="answer"):
     """The verdict on a permission request of the provider, allow or deny. `input`: what it may use instead of what it
     asked for; of a denial, the `reason`."""
 
-    request: str
-    verdict: str
-    input: dict[str, Any] = {}
+    request: Words
+    verdict: Name
+    input: FreeForm = {}
 
 
 class WrapUp(Frame, tag="wrap_up"):
@@ -235,16 +253,27 @@ class WrapUp(Frame, tag="wrap_up"):
 class Close(Frame, tag="close"):
     """Finish and exit."""
 
-    reason: str = ""
+    reason: Words = ""
 
 
 FromRunner = Hello | Claim | Begun | Started | Result | Status | Event | Submit | Ping | FlushReply | Trouble
 FromHost = Welcome | Bell | Claimed | Done | Flush | Interrupt | Answer | WrapUp | Close
 
 _encode = msgspec.json.Encoder().encode
-read_from_runner = msgspec.json.Decoder(FromRunner).decode
+_read_from_runner = msgspec.json.Decoder(FromRunner).decode
 read_from_host = msgspec.json.Decoder(FromHost).decode
 
 
 def line(frame: Frame) -> bytes:
     return _encode(frame) + b"\n"
+
+
+def read_from_runner(raw: bytes) -> FromRunner:
+    """One frame. Raises msgspec.DecodeError for everything that is none, or is beyond its bounds."""
+    try:
+        frame: FromRunner = _read_from_runner(raw)
+    except RecursionError:
+        raise msgspec.DecodeError("it is nested too deeply") from None
+    if isinstance(frame, Event) and len(raw) > LARGEST_EVENT:
+        raise msgspec.ValidationError(f"an event of more than {LARGEST_EVENT} bytes")
+    return frame

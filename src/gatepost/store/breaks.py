@@ -169,7 +169,7 @@ def _fail(
 ) -> Broken:
     """What was answered stays answered: nobody is told that a message failed whose answer he has. `finished`: the rows
     that the provider was done with before; None: it was cut off and could not say."""
-    spoke = bool(outbox.done_in_turn(db, turn.id))
+    spoke = outbox.has_done_any(db, turn.id)
     answered, failed = _answered(db, turn, entries, cut=finished is None), []
     for entry, message in entries:
         if entry.id in answered or entry.id in (finished or ()):
@@ -185,14 +185,9 @@ def _answered(db: Db, turn: Turn, entries: list[tuple[Entry, Message]], *, cut: 
     """The rows that a result names. If each has one, the agent was still at the last: that one is not done with. If it
     was `cut` off it may have been, and half an answer must not pass for a whole one: rather one apology too many."""
     by_seq = {entry.seq: entry.id for entry, message in entries if message.kind != "system"}
-    named: dict[int, None] = {}  # by the last word to each
-    for effect in outbox.done_in_turn(db, turn.id):
-        answers: object = effect.payload.get("in_reply_to")
-        if effect.origin == "result" and effect.state != "failed" and isinstance(answers, int) and answers in by_seq:
-            named.pop(answers, None)
-            named[answers] = None
+    named = [seq for seq in outbox.answered_in_turn(db, turn.id) if seq in by_seq]  # by the last word to each
     if cut or len(named) == len(by_seq):
-        named = dict.fromkeys(list(named)[:-1])
+        named = named[:-1]
     return {by_seq[seq] for seq in named}
 
 

@@ -6,6 +6,7 @@
 later one never overtakes an earlier one.
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -99,8 +100,8 @@ def add(db: Db, new: NewEffect, now: int) -> Effect:
     seq = sessions.take_seq(db, new.session_id, now) if new.session_id else 0
     row = db.row(
         "INSERT INTO outbox (key, message_id, session_id, seq, turn_id, attempt, origin, op, instance, address, thread,"
-        " target_id, payload, state, next_at, created_at, updated_at)"
-        f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?) RETURNING {COLUMNS}",
+        " target_id, payload, digest, answers, state, next_at, created_at, updated_at)"
+        f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?) RETURNING {COLUMNS}",
         (
             new.key,
             message_id,
@@ -115,6 +116,8 @@ def add(db: Db, new: NewEffect, now: int) -> Effect:
             new.thread,
             new.target_id,
             json.dumps(new.payload),
+            _digest(new.instance, new.address, new.text) if _is_said(new) else "",
+            new.payload.get("in_reply_to"),
             now,
             now,
             now,
@@ -124,6 +127,16 @@ def add(db: Db, new: NewEffect, now: int) -> Effect:
     made = _effect(row)
     steps.add(db, message_id, made.id, now, "pending", f"{new.origin} {new.op}")
     return made
+
+
+def _is_said(new: NewEffect) -> bool:
+    """Whether a later result of its turn may be the same again."""
+    return new.turn_id is not None and new.op == "send" and new.origin != "status"
+
+
+def _digest(instance: str, address: str, text: str) -> str:
+    """Of what is said in a room."""
+    return hashlib.sha256("\0".join((instance, address, text)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @quick
@@ -156,13 +169,51 @@ def by_tools(db: Db, session_id: str, turn_id: str | None) -> int:
     return int(row[0])
 
 
-def done_in_turn(db: Db, turn_id: str) -> list[Effect]:
-    """What a turn has said and done, interim lines left out."""
-    return [
-        effect
-        for effect in of_turn(db, turn_id)
-        if effect.origin != "status" and effect.state not in ("superseded", "cancelled")
-    ]
+_DONE = "turn_id = ? AND origin <> 'status' AND state NOT IN ('superseded', 'cancelled')"
+
+
+@dataclass(frozen=True, slots=True)
+class DoneInTurn:
+    """One thing that a turn has said or done; the text may be cut."""
+
+    op: str
+    text: str
+    seq: int
+    answers: int | None
+    state: str
+
+
+def has_done_any(db: Db, turn_id: str) -> bool:
+    """Whether a turn has said or done anything, interim lines left out."""
+    return db.row(f"SELECT 1 FROM outbox WHERE {_DONE} LIMIT 1", (turn_id,)) is not None
+
+
+def count_done(db: Db, turn_id: str) -> int:
+    row = db.row(f"SELECT COUNT(*) FROM outbox WHERE {_DONE}", (turn_id,))
+    assert row is not None
+    return int(row[0])
+
+
+def done_in_turn(db: Db, turn_id: str, most: int, longest: int) -> list[DoneInTurn]:
+    """The last `most` things that a turn has said and done, interim lines left out, oldest first; of each text the
+    first characters, one more than `longest` if there are more."""
+    rows = db.rows(
+        "SELECT o.op, SUBSTR(m.text, 1, ?), o.seq, o.answers, o.state FROM outbox o JOIN messages m"
+        " ON m.id = o.message_id WHERE o.turn_id = ? AND o.origin <> 'status'"
+        " AND o.state NOT IN ('superseded', 'cancelled') ORDER BY o.id DESC LIMIT ?",
+        (longest + 1, turn_id, most),
+    )
+    return [DoneInTurn(*row) for row in reversed(rows)]
+
+
+def answered_in_turn(db: Db, turn_id: str) -> list[int]:
+    """The messages that results of a turn answer, by their seq; the one that was answered last comes last."""
+    rows = db.rows(
+        "SELECT answers, MAX(id) FROM outbox WHERE turn_id = ? AND origin = 'result' AND answers IS NOT NULL"
+        " AND state NOT IN ('superseded', 'cancelled', 'failed') GROUP BY answers ORDER BY 2",
+        (turn_id,),
+    )
+    return [int(row[0]) for row in rows]
 
 
 def of_message(db: Db, message_id: int) -> list[Effect]:
@@ -266,15 +317,20 @@ def withdraw(db: Db, session_id: str, reason: str, now: int) -> int:
     return len(rows)
 
 
-def said_in_turn(db: Db, turn_id: str, instance: str, address: str) -> list[str]:
-    """Texts that this turn has already put on their way to that room."""
-    rows = db.rows(
-        "SELECT m.text FROM outbox o JOIN messages m ON m.id = o.message_id WHERE o.turn_id = ? AND o.instance = ?"
-        " AND o.address = ? AND o.op = 'send' AND o.origin != 'status'"
-        " AND o.state NOT IN ('superseded', 'cancelled', 'failed')",
-        (turn_id, instance, address),
+def said_in_turn(
+    db: Db, turn_id: str, instance: str, address: str, text: str, answers: int | None = None
+) -> Effect | None:
+    """The last effect by which this turn has already put this text on its way to that room, if there is one. One that
+    answers another message does not count."""
+    same, params = "", [turn_id, _digest(instance, address, text)]
+    if answers is not None:
+        same = " AND (answers IS NULL OR answers = ?)"
+    row = db.row(
+        f"SELECT {COLUMNS} FROM outbox WHERE turn_id = ? AND digest = ?{same}"
+        " AND state NOT IN ('superseded', 'cancelled', 'failed') ORDER BY id DESC LIMIT 1",
+        (*params, *([] if answers is None else [answers])),
     )
-    return [row[0] for row in rows]
+    return _effect(row) if row else None
 
 
 def give_way(db: Db, turn_id: str, origin: str, now: int) -> int:

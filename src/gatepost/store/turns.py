@@ -17,10 +17,12 @@ from gatepost.store.port import Db, quick
 
 COLUMNS = (
     "id, session_id, folder, provider, instance, address, thread, rights, attempt, spared, state, conversation, error,"
-    " usage, next_at, owner, lease_until, epoch, started_at, begun_at, ended_at"
+    " usage, next_at, owner, lease_until, epoch, started_at, begun_at, ended_at, said_bytes"
 )
 
 GATEWAY_STOPPED = "the gateway was stopped"  # why a turn broke off that is continued after a clean `down`
+MOST_LISTED, LONGEST_LISTED = 100, 2000  # things that a continued turn is told it did, and characters of each
+MOST_MESSAGES, MOST_JOINING = 900, 100  # of one turn, which a frame can name; and that join it at once
 RESTARTED = ":restart"  # how the platform ids of continuation rows after one end
 
 
@@ -47,6 +49,7 @@ class Turn:
     started_at: int
     begun_at: int | None
     ended_at: int | None
+    said_bytes: int = 0  # of its results so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ def claim(
     unfinished = open_of(db, session_id)
     if unfinished is not None:
         return _claim_interrupted(db, unfinished, owner, now, lease, begun)
-    waiting = _claimable(db, session_id, now, most)
+    waiting = _claimable(db, session_id, now, min(most, MOST_MESSAGES))
     if not waiting:
         return None
     first = waiting[0]
@@ -200,12 +203,14 @@ def _personal(db: Db, people: set[str]) -> set[str]:
     return {str(row[0]) for row in rows}
 
 
-def _claimable(db: Db, session_id: str, now: int, most: int) -> list[_Waiting]:
+def _claimable(db: Db, session_id: str, now: int, most: int, joining: str = "") -> list[_Waiting]:
+    """`joining`: the turn that they would join; one that has too many messages is joined by none."""
+    room = " AND (SELECT COUNT(*) FROM inbox own WHERE own.turn_id = ?) <= ?" if joining else ""
     rows = db.rows(
         f"{_WAITING}, i.state, i.next_at FROM inbox i JOIN messages m ON m.id = i.message_id"
         " LEFT JOIN origins o ON o.message_id = m.id AND o.ordinal = 0"
-        f" WHERE i.session_id = ? AND i.{inbox.OPEN} AND i.state IN ('queued', 'retry') ORDER BY i.seq LIMIT ?",
-        (session_id, most),
+        f" WHERE i.session_id = ? AND i.{inbox.OPEN} AND i.state IN ('queued', 'retry'){room} ORDER BY i.seq LIMIT ?",
+        (session_id, *((joining, MOST_MESSAGES - most) if joining else ()), most),
     )
     ready: list[_Waiting] = []
     for *row, state, next_at in rows:
@@ -242,21 +247,23 @@ def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int, beg
 
 
 def _note_continuation(db: Db, turn: Turn, now: int) -> None:
-    """Listed now and not when the turn broke: until here the old attempt's unacknowledged results were still taken."""
+    """Listed now and not when the turn broke: until here the old attempt's unacknowledged results were still taken. The
+    last of it, shortened: everybody's writes wait for this one."""
     restarted = turn.error == GATEWAY_STOPPED
     content = {
         "event": "continued",
         "cause": "restart" if restarted else "break",
         "reason": turn.error,
+        "total": outbox.count_done(db, turn.id),
         "done": [
             {
-                "op": effect.op,
-                "text": effect.payload.get("text", ""),
-                "seq": effect.seq,
-                "inReplyTo": effect.payload.get("in_reply_to"),
-                "state": effect.state,
+                "op": each.op,
+                "text": each.text if len(each.text) <= LONGEST_LISTED else each.text[:LONGEST_LISTED] + "…",
+                "seq": each.seq,
+                "inReplyTo": each.answers,
+                "state": each.state,
             }
-            for effect in outbox.done_in_turn(db, turn.id)
+            for each in outbox.done_in_turn(db, turn.id, MOST_LISTED, LONGEST_LISTED)
         ],
     }
     message_id = messages.from_us(
@@ -281,7 +288,7 @@ def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int
     if turn.attempt > 1:  # it has used up its continuation: who came later would have none
         return None
     own = (turn.rights, turn.instance, turn.address, turn.thread)
-    waiting = _claimable(db, turn.session_id, now, most)
+    waiting = _claimable(db, turn.session_id, now, min(most, MOST_JOINING), turn_id)
     joining = list(takewhile(lambda row: row.place == own and not row.alone, waiting))
     if joining and joining[0].personal:
         first = _first_of(db, turn_id)
@@ -341,6 +348,17 @@ def name_conversation(db: Db, turn_id: str, epoch: int, conversation: str, now: 
     return True
 
 
+def count_said(db: Db, turn_id: str, size: int) -> None:
+    """So many bytes more were taken of its results."""
+    db.run("UPDATE turns SET said_bytes = said_bytes + ? WHERE id = ?", (size, turn_id))
+
+
+def messages_of(db: Db, turn_id: str) -> list[tuple[int, int]]:
+    """(inbox row, message) of everything that a turn works on, without their texts."""
+    rows = db.rows("SELECT id, message_id FROM inbox WHERE turn_id = ? ORDER BY seq", (turn_id,))
+    return [(int(row[0]), int(row[1])) for row in rows]
+
+
 def renew(db: Db, turn_id: str, epoch: int, now: int, lease: int) -> bool:
     """Somebody is still at work on it."""
     changed = db.run(
@@ -361,7 +379,7 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
     turn = get(db, turn_id)
     if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.begun_at is None:
         return False
-    spoke = bool(outbox.done_in_turn(db, turn_id))
+    spoke = outbox.has_done_any(db, turn_id)
     entries = inbox.of_turn(db, turn_id)
     inbox.context_shown(db, turn.session_id, max(entry.seq for entry, _ in entries))
     for entry, message in entries:

@@ -11,6 +11,7 @@ from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import NOON
+from gatepost.testing.counting import CountingDb
 
 ROOM = "fake:room/1"
 PLAN = File(name="plan.pdf", mime="application/pdf", path="/media/out/k/plan.pdf", size=5)
@@ -134,3 +135,24 @@ def test_text_is_cleaned_of_what_a_store_cannot_hold(db: Db) -> None:
     (effect,) = say(db, reach_of(), result("k", "a\x00b\ud800c"), NOON)
 
     assert effect.payload["text"] == "ab?c"
+
+
+def _work_of(db: Db, turn_id: str, number: int, text: str) -> tuple[int, int, int]:
+    counting = CountingDb(db)
+    assert say(counting, reach_of(), result(f"k{number}", text, turn_id, in_reply_to=number), NOON)
+    return counting.statements, counting.read_rows, counting.read_chars
+
+
+def test_stranger_new_a_result_costs_the_same_however_much_its_turn_has_said(db: Db, turn_id: str) -> None:
+    costs = [_work_of(db, turn_id, 100 + number, f"{number} " + "x" * 50_000) for number in range(50)]
+
+    assert max(chars for *_, chars in costs) < 200_000
+    assert costs[2][:2] == costs[-1][:2]
+
+
+def test_stranger_new_the_same_text_to_many_messages_costs_the_same_each_time(db: Db, turn_id: str) -> None:
+    costs = [_work_of(db, turn_id, 100 + number, "y" * 50_000) for number in range(50)]
+
+    assert len({cost[:2] for cost in costs[1:]}) == 1
+    assert len(outbox.of_turn(db, turn_id)) == 50
+    assert say(db, reach_of(), result("again", "y" * 50_000, turn_id, in_reply_to=110), NOON)[0].key == "k110"

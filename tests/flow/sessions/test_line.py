@@ -93,3 +93,23 @@ async def test_stranger_04_a_frame_of_many_values_is_refused_before_it_is_built(
 
         assert await read_all(line) == []
         assert line.fault == f"a message of more than {MOST_VALUES} values"
+
+
+async def _fault_of(raw: bytes) -> str:
+    async with connected() as (line, runner):
+        reading = asyncio.create_task(read_all(line))
+        await asyncio.get_running_loop().sock_sendall(runner, raw + b"\n")
+        assert await reading == []
+    return line.fault
+
+
+async def test_stranger_new_a_frame_that_is_nested_too_deeply_is_a_bad_frame_like_any_other() -> None:
+    nested = b'{"type":"event","turn":"t","kind":"tool_use","data":{"input":' + b"[" * 3000 + b"]" * 3000 + b"}}"
+
+    assert "cannot be read" in await _fault_of(nested)
+
+
+async def test_stranger_new_a_bad_frame_is_named_in_few_words() -> None:
+    fault = await _fault_of(b'{"type":"' + b"x" * 900_000 + b'"}')
+
+    assert "cannot be read" in fault and len(fault) < 500

@@ -3,15 +3,17 @@
 import pytest
 
 from gatepost.flow.delivery.outgoing import Reach
-from gatepost.flow.sessions.results import show_status, take_results
+from gatepost.flow.sessions.results import ResultLimits, show_status, take_results
 from gatepost.mailbox import wire
 from gatepost.store import agents, destinations, groups, inbox, messages, outbox, sessions, timeline, turns
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.turns import Claim
+from gatepost.testing.counting import CountingDb
 
 NOON = 1_800_000_000_000_000
 REACH = Reach({})
+LIMITS = ResultLimits(messages=100, bytes=100_000)
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def result(claim: Claim, part: int = 0, text: str = "hello", **more: object) -> 
 
 def take(db: Db, claim: Claim, *frames: wire.Result, session: str = "") -> list[wire.Done]:
     given = [(frame, ()) for frame in frames]
-    return list(take_results(db, REACH, session or claim.turn.session_id, given, 100, NOON).answers)
+    return list(take_results(db, REACH, session or claim.turn.session_id, given, LIMITS, NOON).answers)
 
 
 def test_a_result_handed_over_twice_is_said_once(db: Db, claim: Claim) -> None:
@@ -104,3 +106,31 @@ def test_interim_lines_edit_the_first_in_place_and_give_way_to_newer_ones(db: Db
     assert (first.op, first.state) == ("send", "pending")
     assert (second.op, second.state, second.target_id) == ("edit", "superseded", first.message_id)
     assert (third.op, third.state, third.payload["text"]) == ("edit", "pending", "writing")
+
+
+def test_stranger_new_the_bytes_of_a_turns_results_are_bounded_and_what_was_taken_is_confirmed(
+    db: Db, claim: Claim
+) -> None:
+    frames = [result(claim, part, f"{part} " + "é" * 10_000) for part in range(10)]  # 20 kB each
+
+    taken = take_results(db, REACH, claim.turn.session_id, [(frame, ()) for frame in frames], LIMITS, NOON)
+
+    assert [answer.ok for answer in taken.answers] == [True] * 4 + [False] * 6
+    assert taken.exceeded == claim.turn.id and "100,000 bytes" in taken.answers[-1].error
+    assert len(outbox.of_turn(db, claim.turn.id)) == 4
+    assert take(db, claim, frames[0])[0].ok
+    assert not take_results(db, REACH, claim.turn.session_id, [(frames[1], ())], LIMITS, NOON).exceeded
+
+
+def test_stranger_new_what_comes_after_the_end_costs_no_reading_of_texts(db: Db, claim: Claim) -> None:
+    db.run("UPDATE messages SET text = ?", ("x" * 100_000,))
+    turns.begin(db, claim.turn.id, claim.turn.epoch, claim.rows, NOON)
+    turns.finish(db, claim.turn.id, claim.turn.epoch, "{}", NOON)
+    counting = CountingDb(db)
+
+    frames = [(result(claim, part), ()) for part in range(20)]
+    assert not any(
+        each.ok for each in take_results(counting, REACH, claim.turn.session_id, frames, LIMITS, NOON).answers
+    )
+    assert counting.read_chars < 50_000
+    assert db.row("SELECT COUNT(*) FROM steps WHERE step = 'dropped'") == (1,)

@@ -40,7 +40,7 @@ class Pushy:
         been = self.place.state / "been"
         if "flood" in text:
             timeline.LARGEST_EVENT = 10**9
-            huge = {f"k{number}": "x" * 9000 for number in range(100)}
+            huge = {f"k{number}": "x" * 3500 for number in range(100)}
             for number in range(40):
                 yield Permission(f"r{number}", "Bash", {**huge, "number": number})
                 yield ToolUse(f"t{number}", "Bash", huge)

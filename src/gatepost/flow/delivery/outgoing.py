@@ -6,11 +6,11 @@ another part to be sent again, because each is an effect of its own.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from gatepost.channels.contract import ChannelKind
 from gatepost.core.settings import setting
 from gatepost.flow.delivery import degrade
+from gatepost.mailbox import wire
 from gatepost.messages.outbound import Feature, File, Op
 from gatepost.messages.text import clean
 from gatepost.store import outbox
@@ -21,6 +21,12 @@ MOST_RESULTS = setting(
     "sessions.most_results",
     500,
     help="A turn that says more than this many messages is ended, and its tools send and do no more than this many.",
+)
+
+MOST_RESULT_BYTES = setting(
+    "sessions.most_result_bytes",
+    4 * 1024 * 1024,
+    help="A turn whose messages have more than this many bytes together is ended. What is longer is a file.",
 )
 
 
@@ -86,8 +92,9 @@ def say(db: Db, reach: Reach, new: Say, now: int) -> list[Effect]:
 
 
 def _parts(reach: Reach, new: Say) -> list[str]:
-    text, limit = clean(new.text), reach.max_text(new.instance)
-    if limit and new.files and Feature.FILES not in reach.features(new.instance):
+    most = reach.max_text(new.instance)
+    text, limit = clean(new.text), min(most, wire.LONGEST_RESULT) if most else wire.LONGEST_RESULT
+    if most and new.files and Feature.FILES not in reach.features(new.instance):
         # The lines that will name the files go with the first part and need room there.
         limit = max(limit - len(degrade.name_files("", new.files)) - 1, limit // 2)
     parts = degrade.split(text, limit)
@@ -112,26 +119,13 @@ def _already_said(db: Db, new: Say, parts: list[str]) -> list[Effect]:
     """
     if new.turn_id is None:
         return []
-    said = outbox.said_in_turn(db, new.turn_id, new.instance, new.address)
-    if any(part not in said for part in parts):  # the common case, without reading whole rows
-        return []
-    by_text = {
-        effect.payload.get("text"): effect
-        for effect in outbox.of_turn(db, new.turn_id)
-        if _says_the_same_to(effect, new)
-    }
-    return [by_text[part] for part in parts] if all(part in by_text for part in parts) else []
-
-
-def _says_the_same_to(effect: Effect, new: Say) -> bool:
-    answers: Any = effect.payload.get("in_reply_to")
-    return (
-        effect.op == Op.SEND
-        and effect.origin != "status"
-        and effect.state not in ("superseded", "cancelled", "failed")
-        and (effect.instance, effect.address) == (new.instance, new.address)
-        and (answers is None or new.in_reply_to is None or answers == new.in_reply_to)
-    )
+    found: list[Effect] = []
+    for part in parts:
+        same = outbox.said_in_turn(db, new.turn_id, new.instance, new.address, part, new.in_reply_to)
+        if same is None:
+            return []
+        found.append(same)
+    return found
 
 
 def _add(db: Db, new: Say, number: int, part: str, now: int) -> Effect:

@@ -18,6 +18,7 @@ from gatepost.mailbox import wire
 MOST_WAITING = 256
 MOST_AT_ONCE = 64  # frames in one turn of the loop
 FRAMES = Rate(per_second=200, burst=2000, patience_s=60)
+LONGEST_FAULT = 200  # characters: what was wrong may name what the runner sent
 FLOOD = f"the agent's runner sends more than {FRAMES.per_second:g} frames a second"
 
 
@@ -128,8 +129,8 @@ class Line(asyncio.Protocol):
         else:
             try:
                 self._frames.append(wire.read_from_runner(line))
-            except msgspec.DecodeError as error:
-                self._fail(f"a message that cannot be read: {error}")
+            except (msgspec.DecodeError, RecursionError) as error:
+                self._fail(f"a message that cannot be read: {error}"[:LONGEST_FAULT])
         return not self.lost
 
     async def frames(self) -> list[wire.FromRunner]:

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from gatepost.flow.delivery.outgoing import Reach, Say, say
+from gatepost.flow.sessions.events import size_of
 from gatepost.mailbox import wire
 from gatepost.messages.outbound import File
-from gatepost.store import agents, destinations, inbox, outbox, steps, turns
+from gatepost.store import agents, destinations, outbox, steps, turns
 from gatepost.store.outbox import Effect, NewEffect
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
@@ -14,20 +15,38 @@ DROPPED = "dropped"
 
 
 @dataclass(frozen=True, slots=True)
+class ResultLimits:
+    """Of one turn: how many messages it may say, and how many bytes they may have together."""
+
+    messages: int
+    bytes: int
+
+    def too_many_bytes(self) -> str:
+        return f"the agent said more than {self.bytes:,} bytes in one turn"
+
+
+@dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of the results: an answer for each, and the rooms to ring."""
+    """What became of the results: an answer for each, and the rooms to ring. `exceeded`: the turn must end."""
 
     answers: tuple[wire.Done, ...]
     rooms: tuple[tuple[str, str], ...]
+    exceeded: str = ""  # the turn that said too many bytes
 
 
 def take_results(
-    db: Db, reach: Reach, session_id: str, results: list[tuple[wire.Result, tuple[File, ...]]], most: int, now: int
+    db: Db,
+    reach: Reach,
+    session_id: str,
+    results: list[tuple[wire.Result, tuple[File, ...]]],
+    limits: ResultLimits,
+    now: int,
 ) -> Taken:
     """Put results on their way. Idempotent: the key is (turn, attempt, part). What an old epoch or another session
     says is not believed; what is over the limit is not taken."""
     answers: list[wire.Done] = []
     rooms: set[tuple[str, str]] = set()
+    exceeded = ""
     for frame, files in results:
         turn = turns.get(db, frame.turn)
         if turn is None or turn.session_id != session_id or turn.epoch != frame.epoch:
@@ -35,20 +54,26 @@ def take_results(
         elif turn.ended_at is not None and outbox.by_key(db, key_of(frame)) is None:
             _note_dropped(db, turn, now)
             answers.append(wire.Done(id=frame.id, ok=False, error="this turn has ended"))
-        elif frame.attempt != turn.attempt or frame.part >= most:
-            answers.append(wire.Done(id=frame.id, ok=False, error=f"a turn may say {most} messages at most"))
+        elif frame.attempt != turn.attempt or frame.part >= limits.messages:
+            error = f"a turn may say {limits.messages} messages at most"
+            answers.append(wire.Done(id=frame.id, ok=False, error=error))
+        elif turn.said_bytes + size_of(frame.text) > limits.bytes and outbox.by_key(db, key_of(frame)) is None:
+            exceeded = turn.id
+            answers.append(wire.Done(id=frame.id, ok=False, error=limits.too_many_bytes()))
         else:
             answer, effects = _take(db, reach, turn, frame, files, now)
             answers.append(answer)
             rooms.update((effect.instance, effect.address) for effect in effects)
-    return Taken(tuple(answers), tuple(rooms))
+    return Taken(tuple(answers), tuple(rooms), exceeded)
 
 
 def _note_dropped(db: Db, turn: Turn, now: int) -> None:
-    """A turn that was stopped, or has ended otherwise, is not added to. That there was more is written down, once."""
-    for entry, message in inbox.of_turn(db, turn.id):
-        if all(step.step != DROPPED for step in steps.of(db, message.id)):
-            steps.add(db, message.id, entry.id, now, DROPPED, "what the agent said and could not hand over in time")
+    """A turn that was stopped, or has ended otherwise, is not added to. That there was more is written down, once: the
+    first message tells whether it was."""
+    for row_id, message_id in turns.messages_of(db, turn.id):
+        if any(step.step == DROPPED for step in steps.of(db, message_id)):
+            return
+        steps.add(db, message_id, row_id, now, DROPPED, "what the agent said and could not hand over in time")
 
 
 def key_of(frame: wire.Result) -> str:
@@ -65,9 +90,9 @@ def _take(
         if found is None or found.kind != "room":
             known = ", ".join(each.name for each in destinations.of(db, turn.folder) if each.kind == "room")
             hint = f"no destination is named {frame.to!r}; there are: {known or 'none'}"
-            return wire.Done(id=frame.id, error=hint), []
+            return wire.Done(id=frame.id, error=hint[: wire.LONGEST_ERROR]), []
         where = (found.instance, found.address, found.thread)
-    told = turn.instance == agents.INSTANCE and not frame.to and outbox.by_key(db, key_of(frame)) is None
+    new = outbox.by_key(db, key_of(frame)) is None
     effects = say(
         db,
         reach,
@@ -88,8 +113,10 @@ def _take(
         ),
         now,
     )
-    if told and effects and effects[0].key == key_of(frame):
-        agents.said(db, turn, frame.text, now)  # what a continued turn says again was said
+    if new and effects and effects[0].key == key_of(frame):  # what a continued turn says again was said
+        turns.count_said(db, turn.id, size_of(frame.text))
+        if not frame.to:
+            agents.said(db, turn, frame.text, now)
     return wire.Done(id=frame.id, seq=effects[0].seq if effects else 0), effects
 
 

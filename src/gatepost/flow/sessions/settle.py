@@ -132,7 +132,7 @@ def _tell_failed(
     if broken is None or not broken.failed:
         return None
     if broken.reason == OVERTIME and broken.turn is not None:
-        text = notices.out_of_time(spoke=bool(outbox.done_in_turn(db, broken.turn.id)))
+        text = notices.out_of_time(spoke=outbox.has_done_any(db, broken.turn.id))
     else:
         text = notices.failed(broken.reason, error_class, len(broken.failed))
     if broken.turn is None:

@@ -17,7 +17,7 @@ from gatepost.core.clock import SECOND, seconds
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.trouble import is_passing
 from gatepost.flow.delivery import allowance
-from gatepost.flow.delivery.outgoing import MOST_RESULTS
+from gatepost.flow.delivery.outgoing import MOST_RESULT_BYTES, MOST_RESULTS
 from gatepost.flow.sessions import permissions, plan, results, settle
 from gatepost.flow.sessions.copies import copy_files, measure_files
 from gatepost.flow.sessions.events import Told, plain, timeline_of
@@ -35,6 +35,7 @@ from gatepost.store.turns import Claim, Turn
 
 MOST_STATUSES, STATUS_PAUSE = 200, SECOND // 4  # interim lines of a turn, and the time between two
 MOST_AT_ONCE, LARGEST_AT_ONCE = 20, 64 * 1024  # results, and characters of them, that one transaction takes
+LONGEST_USAGE = 10_000  # characters, as it is kept
 MOST_TROUBLES = 20  # that are listened to
 UNTOLD = "This turn does more than is told here: the rest of what it does is left out."
 
@@ -337,12 +338,13 @@ class Talk:
         now = self.parts.clock.now()
         self.active_at = self.parts.listening.now()
         given = [(frame, await self._files(frame)) for frame in frames]
-        parts, session_id, most = self.parts, self.session.id, self.parts.config[MOST_RESULTS]
+        parts, session_id, config = self.parts, self.session.id, self.parts.config
+        limits = results.ResultLimits(config[MOST_RESULTS], config[MOST_RESULT_BYTES])
         room = self.turn or self.session
         taken = await parts.pump.write(
             room.instance,
             room.address,
-            lambda db: results.take_results(db, parts.reach, session_id, given, most, now),
+            lambda db: results.take_results(db, parts.reach, session_id, given, limits, now),
             lane=session_id,
         )
         for instance, address in taken.rooms:
@@ -350,6 +352,15 @@ class Talk:
                 parts.bells.room(instance, address)
         for answer in taken.answers:
             self._say(answer)
+        if taken.exceeded and self._is_own(taken.exceeded):
+            await self._end_for(limits.too_many_bytes())
+
+    async def _end_for(self, reason: str) -> None:
+        """The turn fails, people are told, and the runner goes with it: one that does not stop would claim nothing."""
+        if self.turn is not None:
+            await settle.break_off(self.parts, self.session, self.turn, reason, error_class="fatal")
+        self.turn_over()
+        raise Invalid("", reason)
 
     async def _files(self, frame: wire.Result) -> tuple[File, ...]:
         """The delivery's own copies. Only for what will be taken: the ledger judges the rest, and it has no files."""
@@ -448,7 +459,8 @@ class Talk:
         if frame.conversation:
             self._name_conversation(turn.id, turn.epoch, frame.conversation)
         if frame.status == "success":
-            usage = json.dumps(frame.usage)[:10_000]
+            told = json.dumps(frame.usage)
+            usage = told if len(told) <= LONGEST_USAGE else "{}"  # it is for looking back, and names are short
             lane = self.session.id
             if not await self.parts.store.write(turns.finish, turn.id, turn.epoch, usage, now, lane=lane):
                 await settle.break_off(self.parts, self.session, turn, "the agent did not look at the message")

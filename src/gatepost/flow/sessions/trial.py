@@ -38,6 +38,7 @@ from gatepost.store.sessions import Session
 PROMPT = "This is a test of the connection. Use no tool. Answer with one word: ready"
 INSTANCE, OWNER, RIGHTS = "terminal", "terminal:owner", "owner"
 OVER = "the trial is over"
+MOST_SAID, LONGEST_SAID = 20, 2000  # messages of the agent that are shown, and characters of each
 NO_PRICE = re.compile(r"'([^']{1,100})' has no price")
 _NETWORK = ("cannot be reached", "does not answer", "broke off", "sent us elsewhere")
 
@@ -210,9 +211,9 @@ def begin(db: Db, wish: Wish, now: int) -> tuple[Session, int]:
 def _end(db: Db, session_id: str, message_id: int, now: int) -> tuple[str, int, tuple[str, ...]]:
     """What it said, what it cost and what it ran on; then nothing of it is open any more."""
     said = [
-        str(effect.payload.get("text", ""))
+        each.text[:LONGEST_SAID]
         for entry in inbox.of_message(db, message_id)
-        for effect in (outbox.done_in_turn(db, entry.turn_id) if entry.turn_id else [])
+        for each in (outbox.done_in_turn(db, entry.turn_id, MOST_SAID, LONGEST_SAID) if entry.turn_id else [])
     ]
     turn = turns.open_of(db, session_id)
     if turn is not None:

@@ -1,0 +1,38 @@
+"""A transaction that counts its work: statements, rows and characters that were read. For tests of growth."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gatepost.store.port import Db, Row
+
+
+class CountingDb:
+    """Passes everything on to `db`."""
+
+    def __init__(self, db: Db) -> None:
+        self._db = db
+        self.statements = self.read_rows = self.read_chars = 0
+
+    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        return self._count(self._db.rows(sql, params))
+
+    def row(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
+        found = self._db.row(sql, params)
+        self._count([] if found is None else [found])
+        return found
+
+    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
+        self.statements += 1
+        return self._db.run(sql, params)
+
+    def define(self, ddl: str) -> None:
+        self._db.define(ddl)
+
+    def definition(self, name: str) -> str:
+        return self._db.definition(name)
+
+    def _count(self, rows: list[Row]) -> list[Row]:
+        self.statements += 1
+        self.read_rows += len(rows)
+        self.read_chars += sum(len(value) for row in rows for value in row if isinstance(value, str))
+        return rows
