@@ -14,6 +14,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from gatepost.access.tiers import Tier
+from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.registry import Registry
 from gatepost.gate.socket import LARGEST_MESSAGE, ToolSocket
 from gatepost.inside import bridge
@@ -157,13 +158,14 @@ async def test_a_quick_call_overtakes_a_slow_one_and_a_cancelled_one_is_not_answ
 
 
 async def test_the_largest_messages_go_through_both_ways_at_once(served: Served) -> None:
-    text = "x" * (LARGEST_MESSAGE - 200)
+    text, long = "x" * (LARGEST_MESSAGE - 200), "y" * (LARGEST_ANSWER - 200)
     data = line("initialize", INITIALIZE, 0) + line("tools/call", called("echo", text=text), 1) * 3
+    data += line("tools/call", called("echo", text=long), 2)
     process = await start(SCRIPT, served.path)
     out, _ = await asyncio.wait_for(process.communicate(data), 60)
     sizes = [len(each) for each in out.splitlines()]
-    # The same id in flight is refused; what is answered is whole.
-    assert max(sizes) > len(text)
+    # The same id in flight is refused, and so is an answer of that size; what is answered is whole.
+    assert max(sizes) > len(long)
     assert all(json.loads(each) for each in out.splitlines())
     assert process.returncode == 0
 
