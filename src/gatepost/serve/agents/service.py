@@ -6,11 +6,11 @@ these functions and nothing else.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 from msgspec import structs
 
@@ -55,6 +55,9 @@ from gatepost.store.sessions import Session
 from gatepost.store.worktrees import Worktree
 from gatepost.tools.contract import CHAIN_DEPTH
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
 FOLDER = running_as.FOLDER
 WAIT_S = setting(
     "agents.wait_s", 45.0, help="How long a call waits for an agent at most; clients give up on calls after a minute."
@@ -72,6 +75,7 @@ class Agents:
         self._stopping = stopping or asyncio.Event()
         self._replacing: set[str] = set()  # whose turn gives way to another: nobody sees them idle meanwhile
         self._eyes = Eyes(self._parts.home, self._replacing)
+        self._replaced = 0  # how often that has changed
 
     # Making and ending.
 
@@ -172,7 +176,7 @@ class Agents:
             raise Invalid("agentId", f"{agent_id} was ended for good; create another agent")
         if mode:
             await self.set_mode(session.id, mode, by)
-        self._replacing.add(session.id)
+        self._set_replacing(session.id, True)
         try:
             if policy == "interrupt":
                 await self._parts.store.write(agents.hold_news, session.id)
@@ -187,9 +191,22 @@ class Agents:
 
             await self._parts.store.write(add)
         finally:
-            self._replacing.discard(session.id)
+            self._set_replacing(session.id, False)
         self._parts.bells.session(session.id)
         self._hub.ring(session.address)
+
+    def _set_replacing(self, session_id: str, on: bool) -> None:
+        (self._replacing.add if on else self._replacing.discard)(session_id)
+        self._replaced += 1
+
+    async def _see(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        """Read the store together with what is known besides it: again, if that has changed meanwhile. A read sees the
+        store as it was at its beginning, and would take what is replaced for idle."""
+        while True:
+            before = self._replaced
+            found = await self._parts.store.read(fn, *args)
+            if before == self._replaced:
+                return found
 
     async def cancel(self, agent_id: str, by: str) -> bool:
         """End what it does now, and what waits behind it. False if nothing ran."""
@@ -272,11 +289,11 @@ class Agents:
 
     async def status(self, agent_id: str) -> Snapshot:
         session = await self.find(agent_id)
-        return await self._parts.store.read(views.snapshot, session, self._eyes)
+        return await self._see(views.snapshot, session, self._eyes)
 
     async def every(self, *, archived: bool = False, statuses: frozenset[str] = frozenset()) -> list[Snapshot]:
         """Those that need somebody first."""
-        found = await self._parts.store.read(views.every, archived, self._eyes)
+        found = await self._see(views.every, archived, self._eyes)
         return [each for each in found if not statuses or each.status in statuses]
 
     async def activity(self, agent_id: str, limit: int = 0) -> tuple[int, int, str]:
@@ -302,7 +319,7 @@ class Agents:
         until = clock.monotonic() + int(most * 1_000_000)
         with self._hub.watch(session.address) as watch:
             while True:
-                now = await self._parts.store.read(views.outcome, session.id, self._eyes)
+                now = await self._see(views.outcome, session.id, self._eyes)
                 left = (until - clock.monotonic()) / 1_000_000
                 if now.permission is not None or now.status not in (*BUSY, "interrupted"):
                     return now
@@ -321,7 +338,7 @@ class Agents:
         with self._hub.watch(session.address) as watch:
             rung = False
             while True:
-                news = await self._parts.store.read(views.news, session.id, after, limit, self._eyes)
+                news = await self._see(views.news, session.id, after, limit, self._eyes)
                 new = (news.status, frozenset(each.id for each in news.permissions)) != seen
                 left = (until - clock.monotonic()) / 1_000_000
                 if new or news.entries or left <= 0 or self._stopping.is_set():
@@ -330,7 +347,7 @@ class Agents:
                 rung = await watch.wait(min(left, SOON_S if rung else LOOK_S), self._stopping)
 
     async def pending(self) -> list[tuple[Asker, Request]]:
-        return await self._parts.store.read(asked.waiting, self._eyes)
+        return await self._see(asked.waiting, self._eyes)
 
     async def request(self, named: str) -> Request | None:
         """By its id, the beginning of it, or the agent that asks it and nothing else. The agent is looked for among all
