@@ -429,3 +429,22 @@ async def test_stranger_01_what_computes_when_the_store_closes_is_ended(store_pa
     assert store.close(within=0) == ""
     assert "Unavailable" in await computing
     assert await waiting == "True"
+
+
+async def test_stranger_new_a_lane_reads_one_thing_at_a_time_and_leaves_a_reader_to_others(store: SqliteStore) -> None:
+    free, running = threading.Event(), []
+
+    def slow(db: Db) -> None:
+        running.append(1)
+        free.wait(30)
+
+    reads = [asyncio.create_task(store.read(slow, lane="loud")) for _ in range(5)]
+    assert await store.read(lambda db: "quiet") == "quiet"
+    reads[0].cancel()  # and the read goes on: its place is not free before
+    await asyncio.gather(reads[0], return_exceptions=True)
+    assert await store.read(lambda db: "quiet", lane="other") == "quiet"
+    assert len(running) <= 1
+    free.set()
+    await asyncio.gather(*reads[1:])
+
+    assert len(running) == 5

@@ -40,7 +40,7 @@ from gatepost.tools.contract import Caller
 MOST_CONNECTIONS = 64  # of one session; a tunnel takes two descriptors
 FEW = 8  # a session has always so many, however many the others have
 # Who connects faster waits in the kernel's queue.
-CONNECTIONS = Rate(per_second=50, burst=MOST_CONNECTIONS, patience_s=0)
+CONNECTIONS = Rate(per_second=50, burst=16, patience_s=0)
 MOST_CALLS = 16  # of models at once
 MEGABYTE = 1024 * 1024
 MOST_HELD = 64  # megabytes of such calls' bodies at once

@@ -39,8 +39,8 @@ class Halting:
         self._store = store
         self.write, self.post, self.look = store.write, store.post, store.look
 
-    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None) -> T:
-        return await self._store.read(_unless_stopped, fn, args, within=within)
+    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
+        return await self._store.read(_unless_stopped, fn, args, within=within, lane=lane)
 
 
 def _unless_stopped(db: Db, fn: Callable[[Db, *Ts], T], args: tuple[*Ts]) -> T:

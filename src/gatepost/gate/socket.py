@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gatepost.core import log
 from gatepost.core.accepting import Acceptor
-from gatepost.core.rates import VOLUME, Rate, TokenBucket
+from gatepost.core.rates import Rate, TokenBucket
 from gatepost.core.sockets import bind_unix, hung_up, own_file, peer_pid
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
@@ -24,6 +24,9 @@ from gatepost.gate.mcp import INVALID_REQUEST, Conversation, SubmitTurn
 LARGEST_MESSAGE = 2 * 1024 * 1024  # what is larger is a file, and files go by their names
 MOST_CONNECTIONS = 8
 MOST_READS = 8  # calls of one caller that only read and run at once; the others wait
+# Bytes of what a caller says: an effect is written several times over, and everybody's commits wait for the disk. What
+# is larger than its rate is read, and the debt is waited for.
+ARGUMENTS = Rate(per_second=1024 * 1024, burst=512 * 1024, patience_s=float("inf"))
 MOST_LINES = 32  # of one caller in one turn of the loop …
 LONGEST_S = 0.005  # … and for how long no further one is begun
 
@@ -243,7 +246,7 @@ class ToolSocket:
         self._called: asyncio.Handle | None = None  # the first of them has its turn soon
         self._on_flood, self._rate = on_flood, rate
         self._bucket: TokenBucket | None = None
-        self._volume = TokenBucket(VOLUME, 0.0)
+        self._volume = TokenBucket(ARGUMENTS, 0.0)
         self._slowed_until = 0.0
 
     async def open(self, path: Path, uid: int | None = None) -> None:
@@ -253,7 +256,7 @@ class ToolSocket:
         now, bucket = asyncio.get_running_loop().time(), None
         if self._on_flood is not None:
             self._bucket, bucket = TokenBucket(self._rate, now), TokenBucket(CONNECTIONS, now)
-            self._volume = TokenBucket(VOLUME, now)
+            self._volume = TokenBucket(ARGUMENTS, now)
         self._server = Acceptor(listener, lambda: Connection(self), bucket=bucket)
 
     async def close(self) -> None:

@@ -2,12 +2,15 @@
 
 A message becomes visible later than it gets its id (a reply waits for its delivery), and its state changes afterwards.
 So the cursor is not the last id shown but the id below which nothing can change any more; what lies above it is looked
-at again, and shown again only if it changed. Whoever resumes at a cursor may see a message twice and must go by its id.
+at again, and shown again only if it changed. Of that, what has come to its end is not read again: an agent that says
+much in one turn would else have all of it read with every further word. Whoever resumes at a cursor may see a message
+twice and must go by its id.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from gatepost.channels.hub import Hub
@@ -20,6 +23,7 @@ SCANNED = 2000  # messages of a room that are gone through for one page of a thr
 QUICKEST_S, SLOWEST_S = 0.1, 2.0  # between looks while something is under way and no bell is heard
 BEAT_S = 15.0  # between looks when nothing is: also how soon a dead reader is noticed
 SHOWN = ("sending", "sent", "uncertain")
+_NOTHING: Mapping[int, "Seen | None"] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,32 +73,44 @@ class View:
     cursor: int
     open: bool  # something in it is still under way
     more: bool  # there is a further page to look at
+    settled: dict[int, Seen | None]  # what has come to its end, beyond the cursor
 
 
-def look(db: Db, instance: str, address: str, after: int) -> View:
-    """What a room shows after a cursor, in the order in which it was accepted, at most a page of it."""
-    page = messages.in_room(db, instance, address, after, WINDOW)
+def look(db: Db, instance: str, address: str, after: int, settled: Mapping[int, Seen | None] = _NOTHING) -> View:
+    """What a room shows after a cursor, in the order in which it was accepted, at most a page of it. `settled`: of an
+    earlier look, which need not be read again."""
+    page = messages.ids_in_room(db, instance, address, after, WINDOW)
     more = len(page) == WINDOW
-    return _view(db, page, after, more, ignored=WINDOW // 2 if more else 0)
+    return _view(db, page, after, more, WINDOW // 2 if more else 0, settled)
 
 
 def newest(db: Db, instance: str, address: str) -> View:
     """What a room shows now, for somebody who begins to follow it here."""
-    return _view(db, messages.latest_in_room(db, instance, address, None, WINDOW), 0, False, ignored=0)
+    page = [each.id for each in messages.latest_in_room(db, instance, address, None, WINDOW)]
+    return _view(db, page, 0, False, 0, _NOTHING)
 
 
-def _view(db: Db, page: list[Message], after: int, more: bool, ignored: int) -> View:
+def _view(db: Db, page: list[int], after: int, more: bool, ignored: int, settled: Mapping[int, Seen | None]) -> View:
     """The first `ignored` of a page do not hold its cursor: what waits long must not keep the rest from being seen."""
     seen: list[Seen] = []
+    ended: dict[int, Seen | None] = {}
     oldest_open = None
-    for place, message in enumerate(page):
-        shown, settled = see(db, message)
+    for place, message_id in enumerate(page):
+        if message_id in settled:
+            shown, is_settled = settled[message_id], True
+        else:
+            message = messages.get(db, message_id)
+            shown, is_settled = see(db, message) if message is not None else (None, True)
         if shown is not None:
             seen.append(shown)
-        if not settled and oldest_open is None and place >= ignored:
-            oldest_open = message.id
-    last = page[-1].id if page else after
-    return View(tuple(seen), last if oldest_open is None else oldest_open - 1, oldest_open is not None, more)
+        if is_settled:
+            ended[message_id] = shown
+        elif oldest_open is None and place >= ignored:
+            oldest_open = message_id
+    last = page[-1] if page else after
+    cursor = last if oldest_open is None else oldest_open - 1
+    kept = {each: shown for each, shown in ended.items() if each > cursor}
+    return View(tuple(seen), cursor, oldest_open is not None, more, kept)
 
 
 def history(db: Db, instance: str, address: str, thread: str, before: int | None, limit: int) -> History:
@@ -206,16 +222,21 @@ class Follower:
     def __init__(self, hub: Hub, address: str | None, after: int) -> None:
         self._hub, self._address, self._after = hub, address, after
         self._cursors: dict[str, int] = {}
+        self._settled: dict[str, dict[int, Seen | None]] = {}
         self._seen: dict[int, Seen] = {}
         self._typing: frozenset[tuple[str, str]] = frozenset()
 
     def read(self, db: Db) -> dict[str, View]:
         """One snapshot of every room, so that the cursor of one never passes over a message of another."""
         places = (self._address,) if self._address else rooms_of(db, self._hub.instance, self._hub.main_room)
-        return {at: look(db, self._hub.instance, at, self._cursors.get(at, self._after)) for at in places}
+        return {
+            at: look(db, self._hub.instance, at, self._cursors.get(at, self._after), self._settled.get(at, _NOTHING))
+            for at in places
+        }
 
     def news(self, views: dict[str, View]) -> News:
         self._cursors = {room: view.cursor for room, view in views.items()}
+        self._settled = {room: view.settled for room, view in views.items()}
         visible = sorted((one for view in views.values() for one in view.seen), key=lambda one: one.id)
         changed = tuple(one for one in visible if self._seen.get(one.id) != one)
         self._seen = {one.id: one for one in visible if one.id > self._cursors[one.address]}

@@ -53,8 +53,9 @@ class Store(Protocol):
         """The same without waiting and without the disk: it is written before what is written after it in its lane."""
         ...
 
-    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None) -> T:
-        """Run `fn` on one snapshot. `within`: what takes longer than so many seconds fails (Unavailable)."""
+    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
+        """Run `fn` on one snapshot. `within`: what takes longer than so many seconds fails (Unavailable). `lane`: of
+        whom; one that reads much at once waits for itself, and nobody else does."""
         ...
 
     def look(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
+from weakref import WeakValueDictionary
 
 import apsw
 
@@ -135,6 +136,7 @@ class SqliteStore:
         # Opened now: later there may be no descriptor left for them.
         self._opened = [_reader(path) for _ in range(readers)]
         self._free = list(self._opened)
+        self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by lane: one read at a time
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
         self._thread = threading.Thread(target=self._work, name="store-write", daemon=True)
         self._synchronous = ""  # of the writer's connection; known once it was set
@@ -156,12 +158,25 @@ class SqliteStore:
             future.add_done_callback(_nobody_waits)
             self._lanes.put(Unit(fn, args, False, lane, loop, future))
 
-    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None) -> T:
+    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
         if fn.__dict__.get("quick"):
             return self.look(fn, *args)
-        if self._closed:
-            raise Unavailable("the store", "the gateway is stopping")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, fn, args, within)
+        reading = self._reading.setdefault(lane, asyncio.Lock()) if lane else None
+        if reading is not None:
+            await reading.acquire()
+        try:
+            if self._closed:
+                raise Unavailable("the store", "the gateway is stopping")
+            found = asyncio.get_running_loop().run_in_executor(self._pool, self._read, fn, args, within)
+        except BaseException:
+            if reading is not None:
+                reading.release()
+            raise
+        if reading is None:
+            return await found
+        # The place belongs to the read: who is cancelled does not get another while it goes on.
+        found.add_done_callback(lambda _: reading.release())
+        return await asyncio.shield(found)
 
     def look(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         if self._closed:

@@ -214,7 +214,7 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
 
     def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> Awaitable[T]:
         """Everybody's reads share two threads: what would hold one for long is given up."""
-        return self.around.store.read(fn, *args, within=READ_S)
+        return self.around.store.read(fn, *args, within=READ_S, lane=self.caller.lane)
 
     async def note(self) -> None:
         """For an effect outside the store: it is written down, durably, before it happens."""

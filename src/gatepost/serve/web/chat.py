@@ -1,13 +1,13 @@
 """The page's rooms: what was said, what happens, what somebody says. One stream a browser carries all of it."""
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
@@ -315,7 +315,7 @@ def _show_file(message_id: int, number: int, file: SeenFile) -> dict[str, Any]:
 
 def _event(kind: str, data: dict[str, Any], cursor: int | None = None) -> bytes:
     number = f"id: {cursor}\n" if cursor is not None else ""
-    return f"{number}event: {kind}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+    return b"%sevent: %s\ndata: %s\n\n" % (number.encode(), kind.encode(), msgspec.json.encode(data))
 
 
 async def _read_form(request: Request, megabytes: int) -> FormData:
