@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gatepost.app import Gateway
 from gatepost.flow.sessions.live import LARGEST_NEXT
-from gatepost.store import inbox, sessions
+from gatepost.store import groups, inbox, routes, sessions
 from gatepost.store.messages import NewMessage, accept
 from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
@@ -118,3 +118,30 @@ async def test_stranger_new_rows_that_are_not_projected_yet_are_there_when_they_
             assert entry.state == "answered"
         said = "".join(each.message.text for each in channel.sent)
         assert all(f"{number} xxxxxxxxxx" in said for number in range(8))
+
+
+def _add_loud(db: Db, now: int) -> None:
+    groups.add(db, "loud", "loud", "scripted", now)
+    routes.add(db, -1, "room=loud/*", "loud", "loud", "per-thread", False, (None, None), None, "test", now)
+
+
+async def test_stranger_23_a_session_that_has_just_worked_stays_while_another_group_wants_all_places(
+    tmp_path: Path,
+) -> None:
+    channel = FakeChannel()
+    loud = [f"fake:loud/{number}" for number in range(4)]
+    given = {"sessions__most_awake": 2}
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
+        (tmp_path / "h" / "groups" / "loud").mkdir()
+        await gateway.store.write(_add_loud, gateway.clock.now())
+        for address in ("fake:room/1", *loud):
+            await open_room(gateway, "fake", address)
+        await channel.say("one")
+        await channel.wait_for(1)
+        await settled(gateway)
+        (quiet,) = gateway.sessions.awake
+        for address in loud:
+            await channel.say("two", address=address)
+        await channel.wait_for(5)
+
+        assert quiet in gateway.sessions.awake, "it was ended for a group that has more places"

@@ -102,8 +102,9 @@ class Live:
         return self.talk.claimed and idle and not self.ending
 
     @property
-    def idle_since(self) -> int:
-        return self.talk.active_at
+    def idle_for(self) -> int:
+        """Microseconds in which it had nothing to do, by the time that its activity is told by."""
+        return self.parts.listening.now() - self.talk.active_at
 
     def facts(self, now: int, wanted: bool) -> Facts:
         turn = self.talk.turn

@@ -41,11 +41,6 @@ class Slots:
         return len(self._people) + len(self._background)
 
     @property
-    def groups(self) -> int:
-        """How many have a session that is awake."""
-        return len(set(self._awake.values()))
-
-    @property
     def full(self) -> bool:
         return len(self._awake) >= self.most
 

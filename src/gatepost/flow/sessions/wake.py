@@ -32,6 +32,7 @@ from gatepost.store.sessions import Session
 
 LOOKED_AT = 10 * SECOND
 HALTED_TURNS = "turns that a panic ended"  # as something to be written
+JUST_NOW = SECOND  # who had something to do within this time is at work
 RESTED_LONG = 30 * SECOND  # after that a place at rest is anybody's, however few its group has
 PROCESSORS = max(2, os.cpu_count() or 1)
 START_S = 2.0  # a start that takes longer is not counted any more
@@ -266,20 +267,20 @@ class Sessions:
             self._live[session_id].kill("made way for another session", blameless=True)
 
     def _resting(self) -> list[Resting]:
-        now = self.parts.clock.now()
-        idle = ((live.session.id, now - live.idle_since) for live in self.awake if live.resting)
+        idle = ((live.session.id, live.idle_for) for live in self.awake if live.resting)
         return [Resting(session_id, since, since > RESTED_LONG) for session_id, since in idle]
 
     def _may_start(self) -> bool:
-        """Starts beyond what the processors can do at once delay every session that is awake: as many as there are
-        processors where several groups have sessions, twice as many where one group is by itself. A start that takes
-        long (a slow provider, a container) holds up nobody."""
+        """Starts beyond what the processors can do at once delay every session that is awake. One processor is left to
+        them where several groups are at work; one group by itself starts twice as many as there are processors. A start
+        that takes long (a slow provider, a container) holds up nobody."""
         now = asyncio.get_running_loop().time()
         for session_id, since in list(self._starting.items()):
             live = self._live.get(session_id)
             if now - since > START_S or (live is not None and live.talk.claimed):
                 del self._starting[session_id]
-        return len(self._starting) < (PROCESSORS if self._slots.groups > 1 else 2 * PROCESSORS)
+        working = {live.session.folder for live in self.awake if not live.resting or live.idle_for < JUST_NOW}
+        return len(self._starting) < (max(1, PROCESSORS - 1) if len(working) > 1 else 2 * PROCESSORS)
 
     def _has_room(self) -> bool:
         """Whether the machine's memory has room for one more; if not, the one that rests longest makes way."""
