@@ -306,9 +306,10 @@ async def test_paseo_40_nobody_else_may_read_the_files_from_the_first_moment(fol
         while not done.is_set():
             for entry in os.scandir(folder):
                 try:
-                    seen.setdefault(Path(entry.name).suffix, set()).add(entry.stat().st_mode & 0o777)
+                    mode = entry.stat().st_mode & 0o777
                 except FileNotFoundError:
                     continue
+                seen.setdefault(Path(entry.name).suffix, set()).add(mode)
 
     watcher = threading.Thread(target=watch)
     before = os.umask(0)
