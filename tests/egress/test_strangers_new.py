@@ -350,7 +350,7 @@ async def test_stranger_new_a_body_of_many_small_parts_is_judged_off_the_loop(wa
         await way.post("/anthropic/v1/messages", body | {"messages": body["messages"]})
         assert here == []
         await way.post("/anthropic/v1/messages", body | {"messages": [{"role": "user", "content": "x"}]})
-        assert here == ["judge"]
+        assert here == ["check_body"]
     finally:
         sys.setprofile(None)
     assert len(way.vendor.asked["messages"]) == 1
