@@ -8,7 +8,7 @@ import apsw
 
 from gatepost.store import audit, search
 from gatepost.store.sessions import Session
-from gatepost.store.writer import Sqlite
+from gatepost.store.sqlite_store import SqliteDb
 
 PORTION = 5_000
 STEPS = (
@@ -23,7 +23,7 @@ STEPS = (
 
 def age(connection: apsw.Connection, session: Session, pairs: int, start: int, every: int = 1_000_000) -> None:
     """Give a session that many messages, each with its turn and its answer, from the moment `start` on."""
-    db = Sqlite(connection)
+    db = SqliteDb(connection)
     row = db.row("SELECT COALESCE(MAX(id), 0) FROM messages")
     assert row is not None
     for first in range(0, pairs, PORTION):
@@ -91,7 +91,7 @@ def _rows(session: Session, before: int, numbers: range, start: int, every: int)
     return found
 
 
-def _records(session: Session, numbers: range, start: int, every: int) -> Iterator[audit.Record]:
+def _records(session: Session, numbers: range, start: int, every: int) -> Iterator[audit.AuditRecord]:
     for number in itertools.islice(numbers, None):
         turn = f"t-aged-{session.id}-{number:08}"
-        yield audit.Record(start + number * every, session.folder, "reply", "allowed", {"turn": turn})
+        yield audit.AuditRecord(start + number * every, session.folder, "reply", "allowed", {"turn": turn})

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from gatepost.inside.providers.contract import Batch, Event, Place, Result, Text, provider
+from gatepost.inside.providers.contract import Batch, Event, ProviderContext, Text, TurnResult, provider
 
 RUN = Path("/run/gatepost")
 HELLO = {
@@ -295,7 +295,7 @@ ATTACKS: dict[str, Callable[[], Awaitable[None]]] = {
 
 @provider("attacker")
 class Attacker:
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ProviderContext) -> None:
         self._started = place.agent / "started"
 
     async def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
@@ -304,7 +304,7 @@ class Attacker:
         if name:
             self._started.write_text(name)
             await ATTACKS[name]()
-        yield Result()
+        yield TurnResult()
 
     async def push(self, batch: Batch) -> None:
         raise NotImplementedError("one at a time")

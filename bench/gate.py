@@ -9,14 +9,14 @@ from pathlib import Path
 import msgspec
 
 from gatepost.access.grants import parse
-from gatepost.access.policy import Ask, Facts, Policy
+from gatepost.access.policy import AccessRequest, AccessRules, GroupPolicy
 from gatepost.access.tiers import Tier
 from gatepost.core.registry import Registry, load_package
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
-from gatepost.store.acl import Effect, Row
-from gatepost.testing.agent import Agent
-from gatepost.tools.contract import TOOLS, Call, Tool, tool
+from gatepost.store.acl import AclEffect, AclRow
+from gatepost.testing.gate_agent import GateAgent
+from gatepost.tools.contract import TOOLS, Tool, ToolCall, tool
 
 load_package("gatepost.tools")
 SIXTY = 60
@@ -26,13 +26,13 @@ def authorize_per_s(count: int = 200_000) -> float:
     """Warm decisions of a group that rules and rows speak about, over a mix of tools and rooms."""
     rules = {"acme": (parse("!send(jid=discord:*)"),), "acme/eng": (parse("schedule_task(jid=web:*)"),)}
     rows = (
-        Row(id=1, principal="folder:acme/**", action="mcp:reset_session", scope="acme/**"),
-        Row(id=2, principal="role:ops", action="admin"),
-        Row(id=3, principal="folder:acme/eng", action="mcp:delete", effect=Effect.DENY, params="jid=slack:*"),
+        AclRow(id=1, principal="folder:acme/**", action="mcp:reset_session", scope="acme/**"),
+        AclRow(id=2, principal="role:ops", action="admin"),
+        AclRow(id=3, principal="folder:acme/eng", action="mcp:delete", effect=AclEffect.DENY, params="jid=slack:*"),
     )
-    policy = Policy("acme/eng", Facts(rules=rules, rows=rows))
+    policy = GroupPolicy("acme/eng", AccessRules(rules=rules, rows=rows))
     asks = [
-        Ask(name, tier, "acme/eng", {"jid": room, "chatJid": room})
+        AccessRequest(name, tier, "acme/eng", {"jid": room, "chatJid": room})
         for name, tier in (
             ("reply", Tier.WORKER),
             ("get_work", Tier.WORKER),
@@ -62,7 +62,7 @@ def _sixty() -> Registry[Tool]:
         made.add(name, each, "bench")
     for number in range(len(made), SIXTY):
 
-        async def more(call: Call, chatJid: str | None = None, text: str = "", limit: int = 10) -> str:
+        async def more(call: ToolCall, chatJid: str | None = None, text: str = "", limit: int = 10) -> str:
             """One more tool, about as long as the others, so that the list is as long as a real one would be.
 
             For what the others do not do. To do something else, use another one.
@@ -74,7 +74,7 @@ def _sixty() -> Registry[Tool]:
     return made
 
 
-async def tools_list_ms(agent: Agent) -> float:
+async def tools_list_ms(agent: GateAgent) -> float:
     """Made anew, as after every change of a grant; warm it is a look into a table."""
     dispatch = Dispatch(_sixty(), agent.around)
     root = Caller("root", agent.caller.session_id, "scripted")
@@ -88,7 +88,7 @@ async def tools_list_ms(agent: Agent) -> float:
     return statistics.median(taken)
 
 
-async def call_us(agent: Agent, count: int = 4000) -> tuple[float, float]:
+async def call_us(agent: GateAgent, count: int = 4000) -> tuple[float, float]:
     """(through the gate, without it): a read-only call, arguments and answer as JSON both times."""
     read, turn = TOOLS["inspect_session"], agent.caller.running
     raw = b"{}"
@@ -97,7 +97,7 @@ async def call_us(agent: Agent, count: int = 4000) -> tuple[float, float]:
         start = time.perf_counter()
         await agent.dispatch.call(agent.caller, "inspect_session", raw, f"c{number}")
         gated.append(time.perf_counter() - start)
-        call = Call(
+        call = ToolCall(
             around=agent.around,
             tool="inspect_session",
             caller=agent.caller,
@@ -117,14 +117,14 @@ async def call_us(agent: Agent, count: int = 4000) -> tuple[float, float]:
     return statistics.median(gated) * 1e6, statistics.median(bare) * 1e6
 
 
-async def settled(folder: Path) -> Agent:
+async def settled(folder: Path) -> GateAgent:
     """An agent of a world, in the middle of a turn."""
     from gatepost.core.clock import SystemClock
     from gatepost.store.migrate import migrate
-    from gatepost.store.writer import SqliteStore
+    from gatepost.store.sqlite_store import SqliteStore
 
     migrate(folder / "gatepost.db", SystemClock())
-    agent = await Agent.arrive(folder, SqliteStore(folder / "gatepost.db"), "acme")
+    agent = await GateAgent.create(folder, SqliteStore(folder / "gatepost.db"), "acme")
     turn = await agent.dispatch._turn_of(agent.caller)
     agent.caller = Caller("acme", agent.session.id, "scripted", lambda: turn)
     return agent

@@ -15,7 +15,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.messages.inbound import Inbound
 from gatepost.store import groups, rooms, routes, sessions
 from gatepost.store.port import Db
-from gatepost.store.writer import Sqlite, connect
+from gatepost.store.sqlite_store import SqliteDb, connect
 from gatepost.testing.gateway import running_gateway
 from instant import Instant
 from measure import Figure, at_least, within
@@ -62,11 +62,11 @@ def fill(path: Path, messages: int) -> None:
     """A store with that many messages: a share of them in the room that is measured, the rest in others."""
     connection = connect(path)
     connection.execute("PRAGMA synchronous=OFF")
-    db, start = Sqlite(connection), SystemClock().now() - 10**14
+    db, start = SqliteDb(connection), SystemClock().now() - 10**14
     groups.add(db, "loud", "loud", "scripted", 1)
-    there = [sessions.resolve(db, "per-thread", "home", "fake", QUIET, "", start)]
+    there = [sessions.find_or_add(db, "per-thread", "home", "fake", QUIET, "", start)]
     there += [
-        sessions.resolve(db, "per-thread", "loud", "fake", f"fake:loud/{n}", "", start) for n in range(OTHER_ROOMS)
+        sessions.find_or_add(db, "per-thread", "loud", "fake", f"fake:loud/{n}", "", start) for n in range(OTHER_ROOMS)
     ]
     own = min(OLD_ROOM, messages // 2)
     for session in there:

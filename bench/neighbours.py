@@ -28,8 +28,8 @@ import httpx2
 
 from attacker import ATTACKS
 from gatepost.core.errors import GatepostError
-from gatepost.serve.control.client import Control
-from gatepost.testing.daemon import Daemon
+from gatepost.serve.control.client import ControlClient
+from gatepost.testing.daemon import DaemonProcess
 from measure import HERE, Figure, at_most, within
 
 TIMES, PANIC_S = 3.0, 1.0
@@ -57,8 +57,8 @@ class House:
         plugin.parent.mkdir(parents=True)
         shutil.copy(HERE / "attacker.py", plugin)
         (home / "gatepost.toml").write_text("[sessions]\nidle_s = 600\n")
-        self.daemon = Daemon(home, sessions_provider="scripted")
-        self.control = Control(home / "run" / "control.sock")
+        self.daemon = DaemonProcess(home, sessions_provider="scripted")
+        self.control = ControlClient(home / "run" / "control.sock")
         self.started = home / "groups" / "evil" / "started"
 
     def __enter__(self) -> "House":

@@ -23,14 +23,14 @@ import streamable
 from gatepost.access.senders import PUBLIC
 from gatepost.app import Gateway
 from gatepost.gate.caller import Caller
-from gatepost.gate.socket import ToolSocket
+from gatepost.gate.tool_socket import ToolSocket
 from gatepost.messages.inbound import Inbound
 from gatepost.store import inbox, messages, rooms, sessions, turns
 from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import NewEffect, add
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
-from gatepost.testing.daemon import Daemon
+from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import running_gateway
 from instant import Instant
 from measure import HERE, Figure, at_least, at_most, client, table, within
@@ -208,7 +208,7 @@ async def found() -> tuple[float, float]:
 
 def _begin_turn(db: Db, now: int) -> Turn:
     """A session of `home` in the middle of a turn."""
-    session = sessions.resolve(db, "per-thread", "home", "fake", "fake:room/1", "", now)
+    session = sessions.find_or_add(db, "per-thread", "home", "fake", "fake:room/1", "", now)
     new = NewMessage(
         instance="fake",
         address="fake:room/1",
@@ -235,7 +235,7 @@ async def idle_rss_mb() -> float:
     """The daemon, with its web page, after one answered message, at rest."""
     with tempfile.TemporaryDirectory() as folder:
         loop = asyncio.get_running_loop()
-        daemon = Daemon(Path(folder) / "h", sandbox_kind="process")
+        daemon = DaemonProcess(Path(folder) / "h", sandbox_kind="process")
         await loop.run_in_executor(None, daemon.start)
         try:
             await asyncio.sleep(1)

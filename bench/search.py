@@ -15,8 +15,8 @@ from gatepost.core.clock import SystemClock
 from gatepost.store import groups, search, sessions
 from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
-from gatepost.store.writer import Sqlite, SqliteStore, connect
-from gatepost.testing.agent import Agent
+from gatepost.store.sqlite_store import SqliteDb, SqliteStore, connect
+from gatepost.testing.gate_agent import GateAgent
 
 MESSAGES, ROOMS, WORDS = 1_000_000, 2000, 20_000
 QUERIES = (
@@ -44,7 +44,7 @@ async def find_ms(folder: Path, count: int = MESSAGES) -> tuple[float, float]:
     await asyncio.get_running_loop().run_in_executor(None, build, path, count)
     store = SqliteStore(path)
     try:
-        agents = [await Agent.arrive(folder / world, store, world) for world, _ in RIGHTS]
+        agents = [await GateAgent.create(folder / world, store, world) for world, _ in RIGHTS]
         taken = [await _call(agent, query) for _ in range(3) for agent in agents for query in QUERIES]
         bare = [await store.read(_bare, query) for _ in range(3) for query in QUERIES]
     finally:
@@ -52,7 +52,7 @@ async def find_ms(folder: Path, count: int = MESSAGES) -> tuple[float, float]:
     return statistics.median(taken), statistics.median(bare)
 
 
-async def _call(agent: Agent, query: str) -> float:
+async def _call(agent: GateAgent, query: str) -> float:
     start = time.perf_counter()
     answer = await agent.call("find_messages", query=query)
     if answer.failed or answer.code:
@@ -63,7 +63,7 @@ async def _call(agent: Agent, query: str) -> float:
 def _bare(db: Db, query: str) -> float:
     start = time.perf_counter()
     sql = "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rowid DESC LIMIT 20"
-    db.rows(sql, (f"text : ({search.spread(query)})",))
+    db.rows(sql, (f"text : ({search.separate_characters(query)})",))
     return (time.perf_counter() - start) * 1000
 
 
@@ -71,14 +71,14 @@ def build(path: Path, count: int) -> None:
     """A store with that many messages, each of one room."""
     migrate(path, SystemClock())
     connection = connect(path)
-    db = Sqlite(connection)
+    db = SqliteDb(connection)
     connection.execute("PRAGMA synchronous=OFF")
     connection.execute("BEGIN")
     rooms = iter(range(ROOMS))
     for world, share in RIGHTS:
         groups.add(db, world, world, "scripted", 1)
         for room in itertools.islice(rooms, share):
-            sessions.resolve(db, "per-thread", world, "fake", f"fake:place/{room}", "", 1)
+            sessions.find_or_add(db, "per-thread", world, "fake", f"fake:place/{room}", "", 1)
     chance = random.Random(1)
     weights = list(itertools.accumulate(1 / (number + 1) for number in range(WORDS)))
     for first in range(0, count, 10_000):
@@ -106,5 +106,5 @@ def _fill(connection: apsw.Connection, chance: random.Random, weights: list[floa
         "INSERT INTO inbox (message_id, state, created_at, updated_at) VALUES (?, 'silent', 1, 1)",
         [row[:1] for row in rows],
     )
-    while search.index(Sqlite(connection), len(rows)):
+    while search.index(SqliteDb(connection), len(rows)):
         pass

@@ -16,14 +16,14 @@ from starlette.routing import Mount
 
 import limits
 from gatepost.core.clock import SystemClock
-from gatepost.core.listen import Listen
-from gatepost.serve.agents.groups import PATH, groups_app
-from gatepost.serve.agents.http import LARGEST
-from gatepost.serve.http import Server, bind
+from gatepost.core.listen_address import ListenAddress
+from gatepost.serve.agents.groups import PATH, make_groups_app
+from gatepost.serve.agents.mcp_endpoint import LARGEST
+from gatepost.serve.http import HttpServer, bind
 from gatepost.store.migrate import migrate
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import Agent
-from gatepost.testing.few_tools import FEW
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.gate_agent import GateAgent
+from gatepost.testing.sample_tools import FEW
 from measure import Figure, all_of, at_most, client, table
 
 META = "io.modelcontextprotocol/"
@@ -80,10 +80,10 @@ async def figures(echo_us: float, python_ms: float, calls: int = 2000) -> list[F
     with tempfile.TemporaryDirectory() as folder:
         migrate(Path(folder) / "store.db", SystemClock())
         store = SqliteStore(Path(folder) / "store.db")
-        agent = await Agent.arrive(Path(folder) / "home", store, tools=FEW)
-        endpoint = groups_app(agent.dispatch, agent.around, LARGEST)
+        agent = await GateAgent.create(Path(folder) / "home", store, tools=FEW)
+        endpoint = make_groups_app(agent.dispatch, agent.around, LARGEST)
         path = Path(folder) / "c.sock"
-        server = Server(Starlette(routes=[Mount(PATH, endpoint)]), bind(Listen("unix", path=path)))
+        server = HttpServer(Starlette(routes=[Mount(PATH, endpoint)]), bind(ListenAddress("unix", path=path)))
         tasks = [asyncio.create_task(server.run()), asyncio.create_task(agent.dispatch.run())]
         try:
             found = await measured(path, calls)

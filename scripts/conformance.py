@@ -22,8 +22,8 @@ from pathlib import Path
 
 import npm
 from gatepost.core.home import Home
-from gatepost.serve.control.client import Control
-from gatepost.testing.daemon import Daemon
+from gatepost.serve.control.client import ControlClient
+from gatepost.testing.daemon import DaemonProcess
 
 HERE = Path(__file__).parent / "conformance"
 SUITE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
@@ -96,9 +96,9 @@ def excuse(scenario: str, check: str, reasons: dict[str, str]) -> str:
     return ""
 
 
-async def all_revisions(daemon: Daemon, command: list[str], folder: Path) -> int:
+async def all_revisions(daemon: DaemonProcess, command: list[str], folder: Path) -> int:
     reasons = tomllib.loads((HERE / "not_applicable.toml").read_text())
-    status = Control(Home(daemon.home).control).get("/v1/status")["result"]
+    status = ControlClient(Home(daemon.home).control).get("/v1/status")["result"]
     port = int(status["control_listen"].rpartition(":")[2])
     failed = 0
     async with proxy(port, (daemon.home / "control.token").read_text().strip()) as here:
@@ -129,7 +129,7 @@ def main() -> int:
         home.prepare()
         (home.plugins / "tools").mkdir(parents=True, exist_ok=True)
         shutil.copy(HERE / "tools.py", home.plugins / "tools" / "conformance.py")
-        with Daemon(home.path, control_listen="127.0.0.1:0") as daemon:
+        with DaemonProcess(home.path, control_listen="127.0.0.1:0") as daemon:
             failed = asyncio.run(all_revisions(daemon, command, Path(folder)))
     return 1 if failed else 0
 

@@ -11,18 +11,18 @@ from typing import Any
 
 import click
 
-from gatepost import declared
+from gatepost import declarations
 from gatepost.access.tiers import Tier
-from gatepost.cli.commands.settings import as_markdown
+from gatepost.cli.commands.settings import render_markdown
 from gatepost.cli.program import gatepost as program
 from gatepost.core.clock import SystemClock
-from gatepost.sandboxes.enforcement import Machine, limits_that_hold
+from gatepost.sandboxes.enforcement import HostCapabilities, list_limits
 from gatepost.serve.agents import self_id
-from gatepost.serve.agents.management import NAME, management_tools
-from gatepost.serve.agents.servers import PATH
-from gatepost.serve.agents.service import Agents
-from gatepost.store.migrate import migrate, printed_schema
-from gatepost.tools.contract import TOOLS, Scope, Tool
+from gatepost.serve.agents.management import NAME, make_management_tools
+from gatepost.serve.agents.management_endpoint import PATH
+from gatepost.serve.agents.service import AgentService
+from gatepost.store.migrate import migrate, render_schema
+from gatepost.tools.contract import TOOLS, Tool, ToolScope
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -31,7 +31,7 @@ def schema() -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "gatepost.db")
         migrate(path, SystemClock())
-        return printed_schema(path)
+        return render_schema(path)
 
 
 TOOLS_HEAD = """# Tools
@@ -77,7 +77,9 @@ group, which are served at `/mcp/groups/<folder>`. The text is what the model re
 
 
 def mcp() -> str:
-    managed = management_tools(Agents.__new__(Agents))  # they are described here, and nobody calls them
+    managed = make_management_tools(
+        AgentService.__new__(AgentService)
+    )  # they are described here, and nobody calls them
     servers = {
         f"`{PATH}`: {NAME}": [managed[name] for name in managed],
         f"`{self_id.PATH}`: {self_id.NAME}": [TOOLS[name] for name in self_id.TOOL_NAMES],
@@ -113,12 +115,12 @@ HINTS = {"readOnlyHint": "only reads", "destructiveHint": "may destroy", "idempo
 def _checks(tool: Tool) -> list[str]:
     """What the gate looks at before the tool runs, besides tier, rules and rows."""
     found = []
-    if tool.scope is Scope.ROOM:
+    if tool.scope is ToolScope.ROOM:
         rooms = (tool.scoped_by, *tool.also_scoped_by)
         found += [f"`{name}` is a room that the group reaches; left out: the room of the turn" for name in rooms]
     elif tool.about is not None:
         found.append(f"the groups that it is about are within the caller's reach: {tool.within}")
-    elif tool.scope is Scope.GROUP:
+    elif tool.scope is ToolScope.GROUP:
         found.append(f"`{tool.scoped_by}` is a group within the caller's reach: {tool.within}")
     if tool.not_root:
         found.append("root does not have it: there is nobody to do it with")
@@ -180,18 +182,20 @@ def extend() -> dict[str, str]:
 
 LIMITS = re.compile(r"(<!-- limits: .*? -->\n).*?(<!-- end of limits -->\n)", re.DOTALL)
 WAYS = {
-    "root, cgroups": Machine(root=True, memory_cgroup=True, cpu_cgroup=True, own_uids=True, refuses_descriptors=True),
-    "root, none": Machine(root=True, own_uids=True, refuses_descriptors=True),
-    "user, cgroups": Machine(root=False, memory_cgroup=True, cpu_cgroup=True, refuses_descriptors=True),
-    "user, none": Machine(root=False, refuses_descriptors=True),
+    "root, cgroups": HostCapabilities(
+        root=True, memory_cgroup=True, cpu_cgroup=True, own_uids=True, refuses_descriptors=True
+    ),
+    "root, none": HostCapabilities(root=True, own_uids=True, refuses_descriptors=True),
+    "user, cgroups": HostCapabilities(root=False, memory_cgroup=True, cpu_cgroup=True, refuses_descriptors=True),
+    "user, none": HostCapabilities(root=False, refuses_descriptors=True),
 }
 
 
 def security() -> str:
     """The page on security with its table of limits: a column for each kind of sandbox and way of running it."""
-    columns = {f"bubblewrap: {way}": limits_that_hold("bubblewrap", machine) for way, machine in WAYS.items()}
-    columns |= {"podman, docker": limits_that_hold("podman", WAYS["root, cgroups"])}
-    columns |= {"process": limits_that_hold("process", WAYS["root, cgroups"])}
+    columns = {f"bubblewrap: {way}": list_limits("bubblewrap", machine) for way, machine in WAYS.items()}
+    columns |= {"podman, docker": list_limits("podman", WAYS["root, cgroups"])}
+    columns |= {"process": list_limits("process", WAYS["root, cgroups"])}
     out = [f"| limit | {' | '.join(columns)} |", f"|---{'|---' * len(columns)}|"]
     for row in zip(*columns.values(), strict=True):
         assert len({fact.limit for fact in row}) == 1
@@ -201,9 +205,9 @@ def security() -> str:
 
 
 def pages() -> dict[str, str]:
-    declared.load_package()
+    declarations.load_package()
     printed = {
-        "settings.md": as_markdown(),
+        "settings.md": render_markdown(),
         "tools.md": tools(),
         "mcp.md": mcp(),
         "commands.md": commands(),

@@ -12,8 +12,8 @@ import subprocess
 import sys
 
 import npm
-from gatepost.core.programs import PACKAGES as NPM_PACKAGES
-from gatepost.core.programs import native
+from gatepost.core.npm_programs import PACKAGES as NPM_PACKAGES
+from gatepost.core.npm_programs import find_native
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from npm import PROGRAMS
 
@@ -98,7 +98,7 @@ def install_agents(names: list[str]) -> None:
     wanted = [f"{NPM_PACKAGES[name]}@{version}" for name, version in AGENTS.items()]
     subprocess.run(["npm", "install", *npm.QUIET, "--prefix", str(PROGRAMS), *wanted], stdout=subprocess.DEVNULL)
     for name in AGENTS:
-        program = native(PROGRAMS / "node_modules", name)
+        program = find_native(PROGRAMS / "node_modules", name)
         (PROGRAMS / name).unlink(missing_ok=True)
         if program is not None:
             (PROGRAMS / name).symlink_to(program.relative_to(PROGRAMS))

@@ -14,7 +14,7 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
-from gatepost.store.writer import Sqlite, SqliteStore, connect
+from gatepost.store.sqlite_store import SqliteDb, SqliteStore, connect
 
 hypothesis.settings.register_profile("patient", deadline=None)  # how long an example takes says nothing
 hypothesis.settings.load_profile("patient")
@@ -78,7 +78,7 @@ async def store(store_path: Path) -> AsyncIterator[SqliteStore]:
 def db(store_path: Path) -> Iterator[Db]:
     """A transaction-less connection for entity tests: each statement commits by itself."""
     connection: apsw.Connection = connect(store_path)
-    yield Sqlite(connection)
+    yield SqliteDb(connection)
     connection.close()
 
 

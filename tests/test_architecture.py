@@ -30,7 +30,7 @@ LAYERS = (
     ("gatepost.flow",),
     ("gatepost.channels", "gatepost.sandboxes", "gatepost.tools"),
     ("gatepost.serve",),
-    ("gatepost.declared",),
+    ("gatepost.declarations",),
     ("gatepost.app",),
     ("gatepost.cli", "gatepost.__main__"),
     ("gatepost.testing",),
@@ -147,7 +147,7 @@ def test_what_runs_inside_imports_little() -> None:
 
 def test_the_embedding_library_stands_alone() -> None:
     """It imports nothing else of ours, and nothing else of ours imports it but for how clients' files are written."""
-    borrowed = {("gatepost.cli.commands.mcp", "gatepost.embed.clients")}
+    borrowed = {("gatepost.cli.commands.mcp", "gatepost.embed.client_config")}
     wrong = [
         f"{module.path.relative_to(ROOT)}:{line} imports {name}"
         for module in modules().values()

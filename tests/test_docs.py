@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing import forked
+from gatepost.testing import fork_server
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -99,7 +99,7 @@ def test_the_routes_that_are_shown_can_be_added(tmp_path: Path) -> None:
     env = {**os.environ, "GATEPOST_HOME": str(tmp_path / "home")}
 
     def gatepost(*args: str) -> str:
-        done = forked.run(args, env)
+        done = fork_server.run(args, env)
         assert done.returncode == 0, f"{shlex.join(args)}: {done.stderr}"
         return done.stdout
 

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import GatepostError
-from gatepost.tools.contract import TOOLS, Call, Passed, Tool, tool
+from gatepost.tools.contract import TOOLS, ForwardedResult, Tool, ToolCall, tool
 
 # One pixel, and a sound without a sample.
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -22,25 +22,25 @@ RESOURCE = {
 
 
 @tool(tier=Tier.WORKER, group="conformance")
-async def a_tool_without_arguments(call: Call) -> str:
+async def a_tool_without_arguments(call: ToolCall) -> str:
     """The first of the list, which the suite calls with nothing to see whether its headers are accepted."""
     return "called"
 
 
 @tool(tier=Tier.WORKER, group="conformance")
-async def test_simple_text(call: Call) -> str:
+async def test_simple_text(call: ToolCall) -> str:
     """Answer with a text."""
     return "This is a simple text response for testing."
 
 
 @tool(tier=Tier.WORKER, group="conformance")
-async def test_error_handling(call: Call) -> str:
+async def test_error_handling(call: ToolCall) -> str:
     """Fail."""
     raise GatepostError("This tool intentionally returns an error for testing")
 
 
 @tool(tier=Tier.WORKER, group="conformance")
-async def test_tool_with_progress(call: Call) -> str:
+async def test_tool_with_progress(call: ToolCall) -> str:
     """Tell of its progress three times."""
     for done in (0, 50, 100):
         call.progress(done, 100, f"Completed step {done} of 100")
@@ -49,27 +49,29 @@ async def test_tool_with_progress(call: Call) -> str:
 
 
 @tool(tier=Tier.WORKER, group="conformance")
-async def test_streaming_elicitation(call: Call) -> str:
+async def test_streaming_elicitation(call: ToolCall) -> str:
     """Tell of its progress, and ask the client nothing."""
     call.progress(1, 1, "")
     return "nothing was asked"
 
 
 @tool(tier=Tier.WORKER, group="conformance")
-async def test_logging_tool(call: Call) -> str:
+async def test_logging_tool(call: ToolCall) -> str:
     """Say nothing to the client's log."""
     return "nothing was logged"
 
 
 @tool(tier=Tier.WORKER, group="conformance")
-async def test_trigger_tool_change(call: Call) -> str:
+async def test_trigger_tool_change(call: ToolCall) -> str:
     """Tell everybody that the tools have changed."""
     call.around.bells.tools(None)
     return "told"
 
 
 @tool(tier=Tier.WORKER, group="conformance")
-async def test_header(call: Call, region: Annotated[str, Meta(extra_json_schema={"x-mcp-header": "Region"})]) -> str:
+async def test_header(
+    call: ToolCall, region: Annotated[str, Meta(extra_json_schema={"x-mcp-header": "Region"})]
+) -> str:
     """Take an argument that is also a header."""
     return region
 
@@ -77,8 +79,8 @@ async def test_header(call: Call, region: Annotated[str, Meta(extra_json_schema=
 def give(name: str, *content: dict[str, Any], schema: dict[str, Any] | None = None) -> None:
     """A tool whose answer is more than a text: such tools come from connectors, which have no function of ours."""
 
-    async def run(call: Call, /, **arguments: Any) -> Passed:
-        return Passed(list(content))
+    async def run(call: ToolCall, /, **arguments: Any) -> ForwardedResult:
+        return ForwardedResult(list(content))
 
     plain: Tool = TOOLS["test_simple_text"]
     listed = {**plain.listed, "name": name, "description": f"Answer with {name}."}

@@ -18,65 +18,65 @@ import uvloop
 from starlette.applications import Starlette
 
 from gatepost import __version__
-from gatepost.channels.contract import CHANNELS, Channel, ChannelKind, Surroundings
-from gatepost.channels.hub import Hub
-from gatepost.core import ids, lock, log, registry, settings
-from gatepost.core.bells import Bells
+from gatepost.channels.contract import CHANNELS, Channel, ChannelDeps, ChannelKind
+from gatepost.channels.local_channel import LocalChannel
+from gatepost.core import home_lock, ids, log, registry, settings
 from gatepost.core.clock import Clock, SystemClock, iso
-from gatepost.core.descriptors import raise_limit
+from gatepost.core.descriptor_limit import raise_limit
 from gatepost.core.errors import GatepostError, SetupError
+from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.json_limits import limit_numbers
 from gatepost.core.keyring import Keyring
-from gatepost.core.listen import LISTEN, Listen, control_path, how_to_open, parse
-from gatepost.core.near import did_you_mean
+from gatepost.core.listen_address import LISTEN, ListenAddress, control_path, parse, render_open_help
+from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.settings import Config, setting
-from gatepost.core.threads import FairThreads
-from gatepost.core.values import limit_numbers
+from gatepost.core.thread_pools import FairThreadPool
 from gatepost.core.watchdog import EVERY_S, Watchdog
+from gatepost.egress.egress_socket import EgressDeps
 from gatepost.egress.endpoints import gateway_bases, key_origins
-from gatepost.egress.models import Models
+from gatepost.egress.model_proxy import ModelProxy
 from gatepost.egress.price_list import PriceList
-from gatepost.egress.prices import own_prices
-from gatepost.egress.socket import EgressAround
-from gatepost.flow.delivery.outgoing import Reach
-from gatepost.flow.delivery.pump import Pump
-from gatepost.flow.delivery.typing import Typing
+from gatepost.egress.prices import load_own_prices
+from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
+from gatepost.flow.channel_listener import run_channel
+from gatepost.flow.delivery.delivery_loop import DeliveryLoop
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.delivery.typing_indicator import TypingIndicator
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
-from gatepost.flow.listening import listen
 from gatepost.flow.retention import Retention
+from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.extra_mounts import read_allowed
-from gatepost.flow.sessions.halting import Halt
-from gatepost.flow.sessions.parts import MOST_AWAKE, PROVIDER, Parts
-from gatepost.flow.sessions.plan import KIND, TIMEZONE, describe_sandbox, name_prefix
-from gatepost.flow.sessions.recover import continue_turns, sweep_leftovers
-from gatepost.flow.sessions.trial import try_out
-from gatepost.flow.sessions.wake import Sessions
-from gatepost.flow.sessions.walls import banner, walls_for
-from gatepost.flow.sessions.watch import ListeningTime
-from gatepost.flow.spending import Keys, Purse
+from gatepost.flow.sessions.isolation import find_isolation, render_banner
+from gatepost.flow.sessions.panic_result import PanicResult
+from gatepost.flow.sessions.sandbox_plan import KIND, TIMEZONE, describe_sandbox, name_prefix
+from gatepost.flow.sessions.session_deps import MOST_AWAKE, PROVIDER, SessionDeps
+from gatepost.flow.sessions.session_supervisor import SessionSupervisor
+from gatepost.flow.sessions.session_timeouts import ListeningTime
+from gatepost.flow.sessions.trial import run_trial
 from gatepost.flow.worktrees.worktrees import Worktrees
 from gatepost.gate.connectors import CONNECTORS, Connectors
-from gatepost.gate.dispatch import Around, Dispatch
+from gatepost.gate.dispatch import Dispatch, ToolDeps
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.agents import groups as group_tools
+from gatepost.serve.agents import management_endpoint as agent_tools
 from gatepost.serve.agents import self_id
-from gatepost.serve.agents import servers as agent_tools
-from gatepost.serve.agents.service import Agents
-from gatepost.serve.control import door
-from gatepost.serve.control.api import ApiParts, make_api
-from gatepost.serve.control.contract import Office
-from gatepost.serve.control.operations.groups import own_providers, plugged_providers, provider_names
-from gatepost.serve.http import CONNECTIONS, Server, binding, bound
-from gatepost.serve.strikes import Strikes, recorder
-from gatepost.serve.web.login import new_address
-from gatepost.serve.web.site import SiteParts, make_site
+from gatepost.serve.agents.service import AgentService
+from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
+from gatepost.serve.control import token_auth
+from gatepost.serve.control.api import ApiDeps, make_api
+from gatepost.serve.control.contract import OperationDeps
+from gatepost.serve.control.operations.groups import list_own_providers, list_plugin_providers, list_provider_names
+from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
+from gatepost.serve.web.login import make_login_url
+from gatepost.serve.web.site import WebDeps, make_site
 from gatepost.store import reservations, secrets, turns
 from gatepost.store.deadline import NEVER, UNIT_S
 from gatepost.store.migrate import migrate
-from gatepost.store.secrets import Secrets
-from gatepost.store.writer import SqliteStore
+from gatepost.store.secrets import SecretReader
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.tools.contract import TOOLS
 
 CHANNELS_ON = setting(
@@ -110,32 +110,32 @@ class Gateway:
         self.home, self.config, self.clock = home, config, clock
         self.owner = ids.new("run")
         self.left = ""  # what did not end when we stopped
-        self.bells = Bells()
+        self.bells = EventBus()
         migrate(home.store, clock)
         self.watchdog = Watchdog(every=config[EVERY_S])
-        self.store = SqliteStore(home.store, unit_s=NEVER, slow=self.watchdog.slow_unit)
+        self.store = SqliteStore(home.store, unit_s=NEVER, slow=self.watchdog.report_slow_unit)
         self.watchdog.on_tick(self.store.interrupt_overdue)
         self.kinds: dict[str, ChannelKind] = {}
         self.channels: dict[str, Channel] = {}
         for instance, kind in _instances(config):
             self.kinds[instance] = kind
-            self.channels[instance] = kind.make(Surroundings(instance=instance, config=config, clock=clock))
+            self.channels[instance] = kind.make(ChannelDeps(instance=instance, config=config, clock=clock))
         for instance, (kind, channel) in (extra or {}).items():
             self.kinds[instance], self.channels[instance] = kind, channel
-        self.reach = Reach(self.kinds)
-        self.typing = Typing(self.channels, self.reach)
-        self.pump = Pump(self.store, clock, config, self.channels, self.reach, self.bells, self.owner)
-        opened = Secrets(self.store, Keyring(home), clock)
+        self.reach = ChannelInstances(self.kinds)
+        self.typing = TypingIndicator(self.channels, self.reach)
+        self.pump = DeliveryLoop(self.store, clock, config, self.channels, self.reach, self.bells, self.owner)
+        opened = SecretReader(self.store, Keyring(home), clock)
         tools = TOOLS.copy()
         self.connectors = Connectors(config[CONNECTORS], tools, home, self.bells, opened)
-        purse = Purse(self.store, clock, self.reach, self.bells)
-        keys = Keys(self.store, opened)
+        purse = StoreBudget(self.store, clock, self.reach, self.bells)
+        keys = SpenderSecrets(self.store, opened)
         self.prices = PriceList(home, config)
-        self.models = Models(config, purse, keys, self.prices, self.prices.tool)
-        egress = EgressAround(store=self.store, clock=clock, models=self.models, keys=keys)
+        self.models = ModelProxy(config, purse, keys, self.prices, self.prices.tool)
+        egress = EgressDeps(store=self.store, clock=clock, models=self.models, keys=keys)
         self.worktrees = Worktrees(home, config, self.store, clock, egress)
-        self.files = FairThreads()
-        self.around = Around(
+        self.files = FairThreadPool()
+        self.around = ToolDeps(
             store=self.store,
             clock=clock,
             config=config,
@@ -148,8 +148,8 @@ class Gateway:
             threads=self.files,
         )
         self.dispatch = Dispatch(tools, self.around)
-        self.sessions = Sessions(
-            Parts(
+        self.sessions = SessionSupervisor(
+            SessionDeps(
                 home=home,
                 config=config,
                 store=self.store,
@@ -171,17 +171,17 @@ class Gateway:
         self.intake = Intake(
             self.store, clock, config, self.bells, self.reach, home, self.sessions.stop, self.sessions.kill
         )
-        self.retention = Retention(home, self.store, clock, config, self.sessions.asleep)
+        self.retention = Retention(home, self.store, clock, config, self.sessions.keep_asleep)
         self.stopping = asyncio.Event()
-        self.sessions.ends_with(self.worktrees.errands.end_all)
-        self.agents = Agents(self.sessions, self.worktrees, _hub(self, "agents"), self.stopping)
-        self.management = agent_tools.management_dispatch(self.agents, self.around)
-        self.self_id = self_id.self_dispatch(self.around)
+        self.sessions.on_end_all(self.worktrees.errands.end_all)
+        self.agents = AgentService(self.sessions, self.worktrees, _hub(self, "agents"), self.stopping)
+        self.management = agent_tools.make_management_dispatch(self.agents, self.around)
+        self.self_id = self_id.make_self_dispatch(self.around)
 
     def _changed(self, instance: str, address: str) -> None:
         """A platform that is ourselves shows what becomes of a message."""
         channel = self.channels.get(instance)
-        if isinstance(channel, Hub):
+        if isinstance(channel, LocalChannel):
             channel.ring(address)
 
     def move_models(self, config: Config) -> None:
@@ -195,7 +195,7 @@ class Gateway:
         self._show_switches()
         return ended
 
-    async def halt(self, turn_on: Callable[[], Awaitable[bool]]) -> Halt:
+    async def halt(self, turn_on: Callable[[], Awaitable[bool]]) -> PanicResult:
         """A panic: everything ends, and that is shown."""
         done = await self.sessions.halt(turn_on)
         self._show_switches()
@@ -203,7 +203,7 @@ class Gateway:
 
     def _show_switches(self) -> None:
         for channel in self.channels.values():
-            if isinstance(channel, Hub):
+            if isinstance(channel, LocalChannel):
                 channel.ring(channel.main_room)
 
     @asynccontextmanager
@@ -211,12 +211,14 @@ class Gateway:
         """Settle what the last run left, then run every flow until the block is left."""
         await ensure_defaults(self.store, self.home, self.clock, self.config)
         sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))
-        await self.store.write(reservations.book_leftovers, self.clock.now())
+        await self.store.write(reservations.settle_leftovers, self.clock.now())
         await self.store.write(secrets.bind_origins, key_origins(self.config))
         await self.worktrees.recover()
         await continue_turns(self.sessions.parts)
         await self.sessions.obey()
-        self.store.limit_units(self.config[UNIT_S])  # not before: a start may have much to settle, and nobody waits
+        self.store.set_unit_timeout(
+            self.config[UNIT_S]
+        )  # not before: a start may have much to settle, and nobody waits
         self.flows = asyncio.create_task(self._flows())
         with self.watchdog.watching(asyncio.get_running_loop()):
             try:
@@ -232,13 +234,13 @@ class Gateway:
             tasks.create_task(self.connectors.run())
             tasks.create_task(self.retention.run())
             for instance, channel in self.channels.items():
-                tasks.create_task(listen(instance, channel, self.intake))
+                tasks.create_task(run_channel(instance, channel, self.intake))
 
     async def _prepare(self) -> None:
         """What need not hold up the start: a sandbox is tried out before it is needed, and leftovers are swept."""
         try:
-            await asyncio.to_thread(walls_for, self.config)
-            await attachments.sweep(self.store, self.home.media)
+            await asyncio.to_thread(find_isolation, self.config)
+            await attachments.remove_orphans(self.store, self.home.media)
         except (GatepostError, OSError) as error:
             _log.warning("not everything could be prepared", error=str(error))
 
@@ -272,13 +274,13 @@ def _instances(config: Config) -> list[tuple[str, ChannelKind]]:
 class Daemon:
     """The doors of a gateway: its lock, its sockets, its signals."""
 
-    def __init__(self, home: Home, config: Config, held: lock.Lock) -> None:
+    def __init__(self, home: Home, config: Config, held: home_lock.HomeLock) -> None:
         self.home, self.config, self.lock = home, config, held
         self.clock = SystemClock()
         self.started_at = self.clock.now()
         self.stopping = asyncio.Event()
         self._signals = 0
-        self.control: Listen | None = None  # on TCP
+        self.control: ListenAddress | None = None  # on TCP
 
     async def serve(self) -> None:
         """Bind, run every flow, say that we are ready, wait for the word, stop in good order."""
@@ -286,19 +288,24 @@ class Daemon:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._signalled)
         wished = parse(self.config[LISTEN])
-        control = Listen(kind="unix", path=control_path(self.home, self.config))
+        control = ListenAddress(kind="unix", path=control_path(self.home, self.config))
         with ExitStack() as stack:
-            web_socket, control_socket = stack.enter_context(binding(wished)), stack.enter_context(binding(control))
-            self.listen = bound(wished, web_socket)
-            further = self._further_door(stack)
+            web_socket, control_socket = (
+                stack.enter_context(open_listener(wished)),
+                stack.enter_context(open_listener(control)),
+            )
+            self.listen = get_bound_address(wished, web_socket)
+            further = self._bind_control_tcp(stack)
             self.gateway = Gateway(self.home, self.config, self.clock)
             async with self.gateway.running():
                 api = self._api()
                 per_peer = self.config[CONNECTIONS]
-                servers = [Server(api, control_socket), Server(self._site(), web_socket, per_peer)]
+                servers = [HttpServer(api, control_socket), HttpServer(self._site(), web_socket, per_peer)]
                 if further is not None:
-                    strikes = Strikes(recorder(self.gateway.store, self.clock, "control.listen"))
-                    servers.append(Server(door.Door(api, *further[1:], strikes), further[0], per_peer))
+                    strikes = AuthThrottle(make_audit_recorder(self.gateway.store, self.clock, "control.listen"))
+                    servers.append(
+                        HttpServer(token_auth.TokenAuthMiddleware(api, *further[1:], strikes), further[0], per_peer)
+                    )
                 tasks = [asyncio.create_task(server.run()) for server in servers]
                 self.lock.publish(listen=str(self.listen), control=str(control.path))
                 _log.info("started", version=__version__, home=str(self.home.path), listen=str(self.listen))
@@ -320,11 +327,13 @@ class Daemon:
     async def _announce(self) -> None:
         """The ready banner: where to go, and which walls there are. The address that signs its opener in is for
         whoever sits at the terminal; a service's output is kept in a journal, which others read."""
-        walls = asyncio.create_task(asyncio.to_thread(walls_for, self.config))
+        walls = asyncio.create_task(asyncio.to_thread(find_isolation, self.config))
         done, _ = await asyncio.wait({walls}, timeout=WALLS_S)
-        line = banner(walls.result()) if done else "the sandbox is still being tried out; `gatepost status` tells"
+        line = (
+            render_banner(walls.result()) if done else "the sandbox is still being tried out; `gatepost status` tells"
+        )
         if sys.stdout.isatty():
-            lines = [f"gatepost is ready at {how_to_open(await self.new_login())}", line]
+            lines = [f"gatepost is ready at {render_open_help(await self.new_login())}", line]
         else:
             where = self.listen.url if self.listen.kind == "unix" else f"{self.listen.url}/"
             lines = [f"gatepost is ready at {where}", line, "`gatepost login` prints an address that signs you in"]
@@ -343,26 +352,26 @@ class Daemon:
             os._exit(1)  # the kernel lets go of the lock, and sandboxes end with us
         self.stopping.set()
 
-    def _further_door(self, stack: ExitStack) -> tuple[socket, str, str, tuple[str, ...]] | None:
+    def _bind_control_tcp(self, stack: ExitStack) -> tuple[socket, str, str, tuple[str, ...]] | None:
         """The control API on TCP: its socket, its token and the names that it goes by."""
-        if not self.config[door.LISTEN]:
+        if not self.config[token_auth.LISTEN]:
             return None
-        wished = parse(self.config[door.LISTEN])
+        wished = parse(self.config[token_auth.LISTEN])
         if wished.kind != "tcp":
             raise SetupError("control.listen is for TCP (host:port); where the socket lies, control_socket says")
-        sock = stack.enter_context(binding(wished))
-        self.control = bound(wished, sock)
-        return sock, door.read_token(self.home, self.config), wished.host, self.config[door.HOSTS]
+        sock = stack.enter_context(open_listener(wished))
+        self.control = get_bound_address(wished, sock)
+        return sock, token_auth.load_token(self.home, self.config), wished.host, self.config[token_auth.HOSTS]
 
     def _api(self) -> Starlette:
         gateway = self.gateway
-        largest = self.config[door.LARGEST_BODY]
+        largest = self.config[token_auth.LARGEST_BODY]
         self.mcp = {
-            agent_tools.PATH: agent_tools.management_app(gateway.management, gateway.around, largest),
-            self_id.PATH: self_id.self_app(gateway.self_id, gateway.around, largest),
-            group_tools.PATH: group_tools.groups_app(gateway.dispatch, gateway.around, largest),
+            agent_tools.PATH: agent_tools.make_management_app(gateway.management, gateway.around, largest),
+            self_id.PATH: self_id.make_self_app(gateway.self_id, gateway.around, largest),
+            group_tools.PATH: group_tools.make_groups_app(gateway.dispatch, gateway.around, largest),
         }
-        office = Office(
+        office = OperationDeps(
             home=self.home,
             store=gateway.store,
             clock=self.clock,
@@ -372,12 +381,12 @@ class Daemon:
             stop_session=gateway.sessions.stop,
             obey=gateway.obey,
             halt=gateway.halt,
-            try_out=partial(try_out, gateway.sessions),
+            try_out=partial(run_trial, gateway.sessions),
             move_models=gateway.move_models,
             extra={"agents": gateway.agents, "retention": gateway.retention},
         )
         return make_api(
-            ApiParts(
+            ApiDeps(
                 office=office,
                 terminal=_hub(gateway, "terminal"),
                 status=self.status,
@@ -391,7 +400,7 @@ class Daemon:
     def _site(self) -> Starlette:
         gateway = self.gateway
         return make_site(
-            SiteParts(
+            WebDeps(
                 store=gateway.store,
                 clock=self.clock,
                 config=self.config,
@@ -404,7 +413,7 @@ class Daemon:
 
     async def new_login(self) -> str:
         """A one-time address that signs its opener in as the owner."""
-        return await new_address(self.gateway.store, self.clock, _hub(self.gateway, "web"), self.listen.url)
+        return await make_login_url(self.gateway.store, self.clock, _hub(self.gateway, "web"), self.listen.url)
 
     async def status(self) -> dict[str, Any]:
         gateway = self.gateway
@@ -422,24 +431,24 @@ class Daemon:
             "sessions_awake": len(gateway.sessions.awake),
             "sessions_waiting": gateway.sessions.waiting,
             "pressed": gateway.sessions.held_back,
-            **gateway.watchdog.shown(),
+            **gateway.watchdog.to_status(),
         }
 
 
-def _hub(gateway: Gateway, name: str) -> Hub:
+def _hub(gateway: Gateway, name: str) -> LocalChannel:
     channel = gateway.channels[name]
-    assert isinstance(channel, Hub)
+    assert isinstance(channel, LocalChannel)
     return channel
 
 
-def check(home: Home, config: Config) -> None:
+def check_config(home: Home, config: Config) -> None:
     """What the declarations alone cannot judge: names that must exist. Said now, not with the first message."""
-    twins = own_providers() & plugged_providers(home)
+    twins = list_own_providers() & list_plugin_providers(home)
     if twins:
         raise SetupError(
             f"two providers are named {min(twins)!r}: gatepost's own and one in {home.plugins}; rename yours"
         )
-    known = provider_names(home)
+    known = list_provider_names(home)
     if config[PROVIDER] not in known:
         near = did_you_mean(config[PROVIDER], known)
         raise SetupError(
@@ -458,18 +467,18 @@ def check(home: Home, config: Config) -> None:
         raise SetupError(f"{MOST_AWAKE.name} = {config[MOST_AWAKE]}: no agent would ever run; the least is 1")
     parse(config[LISTEN])
     gateway_bases(config)
-    own_prices(home, config)
+    load_own_prices(home, config)
     _instances(config)
     read_allowed(config, home)
 
 
-def run(home: Home, given: Mapping[str, Any], held: lock.Lock) -> int:
+def run(home: Home, given: Mapping[str, Any], held: home_lock.HomeLock) -> int:
     """`gatepost up`, with the home's lock held for life."""
     raise_limit()
     limit_numbers()
     load_plugins(home)
     config = settings.load(home.path, given=given)
-    check(home, config)
+    check_config(home, config)
     log.configure(home, config)
     try:
         uvloop.run(Daemon(home, config, held).serve())

@@ -4,23 +4,23 @@ import pytest
 
 from gatepost.access.acl import (
     authorize,
-    closes_circle,
     covers_action,
     covers_scope,
-    expand,
+    expand_roles,
+    find_refusal_reason,
+    list_valid_rows,
+    makes_cycle,
     matches_principal,
     matches_scope,
-    sound,
-    why_not,
 )
-from gatepost.store.acl import OPERATOR, Effect, Row
+from gatepost.store.acl import OPERATOR, AclEffect, AclRow
 
 ADA = "telegram:user/9"
 
 
-def row(number: int, principal: str, action: str, scope: str = "**", *, deny: bool = False, **more: object) -> Row:
-    effect = Effect.DENY if deny else Effect.ALLOW
-    return Row(id=number, principal=principal, action=action, scope=scope, effect=effect, **more)  # type: ignore[arg-type]
+def row(number: int, principal: str, action: str, scope: str = "**", *, deny: bool = False, **more: object) -> AclRow:
+    effect = AclEffect.DENY if deny else AclEffect.ALLOW
+    return AclRow(id=number, principal=principal, action=action, scope=scope, effect=effect, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_arizuko_13_a_denial_beats_an_allowance_on_the_same_triple() -> None:
 
 def test_arizuko_13_three_levels_of_roles_grant_and_nobody_becomes_a_member_of_itself() -> None:
     members = {ADA: ["role:a"], "role:a": ["role:b"], "role:b": ["role:c"]}
-    who = expand([ADA], members)
+    who = expand_roles([ADA], members)
 
     assert authorize([row(1, "role:c", "admin", "acme/**")], who, "mcp:send", "acme/eng") is True
-    assert closes_circle("role:c", "role:a", members)
-    assert closes_circle("role:a", "role:a", members)
-    assert not closes_circle("role:x", "role:a", members)
+    assert makes_cycle("role:c", "role:a", members)
+    assert makes_cycle("role:a", "role:a", members)
+    assert not makes_cycle("role:x", "role:a", members)
 
 
 @pytest.mark.parametrize(
@@ -129,21 +129,21 @@ def test_only_who_holds_with_the_option_gives_on_and_never_more() -> None:
     held = [row(1, ADA, "admin", "acme/**", grant_option=True)]
 
     def given(principal: str, action: str, scope: str, **more: object) -> str:
-        return why_not(held, {}, ADA, row(9, principal, action, scope, **more))  # type: ignore[arg-type]
+        return find_refusal_reason(held, {}, ADA, row(9, principal, action, scope, **more))  # type: ignore[arg-type]
 
     assert given("role:eng", "mcp:send", "acme/eng") == ""
     assert "does not hold" in given("role:eng", "mcp:send", "other")
     assert "does not hold" in given("role:eng", "egress", "acme/eng")
     assert "only the operator can deny" in given("role:eng", "mcp:send", "acme/eng", deny=True)
     assert "pattern" in given("role:*", "mcp:send", "acme/eng")
-    assert "does not hold" in why_not(
+    assert "does not hold" in find_refusal_reason(
         [row(1, ADA, "admin", "acme/**")], {}, ADA, row(9, "role:eng", "mcp:send", "acme")
     )
 
 
 def test_what_the_giver_is_denied_itself_cannot_be_given_on() -> None:
     held = [row(1, ADA, "admin", "acme/**", grant_option=True), row(2, ADA, "mcp:send", "acme/eng", deny=True)]
-    assert "is denied" in why_not(held, {}, ADA, row(9, "role:eng", "mcp:send", "acme/**"))
+    assert "is denied" in find_refusal_reason(held, {}, ADA, row(9, "role:eng", "mcp:send", "acme/**"))
 
 
 def test_what_was_given_on_counts_for_nothing_once_its_giver_has_lost_it() -> None:
@@ -151,18 +151,18 @@ def test_what_was_given_on_counts_for_nothing_once_its_giver_has_lost_it() -> No
     second = row(2, "role:eng", "mcp:send", "acme/eng", granted_by=ADA, grant_option=True)
     third = row(3, "role:sre", "mcp:send", "acme/eng", granted_by="role:eng")
 
-    assert sound([third, second, first], {}) == (first, second, third)
-    assert sound([second, third], {}) == ()
+    assert list_valid_rows([third, second, first], {}) == (first, second, third)
+    assert list_valid_rows([second, third], {}) == ()
 
 
 def test_two_who_gave_to_each_other_what_nobody_gave_them_hold_nothing() -> None:
     one = row(1, "role:a", "admin", granted_by="role:b", grant_option=True)
     two = row(2, "role:b", "admin", granted_by="role:a", grant_option=True)
-    assert sound([one, two], {}) == ()
+    assert list_valid_rows([one, two], {}) == ()
 
 
 def test_the_operator_gives_everything() -> None:
-    assert why_not([], {ADA: [OPERATOR]}, ADA, row(1, "**", "*", deny=True)) == ""
+    assert find_refusal_reason([], {ADA: [OPERATOR]}, ADA, row(1, "**", "*", deny=True)) == ""
 
 
 def test_stranger_03_a_scope_of_many_double_stars_takes_time_by_the_folders_length_alone() -> None:

@@ -2,17 +2,21 @@
 
 import pytest
 
-from gatepost.access.budgets import affordable, micro_of, notice, usd, why
+from gatepost.access.budgets import count_affordable_tokens, parse_usd, render_denial, render_notice, render_usd
 from gatepost.core.errors import Invalid
 from gatepost.core.periods import Period
-from gatepost.store.budgets import Kind, Note, Scope, Standing
-from gatepost.store.reservations import Denied
+from gatepost.store.budgets import BudgetNotice, BudgetScope, BudgetScopeKind, BudgetStatus
+from gatepost.store.reservations import BudgetDenial
 
 MIDNIGHT = 1_794_787_200_000_000  # 2026-11-16
 
 
-def standing(spent: int, *, reserved: int = 0, kind: Kind = Kind.GROUP, name: str = "acme") -> Standing:
-    return Standing(Scope(kind, name), Period.DAY, 1_000_000, spent, reserved, MIDNIGHT - 86_400_000_000, MIDNIGHT)
+def standing(
+    spent: int, *, reserved: int = 0, kind: BudgetScopeKind = BudgetScopeKind.GROUP, name: str = "acme"
+) -> BudgetStatus:
+    return BudgetStatus(
+        BudgetScope(kind, name), Period.DAY, 1_000_000, spent, reserved, MIDNIGHT - 86_400_000_000, MIDNIGHT
+    )
 
 
 @pytest.mark.parametrize(
@@ -20,13 +24,13 @@ def standing(spent: int, *, reserved: int = 0, kind: Kind = Kind.GROUP, name: st
     [("1", 1_000_000), ("2.50", 2_500_000), (" $0.1 ", 100_000), ("0", 0), (0.1, 100_000), ("0.0000001", 1), (1e-9, 1)],
 )
 def test_an_amount_is_read_exactly_and_never_vanishes(written: str | float, micro: int) -> None:
-    assert micro_of(written, "daily") == micro
+    assert parse_usd(written, "daily") == micro
 
 
 @pytest.mark.parametrize("written", ["", "much", "-1", "nan", "inf", "1e40", "1,5", "10000000000", -0.01])
 def test_what_is_no_amount_is_named(written: str | float) -> None:
     with pytest.raises(Invalid, match="daily: "):
-        micro_of(written, "daily")
+        parse_usd(written, "daily")
 
 
 @pytest.mark.parametrize(
@@ -34,8 +38,8 @@ def test_what_is_no_amount_is_named(written: str | float) -> None:
     [(0, "$0.00"), (1, "$0.000001"), (500_000, "$0.50"), (1_234_500, "$1.2345"), (12 * 10**6, "$12.00")],
 )
 def test_an_amount_is_shown_with_the_digits_it_takes(micro: int, shown: str) -> None:
-    assert usd(micro) == shown
-    assert micro_of(shown, "x") == micro
+    assert render_usd(micro) == shown
+    assert parse_usd(shown, "x") == micro
 
 
 @pytest.mark.parametrize(
@@ -54,15 +58,15 @@ def test_an_amount_is_shown_with_the_digits_it_takes(micro: int, shown: str) -> 
 def test_an_answer_is_as_long_as_the_least_of_what_is_asked_allowed_and_affordable(
     asked: int | None, left: int | None, tokens: int
 ) -> None:
-    assert affordable(asked, 16_000, left, 5_000, 15_000_000) == tokens
+    assert count_affordable_tokens(asked, 16_000, left, 5_000, 15_000_000) == tokens
 
 
 def test_a_free_answer_is_affordable_with_nothing_left() -> None:
-    assert affordable(None, 16_000, 0, 0, 0) == 16_000
+    assert count_affordable_tokens(None, 16_000, 0, 0, 0) == 16_000
 
 
 def test_a_refusal_says_whose_budget_how_much_and_until_when() -> None:
-    told = why(Denied(standing(990_000), 50_000, busy=False))
+    told = render_denial(BudgetDenial(standing(990_000), 50_000, busy=False))
 
     assert "Today's budget of acme" in told
     assert "$0.99 of $1.00 spent" in told and "$0.05" in told
@@ -70,13 +74,15 @@ def test_a_refusal_says_whose_budget_how_much_and_until_when() -> None:
 
 
 def test_a_refusal_for_calls_in_flight_says_that_it_passes() -> None:
-    told = why(Denied(standing(100_000, reserved=900_000), 50_000, busy=True))
+    told = render_denial(BudgetDenial(standing(100_000, reserved=900_000), 50_000, busy=True))
 
     assert "$0.90 set aside" in told and "try again" in told
 
 
 def test_a_notice_is_honest_about_what_is_left() -> None:
-    assert notice(Note(80, standing(810_000))) == "Today's budget of acme is nearly spent: $0.81 of $1.00."
-    assert "is spent: $1.00 of $1.00. It starts anew" in notice(Note(100, standing(1_000_000)))
-    small = notice(Note(100, standing(600_000, kind=Kind.INSTANCE, name="")))
+    assert (
+        render_notice(BudgetNotice(80, standing(810_000))) == "Today's budget of acme is nearly spent: $0.81 of $1.00."
+    )
+    assert "is spent: $1.00 of $1.00. It starts anew" in render_notice(BudgetNotice(100, standing(1_000_000)))
+    small = render_notice(BudgetNotice(100, standing(600_000, kind=BudgetScopeKind.INSTANCE, name="")))
     assert small.startswith("Today's budget of this gateway is too small") and "$0.60 of $1.00 are spent" in small

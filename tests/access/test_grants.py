@@ -2,12 +2,12 @@
 
 import pytest
 
-from gatepost.access.grants import deciding, matching, parse, why_unreadable
+from gatepost.access.grants import find_deciding, find_syntax_error, list_matching, parse
 
 
 def says(rules: list[str], action: str, **params: str) -> bool | None:
     """None: no rule speaks of it."""
-    rule = deciding([parse(rule) for rule in rules], action, params)
+    rule = find_deciding([parse(rule) for rule in rules], action, params)
     return None if rule is None else not rule.deny
 
 
@@ -45,7 +45,7 @@ def test_arizuko_6_a_rule_that_cannot_be_read_allows_nothing(text: str) -> None:
     assert parse(text).action == ""
     assert says([text], "foo", a="1") is None
     assert says([text], "send", a="1") is None
-    assert why_unreadable(text)
+    assert find_syntax_error(text)
 
 
 def test_a_denial_whose_conditions_cannot_be_read_holds_without_them() -> None:
@@ -55,7 +55,7 @@ def test_a_denial_whose_conditions_cannot_be_read_holds_without_them() -> None:
 
 @pytest.mark.parametrize("text", ["", "!", " send ", "send (", "!(a=1)"])
 def test_a_rule_that_names_no_tool_is_not_written_down(text: str) -> None:
-    assert why_unreadable(text)
+    assert find_syntax_error(text)
 
 
 def test_arizuko_7_order_decides_between_a_general_and_a_special_rule() -> None:
@@ -66,7 +66,7 @@ def test_arizuko_7_order_decides_between_a_general_and_a_special_rule() -> None:
 
 def test_arizuko_8_all_rules_that_speak_of_a_tool_are_found_for_its_description() -> None:
     rules = [parse(rule) for rule in ("send", "!send", "reply", "send(jid=tg:*)")]
-    assert [rule.text for rule in matching(rules, "send")] == ["send", "!send", "send(jid=tg:*)"]
+    assert [rule.text for rule in list_matching(rules, "send")] == ["send", "!send", "send(jid=tg:*)"]
 
 
 def test_a_bare_parameter_must_be_present_with_any_value() -> None:
@@ -77,6 +77,6 @@ def test_a_bare_parameter_must_be_present_with_any_value() -> None:
 
 def test_stranger_03_a_rule_full_of_stars_does_not_search_for_ever() -> None:
     rule = parse(f"send(jid={'*a' * 60}*b)")
-    assert deciding([rule], "send", {"jid": "a" * 20_000}) is None
-    assert deciding([rule], "send", {"jid": "a" * 20_000 + "b"}) is rule
-    assert deciding([parse("*e*" * 40)], "e" * 20_000 + "x", {}) is not None
+    assert find_deciding([rule], "send", {"jid": "a" * 20_000}) is None
+    assert find_deciding([rule], "send", {"jid": "a" * 20_000 + "b"}) is rule
+    assert find_deciding([parse("*e*" * 40)], "e" * 20_000 + "x", {}) is not None

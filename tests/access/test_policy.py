@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatepost.access.acl import sound
+from gatepost.access.acl import list_valid_rows
 from gatepost.access.grants import parse
-from gatepost.access.policy import Ask, Facts, Policy
+from gatepost.access.policy import AccessRequest, AccessRules, GroupPolicy
 from gatepost.access.tiers import Tier
-from gatepost.store.acl import OPERATOR, Effect, Row
+from gatepost.store.acl import OPERATOR, AclEffect, AclRow
 
 FOLDERS = ("root", "acme", "acme/eng", "acme/eng/sre", "acme/eng/sre/x", "other", "other/ops")
 
 
-def policy(folder: str, rules: dict[str, list[str]] | None = None, rows: tuple[Row, ...] = ()) -> Policy:
+def policy(folder: str, rules: dict[str, list[str]] | None = None, rows: tuple[AclRow, ...] = ()) -> GroupPolicy:
     read = {each: tuple(parse(rule) for rule in texts) for each, texts in (rules or {}).items()}
-    return Policy(folder, Facts(rules=read, rows=rows))
+    return GroupPolicy(folder, AccessRules(rules=read, rows=rows))
 
 
-def ask(tool: str = "send", tier: Tier = Tier.AGENT, scope: str = "acme/eng", **params: str) -> Ask:
-    return Ask(tool, tier, scope, params)
+def ask(tool: str = "send", tier: Tier = Tier.AGENT, scope: str = "acme/eng", **params: str) -> AccessRequest:
+    return AccessRequest(tool, tier, scope, params)
 
 
 @pytest.mark.parametrize("tool", Tier)
@@ -62,8 +62,8 @@ def test_what_a_group_is_allowed_beyond_its_tier_is_its_own_alone() -> None:
 
 
 def test_rows_are_a_set_in_which_deny_wins_also_over_rules() -> None:
-    allow = Row(id=1, principal="folder:acme/**", action="mcp:schedule_task")
-    deny = Row(id=2, principal="folder:acme/eng", action="mcp:*", effect=Effect.DENY)
+    allow = AclRow(id=1, principal="folder:acme/**", action="mcp:schedule_task")
+    deny = AclRow(id=2, principal="folder:acme/eng", action="mcp:*", effect=AclEffect.DENY)
     assert policy("acme/eng", rows=(allow,)).decide(ask("schedule_task", Tier.WORLD))
     both = policy("acme/eng", {"acme/eng": ["schedule_task"]}, (deny, allow))
     assert not both.decide(ask("schedule_task", Tier.WORLD))
@@ -72,31 +72,33 @@ def test_rows_are_a_set_in_which_deny_wins_also_over_rules() -> None:
 
 
 def test_an_allowing_row_does_not_open_what_a_rule_denies() -> None:
-    allow = Row(id=1, principal="folder:acme/eng", action="mcp:send")
+    allow = AclRow(id=1, principal="folder:acme/eng", action="mcp:send")
     ours = policy("acme/eng", {"acme/eng": ["!send"]}, (allow,))
     assert not ours.decide(ask())
     assert not ours.visible("send", Tier.AGENT)
 
 
 def test_a_room_can_be_denied_something_and_gives_an_agent_nothing() -> None:
-    deny = Row(id=1, principal="telegram:group/1", action="mcp:send_file", effect=Effect.DENY)
-    allow = Row(id=2, principal="telegram:group/1", action="mcp:schedule_task")
+    deny = AclRow(id=1, principal="telegram:group/1", action="mcp:send_file", effect=AclEffect.DENY)
+    allow = AclRow(id=2, principal="telegram:group/1", action="mcp:schedule_task")
     ours = policy("acme/eng", rows=(deny, allow))
     there = ("telegram:group/1",)
-    assert not ours.decide(Ask("send_file", Tier.WORKER, "acme/eng", also=there))
-    assert ours.decide(Ask("send_file", Tier.WORKER, "acme/eng"))
-    assert not ours.decide(Ask("schedule_task", Tier.WORLD, "acme/eng", also=there))
+    assert not ours.decide(AccessRequest("send_file", Tier.WORKER, "acme/eng", also=there))
+    assert ours.decide(AccessRequest("send_file", Tier.WORKER, "acme/eng"))
+    assert not ours.decide(AccessRequest("schedule_task", Tier.WORLD, "acme/eng", also=there))
     assert not ours.visible("schedule_task", Tier.WORLD)
 
 
 def test_a_role_gives_what_it_holds_to_its_members() -> None:
-    facts = Facts(rows=(Row(id=1, principal="role:ops", action="admin"),), members={"folder:acme/eng": ["role:ops"]})
-    assert Policy("acme/eng", facts).decide(ask("set_web_host", Tier.ROOT))
-    assert not Policy("acme/sales", facts).decide(ask("set_web_host", Tier.ROOT))
+    facts = AccessRules(
+        rows=(AclRow(id=1, principal="role:ops", action="admin"),), members={"folder:acme/eng": ["role:ops"]}
+    )
+    assert GroupPolicy("acme/eng", facts).decide(ask("set_web_host", Tier.ROOT))
+    assert not GroupPolicy("acme/sales", facts).decide(ask("set_web_host", Tier.ROOT))
 
 
 def test_explaining_names_everything_that_spoke_and_comes_to_the_same() -> None:
-    deny = Row(id=7, principal="folder:acme/eng", action="mcp:send", effect=Effect.DENY, params="jid=irc:*")
+    deny = AclRow(id=7, principal="folder:acme/eng", action="mcp:send", effect=AclEffect.DENY, params="jid=irc:*")
     ours = policy("acme/eng", {"acme": ["!send(jid=discord:*)"], "acme/eng": ["send"]}, (deny,))
     verdict, steps = ours.explain(ask(jid="discord:1"))
 
@@ -120,12 +122,12 @@ LISTS = st.dictionaries(st.sampled_from(FOLDERS), st.lists(RULES, max_size=4), m
 PRINCIPALS = st.sampled_from(["folder:acme", "folder:acme/eng", "folder:acme/**", "role:a", "role:b", "**", "a:1"])
 ROWS = st.lists(
     st.builds(
-        Row,
+        AclRow,
         id=st.integers(1, 10_000),
         principal=PRINCIPALS,
         action=st.sampled_from(["mcp:send", "mcp:*", "admin", "*", "mcp:schedule_task"]),
         scope=st.sampled_from(["**", "acme/**", "acme", "acme/*", "other", "a/["]),
-        effect=st.sampled_from(Effect),
+        effect=st.sampled_from(AclEffect),
         params=st.sampled_from(["", "jid=a:*", "!jid", "(("]),
         predicate=st.sampled_from(["", "platform=slack", "user"]),
         grant_option=st.booleans(),
@@ -139,7 +141,7 @@ MEMBERS = st.dictionaries(
     st.lists(st.sampled_from(["role:a", "role:b"]), max_size=2),
 )
 ASKS = st.builds(
-    Ask,
+    AccessRequest,
     TOOLS,
     st.sampled_from(Tier),
     st.sampled_from(FOLDERS),
@@ -149,16 +151,16 @@ ASKS = st.builds(
 )
 
 
-def facts(lists: dict[str, list[str]], rows: list[Row], members: dict[str, list[str]]) -> Facts:
+def facts(lists: dict[str, list[str]], rows: list[AclRow], members: dict[str, list[str]]) -> AccessRules:
     read = {each: tuple(map(parse, texts)) for each, texts in lists.items()}
-    return Facts(rules=read, rows=sound(rows, members), members=members)
+    return AccessRules(rules=read, rows=list_valid_rows(rows, members), members=members)
 
 
 @given(LISTS, ROWS, MEMBERS, ASKS, st.sampled_from(FOLDERS))
 def test_evaluation_is_total_and_explained_as_it_is_decided(
-    lists: dict[str, list[str]], rows: list[Row], members: dict[str, list[str]], wanted: Ask, folder: str
+    lists: dict[str, list[str]], rows: list[AclRow], members: dict[str, list[str]], wanted: AccessRequest, folder: str
 ) -> None:
-    ours = Policy(folder, facts(lists, rows, members))
+    ours = GroupPolicy(folder, facts(lists, rows, members))
     verdict = ours.decide(wanted)
     assert verdict is ours.explain(wanted)[0]
     assert verdict is ours.decide(wanted)
@@ -169,15 +171,15 @@ def test_evaluation_is_total_and_explained_as_it_is_decided(
 @given(LISTS, ROWS, MEMBERS, ASKS, st.sampled_from(FOLDERS), st.sampled_from(FOLDERS), RULES)
 def test_adding_a_denying_rule_never_widens(
     lists: dict[str, list[str]],
-    rows: list[Row],
+    rows: list[AclRow],
     members: dict[str, list[str]],
-    wanted: Ask,
+    wanted: AccessRequest,
     folder: str,
     where: str,
     rule: str,
 ) -> None:
     more = {**lists, where: [*lists.get(where, []), "!" + rule.removeprefix("!")]}
-    before, after = (Policy(folder, facts(each, rows, members)) for each in (lists, more))
+    before, after = (GroupPolicy(folder, facts(each, rows, members)) for each in (lists, more))
     assert before.decide(wanted) or not after.decide(wanted)
     assert before.visible(wanted.tool, wanted.tier) or not after.visible(wanted.tool, wanted.tier)
 
@@ -185,25 +187,25 @@ def test_adding_a_denying_rule_never_widens(
 @given(LISTS, ROWS, MEMBERS, ASKS, st.sampled_from(FOLDERS), ROWS)
 def test_adding_a_denying_row_never_widens(
     lists: dict[str, list[str]],
-    rows: list[Row],
+    rows: list[AclRow],
     members: dict[str, list[str]],
-    wanted: Ask,
+    wanted: AccessRequest,
     folder: str,
-    added: list[Row],
+    added: list[AclRow],
 ) -> None:
-    denials = [replace(each, id=each.id + 20_000, effect=Effect.DENY) for each in added]
-    before = Policy(folder, facts(lists, rows, members))
-    after = Policy(folder, facts(lists, [*rows, *denials], members))
+    denials = [replace(each, id=each.id + 20_000, effect=AclEffect.DENY) for each in added]
+    before = GroupPolicy(folder, facts(lists, rows, members))
+    after = GroupPolicy(folder, facts(lists, [*rows, *denials], members))
     assert before.decide(wanted) or not after.decide(wanted)
 
 
 @given(ROWS, MEMBERS, ASKS)
 def test_nobody_gains_by_a_grant_what_its_giver_could_not_give(
-    rows: list[Row], members: dict[str, list[str]], wanted: Ask
+    rows: list[AclRow], members: dict[str, list[str]], wanted: AccessRequest
 ) -> None:
     """Without what a giver holds itself, what it gave on allows nothing."""
     of_operator = [each for each in rows if each.granted_by == OPERATOR and each.principal == "folder:acme/eng"]
     handed_on = [each for each in rows if each.granted_by != OPERATOR]
-    with_them = Policy("acme/eng", facts({}, [*of_operator, *handed_on], {}))
-    without = Policy("acme/eng", facts({}, of_operator, {}))
+    with_them = GroupPolicy("acme/eng", facts({}, [*of_operator, *handed_on], {}))
+    without = GroupPolicy("acme/eng", facts({}, of_operator, {}))
     assert with_them.decide(wanted) is without.decide(wanted)

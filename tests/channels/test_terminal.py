@@ -9,10 +9,12 @@ from gatepost.messages.outbound import Feature
 def test_terminal_is_always_there_and_cannot_take_anything_back() -> None:
     kind = CHANNELS["terminal"]
 
-    assert kind.always and kind.make is terminal.Terminal
+    assert kind.always and kind.make is terminal.TerminalChannel
     assert Feature.KEYED in kind.features
     assert Feature.DELETE not in kind.features
 
 
 def test_its_room_and_its_owner_are_addresses_of_its_platform() -> None:
-    assert {parse(terminal.Terminal.main_room).platform, parse(terminal.Terminal.owner).platform} == {"terminal"}
+    assert {parse(terminal.TerminalChannel.main_room).platform, parse(terminal.TerminalChannel.owner).platform} == {
+        "terminal"
+    }

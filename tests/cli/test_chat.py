@@ -11,28 +11,30 @@ from typing import Any
 import click
 import pytest
 
-from gatepost.cli.commands.chat import complaint, render, say
-from gatepost.cli.conversation import Place, read_event
+from gatepost.cli.commands.chat import render, render_failure, send_message
+from gatepost.cli.conversation import ChatTarget, render_event
 from gatepost.core.clock import SystemClock
-from gatepost.serve.control.client import Control
+from gatepost.serve.control.client import ControlClient
 from gatepost.store import costs
 from gatepost.store.costs import NewCost
-from gatepost.store.writer import SqliteStore
-from gatepost.testing import forked
-from gatepost.testing.daemon import Daemon
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing import fork_server
+from gatepost.testing.daemon import DaemonProcess
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    with Daemon(tmp_path_factory.mktemp("chat") / "home", sandbox_kind="process", sessions_provider="demo") as running:
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+    with DaemonProcess(
+        tmp_path_factory.mktemp("chat") / "home", sandbox_kind="process", sessions_provider="demo"
+    ) as running:
         yield running
 
 
-def pipe(daemon: Daemon, text: str, *args: str) -> subprocess.CompletedProcess[str]:
-    return forked.run(["chat", *args], daemon.env, said=text)
+def pipe(daemon: DaemonProcess, text: str, *args: str) -> subprocess.CompletedProcess[str]:
+    return fork_server.run(["chat", *args], daemon.env, said=text)
 
 
-async def test_a_spent_budget_is_said_in_words_and_a_pipe_fails_like_wait(daemon: Daemon) -> None:
+async def test_a_spent_budget_is_said_in_words_and_a_pipe_fails_like_wait(daemon: DaemonProcess) -> None:
     daemon.gatepost("user", "add", "terminal:pauper")
     assert daemon.gatepost("budget", "set", "--user", "terminal:pauper", "--daily", "0.01").returncode == 0
     now, store = SystemClock().now(), SqliteStore(daemon.home / "gatepost.db", readers=1)
@@ -48,21 +50,21 @@ async def test_a_spent_budget_is_said_in_words_and_a_pipe_fails_like_wait(daemon
         assert "budget_spent" not in each.stderr
 
 
-def test_a_message_is_accepted_and_the_command_returns(daemon: Daemon) -> None:
+def test_a_message_is_accepted_and_the_command_returns(daemon: DaemonProcess) -> None:
     done = daemon.gatepost("chat", "-m", "hello")
 
     assert done.returncode == 0
     assert done.stdout.startswith("message ") and "queued" in done.stdout
 
 
-def test_with_wait_the_answer_is_printed(daemon: Daemon) -> None:
+def test_with_wait_the_answer_is_printed(daemon: DaemonProcess) -> None:
     done = daemon.gatepost("chat", "-m", "hello", "--wait")
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "demo" in done.stdout
 
 
-def test_json_is_one_object_with_state_and_replies(daemon: Daemon) -> None:
+def test_json_is_one_object_with_state_and_replies(daemon: DaemonProcess) -> None:
     said = daemon.json("chat", "-m", "hello", "--wait", "--room", "ops", "--thread", "t1")
 
     assert set(said) == {"message", "new", "state", "reason", "replies"}
@@ -71,7 +73,7 @@ def test_json_is_one_object_with_state_and_replies(daemon: Daemon) -> None:
     assert said["replies"][0]["state"] == "sent"
 
 
-def test_sent_twice_under_one_id_it_is_accepted_once(daemon: Daemon) -> None:
+def test_sent_twice_under_one_id_it_is_accepted_once(daemon: DaemonProcess) -> None:
     first = daemon.json("chat", "-m", "note buy milk", "--id", "milk-1", "--wait")
     again = daemon.json("chat", "-m", "note buy milk", "--id", "milk-1", "--wait")
 
@@ -80,7 +82,7 @@ def test_sent_twice_under_one_id_it_is_accepted_once(daemon: Daemon) -> None:
     assert first["replies"] == again["replies"]
 
 
-def test_a_name_that_the_owner_vouches_for_is_answered_but_is_not_the_owner(daemon: Daemon) -> None:
+def test_a_name_that_the_owner_vouches_for_is_answered_but_is_not_the_owner(daemon: DaemonProcess) -> None:
     said = daemon.json("chat", "-m", "hello", "--as", "eve", "--wait")
     denied = daemon.gatepost("chat", "-m", "/clear", "--as", "eve", "--wait")
 
@@ -89,7 +91,7 @@ def test_a_name_that_the_owner_vouches_for_is_answered_but_is_not_the_owner(daem
     assert "refused: " in denied.stderr
 
 
-def test_a_name_of_another_platform_is_refused_in_one_line(daemon: Daemon) -> None:
+def test_a_name_of_another_platform_is_refused_in_one_line(daemon: DaemonProcess) -> None:
     done = daemon.gatepost("chat", "-m", "hello", "--as", "telegram:user/9")
 
     assert done.returncode == 1
@@ -97,14 +99,14 @@ def test_a_name_of_another_platform_is_refused_in_one_line(daemon: Daemon) -> No
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_the_text_may_come_from_standard_input(daemon: Daemon) -> None:
+def test_the_text_may_come_from_standard_input(daemon: DaemonProcess) -> None:
     done = pipe(daemon, "two\nlines\n", "-m", "-", "--wait")
 
     assert done.returncode == 0
     assert "two" in done.stdout and "lines" in done.stdout
 
 
-def test_a_conversation_prints_replies_as_they_come_and_ends_with_quit(daemon: Daemon) -> None:
+def test_a_conversation_prints_replies_as_they_come_and_ends_with_quit(daemon: DaemonProcess) -> None:
     talking = subprocess.Popen(
         [sys.executable, "-m", "gatepost", "chat", "--room", "talk"],
         env={**daemon.env, "PYTHONUNBUFFERED": "1"},
@@ -129,7 +131,7 @@ def test_a_conversation_prints_replies_as_they_come_and_ends_with_quit(daemon: D
     assert talking.wait(30) == 0
 
 
-def test_what_is_piped_in_is_answered_before_it_ends(daemon: Daemon) -> None:
+def test_what_is_piped_in_is_answered_before_it_ends(daemon: DaemonProcess) -> None:
     done = pipe(daemon, "hello\n/ping\nsay cheese\n", "--room", "pipe")
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -140,14 +142,14 @@ def test_what_is_piped_in_is_answered_before_it_ends(daemon: Daemon) -> None:
 @pytest.mark.parametrize(
     ("command", "said"), [("/ping", "pong: "), ("/chatid", "terminal:own"), ("/clear", "new"), ("/stop", "othing")]
 )
-def test_with_wait_the_gateways_own_answer_is_printed(daemon: Daemon, command: str, said: str) -> None:
+def test_with_wait_the_gateways_own_answer_is_printed(daemon: DaemonProcess, command: str, said: str) -> None:
     done = daemon.gatepost("chat", "-m", command, "--wait", "--room", "own")
 
     assert (done.returncode, done.stderr) == (0, "")
     assert said in done.stdout
 
 
-def test_in_a_panic_nobody_waits_in_vain(daemon: Daemon) -> None:
+def test_in_a_panic_nobody_waits_in_vain(daemon: DaemonProcess) -> None:
     daemon.gatepost("panic")
     try:
         done = [daemon.gatepost("chat", "-m", "hello", "--wait", "--timeout", "50", "--room", "quiet") for _ in "ab"]
@@ -162,7 +164,7 @@ def test_in_a_panic_nobody_waits_in_vain(daemon: Daemon) -> None:
     assert piped["halted"] and piped["state"] == "queued"
 
 
-class Impatient(Control):
+class Impatient(ControlClient):
     """A gateway that has the message, and somebody who does not wait for its answer."""
 
     def post(self, path: str, body: dict[str, Any] | None = None, timeout: float = 1) -> dict[str, Any]:
@@ -174,17 +176,17 @@ class Impatient(Control):
 
 def test_whoever_stops_waiting_is_told_that_it_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(click.exceptions.Exit) as ended:
-        say(Impatient(tmp_path / "control.sock"), Place(room="", thread="", sender=""), "hi", "", 60)
+        send_message(Impatient(tmp_path / "control.sock"), ChatTarget(room="", thread="", sender=""), "hi", "", 60)
 
     assert ended.value.exit_code == 130
     assert capsys.readouterr().err == "message 7 goes on; `gatepost trace 7`\n"
 
 
-def test_wait_and_id_belong_to_a_message(daemon: Daemon) -> None:
+def test_wait_and_id_belong_to_a_message(daemon: DaemonProcess) -> None:
     assert daemon.gatepost("chat", "--wait").returncode == 2
 
 
-def test_login_prints_a_new_address_each_time(daemon: Daemon) -> None:
+def test_login_prints_a_new_address_each_time(daemon: DaemonProcess) -> None:
     first, second = daemon.gatepost("login"), daemon.gatepost("login")
 
     assert first.returncode == 0
@@ -194,7 +196,7 @@ def test_login_prints_a_new_address_each_time(daemon: Daemon) -> None:
 
 @pytest.mark.parametrize("args", [("chat", "-m", "hello"), ("chat",), ("login",)])
 def test_without_a_gateway_the_way_out_is_named(tmp_path: Path, args: tuple[str, ...]) -> None:
-    done = Daemon(tmp_path / "home").gatepost(*args)
+    done = DaemonProcess(tmp_path / "home").gatepost(*args)
 
     assert done.returncode == 1
     assert f"no gateway runs in {tmp_path / 'home'}; `gatepost up` starts one" in done.stderr
@@ -204,8 +206,8 @@ def test_without_a_gateway_the_way_out_is_named(tmp_path: Path, args: tuple[str,
 def test_what_is_not_answered_in_time_is_named_with_the_way_to_look() -> None:
     outcome = json.loads('{"message": 7, "new": true, "state": "working", "reason": "", "replies": []}')
 
-    assert complaint(outcome, 2.5) == "no answer within 2.5 s; message 7 is working: `gatepost trace 7`"
-    assert complaint({**outcome, "state": "retry", "reason": "the sandbox died"}, 3) == (
+    assert render_failure(outcome, 2.5) == "no answer within 2.5 s; message 7 is working: `gatepost trace 7`"
+    assert render_failure({**outcome, "state": "retry", "reason": "the sandbox died"}, 3) == (
         "no answer within 3 s; message 7 waits to be tried again, because the sandbox died: `gatepost trace 7`"
     )
     assert render(outcome, waited=False) == "message 7 working"
@@ -215,9 +217,9 @@ def test_what_is_not_answered_in_time_is_named_with_the_way_to_look() -> None:
 def test_only_what_others_say_in_this_thread_is_printed() -> None:
     said = {"type": "message", "direction": "out", "thread": "", "verb": "send", "text": "hi", "reaction": ""}
 
-    assert read_event(said, "") == "hi"
-    assert read_event({**said, "verb": "edit"}, "") == "[edited] hi"
-    assert read_event({**said, "verb": "react", "reaction": "👍"}, "") == "[👍]"
-    assert read_event({**said, "direction": "in"}, "") == ""
-    assert read_event(said, "another") == ""
-    assert read_event({"type": "typing", "on": True}, "") == ""
+    assert render_event(said, "") == "hi"
+    assert render_event({**said, "verb": "edit"}, "") == "[edited] hi"
+    assert render_event({**said, "verb": "react", "reaction": "👍"}, "") == "[👍]"
+    assert render_event({**said, "direction": "in"}, "") == ""
+    assert render_event(said, "another") == ""
+    assert render_event({"type": "typing", "on": True}, "") == ""

@@ -11,9 +11,9 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.inside import providers
 from gatepost.store import costs, inbox, reservations, turns
-from gatepost.testing.agents import AGENTS, KEY, PATIENCE, Agent, a_gateway
+from gatepost.testing.agent_profiles import AGENTS, KEY, PATIENCE, AgentProfile, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import settled
+from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 
 SCRIPT: dict[str, Any] = {
@@ -51,10 +51,10 @@ def channel() -> FakeChannel:
     return FakeChannel()
 
 
-async def until_given(gateway: Gateway, message: int) -> inbox.Entry:
+async def until_given(gateway: Gateway, message: int) -> inbox.InboxEntry:
     async with asyncio.timeout(PATIENCE):
         while True:
-            (entry,) = await gateway.store.read(inbox.of_message, message)
+            (entry,) = await gateway.store.read(inbox.list_for_message, message)
             if entry.given:
                 return entry
             await asyncio.sleep(0.01)
@@ -67,23 +67,26 @@ def test_every_provider_that_asks_a_model_is_among_them() -> None:
 
 @pytest.mark.parametrize("agent", every())
 async def test_a_word_is_remembered_a_tool_is_used_and_no_key_is_inside(
-    agent: Agent, tmp_path: Path, channel: FakeChannel
+    agent: AgentProfile, tmp_path: Path, channel: FakeChannel
 ) -> None:
-    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
+    async with (
+        ModelEndpoint(SCRIPT) as endpoint,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
+    ):
         (gateway.home.group("home") / "PERSONA.md").write_text("You like plums.")
         await channel.say("please remember the word plum")
         await channel.wait_for(1, timeout=PATIENCE)
         await channel.say("which word was it?")
         await channel.wait_for(2, timeout=PATIENCE)
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
         (live,) = gateway.sessions.awake
-        sums = await gateway.store.read(costs.sums, "group")
+        sums = await gateway.store.read(costs.list_sums, "group")
 
         assert channel.texts() == ["I will remember plum.", "The word is plum."]
         assert (gateway.home.group("home") / "work.md").read_text() == "word: plum"
         assert account.unaccounted == 0
         assert sum(each.micro for each in sums) > 0
-        assert await gateway.store.read(reservations.in_flight) == 0
+        assert await gateway.store.read(reservations.sum_reserved) == 0
         for folder in (gateway.home.session(live.session.id), gateway.home.group("home")):
             assert not [path for path in folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     first = next(call for call in endpoint.calls if call.tools)  # not what names a conversation
@@ -95,7 +98,7 @@ async def test_a_word_is_remembered_a_tool_is_used_and_no_key_is_inside(
 
 
 @pytest.mark.parametrize("agent", every(shell=True))
-async def test_what_runs_inside_finds_no_key(agent: Agent, tmp_path: Path, channel: FakeChannel) -> None:
+async def test_what_runs_inside_finds_no_key(agent: AgentProfile, tmp_path: Path, channel: FakeChannel) -> None:
     assert agent.shell is not None
     name, argument = agent.shell
     look = {argument: "env; cat /proc/[0-9]*/environ | tr '\\0' '\\n'", "description": "look"}
@@ -105,10 +108,13 @@ async def test_what_runs_inside_finds_no_key(agent: Agent, tmp_path: Path, chann
         "tools": True,
         "turns": [{"when": "look around", "do": [{"call": name, "with": look}, {"say": "looked"}]}],
     }
-    async with ModelEndpoint(script) as endpoint, a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
+    async with (
+        ModelEndpoint(script) as endpoint,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
+    ):
         await channel.say("look around")
         await channel.wait_for(1, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert channel.texts() == ["looked"]
     last = endpoint.calls[-1]
@@ -118,19 +124,19 @@ async def test_what_runs_inside_finds_no_key(agent: Agent, tmp_path: Path, chann
 
 @pytest.mark.parametrize("agent", every())
 async def test_two_turns_with_a_restart_between_them_are_one_conversation(
-    agent: Agent, tmp_path: Path, channel: FakeChannel
+    agent: AgentProfile, tmp_path: Path, channel: FakeChannel
 ) -> None:
     async with ModelEndpoint(SCRIPT) as endpoint:
-        async with a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
+        async with run_agent_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
             await channel.say("remember the word plum")
             await channel.wait_for(1, timeout=PATIENCE)
-            await settled(gateway)
+            await wait_until_settled(gateway)
         later = FakeChannel()
-        async with a_gateway(agent, tmp_path / "h", later, endpoint) as gateway:
+        async with run_agent_gateway(agent, tmp_path / "h", later, endpoint) as gateway:
             (gateway.home.group("home") / "PERSONA.md").write_text("You like pears now.")
             await later.say("which word was it?", platform_id="later-1")
             await later.wait_for(1, timeout=PATIENCE)
-            await settled(gateway)
+            await wait_until_settled(gateway)
 
             assert later.texts() == ["The word is plum."]
     last = endpoint.calls[-1]
@@ -140,7 +146,7 @@ async def test_two_turns_with_a_restart_between_them_are_one_conversation(
 
 @pytest.mark.parametrize("agent", every())
 async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_has_one_effect(
-    agent: Agent, tmp_path: Path, channel: FakeChannel
+    agent: AgentProfile, tmp_path: Path, channel: FakeChannel
 ) -> None:
     script = {
         "tools": True,
@@ -152,17 +158,20 @@ async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_
             },
         ],
     }
-    async with ModelEndpoint(script) as endpoint, a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
+    async with (
+        ModelEndpoint(script) as endpoint,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
+    ):
         receipt = await channel.say("go to it")
         await channel.wait_for(1, timeout=PATIENCE)
         await endpoint.wait_for(2, timeout=PATIENCE)  # the tool's answer is on its way to the model
         (live,) = gateway.sessions.awake
         live.kill("the test pulls the plug")
         await channel.wait_for(2, timeout=PATIENCE)
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
 
         assert channel.texts() == ["told", "and the rest"]
-        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
         turn = await gateway.store.read(turns.get, entry.turn_id or "")
         assert entry.state == "answered" and turn is not None and turn.attempt == 2
         assert account.unaccounted == 0
@@ -171,7 +180,7 @@ async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_
 
 
 @pytest.mark.parametrize("agent", every(pushes=True, later=("claude",)))
-async def test_a_follow_up_joins_a_turn_that_runs(agent: Agent, tmp_path: Path, channel: FakeChannel) -> None:
+async def test_a_follow_up_joins_a_turn_that_runs(agent: AgentProfile, tmp_path: Path, channel: FakeChannel) -> None:
     """Whether an agent then goes on with the first plan or the new one is its own affair; both are answered."""
     script = {
         "tools": True,
@@ -180,17 +189,20 @@ async def test_a_follow_up_joins_a_turn_that_runs(agent: Agent, tmp_path: Path, 
             {"when": "start with plums", "do": [{"hold": True, "call": "get_work"}, {"say": "both done"}]},
         ],
     }
-    async with ModelEndpoint(script) as endpoint, a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
+    async with (
+        ModelEndpoint(script) as endpoint,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
+    ):
         receipt = await channel.say("start with plums")
         await endpoint.wait_for(1, timeout=PATIENCE)
         later = await channel.say("plus pears")
         entry = await until_given(gateway, later.message_id)
         endpoint.release()
         await channel.wait_for(1, timeout=PATIENCE)
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
 
         assert channel.texts()[-1] == "both done"
-        (before,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        (before,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
         assert before.turn_id == entry.turn_id
         assert account.unaccounted == 0
     assert endpoint.calls[-1].raw.count(b"plus pears") == 1
@@ -198,11 +210,14 @@ async def test_a_follow_up_joins_a_turn_that_runs(agent: Agent, tmp_path: Path, 
 
 @pytest.mark.parametrize("agent", every(later=("claude",)))
 async def test_stop_ends_a_request_that_hangs_and_the_next_turn_goes_on(
-    agent: Agent, tmp_path: Path, channel: FakeChannel
+    agent: AgentProfile, tmp_path: Path, channel: FakeChannel
 ) -> None:
     hang = {"when": "hang on", "do": [{"fault": "hang", "times": -1}]}
     script = {"tools": True, "turns": [SCRIPT["turns"][2], hang]}
-    async with ModelEndpoint(script) as endpoint, a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
+    async with (
+        ModelEndpoint(script) as endpoint,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
+    ):
         await channel.say("hang on")
         await endpoint.wait_for(1, timeout=PATIENCE)
         (live,) = gateway.sessions.awake
@@ -210,22 +225,22 @@ async def test_stop_ends_a_request_that_hangs_and_the_next_turn_goes_on(
         await channel.wait_for(1, timeout=PATIENCE)
         await channel.say("hello you")
         await channel.wait_for(2, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert channel.texts() == ["Stopped.", "here"]
 
 
 @pytest.mark.parametrize("agent", every())
 async def test_a_key_that_is_not_accepted_is_told_in_plain_words(
-    agent: Agent, tmp_path: Path, channel: FakeChannel
+    agent: AgentProfile, tmp_path: Path, channel: FakeChannel
 ) -> None:
     async with (
         ModelEndpoint(SCRIPT, key="another") as endpoint,
-        a_gateway(agent, tmp_path / "h", channel, endpoint, retries=1) as gateway,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint, retries=1) as gateway,
     ):
         await channel.say("hello you")
         await channel.wait_for(1, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         (notice,) = channel.texts()
         assert notice.startswith("Sorry, I could not answer your message: the agent's account was not accepted.")

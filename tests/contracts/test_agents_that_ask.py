@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.serve.agents.views import Outcome, Request
-from gatepost.serve.agents.wishes import Wanted
-from gatepost.testing.agents import AGENTS, OPENCODE, PATIENCE, a_gateway
+from gatepost.serve.agents.agent_spec import AgentSpec
+from gatepost.serve.agents.views import PendingRequest, WaitOutcome
+from gatepost.testing.agent_profiles import AGENTS, OPENCODE, PATIENCE, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import settled
+from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 
 # Somebody else's server, with one tool.
@@ -57,12 +57,12 @@ class Manager:
 
     gateway: Gateway
     allow: frozenset[str] = frozenset()  # kinds of requests
-    asked: list[Request] = field(default_factory=list)
+    asked: list[PendingRequest] = field(default_factory=list)
     agent: str = ""
 
-    async def run(self, prompt: str, provider: str, mode: str) -> Outcome:
+    async def run(self, prompt: str, provider: str, mode: str) -> WaitOutcome:
         made = await self.gateway.agents.create(
-            Wanted(prompt=prompt, folder="home", provider=provider, mode=mode), "test"
+            AgentSpec(prompt=prompt, folder="home", provider=provider, mode=mode), "test"
         )
         self.agent = made.agent_id
         while True:
@@ -95,7 +95,7 @@ async def test_for_its_own_tools_nobody_is_asked_and_for_anybody_elses_somebody_
     script = {"tools": True, "turns": [{"when": "zanzibar", "do": [own, other, {"say": "so it is"}]}]}
     async with (
         ModelEndpoint(script) as endpoint,
-        a_gateway(agent, tmp_path / "h", channel, endpoint, own_mcp=True, **MORE.get(name, {})) as gateway,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint, own_mcp=True, **MORE.get(name, {})) as gateway,
     ):
         folder = gateway.home.group("home")
         (folder / "other.py").write_text(OTHER)
@@ -109,7 +109,7 @@ async def test_for_its_own_tools_nobody_is_asked_and_for_anybody_elses_somebody_
         (asked,) = [each for each in manager.asked if each.kind == "tool"]
         assert "my_gatepost" in asked.name and "prod" in asked.name
         assert await manager.mode() == mode
-        assert (await settled(gateway)).unaccounted == 0
+        assert (await wait_until_settled(gateway)).unaccounted == 0
     offered = {tool for call in endpoint.calls for tool in call.tools}
     assert [tool for tool in offered if "prod" in tool] and not [tool for tool in offered if "evil" in tool]
     assert bool(endpoint.calls[-1].said("prodded", "tool")) == allowed
@@ -137,7 +137,7 @@ async def test_paseo_26_an_approved_plan_is_carried_out_in_a_turn_of_its_own(
     }
     async with (
         ModelEndpoint(script) as endpoint,
-        a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
     ):
         manager = Manager(gateway, frozenset({"plan"}))
         ended = await manager.run("zanzibar", name, "plan")
@@ -149,7 +149,7 @@ async def test_paseo_26_an_approved_plan_is_carried_out_in_a_turn_of_its_own(
         assert (gateway.home.group("home") / "made").exists()
         assert told.count("[User]") == 2 and told.count("swept") == 1
         assert await manager.mode() == after
-        assert (await settled(gateway)).unaccounted == 0
+        assert (await wait_until_settled(gateway)).unaccounted == 0
     assert endpoint.calls[-1].said("is approved") == 1
     if name == "codex":  # and it knows that it plans no longer
         assert b"Collaboration Mode: Default" in endpoint.calls[-1].raw
@@ -167,9 +167,12 @@ async def test_a_plan_whose_sandbox_is_gone_is_not_made_again_and_is_carried_out
         ],
     }
     agent = AGENTS[name]
-    async with ModelEndpoint(script) as endpoint, a_gateway(agent, tmp_path / "h", FakeChannel(), endpoint) as gateway:
+    async with (
+        ModelEndpoint(script) as endpoint,
+        run_agent_gateway(agent, tmp_path / "h", FakeChannel(), endpoint) as gateway,
+    ):
         service = gateway.agents
-        made = await service.create(Wanted(prompt="zanzibar", folder="home", provider=name, mode=mode), "test")
+        made = await service.create(AgentSpec(prompt="zanzibar", folder="home", provider=name, mode=mode), "test")
         asked = (await service.wait(made.agent_id, PATIENCE)).permission
         assert asked is not None and asked.kind == "plan"
         (live,) = gateway.sessions.awake
@@ -177,7 +180,7 @@ async def test_a_plan_whose_sandbox_is_gone_is_not_made_again_and_is_carried_out
         await live.gone.wait()
         await service.respond(asked.id, "test", allow=True)
         ended = await service.wait(made.agent_id, PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
         _, _, told = await service.activity(made.agent_id)
 
         assert (ended.permission, ended.status, ended.last_message) == (None, "idle", "swept")
@@ -191,10 +194,13 @@ async def test_a_plan_whose_sandbox_is_gone_is_not_made_again_and_is_carried_out
 async def test_a_plan_that_was_denied_is_not_carried_out(name: str, mode: str, tmp_path: Path) -> None:
     agent, channel = AGENTS[name], FakeChannel()
     script = {"tools": True, "turns": [{"when": "zanzibar", "do": [{"say": PLAN}]}]}
-    async with ModelEndpoint(script) as endpoint, a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
+    async with (
+        ModelEndpoint(script) as endpoint,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
+    ):
         manager = Manager(gateway)
         ended = await manager.run("zanzibar", name, mode)
-        await settled(gateway)
+        await wait_until_settled(gateway)
         _, _, told = await gateway.agents.activity(manager.agent)
 
         assert [each.kind for each in manager.asked] == ["plan"] and ended.status == "idle"
@@ -219,17 +225,17 @@ async def test_an_approved_plan_of_claudes_goes_on_in_its_turn_and_in_its_mode_a
         ],
     }
     async with ModelEndpoint(script) as endpoint:
-        async with a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
+        async with run_agent_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
             manager = Manager(gateway, frozenset({"plan"}))
             ended = await manager.run("zanzibar", name, "plan")
-            await settled(gateway)
+            await wait_until_settled(gateway)
             (asked,) = manager.asked
 
             assert (asked.name, asked.kind, asked.next_mode_id) == ("ExitPlanMode", "plan", after)
             assert asked.input["plan"] == "1. sweep the hall" and asked.follow_up is None
             assert ended.last_message == "swept" and (gateway.home.group("home") / "made").exists()
             assert await manager.mode() == after
-        async with a_gateway(agent, tmp_path / "h", FakeChannel(), endpoint) as gateway:
+        async with run_agent_gateway(agent, tmp_path / "h", FakeChannel(), endpoint) as gateway:
             assert (await gateway.agents.status(manager.agent)).current_mode_id == after
             await gateway.agents.prompt(manager.agent, "quokka", "test")
             outcome = await gateway.agents.wait(manager.agent, PATIENCE)
@@ -251,9 +257,11 @@ async def test_a_yes_to_one_command_runs_no_other_when_codex_is_started_anew(
     channel = FakeChannel()
     async with (
         ModelEndpoint(script) as endpoint,
-        a_gateway(AGENTS[name], tmp_path / "h", channel, endpoint) as gateway,
+        run_agent_gateway(AGENTS[name], tmp_path / "h", channel, endpoint) as gateway,
     ):
-        made = await gateway.agents.create(Wanted(prompt="zanzibar", folder="home", provider=name, mode=mode), "test")
+        made = await gateway.agents.create(
+            AgentSpec(prompt="zanzibar", folder="home", provider=name, mode=mode), "test"
+        )
         asked: list[str] = []
         for wanted in ("a1", "b2", "c3"):
             async with asyncio.timeout(PATIENCE):

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.channels.contract import CHANNELS, Channel, ChannelKind, LooksUp, Receive, Surroundings
+from gatepost.channels.contract import CHANNELS, Channel, ChannelDeps, ChannelKind, Receive, SupportsLookup
 from gatepost.core import registry
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import NotFound
 from gatepost.core.settings import SETTINGS, Config
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Outbound
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.post import Post
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.outbox_harness import OutboxHarness
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "extend" / "examples" / "spool.py"
 KEY = "turn/1/1"
@@ -43,7 +43,7 @@ def office(tmp_path: Path) -> Path:
 @pytest.fixture
 def channel(kind: ChannelKind, office: Path) -> Channel:
     values = {"channels.spool.folder": str(office.parent), "channels.spool.look_s": 0.01}
-    return kind.make(Surroundings(instance="spool", config=Config(values), clock=SystemClock()))
+    return kind.make(ChannelDeps(instance="spool", config=Config(values), clock=SystemClock()))
 
 
 class Spooled:
@@ -89,7 +89,7 @@ async def test_a_file_is_a_message_and_is_gone_once_it_is_durable(
 
 
 async def test_an_answer_is_a_file_and_one_key_is_one_file(channel: Channel, office: Path) -> None:
-    assert isinstance(channel, LooksUp)
+    assert isinstance(channel, SupportsLookup)
     assert await channel.look_up("spool:office", KEY) is None
     for _ in range(2):
         name = await channel.send("spool:office", Outbound(key=KEY, text="hi"))
@@ -107,7 +107,7 @@ async def test_an_address_that_leaves_the_folder_is_not_a_room(channel: Channel,
 async def test_the_pump_delivers_through_it(
     store: SqliteStore, channel: Channel, kind: ChannelKind, office: Path
 ) -> None:
-    post = Post(store, {"spool": Spooled(channel, kind)})
+    post = OutboxHarness(store, {"spool": Spooled(channel, kind)})
     async with post.running():
         await post.say("k", "hi there", instance="spool", address="spool:office")
         row = await post.ended("k")

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.channels.contract import CHANNELS, Channel, ChannelKind, LooksUp, Surroundings, Types
-from gatepost.channels.hub import Hub
+from gatepost.channels.contract import CHANNELS, Channel, ChannelDeps, ChannelKind, SupportsLookup, SupportsTyping
+from gatepost.channels.local_channel import LocalChannel
 from gatepost.core import registry
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Unsupported
 from gatepost.core.settings import Config
-from gatepost.flow.delivery.degrade import degrade
-from gatepost.flow.delivery.sending import SOURCED
+from gatepost.flow.delivery.channel_sender import SOURCED
+from gatepost.flow.delivery.content_fallback import degrade
 from gatepost.messages import address
 from gatepost.messages.inbound import Inbound, Receipt
-from gatepost.messages.outbound import NEEDS, TARGETED, Feature, File, Op, Outbound, Prompt
+from gatepost.messages.outbound import NEEDS, TARGETED, Feature, Op, Outbound, OutboundFile, PromptButton
 from gatepost.testing.channel import FakeChannel
 
 registry.load_package("gatepost.channels")
@@ -32,7 +32,7 @@ def kind(request: pytest.FixtureRequest) -> ChannelKind:
 
 @pytest.fixture
 async def channel(kind: ChannelKind) -> Channel:
-    return kind.make(Surroundings(instance=kind.name, config=Config(), clock=SystemClock()))
+    return kind.make(ChannelDeps(instance=kind.name, config=Config(), clock=SystemClock()))
 
 
 def room(kind: ChannelKind) -> str:
@@ -66,8 +66,8 @@ def test_the_page_tells_what_each_channel_can_do() -> None:
 
 
 async def test_what_it_declares_it_has_and_what_it_has_it_declares(kind: ChannelKind, channel: Channel) -> None:
-    assert isinstance(channel, Types) == (Feature.TYPING in kind.features)
-    assert isinstance(channel, LooksUp) == (Feature.LOOKUP in kind.features)
+    assert isinstance(channel, SupportsTyping) == (Feature.TYPING in kind.features)
+    assert isinstance(channel, SupportsLookup) == (Feature.LOOKUP in kind.features)
 
 
 async def test_a_message_gets_an_id_of_its_own(kind: ChannelKind, channel: Channel) -> None:
@@ -87,7 +87,7 @@ async def test_one_key_sent_twice_is_one_effect_where_it_says_so(kind: ChannelKi
 
 
 async def test_what_was_sent_is_found_by_its_key(kind: ChannelKind, channel: Channel) -> None:
-    if not isinstance(channel, LooksUp):
+    if not isinstance(channel, SupportsLookup):
         pytest.skip(f"{kind.name} cannot be asked")
 
     platform_id = await channel.send(room(kind), message("k", kind))
@@ -105,7 +105,7 @@ async def test_every_verb_that_it_declares_works(kind: ChannelKind, channel: Cha
             target=target if op in TARGETED else "",
             source=room(kind) if op in SOURCED else "",
             reaction="👍" if op is Op.REACT else "",
-            prompts=(Prompt("more", "tell me more"),) if op is Op.PROMPTS else (),
+            prompts=(PromptButton("more", "tell me more"),) if op is Op.PROMPTS else (),
         )
         assert await channel.send(room(kind), asked), op
 
@@ -113,10 +113,10 @@ async def test_every_verb_that_it_declares_works(kind: ChannelKind, channel: Cha
 async def test_spoken_words_are_taken_as_the_channel_can_show_them(
     kind: ChannelKind, channel: Channel, tmp_path: Path
 ) -> None:
-    if isinstance(channel, Hub):
-        channel.keep_files_in(tmp_path / "shelf")
+    if isinstance(channel, LocalChannel):
+        channel.set_file_folder(tmp_path / "shelf")
     (tmp_path / "0").write_bytes(b"OggS")
-    file = File(name="voice.ogg", mime="audio/ogg", path=str(tmp_path / "0"), size=4)
+    file = OutboundFile(name="voice.ogg", mime="audio/ogg", path=str(tmp_path / "0"), size=4)
     said = Outbound(key="k", op=Op.VOICE, text="hello", files=(file,))
 
     if kind.features & {Feature.VOICE, Feature.FILES}:
@@ -129,7 +129,7 @@ async def test_spoken_words_are_taken_as_the_channel_can_show_them(
 
 
 async def test_typing_in_a_room_that_nobody_watches_is_harmless(kind: ChannelKind, channel: Channel) -> None:
-    if isinstance(channel, Types):
+    if isinstance(channel, SupportsTyping):
         await channel.typing(room(kind), "", True)
         await channel.typing(room(kind), "", False)
 

@@ -19,14 +19,22 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from gatepost.gate.mcp import Conversation
-from gatepost.gate.socket import LARGEST_MESSAGE, ToolSocket
+from gatepost.gate.mcp_protocol import McpProtocol
+from gatepost.gate.tool_socket import LARGEST_MESSAGE, ToolSocket
 from gatepost.inside import bridge as inside_bridge
 from gatepost.serve.agents import bridge as http_bridge
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import Agent
-from gatepost.testing.few_tools import FEW, Gates
-from gatepost.testing.mcp_web import ENVELOPE, INITIALIZE, Web, asked, called, messages_of, serving
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.gate_agent import GateAgent
+from gatepost.testing.mcp_http_client import (
+    ENVELOPE,
+    INITIALIZE,
+    McpHttpClient,
+    make_call_params,
+    make_request,
+    parse_messages,
+    serve_mcp,
+)
+from gatepost.testing.sample_tools import FEW, SlowToolEvents
 
 pytestmark = pytest.mark.slow  # real clients and processes, again and again
 
@@ -53,7 +61,7 @@ class Line:
         given = dict(params or {})
         if self.era == NEW:
             given["_meta"] = {**ENVELOPE, **given.get("_meta", {})}
-        self.tell(asked(method, given, request))
+        self.tell(make_request(method, given, request))
 
     async def ask(self, method: str, params: Message | None = None, request: int | str = 1) -> Message:
         self.begin(method, params, request)
@@ -71,9 +79,9 @@ class Line:
 class Gate:
     """One gate with all of its front ends."""
 
-    agent: Agent
+    agent: GateAgent
     socket: Path
-    web: Web
+    web: McpHttpClient
     stack: AsyncExitStack
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -86,7 +94,7 @@ class Gate:
 
     async def memory(self, era: str) -> Line:
         line = Line(era, lambda raw: talk.receive(raw))
-        talk = Conversation(self.agent.dispatch, self.agent.caller, lambda raw: line.heard.put_nowait(json.loads(raw)))
+        talk = McpProtocol(self.agent.dispatch, self.agent.caller, lambda raw: line.heard.put_nowait(json.loads(raw)))
         self.agent.around.bells.on_tools(lambda folder: talk.tools_changed())
         return line
 
@@ -169,7 +177,7 @@ def _modern_headers(message: Message) -> dict[str, str]:
 async def _messages(response: httpx2.Response) -> AsyncIterator[Message]:
     if not response.headers.get("content-type", "").startswith("text/event-stream"):
         if await response.aread():
-            for each in messages_of(response):
+            for each in parse_messages(response):
                 yield each
         return
     async for line in response.aiter_lines():
@@ -179,13 +187,13 @@ async def _messages(response: httpx2.Response) -> AsyncIterator[Message]:
 
 @pytest.fixture
 async def gate(tmp_path: Path, store: SqliteStore) -> AsyncIterator[Gate]:
-    Gates.renew()
-    agent = await Agent.arrive(tmp_path / "home", store, tools=FEW)
+    SlowToolEvents.renew()
+    agent = await GateAgent.create(tmp_path / "home", store, tools=FEW)
     tools = ToolSocket(agent.dispatch, agent.caller, lambda pid: True)
     agent.around.bells.on_tools(lambda folder: tools.tools_changed())
     path = tmp_path / "r.sock"
     await tools.open(path)
-    async with serving(agent, tmp_path / "c.sock", LARGEST_MESSAGE) as web, AsyncExitStack() as stack:
+    async with serve_mcp(agent, tmp_path / "c.sock", LARGEST_MESSAGE) as web, AsyncExitStack() as stack:
         made = Gate(agent, path, web, stack)
         yield made
         for task in made.tasks:
@@ -208,22 +216,22 @@ async def listing(line: Line, gate: Gate) -> Any:
 
 async def call_that_works(line: Line, gate: Gate) -> Any:
     await line.open()
-    return [await line.ask("tools/call", called(name, text="ä€😀"), name) for name in ("echo", "measure")]
+    return [await line.ask("tools/call", make_call_params(name, text="ä€😀"), name) for name in ("echo", "measure")]
 
 
 async def call_that_fails(line: Line, gate: Gate) -> Any:
     await line.open()
-    return await line.ask("tools/call", called("fail"))
+    return await line.ask("tools/call", make_call_params("fail"))
 
 
 async def unknown_and_forbidden(line: Line, gate: Gate) -> Any:
     await line.open()
-    return [await line.ask("tools/call", called(name)) for name in ("nothing", "rule")]
+    return [await line.ask("tools/call", make_call_params(name)) for name in ("nothing", "rule")]
 
 
 async def bad_arguments(line: Line, gate: Gate) -> Any:
     await line.open()
-    wrong = [called("echo", text=5), called("echo"), called("echo", text="x", more=1)]
+    wrong = [make_call_params("echo", text=5), make_call_params("echo"), make_call_params("echo", text="x", more=1)]
     return [await line.ask("tools/call", each) for each in wrong]
 
 
@@ -234,18 +242,18 @@ async def unknown_method(line: Line, gate: Gate) -> Any:
 
 async def progress(line: Line, gate: Gate) -> Any:
     await line.open()
-    line.begin("tools/call", called("count_to", {"progressToken": "p"}, number=3))
+    line.begin("tools/call", make_call_params("count_to", {"progressToken": "p"}, number=3))
     return [await line.hear() for _ in range(4)]
 
 
 async def cancelling(line: Line, gate: Gate) -> Any:
     """It ends, has no result, and the next call is answered."""
     await line.open()
-    line.begin("tools/call", called("wait"), 7)
-    await asyncio.wait_for(Gates.entered.wait(), SOON_S)
+    line.begin("tools/call", make_call_params("wait"), 7)
+    await asyncio.wait_for(SlowToolEvents.entered.wait(), SOON_S)
     line.tell({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})
-    await asyncio.wait_for(Gates.cancelled.wait(), SOON_S)
-    line.begin("tools/call", called("echo", text="next"), 8)
+    await asyncio.wait_for(SlowToolEvents.cancelled.wait(), SOON_S)
+    line.begin("tools/call", make_call_params("echo", text="next"), 8)
     while (answer := await line.hear())["id"] != 8:
         assert answer["error"]["code"] == -32800  # HTTP of 2025 must end a stream with an answer
     return answer
@@ -254,12 +262,12 @@ async def cancelling(line: Line, gate: Gate) -> Any:
 async def at_once(line: Line, gate: Gate) -> Any:
     """A slow call holds nobody up, and everybody gets their own."""
     await line.open()
-    line.begin("tools/call", called("wait"), "slow")
-    await asyncio.wait_for(Gates.entered.wait(), SOON_S)
+    line.begin("tools/call", make_call_params("wait"), "slow")
+    await asyncio.wait_for(SlowToolEvents.entered.wait(), SOON_S)
     for number in range(20):
-        line.begin("tools/call", called("echo", text=f"n{number}"), number)
+        line.begin("tools/call", make_call_params("echo", text=f"n{number}"), number)
     quick = sorted([await line.hear() for _ in range(20)], key=lambda answer: answer["id"])
-    Gates.opened.set()
+    SlowToolEvents.opened.set()
     return [*quick, await line.hear()]
 
 
@@ -283,14 +291,14 @@ async def malformed(line: Line, gate: Gate) -> Any:
         line.tell(raw)
         answer = await line.hear()
         found.append(answer["error"]["code"])  # whose it was, a bridge may know better
-    return [*found, await line.ask("tools/call", called("echo", text="still here"))]
+    return [*found, await line.ask("tools/call", make_call_params("echo", text="still here"))]
 
 
 async def oversized(line: Line, gate: Gate) -> Any:
     await line.open()
-    line.begin("tools/call", called("echo", text="x" * LARGEST_MESSAGE))
+    line.begin("tools/call", make_call_params("echo", text="x" * LARGEST_MESSAGE))
     code = (await line.hear())["error"]["code"]
-    return [code, await line.ask("tools/call", called("echo", text="still here"), 2)]
+    return [code, await line.ask("tools/call", make_call_params("echo", text="still here"), 2)]
 
 
 SCENARIOS = (
@@ -317,7 +325,7 @@ async def test_every_front_end_answers_as_the_socket_does(scenario: Any, era: st
     for front in FRONTS:
         if front == "socket" or (front == "memory" and scenario is oversized):  # how much is too much, transports say
             continue
-        Gates.renew()
+        SlowToolEvents.renew()
         assert (front, await scenario(await gate.line(front, era), gate)) == (front, expected)
 
 

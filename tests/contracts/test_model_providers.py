@@ -10,18 +10,18 @@ import pytest
 
 from gatepost.inside.providers.contract import (
     Batch,
+    ConversationStarted,
     Event,
-    Failed,
     Item,
     Misconfigured,
-    Place,
     Provider,
-    Result,
-    Started,
+    ProviderContext,
     Text,
     ToolResult,
     ToolUse,
-    Usage,
+    TurnFailed,
+    TurnResult,
+    UsageReport,
 )
 from gatepost.inside.runner import find_provider
 from gatepost.testing.models import ModelEndpoint
@@ -75,10 +75,10 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def place(tmp_path: Path, name: str, endpoint: ModelEndpoint, router: Router) -> Place:
+def place(tmp_path: Path, name: str, endpoint: ModelEndpoint, router: Router) -> ProviderContext:
     for folder in ("agent", "state"):
         (tmp_path / folder).mkdir()
-    return Place(
+    return ProviderContext(
         workspace=tmp_path,
         agent=tmp_path / "agent",
         start=tmp_path / "agent",
@@ -93,7 +93,7 @@ def place(tmp_path: Path, name: str, endpoint: ModelEndpoint, router: Router) ->
 
 
 @pytest.fixture
-async def provider(name: str, place: Place) -> AsyncIterator[Provider]:
+async def provider(name: str, place: ProviderContext) -> AsyncIterator[Provider]:
     made = find_provider(name, None)(place)
     yield made
     await made.close()
@@ -114,12 +114,12 @@ async def collect(events: AsyncIterator[Event]) -> list[Event]:
 async def test_a_turn_ends_with_exactly_one_result_and_its_conversation_is_named_first(provider: Provider) -> None:
     events = await collect(provider.query(a_batch("one", "two"), ""))
 
-    assert [type(event) for event in events] == [Started, Usage, Result]
+    assert [type(event) for event in events] == [ConversationStarted, UsageReport, TurnResult]
 
 
 async def test_a_conversation_is_resumed_under_its_name(provider: Provider, endpoint: ModelEndpoint) -> None:
     first, *_ = await collect(provider.query(a_batch("one"), ""))
-    assert isinstance(first, Started)
+    assert isinstance(first, ConversationStarted)
     second, *_ = await collect(provider.query(a_batch("two", turn="t-2", first=5), first.conversation))
 
     assert second == first
@@ -128,7 +128,7 @@ async def test_a_conversation_is_resumed_under_its_name(provider: Provider, endp
 
 async def test_a_conversation_can_be_copied(provider: Provider, endpoint: ModelEndpoint) -> None:
     first, *_ = await collect(provider.query(a_batch("one"), ""))
-    assert isinstance(first, Started)
+    assert isinstance(first, ConversationStarted)
     name = await provider.fork(first.conversation)
     await collect(provider.query(a_batch("two", turn="t-2", first=5), name))
 
@@ -151,7 +151,7 @@ async def test_what_is_pushed_while_a_tool_runs_stands_behind_its_result(
     async for event in provider.query(a_batch("one"), ""):
         if isinstance(event, ToolUse):
             await provider.push(a_batch("two", first=7))
-        if isinstance(event, Text | Result):
+        if isinstance(event, Text | TurnResult):
             said.append(event.text)
 
     assert said == ["looking", "echo: two"]
@@ -173,7 +173,7 @@ async def test_an_interrupt_ends_a_request_and_the_next_turn_goes_well(
     await stopping
     again = await collect(provider.query(a_batch("after", turn="t-2", first=60), ""))
 
-    assert isinstance(events[-1], Failed) and again[-1] == Result("here")
+    assert isinstance(events[-1], TurnFailed) and again[-1] == TurnResult("here")
 
 
 async def test_tools_are_used_in_order_and_every_use_is_told(
@@ -185,18 +185,18 @@ async def test_tools_are_used_in_order_and_every_use_is_told(
 
     assert router.uses == [("look", {}), ("send", {"text": "x"})]
     assert [type(event) for event in events[2:6]] == [ToolUse, ToolResult, ToolUse, ToolResult]
-    assert events[-1] == Result("use 2")
+    assert events[-1] == TurnResult("use 2")
 
 
 async def test_only_a_harmless_call_is_made_again_when_its_result_was_lost(
-    name: str, place: Place, endpoint: ModelEndpoint, router: Router
+    name: str, place: ProviderContext, endpoint: ModelEndpoint, router: Router
 ) -> None:
     uses = [{"call": "look"}, {"call": "send", "with": {"text": "x"}}]
     endpoint.play({"turns": [{"when": "broke", "do": [{"say": "rest"}]}, {"do": [{"calls": uses}]}]})
     before = find_provider(name, None)(place)
     conversation = ""
     async for event in before.query(a_batch("one"), ""):
-        if isinstance(event, Started):
+        if isinstance(event, ConversationStarted):
             conversation = event.conversation
         if isinstance(event, ToolUse):
             break  # as a process that ends here
@@ -205,7 +205,7 @@ async def test_only_a_harmless_call_is_made_again_when_its_result_was_lost(
     batch = Batch(turn="t-1", prompt="it broke off", items=(note,), continued=True)
     events = await collect(after.query(batch, conversation))
 
-    assert router.uses == [("look", {})] and events[-1] == Result("rest")
+    assert router.uses == [("look", {})] and events[-1] == TurnResult("rest")
     results = [line.text for line in endpoint.calls[-1].lines if line.role == "tool"]
     assert "use 1" in results[0] and "its result was lost" in results[1]
     await before.close()
@@ -216,7 +216,7 @@ async def test_a_message_that_the_conversation_holds_is_not_put_in_again(
     provider: Provider, endpoint: ModelEndpoint
 ) -> None:
     first, *_ = await collect(provider.query(a_batch("apple"), ""))
-    assert isinstance(first, Started)
+    assert isinstance(first, ConversationStarted)
     await collect(provider.query(a_batch("apple", "pear", continued=True), first.conversation))
 
     assert endpoint.calls[-1].said("apple") == 1 and endpoint.calls[-1].said("pear") == 1
@@ -227,11 +227,11 @@ async def test_a_request_that_the_endpoint_does_not_take_does_not_spoil_the_next
 ) -> None:
     endpoint.play({"turns": [{"when": "bad", "do": [{"fault": 400, "error": "a picture is broken"}]}]})
     first, *_, failed = await collect(provider.query(a_batch("bad"), ""))
-    assert isinstance(first, Started) and isinstance(failed, Failed)
+    assert isinstance(first, ConversationStarted) and isinstance(failed, TurnFailed)
     events = await collect(provider.query(a_batch("good", turn="t-2", first=5), first.conversation))
 
     assert failed.kind == "fatal" and "a picture is broken" in failed.message
-    assert events[-1] == Result("echo: good") and endpoint.calls[-1].said("bad") == 0
+    assert events[-1] == TurnResult("echo: good") and endpoint.calls[-1].said("bad") == 0
 
 
 async def test_a_long_pause_that_is_asked_for_ends_the_turn_with_it(
@@ -240,19 +240,19 @@ async def test_a_long_pause_that_is_asked_for_ends_the_turn_with_it(
     endpoint.play({"turns": [{"do": [{"fault": 429, "retry_after": 90, "error": "slow down"}]}]})
     *_, failed = await collect(provider.query(a_batch("one"), ""))
 
-    assert isinstance(failed, Failed) and (failed.kind, failed.retry_after) == ("retryable", 90.0)
+    assert isinstance(failed, TurnFailed) and (failed.kind, failed.retry_after) == ("retryable", 90.0)
 
 
 async def test_a_model_that_says_nothing_for_too_long_is_given_up(
-    name: str, place: Place, endpoint: ModelEndpoint, monkeypatch: pytest.MonkeyPatch
+    name: str, place: ProviderContext, endpoint: ModelEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gatepost.inside.loop.TRIES", 1)
+    monkeypatch.setattr("gatepost.inside.agent_loop.TRIES", 1)
     endpoint.play({"turns": [{"do": [{"fault": "hang"}]}]})
     place.options["silence"] = 0.1
     provider = find_provider(name, None)(place)
     *_, failed = await collect(provider.query(a_batch("one"), ""))
 
-    assert isinstance(failed, Failed) and failed.kind == "retryable" and "said nothing for 0.1" in failed.message
+    assert isinstance(failed, TurnFailed) and failed.kind == "retryable" and "said nothing for 0.1" in failed.message
     await provider.close()
 
 
@@ -260,52 +260,56 @@ async def test_usage_is_added_up_over_a_turn(provider: Provider, endpoint: Model
     numbers = {"input": 100, "output": 7}
     endpoint.play({"turns": [{"do": [{"call": "look", "usage": numbers}, {"say": "x", "usage": numbers}]}]})
     events = await collect(provider.query(a_batch("one"), ""))
-    *_, last = [event.numbers for event in events if isinstance(event, Usage)]
+    *_, last = [event.numbers for event in events if isinstance(event, UsageReport)]
 
     assert (last["input_tokens"], last["output_tokens"], last["requests"]) == (200, 14, 2)
 
 
-async def test_without_tools_to_reach_the_turn_is_tried_later(name: str, place: Place, router: Router) -> None:
+async def test_without_tools_to_reach_the_turn_is_tried_later(
+    name: str, place: ProviderContext, router: Router
+) -> None:
     place.router.unlink()
     provider = find_provider(name, None)(place)
     *_, failed = await collect(provider.query(a_batch("one"), ""))
 
-    assert isinstance(failed, Failed) and failed.kind == "retryable" and "tools" in failed.message
+    assert isinstance(failed, TurnFailed) and failed.kind == "retryable" and "tools" in failed.message
 
 
-async def test_a_base_url_that_is_none_is_said(name: str, place: Place) -> None:
+async def test_a_base_url_that_is_none_is_said(name: str, place: ProviderContext) -> None:
     place.options["base_url"] = "ftp://x"
     with pytest.raises(Misconfigured, match="no base URL"):
         find_provider(name, None)(place)
 
 
-async def test_an_option_that_makes_no_sense_is_named(name: str, place: Place) -> None:
+async def test_an_option_that_makes_no_sense_is_named(name: str, place: ProviderContext) -> None:
     place.options["max_tokens"] = "many"
     with pytest.raises(Misconfigured, match="max_tokens"):
         find_provider(name, None)(place)
 
 
-async def test_a_file_of_the_workspace_is_read(provider: Provider, place: Place, endpoint: ModelEndpoint) -> None:
+async def test_a_file_of_the_workspace_is_read(
+    provider: Provider, place: ProviderContext, endpoint: ModelEndpoint
+) -> None:
     (place.agent / "a.md").write_text("it says plum")
     endpoint.play({"turns": [{"do": [{"call": "read_file", "with": {"path": "a.md"}}, {"say": "{result}"}]}]})
     events = await collect(provider.query(a_batch("read it"), ""))
 
-    assert events[-1] == Result("it says plum")
+    assert events[-1] == TurnResult("it says plum")
 
 
 async def test_the_variable_names_the_endpoint_if_the_group_does_not(
-    name: str, place: Place, monkeypatch: pytest.MonkeyPatch
+    name: str, place: ProviderContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"{name.upper()}_BASE_URL", place.options.pop("base_url"))
     provider = find_provider(name, None)(place)
     events = await collect(provider.query(a_batch("one"), ""))
 
-    assert events[-1] == Result("echo: one")
+    assert events[-1] == TurnResult("echo: one")
     await provider.close()
 
 
 async def test_without_either_it_goes_the_way_out_that_its_sandbox_has(
-    name: str, place: Place, endpoint: ModelEndpoint
+    name: str, place: ProviderContext, endpoint: ModelEndpoint
 ) -> None:
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):
@@ -321,7 +325,7 @@ async def test_without_either_it_goes_the_way_out_that_its_sandbox_has(
     provider = find_provider(name, None)(place)
     events = await collect(provider.query(a_batch("one"), ""))
 
-    assert events[-1] == Result("echo: one")
+    assert events[-1] == TurnResult("echo: one")
     paths = {"anthropic": "/anthropic/v1/messages", "openai": "/openai/v1/chat/completions"}
     assert [request.path for request in endpoint.calls] == [paths[name]]
     await provider.close()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.testing import forked
+from gatepost.testing import fork_server
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "extend" / "examples"
@@ -57,7 +57,7 @@ class Home:
         self.env = {**os.environ, "GATEPOST_HOME": str(self.path), "GATEPOST_LISTEN": "127.0.0.1:0"}
 
     def run(self, *args: str) -> str:
-        done = forked.run(args, self.env)
+        done = fork_server.run(args, self.env)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -128,6 +128,6 @@ async def test_a_sandbox_laid_around_bubblewrap_is_as_isolated_and_nicer(tmp_pat
 )
 def test_a_broken_or_second_plugin_stops_the_start_by_name(home: Home, kind: str, text: str, complaint: str) -> None:
     (home.path / "plugins" / kind / "dice2.py").write_text(text, encoding="utf-8")
-    done = forked.run(["up"], home.env)
+    done = fork_server.run(["up"], home.env)
     assert done.returncode == 1 and complaint in done.stderr and "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

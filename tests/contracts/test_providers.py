@@ -9,9 +9,19 @@ from pathlib import Path
 import pytest
 
 from gatepost.inside import providers
-from gatepost.inside.providers.contract import Batch, Event, Failed, Item, Place, Provider, Result, Started, Text
-from gatepost.inside.runner import NoProvider, find_provider
-from gatepost.testing.agents import AGENTS
+from gatepost.inside.providers.contract import (
+    Batch,
+    ConversationStarted,
+    Event,
+    Item,
+    Provider,
+    ProviderContext,
+    Text,
+    TurnFailed,
+    TurnResult,
+)
+from gatepost.inside.runner import ProviderNotFound, find_provider
+from gatepost.testing.agent_profiles import AGENTS
 
 # These need an endpoint: see test_agents.py, test_model_providers.py and tests/inside/.
 MODELS = set(AGENTS)
@@ -22,7 +32,7 @@ NAMES = sorted({info.name for info in pkgutil.iter_modules(providers.__path__)} 
 def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Provider:
     for name in ("agent", "state"):
         (tmp_path / name).mkdir()
-    place = Place(
+    place = ProviderContext(
         workspace=tmp_path,
         agent=tmp_path / "agent",
         start=tmp_path / "agent",
@@ -48,29 +58,29 @@ async def collect(events: AsyncIterator[Event]) -> list[Event]:
 async def test_a_turn_ends_with_exactly_one_result_or_failure(provider: Provider) -> None:
     events = await collect(provider.query(a_batch("one", "two"), ""))
 
-    assert isinstance(events[-1], Result | Failed)
-    assert not any(isinstance(event, Result | Failed) for event in events[:-1])
+    assert isinstance(events[-1], TurnResult | TurnFailed)
+    assert not any(isinstance(event, TurnResult | TurnFailed) for event in events[:-1])
     await provider.close()
 
 
 async def test_a_conversation_is_named_once_and_before_anything_is_said(provider: Provider) -> None:
     """A provider that keeps none names none: it is then given the prompt again when a turn is continued."""
     events = await collect(provider.query(a_batch("one"), ""))
-    names = [event.conversation for event in events if isinstance(event, Started)]
+    names = [event.conversation for event in events if isinstance(event, ConversationStarted)]
 
     assert len(names) <= 1 and all(names)
     if names:
-        assert isinstance(events[0], Started)
+        assert isinstance(events[0], ConversationStarted)
     await provider.close()
 
 
 async def test_a_conversation_is_resumed_under_its_name(provider: Provider) -> None:
     first = await collect(provider.query(a_batch("one"), ""))
-    names = [event.conversation for event in first if isinstance(event, Started)]
+    names = [event.conversation for event in first if isinstance(event, ConversationStarted)]
     second = await collect(provider.query(a_batch("two", turn="t-2", first=5), names[0] if names else ""))
 
-    assert [event.conversation for event in second if isinstance(event, Started)] == names
-    assert any(isinstance(event, Text | Result) for event in second)
+    assert [event.conversation for event in second if isinstance(event, ConversationStarted)] == names
+    assert any(isinstance(event, Text | TurnResult) for event in second)
     await provider.close()
 
 
@@ -105,10 +115,10 @@ async def test_an_interrupt_ends_the_turn(provider: Provider) -> None:
         if isinstance(event, Text):
             await provider.interrupt()
 
-    assert isinstance(events[-1], Result | Failed)
+    assert isinstance(events[-1], TurnResult | TurnFailed)
     assert len(events) < 50
     again = await collect(provider.query(a_batch("after", turn="t-2", first=60), ""))
-    assert isinstance(again[-1], Result)
+    assert isinstance(again[-1], TurnResult)
     await provider.close()
 
 
@@ -118,7 +128,7 @@ async def test_closing_twice_is_harmless(provider: Provider) -> None:
 
 
 def test_a_name_that_nobody_has_is_said() -> None:
-    with pytest.raises(NoProvider, match="nobody"):
+    with pytest.raises(ProviderNotFound, match="nobody"):
         find_provider("nobody", None)
 
 
@@ -132,5 +142,5 @@ def test_a_second_provider_of_the_same_name_stops_the_start(tmp_path: Path) -> N
 def test_a_broken_file_is_no_other_providers_trouble(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("raise RuntimeError('x')\n")
     assert find_provider("demo", tmp_path)
-    with pytest.raises(NoProvider, match=r"bad\.py does not load: RuntimeError: x"):
+    with pytest.raises(ProviderNotFound, match=r"bad\.py does not load: RuntimeError: x"):
         find_provider("bad", tmp_path)

@@ -9,7 +9,7 @@ import pytest
 
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
-from gatepost.core.keyring import FILE, Keyring, Unreadable
+from gatepost.core.keyring import FILE, Keyring, UnsealError
 
 PLACE = ("folder:acme", "TOKEN")
 
@@ -46,7 +46,7 @@ def test_a_value_opens_in_its_own_place_alone(keyring: Keyring) -> None:
     assert ring.open(sealed, PLACE) == b"xyzzy"
     assert b"xyzzy" not in sealed.data
     for other in (("folder:acme", "OTHER"), ("folder:acm", "eTOKEN"), ("", "TOKEN")):
-        with pytest.raises(Unreadable, match="changed, or moved"):
+        with pytest.raises(UnsealError, match="changed, or moved"):
             ring.open(sealed, other)
 
 
@@ -64,16 +64,16 @@ def test_a_new_key_seals_while_the_old_one_still_opens_until_it_is_dropped(keyri
     assert new.open(sealed, PLACE) == b"xyzzy"
     assert new.seal(b"xyzzy", PLACE).key_id == new.current
 
-    keyring.drop_keys({old.current, new.current})
+    keyring.remove_keys({old.current, new.current})
     left = keyring.read()
     assert left is not None and list(left.keys) == [new.current]  # the current one stays
-    with pytest.raises(Unreadable, match=f"sealed with the key {old.current}, which is not in the key ring"):
+    with pytest.raises(UnsealError, match=f"sealed with the key {old.current}, which is not in the key ring"):
         left.open(sealed, PLACE)
 
 
 def test_the_ring_never_shows_a_key(keyring: Keyring) -> None:
     ring = keyring.add_key()
-    assert repr(ring) == f"Ring(current={ring.current!r})"
+    assert repr(ring) == f"KeySet(current={ring.current!r})"
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.errors import SetupError
-from gatepost.core.settings import SETTINGS, Setting, load, peek, setting
+from gatepost.core.settings import SETTINGS, Setting, load, load_declared, setting
 
 
 @pytest.fixture
@@ -71,6 +71,6 @@ def test_a_setting_is_declared_once(coats: Setting[int]) -> None:
 def test_peeking_reads_what_it_wants_and_judges_nothing_else(tmp_path: Path, coats: Setting[int]) -> None:
     (tmp_path / "gatepost.toml").write_text("[paint]\ncoats = 3\n[some.plugin]\nkey = 1\n")
 
-    assert peek(tmp_path, coats, environ={})[coats] == 3
-    assert peek(tmp_path, coats, environ={"GATEPOST_PAINT_COATS": "9"})[coats] == 9
-    assert peek(tmp_path, environ={})[coats] == 3
+    assert load_declared(tmp_path, coats, environ={})[coats] == 3
+    assert load_declared(tmp_path, coats, environ={"GATEPOST_PAINT_COATS": "9"})[coats] == 9
+    assert load_declared(tmp_path, environ={})[coats] == 3

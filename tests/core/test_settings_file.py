@@ -4,14 +4,14 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.errors import SetupError
-from gatepost.core.settings_file import put
+from gatepost.core.settings_file import set_setting
 
 URL = "http://127.0.0.1:11434/v1"
 
 
 def test_a_file_that_is_not_there_is_made_and_closed_to_others(tmp_path: Path) -> None:
     path = tmp_path / "gatepost.toml"
-    put(path, "openai.base_url", URL)
+    set_setting(path, "openai.base_url", URL)
 
     assert tomllib.loads(path.read_text()) == {"openai": {"base_url": URL}}
     assert path.stat().st_mode & 0o777 == 0o600
@@ -29,7 +29,7 @@ def test_a_file_that_is_not_there_is_made_and_closed_to_others(tmp_path: Path) -
 def test_the_rest_of_a_file_stays_as_it_was(tmp_path: Path, before: str, after: str) -> None:
     path = tmp_path / "gatepost.toml"
     path.write_text(before)
-    put(path, "openai.base_url", URL)
+    set_setting(path, "openai.base_url", URL)
 
     assert path.read_text() == after % URL
 
@@ -39,7 +39,7 @@ def test_a_file_that_is_kept_elsewhere_is_written_there_and_the_link_stays(tmp_p
     path, kept = tmp_path / "gatepost.toml", tmp_path / "kept/mine.toml"
     kept.write_text("# mine\n")
     path.symlink_to("kept/mine.toml")
-    put(path, "openai.base_url", URL)
+    set_setting(path, "openai.base_url", URL)
 
     assert path.is_symlink() and tomllib.loads(kept.read_text()) == {"openai": {"base_url": URL}}
 
@@ -50,5 +50,5 @@ def test_what_cannot_be_edited_safely_is_left_alone_and_said(tmp_path: Path, odd
     path.write_text(odd)
 
     with pytest.raises(SetupError, match=r"gatepost\.toml"):
-        put(path, "openai.base_url", URL)
+        set_setting(path, "openai.base_url", URL)
     assert path.read_text() == odd

@@ -31,7 +31,7 @@ async def test_a_step_that_holds_the_loop_is_named_and_measured_on_the_processor
                 break
 
     assert held and held[0].where == "loop" and held[0].cpu > 0.05
-    assert watchdog.worst is not None and watchdog.shown()["slow_steps"] == watchdog.count
+    assert watchdog.worst is not None and watchdog.to_status()["slow_steps"] == watchdog.count
 
 
 async def test_a_loop_that_waits_is_not_blamed() -> None:
@@ -45,10 +45,10 @@ async def test_a_loop_that_waits_is_not_blamed() -> None:
 def test_what_is_slow_again_and_again_is_counted_and_kept_once_in_a_while() -> None:
     watchdog = Watchdog()
     for number in range(1000):
-        watchdog.slow_unit("accept", 0.1 + number / 1000, 0.01)
+        watchdog.report_slow_unit("accept", 0.1 + number / 1000, 0.01)
     assert watchdog.count == 1000 and len(watchdog.steps) <= 200
-    watchdog.slow_unit("compute", 0.2, 0.2)
-    assert watchdog.shown() == {
+    watchdog.report_slow_unit("compute", 0.2, 0.2)
+    assert watchdog.to_status() == {
         "slow_steps": 1001,
         "slowest": "writer: accept",
         "slowest_ms": 1099,

@@ -21,15 +21,15 @@ from cryptography.x509.oid import NameOID
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.settings import Config
-from gatepost.core.threads import Threads
-from gatepost.egress.contract import Held, Short, Spender
-from gatepost.egress.models import Models
+from gatepost.core.thread_pools import BoundedThreadPool
+from gatepost.egress.contract import BudgetShortage, ReservationHandle, Spender
+from gatepost.egress.egress_socket import EgressDeps, EgressSocket
+from gatepost.egress.model_proxy import ModelProxy
 from gatepost.egress.prices import Price
-from gatepost.egress.socket import EgressAround, EgressSocket
 from gatepost.store import egress, groups
-from gatepost.store.costs import Usage
+from gatepost.store.costs import TokenCounts
 from gatepost.store.port import Db
-from gatepost.store.writer import SqliteStore
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.tools.contract import Caller
 
 KEY = "sk-ant-the-real-key-0123456789"
@@ -48,7 +48,7 @@ class FakePurse:
     busy: bool = False
     slow: asyncio.Event | None = None  # a reservation waits for it
     held: dict[int, int] = field(default_factory=dict)
-    booked: list[tuple[int | None, Usage]] = field(default_factory=list)
+    booked: list[tuple[int | None, TokenCounts]] = field(default_factory=list)
     spenders: list[Spender] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     settled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -56,18 +56,18 @@ class FakePurse:
     async def room(self, spender: Spender) -> int | None:
         return self.left
 
-    async def reserve(self, spender: Spender, model: str, worst: int) -> Held | Short:
+    async def reserve(self, spender: Spender, model: str, worst: int) -> ReservationHandle | BudgetShortage:
         self.spenders.append(spender)
         self.asked.set()
         if self.slow is not None:
             await self.slow.wait()
         if self.left is not None and worst > self.left:
-            return Short("the budget of acme is spent", self.busy)
+            return BudgetShortage("the budget of acme is spent", self.busy)
         self.held[len(self.held) + 1] = worst
         self.left = None if self.left is None else self.left - worst
-        return Held(len(self.held))
+        return ReservationHandle(len(self.held))
 
-    async def settle(self, held: Held, actual: int | None, usage: Usage) -> None:
+    async def settle(self, held: ReservationHandle, actual: int | None, usage: TokenCounts) -> None:
         worst = self.held[held.id]
         self.booked.append((actual, usage))
         if self.left is not None:
@@ -192,7 +192,7 @@ class Way:
     vendor: Upstream  # of both models
     host: Upstream  # `localhost`, which must be allowed
     safe: Upstream  # the same over TLS
-    models: Models
+    models: ModelProxy
     names: dict[str, list[str]]  # what the resolver says
     looked_up: list[str] = field(default_factory=list)
 
@@ -223,9 +223,9 @@ class Way:
 
         await self.store.write(put)
 
-    async def log(self) -> list[egress.Tried]:
+    async def log(self) -> list[egress.EgressAttempt]:
         await self.store.write(lambda db: None)  # what was posted before is written before
-        return await self.store.read(egress.latest, 100)
+        return await self.store.read(egress.list_attempts, 100)
 
 
 @asynccontextmanager
@@ -251,18 +251,18 @@ async def way(store: SqliteStore, tmp_path: Path) -> AsyncIterator[Way]:
         base = f"http://127.0.0.1:{vendor.port}"
         config = Config({"anthropic.base_url": base, "openai.base_url": f"{base}/v1"})
         purse, keys = FakePurse(), FakeKeys()
-        models = Models(config, purse, keys, lambda model: PRICE if model.startswith("known") else None)
+        models = ModelProxy(config, purse, keys, lambda model: PRICE if model.startswith("known") else None)
         stack.push_async_callback(models.close)
         names = {"localhost": ["127.0.0.1"]}
         looked_up: list[str] = []
 
-        async def resolve(name: str, port: int, threads: Threads) -> list[str]:
+        async def resolve(name: str, port: int, threads: BoundedThreadPool) -> list[str]:
             looked_up.append(name)
             if name not in names:
                 raise OSError("unknown")
             return names[name]
 
-        around = EgressAround(
+        around = EgressDeps(
             store=store, clock=SystemClock(), models=models, keys=keys, resolve=resolve, tls=lambda: certified().client
         )
         opened = EgressSocket(around, Caller(FOLDER, "s-1", "scripted"), lambda pid: pid == os.getpid())

@@ -7,9 +7,9 @@ import pytest
 
 from gatepost.egress.audio import read_form
 from gatepost.egress.prices import Price
-from gatepost.egress.usage import of_answer
-from gatepost.inside.hearing import transcribe
-from gatepost.store.costs import Usage
+from gatepost.egress.token_usage import read_response_usage
+from gatepost.inside.transcribe import transcribe
+from gatepost.store.costs import TokenCounts
 
 PATH = "/openai/v1/audio/transcriptions"
 KEY = "sk-ant-the-real-key-0123456789"
@@ -62,21 +62,24 @@ async def test_a_recording_is_sent_in_a_form_of_our_own_and_booked_by_the_second
     sent = read_form(kind, body)
     assert (sent.model, sent.data, sent.ending, sent.language) == ("hears-1", SOUND, "ogg", "de")
     assert b"a b.OGG" not in body and hearing.purse.held == {1: 10_000}  # 100 seconds
-    assert hearing.purse.booked == [(2_000, Usage())]
+    assert hearing.purse.booked == [(2_000, TokenCounts())]
 
 
 @pytest.mark.parametrize(
     ("usage", "booked"),
     [
-        ({"usage": {"type": "tokens", "input_tokens": 100, "output_tokens": 10}}, (700, Usage(input=100, output=10))),
-        ({}, (None, Usage())),
-        ({"usage": {"type": "duration", "seconds": -1}}, (None, Usage())),
-        ({"usage": {"type": "duration", "seconds": True}}, (None, Usage())),
-        ({"usage": {"type": "tokens"}}, (None, Usage())),
+        (
+            {"usage": {"type": "tokens", "input_tokens": 100, "output_tokens": 10}},
+            (700, TokenCounts(input=100, output=10)),
+        ),
+        ({}, (None, TokenCounts())),
+        ({"usage": {"type": "duration", "seconds": -1}}, (None, TokenCounts())),
+        ({"usage": {"type": "duration", "seconds": True}}, (None, TokenCounts())),
+        ({"usage": {"type": "tokens"}}, (None, TokenCounts())),
     ],
 )
 async def test_what_the_vendor_tells_is_booked_and_all_of_it_if_it_tells_nothing(
-    hearing: Any, usage: dict[str, Any], booked: tuple[int | None, Usage]
+    hearing: Any, usage: dict[str, Any], booked: tuple[int | None, TokenCounts]
 ) -> None:
     hearing.vendor.reply = http({"text": "x", **usage})
     await send(hearing, WHOLE)
@@ -149,7 +152,7 @@ def test_a_boundary_cannot_be_known_beforehand() -> None:
 
 
 def test_an_answer_without_numbers_is_not_measured() -> None:
-    assert of_answer(b'{"text":"x"}').seconds is None
+    assert read_response_usage(b'{"text":"x"}').seconds is None
 
 
 async def test_who_is_inside_hears_what_is_said_or_nothing(hearing: Any, tmp_path: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gatepost.core.settings import Config
-from gatepost.egress import bodies, models
+from gatepost.egress import model_proxy, request_bodies
 from gatepost.egress.prices import Price
 from gatepost.store import groups
 
@@ -108,7 +108,7 @@ async def test_an_endpoint_without_such_a_count_is_not_asked_for_one(way: Any, e
 
 
 async def test_a_group_whose_vendor_may_fetch_for_it_is_not_counted(way: Any, endpoint: Endpoint) -> None:
-    await way.store.write(groups.change, "acme/eng", {"model_features": "url_sources"})
+    await way.store.write(groups.update, "acme/eng", {"model_features": "url_sources"})
     way.purse.left = 200_000
     assert (await way.post(MESSAGES, LONG)).status == 402
     assert endpoint.paths == []
@@ -124,6 +124,6 @@ async def test_what_cost_more_than_was_set_aside_is_booked_as_it_was(
 
 
 def test_a_count_is_never_worse_than_the_bytes() -> None:
-    asked = bodies.judge(bodies.MESSAGES, LONG, frozenset(), 100)
-    assert models.with_count(asked, 10_000_000).prompt == asked.prompt
-    assert models.with_count(asked, 100).prompt == 610
+    asked = request_bodies.check_body(request_bodies.MESSAGES, LONG, frozenset(), 100)
+    assert model_proxy.with_count(asked, 10_000_000).prompt == asked.prompt
+    assert model_proxy.with_count(asked, 100).prompt == 610

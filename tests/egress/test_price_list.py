@@ -9,7 +9,7 @@ import pytest
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.egress.price_list import PriceList, parse, put
+from gatepost.egress.price_list import PriceList, parse_price, write_price
 
 CONFIG = Config({"prices.file": "prices.toml"})
 
@@ -39,31 +39,31 @@ def test_a_mistake_stops_the_start(tmp_path: Path) -> None:
 
 def test_without_a_file_there_is_the_built_in_list_until_one_is_named(tmp_path: Path) -> None:
     prices = PriceList(Home(tmp_path), Config({}))
-    put(tmp_path / "prices.toml", "mine", parse("0"))
+    write_price(tmp_path / "prices.toml", "mine", parse_price("0"))
     assert prices("gpt-5") is not None and prices("mine") is None
     prices.move(CONFIG)
-    assert prices("mine") == parse("0")
+    assert prices("mine") == parse_price("0")
 
 
 @pytest.mark.parametrize(
     ("text", "numbers"), [("0", (0, 0)), ("0.5/1.5", (500_000, 1_500_000)), ("$1/2", (10**6, 2 * 10**6))]
 )
 def test_a_price_is_written_as_two_amounts_or_nothing(text: str, numbers: tuple[int, int]) -> None:
-    assert (parse(text).input, parse(text).output) == numbers
+    assert (parse_price(text).input, parse_price(text).output) == numbers
 
 
 @pytest.mark.parametrize("text", ["1", "x", "1/", "/1", "-1/2", "1/2/3", "free"])
 def test_what_is_no_price_is_said(text: str) -> None:
     with pytest.raises(Invalid, match="price"):
-        parse(text)
+        parse_price(text)
 
 
 def test_what_is_in_the_file_stays_there(tmp_path: Path) -> None:
     file = tmp_path / "prices.toml"
     file.write_text('# mine\n[a]\ninput = 1  # dear\noutput = 2\ncache_read = 0.1\n\n["b:7"]\ninput = 1\noutput = 2')
-    put(file, "b:7", parse("0"))
-    put(file, "a", parse("0.5/0.000001"))
-    put(file, "c/d", parse("3/4"))
+    write_price(file, "b:7", parse_price("0"))
+    write_price(file, "a", parse_price("0.5/0.000001"))
+    write_price(file, "c/d", parse_price("3/4"))
 
     assert file.read_text() == (
         '# mine\n[a]\ninput = 0.5  # dear\noutput = 0.000001\ncache_read = 0.1\n\n["b:7"]\ninput = 0\noutput = 0\n\n'
@@ -76,10 +76,10 @@ def test_a_file_that_is_written_otherwise_is_left_alone(tmp_path: Path, text: st
     file = tmp_path / "prices.toml"
     file.write_text(text)
     with pytest.raises(SetupError, match="prices"):
-        put(file, "a", parse("5/6"))
+        write_price(file, "a", parse_price("5/6"))
     assert file.read_text() == text
 
 
 def test_a_new_file_is_made(tmp_path: Path) -> None:
-    put(tmp_path / "prices.toml", 'odd "name"', parse("1/2"))
+    write_price(tmp_path / "prices.toml", 'odd "name"', parse_price("1/2"))
     assert tomllib.loads((tmp_path / "prices.toml").read_text()) == {'odd "name"': {"input": 1, "output": 2}}

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.egress.prices import FILE, own_prices, price, read, shipped
-from gatepost.store.costs import Usage
+from gatepost.egress.prices import FILE, find_price, load_own_prices, load_shipped_prices, read_prices
+from gatepost.store.costs import TokenCounts
 
 MILLION = 1_000_000
 
@@ -25,49 +25,49 @@ MILLION = 1_000_000
     ],
 )
 def test_a_model_is_known_with_and_without_its_date(model: str, listed: str) -> None:
-    assert price(model) == shipped()[listed]
+    assert find_price(model) == load_shipped_prices()[listed]
 
 
 def test_a_date_with_a_price_of_its_own_has_that_and_one_that_nobody_listed_the_dearest() -> None:
-    first, usual = price("gpt-4o-2024-05-13"), price("gpt-4o-2024-11-20")
+    first, usual = find_price("gpt-4o-2024-05-13"), find_price("gpt-4o-2024-11-20")
     assert first is not None and (first.input, first.output) == (5_000_000, 15_000_000)
-    assert usual == shipped()["gpt-4o"]
+    assert usual == load_shipped_prices()["gpt-4o"]
     for model in ("gpt-4o-2099-01-01", "gpt-4o-latest"):
-        unknown = price(model)
+        unknown = find_price(model)
         assert unknown is not None and unknown.worst(1000, 1000) >= first.worst(1000, 1000)
-    own = {"gpt-4o": shipped()["gpt-5-nano"]}
-    dated, plain = price("gpt-4o-2024-05-13", own), price("gpt-4o", own)
+    own = {"gpt-4o": load_shipped_prices()["gpt-5-nano"]}
+    dated, plain = find_price("gpt-4o-2024-05-13", own), find_price("gpt-4o", own)
     assert dated is not None and dated.worst(1000, 1000) >= first.worst(1000, 1000)
     assert plain == own["gpt-4o"]
 
 
 @pytest.mark.parametrize("model", ["", "gpt", "gpt-5-pro", "claude-opus-4-5-fast", "claude-opus-4-5-2025", "x/gpt-5"])
 def test_a_model_that_nobody_listed_has_no_price(model: str) -> None:
-    assert price(model) is None
+    assert find_price(model) is None
 
 
 def test_a_call_costs_what_the_vendor_lists() -> None:
-    sonnet = price("claude-sonnet-5")
+    sonnet = find_price("claude-sonnet-5")
     assert sonnet is not None
-    assert sonnet.of(Usage(input=MILLION)) == 2_000_000
-    assert sonnet.of(Usage(output=MILLION)) == 10_000_000
-    assert sonnet.of(Usage(cache_read=MILLION)) == 200_000
-    assert sonnet.of(Usage(cache_write=MILLION)) == 2_500_000
-    assert sonnet.of(Usage(cache_write=MILLION), written_long=MILLION) == 4_000_000
-    assert sonnet.of(Usage(cache_read=1)) == 1  # a begun millionth counts whole
-    assert sonnet.of(Usage()) == 0
+    assert sonnet.of(TokenCounts(input=MILLION)) == 2_000_000
+    assert sonnet.of(TokenCounts(output=MILLION)) == 10_000_000
+    assert sonnet.of(TokenCounts(cache_read=MILLION)) == 200_000
+    assert sonnet.of(TokenCounts(cache_write=MILLION)) == 2_500_000
+    assert sonnet.of(TokenCounts(cache_write=MILLION), written_long=MILLION) == 4_000_000
+    assert sonnet.of(TokenCounts(cache_read=1)) == 1  # a begun millionth counts whole
+    assert sonnet.of(TokenCounts()) == 0
 
 
 def test_a_long_question_costs_more_where_the_vendor_says_so() -> None:
-    sonnet = price("claude-sonnet-4-5")
+    sonnet = find_price("claude-sonnet-4-5")
     assert sonnet is not None
-    assert sonnet.of(Usage(input=200_000, output=1_000)) == 600_000 + 15_000
-    assert sonnet.of(Usage(input=200_000, cache_read=1, output=1_000)) == 1_200_000 + 1 + 22_500
+    assert sonnet.of(TokenCounts(input=200_000, output=1_000)) == 600_000 + 15_000
+    assert sonnet.of(TokenCounts(input=200_000, cache_read=1, output=1_000)) == 1_200_000 + 1 + 22_500
     assert (sonnet.output_beyond(200_000), sonnet.output_beyond(200_001)) == (15_000_000, 22_500_000)
 
 
 def test_sound_costs_by_the_minute_and_a_begun_second_counts_whole() -> None:
-    whisper = price("whisper-1")
+    whisper = find_price("whisper-1")
     assert whisper is not None
     assert (whisper.of_sound(60), whisper.of_sound(0.1), whisper.of_sound(61)) == (6_000, 100, 6_100)
 
@@ -75,24 +75,30 @@ def test_sound_costs_by_the_minute_and_a_begun_second_counts_whole() -> None:
 TOKENS = st.integers(0, 400_000)
 
 
-@given(st.sampled_from(sorted(shipped())), TOKENS, TOKENS, TOKENS, TOKENS, TOKENS)
+@given(st.sampled_from(sorted(load_shipped_prices())), TOKENS, TOKENS, TOKENS, TOKENS, TOKENS)
 def test_no_call_costs_more_than_its_worst(
     model: str, plain: int, found: int, written: int, kept: int, answer: int
 ) -> None:
-    usage = Usage(plain, answer, found, written)
-    assert shipped()[model].of(usage, kept) <= shipped()[model].worst(plain + found + written, answer)
+    usage = TokenCounts(plain, answer, found, written)
+    assert load_shipped_prices()[model].of(usage, kept) <= load_shipped_prices()[model].worst(
+        plain + found + written, answer
+    )
 
 
 def test_the_operators_own_prices_add_to_the_list_and_win(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('["llama:70b"]\ninput = 0\noutput = 0\n[gpt-5]\ninput = 1\noutput = 2.5\n')
-    own = own_prices(Home(tmp_path), Config({FILE.name: "mine.toml"}))
+    own = load_own_prices(Home(tmp_path), Config({FILE.name: "mine.toml"}))
 
-    llama, mine, theirs = price("llama:70b", own), price("gpt-5-2025-08-07", own), price("gpt-5-mini", own)
+    llama, mine, theirs = (
+        find_price("llama:70b", own),
+        find_price("gpt-5-2025-08-07", own),
+        find_price("gpt-5-mini", own),
+    )
 
     assert llama is not None and llama.worst(10**6, 10**6) == 0
     assert mine is not None and (mine.input, mine.output, mine.cache_read) == (1_000_000, 2_500_000, 1_000_000)
-    assert theirs == shipped()["gpt-5-mini"]
-    assert own_prices(Home(tmp_path), Config()) == {}
+    assert theirs == load_shipped_prices()["gpt-5-mini"]
+    assert load_own_prices(Home(tmp_path), Config()) == {}
 
 
 @pytest.mark.parametrize(
@@ -111,10 +117,10 @@ def test_a_mistake_in_the_operators_file_is_named(tmp_path: Path, text: str, com
     path = tmp_path / "mine.toml"
     path.write_text(text)
     with pytest.raises(SetupError, match=complaint) as error:
-        read(path)
+        read_prices(path)
     assert str(path) in str(error.value)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"nowhere\.toml cannot be read"):
-        own_prices(Home(tmp_path), Config({FILE.name: "nowhere.toml"}))
+        load_own_prices(Home(tmp_path), Config({FILE.name: "nowhere.toml"}))

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.threads import Threads
+from gatepost.core.thread_pools import BoundedThreadPool
 from gatepost.egress import proxy
-from gatepost.egress.http import LARGEST_HEAD, Refusal
+from gatepost.egress.egress_socket import FEW, MOST_AUDITED, EgressSocket
+from gatepost.egress.http import LARGEST_HEAD, HttpRefusal
 from gatepost.egress.pace import PacedReader
-from gatepost.egress.rules import Target
-from gatepost.egress.socket import FEW, MOST_AUDITED, EgressSocket
+from gatepost.egress.rules import EgressTarget
 from gatepost.store import audit
 
 
@@ -32,7 +32,7 @@ async def test_what_nobody_allowed_is_refused_with_a_reason_and_one_audit_row(wa
     assert "example.com:443 is not allowed for acme/eng" in answer.text
     assert "gatepost egress allow" in answer.headers["x-gatepost-reason"]
     assert [(each.target, each.verdict, each.times) for each in await way.log()] == [("example.com:443", "denied", 2)]
-    rows = await way.store.read(audit.latest, 10)
+    rows = await way.store.read(audit.list_latest, 10)
     assert [(row[2], row[3], row[4]) for row in rows] == [("agent:acme/eng", "egress", "refused")]
     assert way.looked_up == []
     assert b"403 example.com:443 is not allowed" in await way.raw(connect("example.com:443"))  # what clients show
@@ -96,10 +96,10 @@ async def test_a_tunnel_to_port_80_is_for_http() -> None:
         reader.feed_data(said)
         reader.feed_eof()
         if fits:
-            assert said.startswith(await proxy.read_greeting(PacedReader(reader), Target("a.com", 80)))
+            assert said.startswith(await proxy.read_greeting(PacedReader(reader), EgressTarget("a.com", 80)))
             continue
-        with pytest.raises(Refusal, match="neither TLS nor plain HTTP"):
-            await proxy.read_greeting(PacedReader(reader), Target("a.com", 80))
+        with pytest.raises(HttpRefusal, match="neither TLS nor plain HTTP"):
+            await proxy.read_greeting(PacedReader(reader), EgressTarget("a.com", 80))
 
 
 async def test_slow_names_of_one_session_do_not_hold_up_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ async def test_slow_names_of_one_session_do_not_hold_up_anothers(monkeypatch: py
         return [(0, 0, 0, "", ("192.0.2.1", port))]
 
     monkeypatch.setattr(socket, "getaddrinfo", ask)
-    mine, theirs = Threads(proxy.MOST_LOOKUPS), Threads(proxy.MOST_LOOKUPS)
+    mine, theirs = BoundedThreadPool(proxy.MOST_LOOKUPS), BoundedThreadPool(proxy.MOST_LOOKUPS)
     waiting = [asyncio.create_task(proxy.resolve("slow.test", 443, mine)) for _ in range(128)]
     async with asyncio.timeout(10):
         assert await proxy.resolve("quick.test", 443, theirs) == ["192.0.2.1"]
@@ -304,7 +304,7 @@ async def test_an_unknown_host_and_one_that_is_down_are_told_apart_from_a_denial
     assert (unknown.status, down.status) == (502, 502)
     assert "resolver" in unknown.text and "cannot be reached" in down.text
     assert {each.verdict for each in await way.log()} == {"failed"}
-    assert await way.store.read(audit.latest, 10) == []
+    assert await way.store.read(audit.list_latest, 10) == []
 
 
 async def test_a_private_address_is_refused_with_the_command_that_allows_it(way: Any) -> None:
@@ -320,11 +320,11 @@ async def test_stranger_07_many_different_denials_are_few_audit_rows_and_one_wit
         await way.raw(f"CONNECT host-{number}.example:443 HTTP/1.1\r\n\r\n".encode())
     await way.socket.close()
     await way.log()
-    rows = await way.store.read(audit.latest, 1000)
+    rows = await way.store.read(audit.list_latest, 1000)
 
     assert len(rows) == MOST_AUDITED + 1
     assert '"repeated":40' in rows[0][5]
-    assert await way.store.read(audit.repeated) == 40
+    assert await way.store.read(audit.count_repeated) == 40
 
 
 async def test_stranger_05_a_session_has_few_connections_while_all_have_many(way: Any) -> None:

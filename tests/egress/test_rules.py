@@ -3,12 +3,12 @@
 import pytest
 
 from gatepost.core.errors import Invalid
-from gatepost.egress.rules import Target, judge, judge_address, read_host, read_pattern, read_target
-from gatepost.store.egress import Rule
+from gatepost.egress.rules import EgressTarget, check_address, check_target, read_host, read_pattern, read_target
+from gatepost.store.egress import EgressRule
 
 
-def rule(host: str, port: int = 0, folder: str | None = None, *, allow: bool = True, local: bool = False) -> Rule:
-    return Rule(1, folder, host, port, allow, local, "operator", 0)
+def rule(host: str, port: int = 0, folder: str | None = None, *, allow: bool = True, local: bool = False) -> EgressRule:
+    return EgressRule(1, folder, host, port, allow, local, "operator", 0)
 
 
 @pytest.mark.parametrize(
@@ -64,53 +64,59 @@ def test_a_target_names_one_port(text: str) -> None:
 
 
 def test_a_name_has_one_spelling() -> None:
-    assert read_target("EXAMPLE.com.:443") == Target("example.com", 443)
+    assert read_target("EXAMPLE.com.:443") == EgressTarget("example.com", 443)
 
 
 def test_a_rule_covers_sub_domains_and_the_usual_ports() -> None:
     rules = [rule("example.com")]
-    allowed = [Target("example.com", 443), Target("a.b.example.com", 80)]
-    not_allowed = [Target("example.com", 22), Target("notexample.com", 443), Target("example.com.evil.org", 443)]
-    assert all(judge(rules, "acme", each).allowed for each in allowed)
-    assert not any(judge(rules, "acme", each).allowed for each in not_allowed)
+    allowed = [EgressTarget("example.com", 443), EgressTarget("a.b.example.com", 80)]
+    not_allowed = [
+        EgressTarget("example.com", 22),
+        EgressTarget("notexample.com", 443),
+        EgressTarget("example.com.evil.org", 443),
+    ]
+    assert all(check_target(rules, "acme", each).allowed for each in allowed)
+    assert not any(check_target(rules, "acme", each).allowed for each in not_allowed)
 
 
 def test_a_star_before_a_name_covers_sub_domains_alone() -> None:
     rules = [rule(*read_pattern("*.example.com"))]
-    assert judge(rules, "acme", Target("a.example.com", 443)).allowed
-    assert not judge(rules, "acme", Target("example.com", 443)).allowed
+    assert check_target(rules, "acme", EgressTarget("a.example.com", 443)).allowed
+    assert not check_target(rules, "acme", EgressTarget("example.com", 443)).allowed
 
 
 def test_rules_inherit_down_the_tree_and_a_denial_wins() -> None:
     rules = [rule("a.com", folder="acme"), rule("x.a.com", folder="acme/eng", allow=False)]
-    assert judge(rules, "acme/eng/sre", Target("a.com", 443)).allowed
-    assert not judge(rules, "acme/eng/sre", Target("x.a.com", 443)).allowed
-    assert judge(rules, "acme", Target("x.a.com", 443)).allowed
-    assert not judge(rules, "acmeist", Target("a.com", 443)).allowed
-    assert not judge(rules, "other", Target("a.com", 443)).allowed
+    assert check_target(rules, "acme/eng/sre", EgressTarget("a.com", 443)).allowed
+    assert not check_target(rules, "acme/eng/sre", EgressTarget("x.a.com", 443)).allowed
+    assert check_target(rules, "acme", EgressTarget("x.a.com", 443)).allowed
+    assert not check_target(rules, "acmeist", EgressTarget("a.com", 443)).allowed
+    assert not check_target(rules, "other", EgressTarget("a.com", 443)).allowed
 
 
 def test_a_denial_without_a_port_holds_for_every_port() -> None:
     rules = [rule("a.com", 8443), rule("a.com", allow=False)]
-    assert not judge(rules, "acme", Target("a.com", 8443)).allowed
+    assert not check_target(rules, "acme", EgressTarget("a.com", 8443)).allowed
 
 
 def test_root_has_no_children_to_inherit_its_rules() -> None:
-    assert not judge([rule("a.com", folder="root")], "acme", Target("a.com", 443)).allowed
+    assert not check_target([rule("a.com", folder="root")], "acme", EgressTarget("a.com", 443)).allowed
 
 
 def test_a_models_host_is_not_reached_even_where_everything_is_allowed() -> None:
     rules = [rule("*"), rule("anthropic.com"), rule("api.anthropic.com", 443, local=True)]
-    assert not judge(rules, "acme", Target("api.anthropic.com", 443)).allowed
-    assert not judge(rules, "acme", Target("models.lan", 443), frozenset({Target("models.lan", 443)})).allowed
+    assert not check_target(rules, "acme", EgressTarget("api.anthropic.com", 443)).allowed
+    assert not check_target(
+        rules, "acme", EgressTarget("models.lan", 443), frozenset({EgressTarget("models.lan", 443)})
+    ).allowed
 
 
 def test_only_a_rule_for_this_very_host_and_port_leads_to_a_local_address() -> None:
     exact = [rule("box.lan", 8080, local=True)]
-    assert judge(exact, "acme", Target("box.lan", 8080)).local
-    assert not judge(exact, "acme", Target("a.box.lan", 8080)).local
-    assert not judge([rule("box.lan")], "acme", Target("box.lan", 80)).local
-    assert not judge([rule("*", 8080)], "acme", Target("box.lan", 8080)).local
+    assert check_target(exact, "acme", EgressTarget("box.lan", 8080)).local
+    assert not check_target(exact, "acme", EgressTarget("a.box.lan", 8080)).local
+    assert not check_target([rule("box.lan")], "acme", EgressTarget("box.lan", 80)).local
+    assert not check_target([rule("*", 8080)], "acme", EgressTarget("box.lan", 8080)).local
 
 
 @pytest.mark.parametrize(
@@ -134,8 +140,8 @@ def test_only_a_rule_for_this_very_host_and_port_leads_to_a_local_address() -> N
     ],
 )
 def test_a_local_address_needs_the_operators_word(address: str) -> None:
-    assert judge_address(address, local=False)
-    assert judge_address(address, local=True) == ""
+    assert check_address(address, local=False)
+    assert check_address(address, local=True) == ""
 
 
 @pytest.mark.parametrize(
@@ -164,15 +170,15 @@ def test_a_local_address_needs_the_operators_word(address: str) -> None:
     ],
 )
 def test_some_addresses_are_never_reached(address: str) -> None:
-    assert judge_address(address, local=True)
+    assert check_address(address, local=True)
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"])
 def test_a_public_address_is_reached(address: str) -> None:
-    assert judge_address(address, local=False) == ""
+    assert check_address(address, local=False) == ""
 
 
 def test_a_refusal_names_the_command_for_this_group_alone() -> None:
-    target = Target("box.lan", 8080)
+    target = EgressTarget("box.lan", 8080)
     way = "gatepost egress allow box.lan:8080 --folder acme/eng"
-    assert judge([], "acme/eng", target).reason.endswith(f"the operator can: {way}")
+    assert check_target([], "acme/eng", target).reason.endswith(f"the operator can: {way}")

@@ -9,9 +9,9 @@ import pytest
 from gatepost.core.errors import GatepostError, SetupError, Unavailable
 from gatepost.core.settings import Config
 from gatepost.egress import speech
-from gatepost.egress.prices import price
+from gatepost.egress.prices import find_price
 from gatepost.egress.speech import Utterance
-from gatepost.egress.upstream import Base, Bill
+from gatepost.egress.upstream import Bill, VendorBaseUrl
 
 SAID = Utterance("good morning", "alloy", "tts-1")
 SOUND = b"OggS" + bytes(100)
@@ -38,10 +38,10 @@ class Endpoint:
         server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
         bill = Bill()
         async with server:
-            base = speech.base_of(at(server.sockets[0].getsockname()[1]))
+            base = speech.find_speech_base(at(server.sockets[0].getsockname()[1]))
             assert base is not None
             try:
-                return await speech.speak(base, key, SAID, bill, wait_s=wait_s), bill
+                return await speech.request_speech(base, key, SAID, bill, wait_s=wait_s), bill
             except GatepostError as error:
                 return error, bill
 
@@ -111,24 +111,24 @@ async def test_an_endpoint_that_is_not_there_costs_nothing() -> None:
     server.close()
     await server.wait_closed()
     bill = Bill()
-    base = speech.base_of(at(port))
+    base = speech.find_speech_base(at(port))
     assert base is not None
     with pytest.raises(Unavailable, match="cannot be reached"):
-        await speech.speak(base, "", SAID, bill)
+        await speech.request_speech(base, "", SAID, bill)
     assert bill.free
 
 
 def test_nobody_said_where_or_said_it_wrongly() -> None:
-    assert speech.base_of(Config()) is None
-    assert speech.base_of(Config({"tts.base_url": " "})) is None
+    assert speech.find_speech_base(Config()) is None
+    assert speech.find_speech_base(Config({"tts.base_url": " "})) is None
     with pytest.raises(SetupError, match=r"tts\.base_url"):
-        speech.base_of(Config({"tts.base_url": "speech.example"}))
+        speech.find_speech_base(Config({"tts.base_url": "speech.example"}))
 
 
 def test_a_models_key_goes_to_its_own_host_alone() -> None:
     def names(url: str, models: str) -> tuple[str, ...]:
         config = Config({"tts.base_url": url, "openai.base_url": models})
-        base: Base | None = speech.base_of(config)
+        base: VendorBaseUrl | None = speech.find_speech_base(config)
         assert base is not None
         return speech.key_names(base, config)
 
@@ -148,7 +148,7 @@ def test_the_same_words_in_the_same_voice_are_the_same_sound() -> None:
 
 
 def test_speech_is_paid_by_the_character_and_a_begun_millionth_counts_whole() -> None:
-    spoken, talks = price("tts-1"), price("gpt-5")
+    spoken, talks = find_price("tts-1"), find_price("gpt-5")
     assert spoken is not None and talks is not None
     assert spoken.of_speech("x" * 1_000_000) == 15_000_000
     assert spoken.of_speech("x") == 15

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatepost.core.errors import Invalid
-from gatepost.egress import bodies, hello, rules
-from gatepost.egress.bound import Scrub
-from gatepost.egress.http import Head, Refusal
+from gatepost.egress import request_bodies, rules, tls_client_hello
+from gatepost.egress.http import HttpRefusal, HttpRequestHead
+from gatepost.egress.secret_bindings import SecretStreamScrubber
 from gatepost.egress.upstream import NO_KEY, request_headers
 
 SECRETS = ("sk-0123456789abcdefghij", "zz-9876543210ABCDEFGHIJ", "s" * 200)
@@ -21,7 +21,7 @@ def test_stranger_12_where_an_answer_is_cut_does_not_depend_on_the_secret(pieces
     """An agent that has a host repeat its words must not read a secret out of the sizes of the pieces."""
     cuts = set()
     for secret in SECRETS:
-        scrub = Scrub([secret])
+        scrub = SecretStreamScrubber([secret])
         cuts.add((*(len(scrub.feed(piece)) for piece in pieces), len(scrub.rest())))
     assert len(cuts) == 1
 
@@ -29,7 +29,7 @@ def test_stranger_12_where_an_answer_is_cut_does_not_depend_on_the_secret(pieces
 def test_stranger_12_a_long_secret_is_struck_out_across_pieces() -> None:
     for size in (1, 255, 256, 257, 5000):
         secret = bytes(65 + at % 26 for at in range(size))
-        said, scrub = b"x" * 300 + secret + b"y" * 300, Scrub([secret.decode()])
+        said, scrub = b"x" * 300 + secret + b"y" * 300, SecretStreamScrubber([secret.decode()])
         passed = b"".join([*(scrub.feed(said[at : at + 7]) for at in range(0, len(said), 7)), scrub.rest()])
         assert passed == said.replace(secret, b"*" * size)
 
@@ -67,12 +67,12 @@ def test_stranger_e_a_greeting_that_may_name_another_host_in_secret_is_refused(k
         said = b"\x01" + block(body + block(extensions, 2), 3)
         return b"\x16\x03\x01" + block(said, 2)
 
-    assert hello.read_hello(greeting(plain)) == hello.Hello("allowed.example")
-    with pytest.raises(hello.Malformed, match="ECH"):
-        hello.read_hello(greeting(plain + kind.to_bytes(2) + block(b"\x00" * 40, 2)))
+    assert tls_client_hello.parse_client_hello(greeting(plain)) == tls_client_hello.ClientHello("allowed.example")
+    with pytest.raises(tls_client_hello.MalformedClientHello, match="ECH"):
+        tls_client_hello.parse_client_hello(greeting(plain + kind.to_bytes(2) + block(b"\x00" * 40, 2)))
 
 
-SHAPES = {"messages": bodies.MESSAGES, "chat": bodies.CHAT, "responses": bodies.RESPONSES}
+SHAPES = {"messages": request_bodies.MESSAGES, "chat": request_bodies.CHAT, "responses": request_bodies.RESPONSES}
 ODD: list[Any] = [None, True, 0, -1, 1.5, "", "x", [], [None], [[]], {}, {"edits": None}, {"type": None}, {"a": [1]}]
 THINKING = {"type": "enabled", "budget_tokens": 5000}
 
@@ -86,9 +86,9 @@ def test_stranger_e_no_odd_value_of_a_listed_field_breaks_the_judge(name: str) -
     for listed in sorted(shape.fields | shape.refused.keys()):
         for value in ODD:
             try:
-                asked = bodies.judge(shape, plain | {listed: value}, frozenset(), 16_000)
-                bodies.clamped(shape, asked, 300)
-            except Refusal as refusal:
+                asked = request_bodies.check_body(shape, plain | {listed: value}, frozenset(), 16_000)
+                request_bodies.render_clamped_body(shape, asked, 300)
+            except HttpRefusal as refusal:
                 assert refusal.status == 400
 
 
@@ -112,8 +112,8 @@ async def test_stranger_e_a_null_in_context_management_reaches_the_vendor(way: A
 )
 def test_stranger_e_instructions_are_judged_like_the_rest_of_the_conversation(place: Any, why: str) -> None:
     body = {"model": "m", "input": "hi", "instructions": place}
-    with pytest.raises(Refusal, match=re.escape(why)):
-        bodies.judge(bodies.RESPONSES, body, frozenset(), 1000)
+    with pytest.raises(HttpRefusal, match=re.escape(why)):
+        request_bodies.check_body(request_bodies.RESPONSES, body, frozenset(), 1000)
 
 
 def test_stranger_e_betas_go_out_by_list() -> None:
@@ -121,7 +121,7 @@ def test_stranger_e_betas_go_out_by_list() -> None:
         "claude-code-20250219,server-side-fallback-2026-07-01,interleaved-thinking-2025-05-14,context-1m-2025-08-07,"
         "unheard-of-2027-01-01,advanced-tool-use-2025-11-20,effort,-2025-01-01"
     )
-    head = Head("POST", "/anthropic/v1/messages", (("anthropic-beta", given),), 0)
+    head = HttpRequestHead("POST", "/anthropic/v1/messages", (("anthropic-beta", given),), 0)
     sent = request_headers(head, "anthropic", NO_KEY)["anthropic-beta"]
     assert sent == "claude-code-20250219,interleaved-thinking-2025-05-14,advanced-tool-use-2025-11-20"
 

@@ -16,21 +16,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatepost.core.rates import Rate
-from gatepost.core.values import LONGEST_NUMBER, limit_numbers
-from gatepost.egress import audio, bodies, hello, tool_costs, upstream, usage
-from gatepost.egress.http import MOST_LINGER, Client, Head, Refusal, chunks, parse_head
+from gatepost.core.json_limits import LONGEST_NUMBER, limit_numbers
+from gatepost.core.token_bucket import Rate
+from gatepost.egress import audio, request_bodies, tls_client_hello, token_usage, tool_costs, upstream
+from gatepost.egress.http import MOST_LINGER, EgressClient, HttpRefusal, HttpRequestHead, parse_head, read_chunks
 from gatepost.egress.pace import LEAST_CHARGE, Pace, PacedReader
 from gatepost.egress.proxy import MOST_BLANKS, read_greeting
-from gatepost.egress.rules import Target
+from gatepost.egress.rules import EgressTarget
 from gatepost.egress.upstream import NO_KEY, Bill, request_headers
 
 from .conftest import connect_line
-from .test_answers import ask
-from .test_hello import WHOLE, cut
+from .test_response_scrubber import ask
+from .test_tls_client_hello import WHOLE, cut
 
 T = TypeVar("T")
-ELSEWHERE = Target("example.com", 8080)
+ELSEWHERE = EgressTarget("example.com", 8080)
 
 
 class CountingReader(asyncio.StreamReader):
@@ -82,7 +82,7 @@ def counted_steps() -> Iterator[list[int]]:
 
 
 @asynccontextmanager
-async def a_client(said: bytes = b"") -> AsyncIterator[tuple[Client, CountingReader, asyncio.Task[bytes]]]:
+async def a_client(said: bytes = b"") -> AsyncIterator[tuple[EgressClient, CountingReader, asyncio.Task[bytes]]]:
     """A client that has said all of it; the task reads what it is answered."""
     ours, theirs = socket.socketpair()
     _, writer = await asyncio.open_connection(sock=ours)
@@ -90,7 +90,7 @@ async def a_client(said: bytes = b"") -> AsyncIterator[tuple[Client, CountingRea
     answer = asyncio.ensure_future(far.read())
     reader = CountingReader(said)
     try:
-        yield Client(reader, writer), reader, answer
+        yield EgressClient(reader, writer), reader, answer
     finally:
         writer.close()
         far_writer.close()
@@ -106,7 +106,7 @@ async def all_of(pieces: AsyncIterator[bytes]) -> list[bytes]:
 
 async def test_stranger_new_chunks_of_one_byte_are_joined_and_let_others_run() -> None:
     reader = CountingReader(b"1\r\nx\r\n" * 20_000 + b"0\r\n\r\n")
-    pieces, turns = await turns_during(all_of(chunks(PacedReader(reader), 1 << 20)))
+    pieces, turns = await turns_during(all_of(read_chunks(PacedReader(reader), 1 << 20)))
 
     assert b"".join(pieces) == b"x" * 20_000
     assert len(pieces) < 200 and reader.reads < 10
@@ -115,8 +115,8 @@ async def test_stranger_new_chunks_of_one_byte_are_joined_and_let_others_run() -
 
 async def test_stranger_new_tiny_chunks_are_charged_to_the_session_as_the_work_that_they_are() -> None:
     few, many = Pace(), Pace()
-    await all_of(chunks(PacedReader(CountingReader(b"2710\r\n" + b"x" * 10_000 + b"\r\n0\r\n\r\n"), few), 1 << 20))
-    await all_of(chunks(PacedReader(CountingReader(b"1\r\nx\r\n" * 10_000 + b"0\r\n\r\n"), many), 1 << 20))
+    await all_of(read_chunks(PacedReader(CountingReader(b"2710\r\n" + b"x" * 10_000 + b"\r\n0\r\n\r\n"), few), 1 << 20))
+    await all_of(read_chunks(PacedReader(CountingReader(b"1\r\nx\r\n" * 10_000 + b"0\r\n\r\n"), many), 1 << 20))
     assert few.spent < 20_000 and many.spent > 5_000_000
 
 
@@ -124,7 +124,7 @@ async def test_stranger_new_tiny_chunks_are_charged_to_the_session_as_the_work_t
 async def test_stranger_new_a_chunked_body_is_the_same_however_it_is_cut(parts: list[bytes], most: int) -> None:
     said = b"".join(b"%x;a=b\r\n%b\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
     reader = PacedReader(CountingReader(said, most))
-    assert b"".join(await all_of(chunks(reader, 1000))) == b"".join(parts)
+    assert b"".join(await all_of(read_chunks(reader, 1000))) == b"".join(parts)
 
 
 @pytest.mark.parametrize("most", [1, 7, 1000])
@@ -135,12 +135,12 @@ async def test_stranger_new_a_chunked_body_is_the_same_however_it_is_cut(parts: 
 )  # fmt: skip
 async def test_stranger_new_chunks_that_lie_are_refused_however_they_are_cut(said: bytes, most: int) -> None:
     with pytest.raises(ValueError):
-        await all_of(chunks(PacedReader(CountingReader(said, most)), 1000))
+        await all_of(read_chunks(PacedReader(CountingReader(said, most)), 1000))
 
 
 async def test_stranger_new_a_body_of_chunks_that_is_too_large_is_refused_at_their_heads() -> None:
-    with pytest.raises(Refusal, match="at most 1000 bytes"):
-        await all_of(chunks(PacedReader(CountingReader(b"3e8\r\n" + b"x" * 1000 + b"\r\n1\r\n")), 1000))
+    with pytest.raises(HttpRefusal, match="at most 1000 bytes"):
+        await all_of(read_chunks(PacedReader(CountingReader(b"3e8\r\n" + b"x" * 1000 + b"\r\n1\r\n")), 1000))
 
 
 # Answers.
@@ -157,7 +157,7 @@ async def test_stranger_new_an_answer_with_thousands_of_header_lines_is_refused(
 
 
 def test_stranger_new_a_head_of_many_lines_is_not_cut_into_all_of_them() -> None:
-    with pytest.raises(Refusal, match="header lines"):
+    with pytest.raises(HttpRefusal, match="header lines"):
         parse_head(b"GET / HTTP/1.1" + b"\r\na:" * 15_000)
 
 
@@ -170,7 +170,7 @@ async def tiny(number: int, piece: bytes) -> AsyncIterator[bytes]:
 async def test_stranger_new_a_models_answer_in_tiny_pieces_lets_others_run() -> None:
     response = httpx2.Response(200, content=tiny(2000, b" "))
     async with a_client() as (client, _, answer):
-        _, turns = await turns_during(upstream.give_back(client, response, "", Bill()))
+        _, turns = await turns_during(upstream.send_response(client, response, "", Bill()))
         client.writer.close()
         assert (await answer).endswith(b" " * 2000)
     assert turns >= 2000
@@ -180,7 +180,7 @@ async def test_stranger_new_a_models_answer_in_tiny_pieces_lets_others_run() -> 
 async def test_stranger_new_tiny_events_of_a_model_let_others_run(number: int) -> None:
     response = httpx2.Response(200, content=tiny(number, b": \n\n" * (16_000 // number)))
     async with a_client() as (client, _, answer):
-        _, turns = await turns_during(upstream.stream_back(client, response, "", Bill(), drop_usage=False))
+        _, turns = await turns_during(upstream.stream_response(client, response, "", Bill(), drop_usage=False))
         client.writer.close()
         assert (await answer).endswith(b"0\r\n\r\n")
     assert turns >= max(number, 15)
@@ -197,7 +197,7 @@ class Searches(bytearray):
 
 
 def test_stranger_new_events_are_found_in_one_pass_over_the_bytes() -> None:
-    events = usage.Events()
+    events = token_usage.UsageEventFilter()
     events._buffer = Searches()
     assert events.feed(b"a\n\n" * 5000 + b"b\r\n\r\nc\r\rd") == b"a\n\n" * 5000 + b"b\r\n\r\nc\r\r"
     assert Searches.bytes < 100_000 and events.rest() == b"d"
@@ -205,10 +205,10 @@ def test_stranger_new_events_are_found_in_one_pass_over_the_bytes() -> None:
 
 def test_stranger_new_an_answer_of_too_many_values_or_lines_is_not_read_for_its_usage() -> None:
     told = b'{"usage":{"input_tokens":1,"output_tokens":1},"x":[' + b"1," * 300_000 + b"1]}"
-    assert usage.of_answer(told) == usage.Measured()
-    events = usage.Events()
+    assert token_usage.read_response_usage(told) == token_usage.MeasuredUsage()
+    events = token_usage.UsageEventFilter()
     events.feed(b"data:\n" * 20_000 + b'data:{"usage":{"input_tokens":1,"output_tokens":1}}\n\n')
-    assert events.measured == usage.Measured()
+    assert events.measured == token_usage.MeasuredUsage()
 
 
 # The first words in a tunnel.
@@ -216,7 +216,7 @@ def test_stranger_new_an_answer_of_too_many_values_or_lines_is_not_read_for_its_
 
 async def test_stranger_new_line_feeds_in_a_plain_tunnel_are_few_reads_and_refused() -> None:
     reader = CountingReader(b"\n" * 16_384)
-    with pytest.raises(Refusal, match="blanks"):
+    with pytest.raises(HttpRefusal, match="blanks"):
         await read_greeting(PacedReader(reader), ELSEWHERE)
     assert reader.reads < 5
 
@@ -263,14 +263,14 @@ async def test_stranger_new_the_first_line_is_the_same_however_it_is_cut(said: l
 async def steps_of_greeting(size: int) -> int:
     """Steps for a greeting that comes byte by byte, and is that long."""
     said = b"\x16\x03\x01\x3f\xff\x01\x00\x3f\xf0" + bytes(size)
-    with counted_steps() as steps, pytest.raises(Refusal):
+    with counted_steps() as steps, pytest.raises(HttpRefusal):
         await read_greeting(PacedReader(CountingReader(said, 1)), ELSEWHERE)
     return steps[0]
 
 
 async def test_stranger_new_a_dribbled_tls_greeting_is_read_in_one_pass() -> None:
     """Looked at as bytes, not as steps: a pass over all of it for every byte is what must not be."""
-    reader, looked_at = hello.HelloReader(), 0
+    reader, looked_at = tls_client_hello.HelloReader(), 0
 
     class Piece(bytes):
         def __getitem__(self, key: Any) -> Any:
@@ -281,7 +281,7 @@ async def test_stranger_new_a_dribbled_tls_greeting_is_read_in_one_pass() -> Non
 
     for at in range(len(WHOLE) - 1):
         assert reader.feed(Piece(WHOLE[at : at + 1])) is None
-    assert reader.feed(WHOLE[-1:]) == hello.Hello("example.com")
+    assert reader.feed(WHOLE[-1:]) == tls_client_hello.ClientHello("example.com")
     assert looked_at < 3 * len(WHOLE)
     assert await steps_of_greeting(2000) < 3 * await steps_of_greeting(1000)
 
@@ -289,7 +289,7 @@ async def test_stranger_new_a_dribbled_tls_greeting_is_read_in_one_pass() -> Non
 async def test_stranger_new_records_of_one_byte_that_are_dribbled_are_not_read_anew() -> None:
     async def steps(number: int) -> int:
         said = b"\x16\x03\x01\x00\x04\x01\x00\xff\xff" + b"\x16\x03\x01\x00\x01\x00" * number
-        with counted_steps() as steps, pytest.raises(Refusal):
+        with counted_steps() as steps, pytest.raises(HttpRefusal):
             await read_greeting(PacedReader(CountingReader(said, 6)), ELSEWHERE)
         return steps[0]
 
@@ -298,12 +298,12 @@ async def test_stranger_new_records_of_one_byte_that_are_dribbled_are_not_read_a
 
 @given(st.integers(1, 600), st.integers(1, 700))
 def test_stranger_new_a_greeting_is_the_same_however_it_is_cut(size: int, most: int) -> None:
-    said, reader, found = cut(WHOLE, size) + b"\x17\x03\x03 and more", hello.HelloReader(), None
+    said, reader, found = cut(WHOLE, size) + b"\x17\x03\x03 and more", tls_client_hello.HelloReader(), None
     for at in range(0, len(said), most):
         found = found or reader.feed(said[at : at + most])
         if found:
             break
-    assert found == hello.Hello("example.com")
+    assert found == tls_client_hello.ClientHello("example.com")
 
 
 def test_stranger_new_a_greeting_of_very_many_records_or_extensions_is_refused_early() -> None:
@@ -313,8 +313,8 @@ def test_stranger_new_a_greeting_of_very_many_records_or_extensions_is_refused_e
     body += (4 * 3000).to_bytes(2) + extensions * 3000
     many = b"\x16\x03\x01" + (len(body) + 4).to_bytes(2) + b"\x01" + len(body).to_bytes(3) + body
     for said, why, most in ((records, "records", 30_000), (many, "extensions", 5_000)):
-        with counted_steps() as steps, pytest.raises(hello.Malformed, match=why):
-            hello.read_hello(said)
+        with counted_steps() as steps, pytest.raises(tls_client_hello.MalformedClientHello, match=why):
+            tls_client_hello.parse_client_hello(said)
         assert steps[0] < most
 
 
@@ -331,16 +331,16 @@ def limited() -> Iterator[None]:
 
 @pytest.mark.usefixtures("limited")
 def test_stranger_new_integers_of_thousands_of_digits_are_no_body() -> None:
-    assert bodies.decode(b'{"a":' + b"9" * LONGEST_NUMBER + b"}") == {"a": int("9" * LONGEST_NUMBER)}
-    with pytest.raises(Refusal, match="out of range"):
-        bodies.decode(b'{"a":' + b"9" * (LONGEST_NUMBER + 1) + b"}")
+    assert request_bodies.decode(b'{"a":' + b"9" * LONGEST_NUMBER + b"}") == {"a": int("9" * LONGEST_NUMBER)}
+    with pytest.raises(HttpRefusal, match="out of range"):
+        request_bodies.decode(b'{"a":' + b"9" * (LONGEST_NUMBER + 1) + b"}")
 
 
 async def test_stranger_new_a_body_of_many_small_parts_is_judged_off_the_loop(way: Any) -> None:
     here: list[str] = []
 
     def seen(frame: FrameType, event: str, arg: object) -> None:
-        if event == "call" and frame.f_code is bodies.judge.__code__:
+        if event == "call" and frame.f_code is request_bodies.check_body.__code__:
             here.append(frame.f_code.co_name)
 
     content = [{"type": "text", "text": "x"} for _ in range(1500)]
@@ -350,7 +350,7 @@ async def test_stranger_new_a_body_of_many_small_parts_is_judged_off_the_loop(wa
         await way.post("/anthropic/v1/messages", body | {"messages": body["messages"]})
         assert here == []
         await way.post("/anthropic/v1/messages", body | {"messages": [{"role": "user", "content": "x"}]})
-        assert here == ["judge"]
+        assert here == ["check_body"]
     finally:
         sys.setprofile(None)
     assert len(way.vendor.asked["messages"]) == 1
@@ -360,34 +360,36 @@ async def test_stranger_new_a_body_of_many_small_parts_is_judged_off_the_loop(wa
 def test_stranger_new_the_tokens_of_tools_are_computed_and_not_counted_up(
     prompt: int, uses: list[int], most: int
 ) -> None:
-    tools = tuple(tool_costs.Declared("x", tool_costs.ToolCost(declared=7, tokens=most), each) for each in uses)
+    tools = tuple(tool_costs.DeclaredTool("x", tool_costs.ToolCost(declared=7, tokens=most), each) for each in uses)
     read = prompt + tool_costs.ANY_TOOL + 7 * len(uses)
     window = max(read, tool_costs.WINDOW)
     added = sum(min(read + number * most, window) for number in range(sum(uses) + 1)) - prompt
     assert tool_costs.Surcharge(tools).tokens(prompt) == added
     with counted_steps() as steps:
-        tool_costs.Surcharge(tuple(tool_costs.Declared("x", tools[0].cost, 100_000) for _ in range(3))).tokens(prompt)
+        tool_costs.Surcharge(tuple(tool_costs.DeclaredTool("x", tools[0].cost, 100_000) for _ in range(3))).tokens(
+            prompt
+        )
     assert steps[0] < 100
 
 
 def test_stranger_new_a_form_whose_part_has_an_endless_head_is_refused_early() -> None:
     part = b'content-disposition: form-data; name="model"\r\n' + b"content-type: x\r\n" * 5000 + b"\r\nwhisper"
     raw = b"--x\r\n" + part + b"\r\n--x--\r\n"
-    with counted_steps() as steps, pytest.raises(Refusal, match="head of more than"):
+    with counted_steps() as steps, pytest.raises(HttpRefusal, match="head of more than"):
         audio.read_form("multipart/form-data; boundary=x", raw)
     assert steps[0] < 3000
 
 
 def test_stranger_new_thousands_of_betas_are_not_looked_at_one_by_one() -> None:
-    head = Head("POST", "/anthropic/v1/messages", (("anthropic-beta", "effort-2025-11-24," * 3000),), 0)
+    head = HttpRequestHead("POST", "/anthropic/v1/messages", (("anthropic-beta", "effort-2025-11-24," * 3000),), 0)
     with counted_steps() as steps:
         sent = request_headers(head, "anthropic", NO_KEY)["anthropic-beta"]
     assert sent.count("effort") == upstream.MOST_BETAS and steps[0] < 1000
 
 
 def test_stranger_new_a_body_of_nothing_but_escapes_is_not_read() -> None:
-    with pytest.raises(Refusal, match="escaped signs"):
-        bodies.decode(b'{"a":"' + b"\\u0001" * 2_000_001 + b'"}')
+    with pytest.raises(HttpRefusal, match="escaped signs"):
+        request_bodies.decode(b'{"a":"' + b"\\u0001" * 2_000_001 + b'"}')
 
 
 async def test_stranger_new_a_connection_header_of_thousands_of_names_is_refused(way: Any) -> None:
@@ -428,7 +430,7 @@ async def test_stranger_new_a_refused_request_with_an_endless_body_is_not_read_o
         _,
     ):
         await client.head()
-        await client.linger()
+        await client.drain_request()
         assert len(reader._buffer) >= 2_000_000 - MOST_LINGER - 65_536  # type: ignore[attr-defined]
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from gatepost.core.errors import SetupError
 from gatepost.egress import tool_costs
-from gatepost.egress.media import WINDOW
-from gatepost.egress.prices import read, read_tools
-from gatepost.egress.tool_costs import ANY_TOOL, Declared, Surcharge, ToolCost
+from gatepost.egress.media_tokens import WINDOW
+from gatepost.egress.prices import read_prices, read_tools
+from gatepost.egress.tool_costs import ANY_TOOL, DeclaredTool, Surcharge, ToolCost
 from gatepost.store import groups
 
 MESSAGES, CHAT, RESPONSES = "/anthropic/v1/messages", "/openai/v1/chat/completions", "/openai/v1/responses"
@@ -26,7 +26,7 @@ def http(body: object) -> bytes:
 
 
 async def allow(way: Any, features: str = "server_tools,remote_mcp") -> None:
-    await way.store.write(groups.change, "acme/eng", {"model_features": features})
+    await way.store.write(groups.update, "acme/eng", {"model_features": features})
 
 
 def held(way: Any) -> int:
@@ -138,16 +138,16 @@ async def test_remote_servers_and_searching_models_have_a_surcharge_too(way: Any
 
 
 def test_the_prompt_is_read_again_after_each_use_up_to_what_a_model_reads() -> None:
-    tool = Declared("x", ToolCost(uses=2, tokens=100), 2)
+    tool = DeclaredTool("x", ToolCost(uses=2, tokens=100), 2)
     assert Surcharge((tool,)).tokens(1000) == 3 * (1000 + ANY_TOOL) + 100 + 200 - 1000
     assert Surcharge().tokens(1000) == 0
-    assert Surcharge((Declared("x", ToolCost(uses=9, tokens=WINDOW), 9),)).tokens(0) <= 10 * WINDOW
+    assert Surcharge((DeclaredTool("x", ToolCost(uses=9, tokens=WINDOW), 9),)).tokens(0) <= 10 * WINDOW
 
 
 def test_an_operator_gives_a_tool_its_price(tmp_path: Path) -> None:
     file = tmp_path / "prices.toml"
     file.write_text('[m]\ninput = 1\noutput = 2\n["tool:teleport_1"]\nuse = 0.5\ntokens = 7\nuses = 3\n')
-    assert list(read(file)) == ["m"]
+    assert list(read_prices(file)) == ["m"]
     assert read_tools(file) == {"teleport_1": ToolCost(use=500_000, tokens=7, uses=3, declared=3_000)}
     for bad in ("uses = 0\ntokens = 1", "use = 1", "tokens = -1", "tokens = 1\nfee = 2"):
         file.write_text(f'["tool:x"]\n{bad}\n')

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gatepost.embed.claude import ClaudeTools, Transport, in_process, outcome
+from gatepost.embed.claude import ClaudeTools, Transport, in_process, run_tool
 from gatepost.embed.host import ToolHost
-from gatepost.embed.results import Image, Result
+from gatepost.embed.results import Image, ToolOutput
 from gatepost.testing.models import ModelEndpoint
 
 pytestmark = pytest.mark.slow  # real clients and processes, again and again
@@ -63,17 +63,17 @@ async def test_claude_code_calls_a_function_of_this_process(transport: Transport
 async def test_a_server_in_the_process_lists_and_calls_like_the_bridge() -> None:
     from mcp import types
 
-    async def look() -> Result:
-        return Result(["here", Image(b"x")], is_error=True)
+    async def look() -> ToolOutput:
+        return ToolOutput(["here", Image(b"x")], is_error=True)
 
     async def broken() -> None:
         raise KeyError("gone")
 
     host = ToolHost([get_weather, look, broken])
     server = in_process(host)
-    assert isinstance(await outcome(host, "look", b"{}"), dict)
-    assert (await outcome(host, "broken", b"{}"))["content"][0]["text"] == "'gone' (KeyError)"
-    assert types.CallToolResult.model_validate(await outcome(host, "look", b"{}")).is_error is True
+    assert isinstance(await run_tool(host, "look", b"{}"), dict)
+    assert (await run_tool(host, "broken", b"{}"))["content"][0]["text"] == "'gone' (KeyError)"
+    assert types.CallToolResult.model_validate(await run_tool(host, "look", b"{}")).is_error is True
     assert server.name == "tools"
 
 

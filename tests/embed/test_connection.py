@@ -180,7 +180,9 @@ async def test_a_bridge_whose_input_has_ended_does_not_wait_for_ever_and_says_so
         described = json.loads(host.schema_path.read_bytes())
         (source, lines), (answers, sink) = os.pipe(), os.pipe()
         served = asyncio.ensure_future(
-            asyncio.to_thread(bridge.serve, bridge.Bridge(bridge.Link(str(host.socket_path)), described), source, sink)
+            asyncio.to_thread(
+                bridge.serve, bridge.McpBridge(bridge.ToolHostSocket(str(host.socket_path)), described), source, sink
+            )
         )
         opening = {"protocolVersion": "2025-11-25", "capabilities": {}}
         os.write(lines, _line(1, "initialize", opening) + _line(2, "tools/call", {"name": "forever"}))

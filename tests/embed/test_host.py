@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from gatepost.embed import Image, Link, Progress, Resource, Result, ToolError, ToolHost, files
+from gatepost.embed import Image, Progress, Resource, ResourceLink, ToolError, ToolHost, ToolOutput, host_files
 from gatepost.embed.connection import LIMIT
 
 Serving = Callable[..., Any]
@@ -105,7 +105,7 @@ async def test_paseo_37_what_a_function_gives_back_arrives_truly(serving: Servin
         return Image(PNG)
 
     async def mixed() -> list[object]:
-        return ["look", Image(PNG, "image/jpeg"), Resource("file:///a.txt", "a"), Link("file:///b", "b")]
+        return ["look", Image(PNG, "image/jpeg"), Resource("file:///a.txt", "a"), ResourceLink("file:///b", "b")]
 
     async def a_blob() -> Resource:
         return Resource("file:///c", b"\x00\x01", "application/x")
@@ -141,8 +141,8 @@ async def test_paseo_37_errors_arrive_truly(serving: Serving) -> None:
     def refused() -> str:
         raise ToolError("there is no table at that time; try 20:00")
 
-    async def said() -> Result:
-        return Result(["half of it failed"], is_error=True, structured={"done": 1})
+    async def said() -> ToolOutput:
+        return ToolOutput(["half of it failed"], is_error=True, structured={"done": 1})
 
     async def as_mcp() -> dict[str, Any]:
         return {"content": [{"type": "text", "text": "bad"}], "isError": True}
@@ -506,5 +506,5 @@ def test_a_socket_path_that_is_too_long_is_told(folder: Path) -> None:
     deep = folder / ("d" * 100)
     deep.mkdir()
     with pytest.raises(OSError, match="set TMPDIR"):
-        files.make(b"{}", deep)
+        host_files.make_files(b"{}", deep)
     assert left(deep) == []

@@ -9,8 +9,8 @@ import pydantic
 import pytest
 
 from gatepost.embed import ToolHost
-from gatepost.embed.clients import configuration, configuration_text
-from gatepost.embed.docstring import read
+from gatepost.embed.client_config import configuration, configuration_text
+from gatepost.embed.docstring import parse_docstring
 from gatepost.embed.tool import read_function
 
 
@@ -142,7 +142,7 @@ def test_what_cannot_be_offered_is_refused_at_the_start() -> None:
     ],
 )
 def test_every_usual_docstring_is_understood(text: str) -> None:
-    words = read(text.strip())
+    words = parse_docstring(text.strip())
     assert words.text == "Do it."
     assert words.parameters == {"a": "first and on", "b": "second"}
 

@@ -9,7 +9,7 @@ from gatepost.core.home import Home
 from gatepost.flow.groups import add_defaults, ensure_defaults, make_folder
 from gatepost.store import groups, rooms, routes, users
 from gatepost.store.port import Db
-from gatepost.store.writer import SqliteStore
+from gatepost.store.sqlite_store import SqliteStore
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ def home(tmp_path: Path) -> Home:
 async def test_a_first_start_has_root_home_and_a_way_there(store: SqliteStore, home: Home) -> None:
     assert await ensure_defaults(store, home, SystemClock())
 
-    assert [group.folder for group in await store.read(groups.every)] == ["home", "root"]
-    [route] = await store.read(routes.in_order)
+    assert [group.folder for group in await store.read(groups.list_all)] == ["home", "root"]
+    [route] = await store.read(routes.list_all)
     assert (route.seq, route.match, route.target, route.folder, route.mode) == (1000, "", "home", "home", "per-thread")
     assert {path.name for path in home.groups.iterdir()} == {"home", "root"}
 
@@ -31,8 +31,8 @@ async def test_a_first_start_has_root_home_and_a_way_there(store: SqliteStore, h
 async def test_the_owner_is_known_on_the_terminal_and_on_the_web(store: SqliteStore, home: Home) -> None:
     await ensure_defaults(store, home, SystemClock())
 
-    assert set(await store.read(users.owners)) == {"terminal:owner", "web:user/owner"}
-    assert {room.address for room in await store.read(rooms.every)} == {"terminal:main", "web:home"}
+    assert set(await store.read(users.list_owners)) == {"terminal:owner", "web:user/owner"}
+    assert {room.address for room in await store.read(rooms.list_all)} == {"terminal:main", "web:home"}
 
 
 async def test_a_later_start_changes_nothing(store: SqliteStore, home: Home) -> None:
@@ -42,16 +42,16 @@ async def test_a_later_start_changes_nothing(store: SqliteStore, home: Home) -> 
     assert not await ensure_defaults(store, home, SystemClock())
 
     assert (home.group("home") / "AGENTS.md").read_text() == "mine"
-    assert len(await store.read(routes.in_order)) == 1
+    assert len(await store.read(routes.list_all)) == 1
 
 
 def test_a_default_route_that_was_removed_does_not_come_back(db: Db) -> None:
     add_defaults(db, 1)
-    routes.remove(db, routes.in_order(db)[0].id)
+    routes.remove(db, routes.list_all(db)[0].id)
 
     add_defaults(db, 2)
 
-    assert routes.in_order(db) == []
+    assert routes.list_all(db) == []
 
 
 def test_a_new_group_has_what_an_agent_needs(home: Home) -> None:

@@ -10,12 +10,12 @@ import pytest
 from gatepost.core.clock import DAY, SECOND
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.flow.retention import Retention, Swept
+from gatepost.flow.retention import Retention, RetentionCounts
 from gatepost.store import groups, inbox, ledger, messages, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import NewEffect, add
 from gatepost.store.port import Db
-from gatepost.store.writer import SqliteStore
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import NOON, FixedClock
 
 NEVER = dict.fromkeys(
@@ -48,7 +48,7 @@ def sweeper(home: Home, store: SqliteStore, **days: int) -> Retention:
 
 def accept(db: Db, content: str, now: int, *, waits: bool = True) -> None:
     groups.add(db, "acme", "acme", "scripted", now)
-    session = sessions.resolve(db, "shared", "acme", "fake", "fake:room/1", "", now)
+    session = sessions.find_or_add(db, "shared", "acme", "fake", "fake:room/1", "", now)
     new = NewMessage(
         instance="fake",
         address="fake:room/1",
@@ -64,7 +64,7 @@ def accept(db: Db, content: str, now: int, *, waits: bool = True) -> None:
     assert message_id is not None
     row = inbox.enqueue(db, message_id, session.id, "acme", "member", now)
     if not waits:
-        inbox.move(db, row, "answered", "", None, now)
+        inbox.set_state(db, row, "answered", "", None, now)
 
 
 def settled(db: Db, now: int) -> None:
@@ -93,7 +93,7 @@ async def test_stranger_07_media_over_age_are_removed_and_what_an_open_row_names
     await store.write(add, new, NOON)
     os.utime(home.media / "voice/x", (1, 1))
 
-    assert await sweeper(home, store, media=30).sweep() == Swept(media=3)
+    assert await sweeper(home, store, media=30).sweep() == RetentionCounts(media=3)
 
     assert [path.exists() for path in (*old, young, asked, goes)] == [False, False, False, True, True, True]
 
@@ -102,7 +102,7 @@ async def test_with_every_setting_at_0_nothing_is_removed(home: Home, store: Sql
     kept = aged(home.media / "web/aaaa/0", 9999)
     await store.write(settled, NOON - 9999 * DAY)
 
-    assert await sweeper(home, store).sweep() == Swept()
+    assert await sweeper(home, store).sweep() == RetentionCounts()
     assert kept.exists()
 
 
@@ -122,7 +122,7 @@ async def session(home: Home, store: SqliteStore) -> sessions.Session:
 
     def make(db: Db) -> sessions.Session:
         groups.add(db, "acme", "acme", "scripted", 1)
-        return sessions.resolve(db, "shared", "acme", "fake", "fake:room/1", "", NOON - 31 * DAY)
+        return sessions.find_or_add(db, "shared", "acme", "fake", "fake:room/1", "", NOON - 31 * DAY)
 
     made = await store.write(make)
     for name in ("in/inbound.db", "out/outbound.db", "state/conversation"):
@@ -167,7 +167,7 @@ async def test_a_session_with_work_or_a_young_one_or_an_awake_one_is_left_alone(
     assert (await Retention(home, store, FixedClock(), config, awake).sweep()).sessions == 0
 
     def hear(db: Db) -> None:
-        message_id = messages.from_us(db, session, "key", {}, NOON)
+        message_id = messages.add_system(db, session, "key", {}, NOON)
         assert message_id is not None
         inbox.enqueue(db, message_id, session.id, "acme", "member", NOON - 31 * DAY)
 

@@ -9,7 +9,7 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.flow.groups import make_folder
-from gatepost.flow.intake.targets import parse
+from gatepost.flow.intake.route_targets import parse
 from gatepost.store import groups, routes
 from gatepost.testing.channel import FakeChannel
 
@@ -18,7 +18,7 @@ ROOM = "fake:room/1"
 # Runs inside, in the place of a model: tells what it was given, and runs what it is asked to run.
 LOOKER = r"""
 import os, re, subprocess, sys, time
-from gatepost.inside.providers.contract import Result, Started, Text, provider
+from gatepost.inside.providers.contract import TurnResult, ConversationStarted, Text, provider
 
 
 @provider("looker")
@@ -29,12 +29,12 @@ class Looker:
         self.place = place
 
     async def query(self, batch, resume):
-        yield Started(resume or "c-1")
+        yield ConversationStarted(resume or "c-1")
         for item in batch.items:
             if item.kind == "system":  # a turn that is continued begins with one
                 continue
             yield Text(self.look(item.text, batch.prompt), item.seq)
-        yield Result()
+        yield TurnResult()
 
     def look(self, text, prompt):
         if text.startswith("run "):

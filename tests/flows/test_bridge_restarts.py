@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gatepost.serve.agents import bridge
-from gatepost.testing.daemon import Daemon
+from gatepost.testing.daemon import DaemonProcess
 
 PATIENCE_S = 60.0
 KILLS = 4
@@ -65,7 +65,7 @@ class Client:
 
 @pytest.mark.slow
 async def test_over_kills_of_the_daemon_each_call_is_answered_once_and_the_next_works(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path / "home")
+    daemon = DaemonProcess(tmp_path / "home")
     await asyncio.to_thread(daemon.start)
     command = bridge.command(f"unix:{tmp_path / 'home' / 'run' / 'control.sock'}:/mcp/agents")
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, limit=2**24)

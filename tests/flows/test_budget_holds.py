@@ -13,9 +13,9 @@ import pytest
 
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import ledger
-from gatepost.store.look import look
 from gatepost.store.port import Db
-from gatepost.testing.daemon import Daemon
+from gatepost.store.readonly import read_snapshot
+from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.models import ModelEndpoint
 
 LIMIT = 1_000_000  # millionths of a USD
@@ -27,7 +27,7 @@ PATIENCE = 60.0
 FIRING = r"""
 import asyncio, json
 from collections import Counter
-from gatepost.inside.providers.contract import Result, Started, Text, provider
+from gatepost.inside.providers.contract import TurnResult, ConversationStarted, Text, provider
 
 
 async def ask(words):
@@ -48,11 +48,11 @@ class Firing:
         pass
 
     async def query(self, batch, resume):
-        yield Started("c-1")
+        yield ConversationStarted("c-1")
         seen = Counter(await asyncio.gather(*(ask("now") for _ in range(EACH))))
         seen.update(await asyncio.gather(*(ask("hold") for _ in range(EACH))))
         yield Text(json.dumps(seen))
-        yield Result()
+        yield TurnResult()
 
     async def push(self, batch):
         raise NotImplementedError("one turn at a time")
@@ -106,13 +106,13 @@ class Watch:
 
     def _look(self, path: Path) -> None:
         while not self._over.wait(0.02):
-            self.highest = max(self.highest, *look(path, standing))
+            self.highest = max(self.highest, *read_snapshot(path, standing))
             self.looks += 1
 
 
-def a_daemon(path: Path, endpoint: ModelEndpoint, provider: str) -> Daemon:
+def a_daemon(path: Path, endpoint: ModelEndpoint, provider: str) -> DaemonProcess:
     path.parent.chmod(0o711)
-    daemon = Daemon(
+    daemon = DaemonProcess(
         path,
         sandbox_kind="bubblewrap",
         sessions_provider=provider,
@@ -125,13 +125,13 @@ def a_daemon(path: Path, endpoint: ModelEndpoint, provider: str) -> Daemon:
     return daemon
 
 
-async def done(daemon: Daemon, *args: str) -> str:
+async def done(daemon: DaemonProcess, *args: str) -> str:
     ran = await asyncio.to_thread(daemon.gatepost, *args)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
 
-async def say_everywhere(daemon: Daemon, text: str, rooms: tuple[str, ...] = ROOMS) -> None:
+async def say_everywhere(daemon: DaemonProcess, text: str, rooms: tuple[str, ...] = ROOMS) -> None:
     await asyncio.gather(*(done(daemon, "chat", "-m", text, "--room", room) for room in rooms))
 
 
@@ -140,7 +140,7 @@ async def until_quiet(path: Path) -> None:
         return ledger.check(db, 0).in_flight + len(left_behind(db))
 
     async with asyncio.timeout(PATIENCE):
-        while look(path, busy):  # noqa: ASYNC110  another process does it
+        while read_snapshot(path, busy):  # noqa: ASYNC110  another process does it
             await asyncio.sleep(0.05)
 
 
@@ -170,10 +170,10 @@ async def test_fifty_calls_at_once_keep_within_the_budget_also_across_a_kill(tmp
                 await say_everywhere(daemon, "fire")
                 await held(endpoint, 10)
                 await asyncio.to_thread(daemon.kill)
-                left = look(store, left_behind)
+                left = read_snapshot(store, left_behind)
                 endpoint.release()
                 await asyncio.to_thread(daemon.start)
-                after = look(store, booked, list(left))
+                after = read_snapshot(store, booked, list(left))
                 await until_quiet(store)  # the turns that broke off fire again
                 await say_everywhere(daemon, "fire again")
                 await until_quiet(store)
@@ -220,10 +220,10 @@ async def test_fifty_calls_of_claude_at_once_keep_within_the_budget_also_across_
                 await say_everywhere(daemon, "fire", (*ROOMS, "e"))
                 await held(endpoint, 15)
                 await asyncio.to_thread(daemon.kill)
-                left = look(store, left_behind)
+                left = read_snapshot(store, left_behind)
                 endpoint.release()
                 await asyncio.to_thread(daemon.start)
-                after = look(store, booked, list(left))
+                after = read_snapshot(store, booked, list(left))
                 await until_quiet(store)
                 told = await asyncio.to_thread(daemon.json, "cost")
         finally:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.testing.daemon import Daemon
+from gatepost.testing.daemon import DaemonProcess
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "agents.md"
 
@@ -30,7 +30,7 @@ def messages(printed: str) -> list[dict[str, Any]]:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_requests_of_the_page_are_answered(quick_path: Path) -> None:
     home = quick_path / ".gatepost"
-    with Daemon(home, sandbox_kind="process", sessions_provider="scripted") as daemon:
+    with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as daemon:
         script = f"set -e\n{shown('session')}\necho\n{shown('stateless')}"
         env = {**daemon.env, "HOME": str(quick_path)}
         done = subprocess.run(

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from gatepost.access.budgets import micro_of
+from gatepost.access.budgets import parse_usd
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import audit, budgets, costs, groups, inbox, secrets
-from gatepost.store.budgets import Scope
+from gatepost.store.budgets import BudgetScope
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 
 ROOM = "fake:room/1"
@@ -62,9 +62,9 @@ async def a_gateway(
         "anthropic__base_url": endpoint.anthropic,
     }
     async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:
-        await gateway.store.write(groups.change, "home", {"model": "claude-sonnet-4-5", **options})
+        await gateway.store.write(groups.update, "home", {"model": "claude-sonnet-4-5", **options})
         keyring, now = Keyring(gateway.home), gateway.clock.now()
-        await gateway.store.write(secrets.put, keyring, secrets.Place(), secrets.ANTHROPIC_API_KEY, KEY, now)
+        await gateway.store.write(secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, KEY, now)
         await open_room(gateway, "fake", ROOM)
         yield gateway
 
@@ -73,10 +73,10 @@ def texts(channel: FakeChannel) -> list[str]:
     return [sent.message.text for sent in channel.sent]
 
 
-async def until_given(gateway: Gateway, message: int) -> inbox.Entry:
+async def until_given(gateway: Gateway, message: int) -> inbox.InboxEntry:
     async with asyncio.timeout(PATIENCE):
         while True:
-            (entry,) = await gateway.store.read(inbox.of_message, message)
+            (entry,) = await gateway.store.read(inbox.list_for_message, message)
             if entry.given:
                 return entry
             await asyncio.sleep(0.01)
@@ -89,8 +89,8 @@ async def test_a_shell_command_to_a_host_that_is_not_allowed_is_told_why(tmp_pat
     async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
         await channel.say("look around")
         await channel.wait_for(1, timeout=PATIENCE)
-        await settled(gateway)
-        rows = [row for row in await gateway.store.read(audit.latest, 20) if row[3] == "egress"]
+        await wait_until_settled(gateway)
+        rows = [row for row in await gateway.store.read(audit.list_latest, 20) if row[3] == "egress"]
 
         assert len(rows) == 2  # one for each port
     last = endpoint.calls[-1]
@@ -116,7 +116,7 @@ async def test_a_follow_up_that_comes_with_the_last_word_is_answered_in_the_same
         await until_given(gateway, later.message_id)
         endpoint.release()
         await channel.wait_for(2, timeout=PATIENCE)
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
 
         assert texts(channel) == ["first done", "second done"]
         assert account.unaccounted == 0
@@ -129,7 +129,7 @@ async def test_a_model_without_a_price_sends_nobody_to_look_for_a_key(tmp_path: 
     ):
         await channel.say("hello")
         await channel.wait_for(1, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         (notice,) = texts(channel)
         assert "the gateway does not pass this on: 'nosuchmodel' has no price" in notice
@@ -141,14 +141,14 @@ async def test_a_budget_that_the_bytes_of_the_prompt_do_not_fit_is_used_all_the_
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
-        now, limit = gateway.clock.now(), micro_of("0.30", "")
-        await gateway.store.write(budgets.put, Scope("group", "home"), Period.DAY, limit, "test", now)
+        now, limit = gateway.clock.now(), parse_usd("0.30", "")
+        await gateway.store.write(budgets.put, BudgetScope("group", "home"), Period.DAY, limit, "test", now)
         await channel.say("hello")
         await channel.wait_for(1, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert texts(channel) == ["here"]
-        assert 0 < sum(each.micro for each in await gateway.store.read(costs.sums, "group")) <= limit
+        assert 0 < sum(each.micro for each in await gateway.store.read(costs.list_sums, "group")) <= limit
     assert [request for request in endpoint.requests if "count_tokens" in request.path]
     assert len(endpoint.calls[-1].raw) * 6 > limit
 
@@ -158,17 +158,19 @@ async def test_what_does_not_fit_the_budget_is_not_asked_and_told_in_plain_words
 ) -> None:
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
         now = gateway.clock.now()
-        await gateway.store.write(budgets.put, Scope("group", "home"), Period.DAY, micro_of("0.01", ""), "test", now)
+        await gateway.store.write(
+            budgets.put, BudgetScope("group", "home"), Period.DAY, parse_usd("0.01", ""), "test", now
+        )
         for _ in range(2):
             receipt = await channel.say("hello")
-            await settled(gateway, PATIENCE)
+            await wait_until_settled(gateway, PATIENCE)
 
-            (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+            (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
             assert entry.state == "failed" and "has no room for this call" in entry.reason
         notices = [text for text in texts(channel) if text.startswith("Today's budget of home is too small")]
         sorry = [text for text in texts(channel) if text.startswith("Sorry")]
         assert len(notices) == 1 and len(sorry) == 2 and "today's budget of home has no room" in sorry[0]
-        assert await gateway.store.read(costs.sums, "group") == []
+        assert await gateway.store.read(costs.list_sums, "group") == []
     assert endpoint.calls == []
 
 
@@ -177,11 +179,11 @@ async def test_a_model_that_failed_is_left_with_the_next_message(tmp_path: Path,
     """An empty model is the provider's own, also for a conversation that goes on."""
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
         for number, model in enumerate(("claude-sonnet-4-5", "nosuchmodel", ""), 1):
-            await gateway.store.write(groups.change, "home", {"model": model})
+            await gateway.store.write(groups.update, "home", {"model": model})
             gateway.bells.group("home")
             await channel.say("hello", platform_id=f"m-{number}")
             await channel.wait_for(number, timeout=PATIENCE)
-            await settled(gateway)
+            await wait_until_settled(gateway)
 
         first, refused, last = texts(channel)
     asked = [call.body["model"] for call in endpoint.calls]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.daemon import Daemon
+from gatepost.testing.daemon import DaemonProcess
 
 PATIENCE_S = 30.0
 TOKEN = "tok-0123456789-abcdef"
@@ -43,8 +43,10 @@ def until(holds: Callable[[], bool], what: str) -> None:
 
 
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    running = Daemon(tmp_path / "h", sandbox_kind="process", sandbox_least_free_mb="0", sessions_provider="scripted")
+def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
+    running = DaemonProcess(
+        tmp_path / "h", sandbox_kind="process", sandbox_least_free_mb="0", sessions_provider="scripted"
+    )
     running.env["SECRET_OF_HOST"] = "x"
     running.home.mkdir()
     (tmp_path / "server.py").write_text(SERVER)
@@ -58,22 +60,22 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
         yield running
 
 
-def names(daemon: Daemon, folder: str = "home") -> set[str]:
+def names(daemon: DaemonProcess, folder: str = "home") -> set[str]:
     return {each["name"] for each in daemon.json("tools", "--folder", folder)}
 
 
-def done(daemon: Daemon, *args: str) -> str:
+def done(daemon: DaemonProcess, *args: str) -> str:
     ran = daemon.gatepost(*args)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
 
-def play(daemon: Daemon, tool: str, **arguments: object) -> None:
+def play(daemon: DaemonProcess, tool: str, **arguments: object) -> None:
     script = {"default": [{"call": tool, "with": arguments}, {"say": "{result}"}]}
     done(daemon, "group", "set", "home", f"options.script={json.dumps(script)}")
 
 
-def test_an_agent_uses_it_with_a_secret_that_it_never_sees(daemon: Daemon) -> None:
+def test_an_agent_uses_it_with_a_secret_that_it_never_sees(daemon: DaemonProcess) -> None:
     play(daemon, "hub_open-issue", title="a leak")
     missing = done(daemon, "chat", "-m", "go", "--wait")
     done(daemon, "secret", "set", "HUB_TOKEN", TOKEN)
@@ -91,7 +93,7 @@ def test_an_agent_uses_it_with_a_secret_that_it_never_sees(daemon: Daemon) -> No
     assert done(daemon, "audit", "verify")
 
 
-def test_the_doctor_tells_of_those_that_work_and_those_that_do_not(daemon: Daemon) -> None:
+def test_the_doctor_tells_of_those_that_work_and_those_that_do_not(daemon: DaemonProcess) -> None:
     found = [each for each in daemon.json("doctor")["findings"] if each["subject"] == "connectors"]
 
     assert [each["level"] for each in found] == ["ok", "warn"]
@@ -99,7 +101,7 @@ def test_the_doctor_tells_of_those_that_work_and_those_that_do_not(daemon: Daemo
     assert "/no/such/server cannot be started" in found[1]["text"] and "[connectors.gone]" in found[1]["way_out"]
 
 
-def test_what_it_runs_ends_with_the_gateway(daemon: Daemon, tmp_path: Path) -> None:
+def test_what_it_runs_ends_with_the_gateway(daemon: DaemonProcess, tmp_path: Path) -> None:
     done(daemon, "secret", "set", "HUB_TOKEN", TOKEN)
     play(daemon, "hub_hang")
     done(daemon, "chat", "-m", "go")

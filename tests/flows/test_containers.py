@@ -10,7 +10,7 @@ from gatepost.core.settings import Config
 from gatepost.sandboxes.contract import trouble_of
 from gatepost.sandboxes.docker import Docker
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 
 from .conftest import ROOM, until
@@ -30,7 +30,7 @@ async def test_a_message_is_answered_from_a_container_and_a_stop_ends_it(
         await open_room(gateway, "fake", ROOM)
         await channel.say("hello")
         await channel.wait_for(1, timeout=30)
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
 
         assert channel.texts() == ["echo: hello"]
         assert account.unaccounted == 0
@@ -49,14 +49,14 @@ async def test_claude_remembers_over_a_restart_in_containers_with_no_key_inside(
         async with a_gateway(tmp_path / "h", channel, endpoint, sandbox="podman") as gateway:
             await channel.say("please remember the word plum")
             await channel.wait_for(1, timeout=PATIENCE)
-            await settled(gateway)
+            await wait_until_settled(gateway)
 
             assert texts(channel) == ["I will remember plum."]
             assert (gateway.home.group("home") / "work.md").read_text() == "word: plum"
         async with a_gateway(tmp_path / "h", later, endpoint, sandbox="podman") as gateway:
             await later.say("which word was it?", platform_id="later-1")
             await later.wait_for(1, timeout=PATIENCE)
-            account = await settled(gateway)
+            account = await wait_until_settled(gateway)
             (live,) = gateway.sessions.awake
 
             assert texts(later) == ["The word is plum."]

@@ -13,13 +13,13 @@ from gatepost.app import Gateway
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
 from gatepost.flow.sessions import trial
-from gatepost.flow.sessions.trial import Wish
-from gatepost.serve.control.client import Control
+from gatepost.flow.sessions.trial import TrialRequest
+from gatepost.serve.control.client import ControlClient
 from gatepost.store import inbox, ledger, sessions, turns
-from gatepost.store.writer import SqliteStore
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.daemon import Daemon
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 
 ROOM = "fake:room/1"
 
@@ -41,7 +41,7 @@ async def texts(channel: FakeChannel) -> list[str]:
 
 
 async def states(gateway: Gateway, message_id: int) -> list[str]:
-    return [entry.state for entry in await gateway.store.read(inbox.of_message, message_id)]
+    return [entry.state for entry in await gateway.store.read(inbox.list_for_message, message_id)]
 
 
 async def test_nanoclaw_17_a_sandbox_that_dies_before_the_provider_has_the_batch_is_retried_and_answers_once(
@@ -52,11 +52,11 @@ async def test_nanoclaw_17_a_sandbox_that_dies_before_the_provider_has_the_batch
         script(gateway, '{"crash_on_start": 2}')
         receipt = await channel.say("hello")
         await channel.wait_for(1)
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
 
         assert await texts(channel) == ["echo: hello"]
         assert await states(gateway, receipt.message_id) == ["answered"]
-        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
         assert entry.tries == 2
         assert account.unaccounted == 0
 
@@ -69,7 +69,7 @@ async def test_nanoclaw_17_and_d10_and_arizuko_42_a_provider_that_always_crashes
         script(gateway, '{"crash_on_start": 99}')
         receipt = await channel.say("hello")
         await channel.wait_for(1)
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
 
         assert await states(gateway, receipt.message_id) == ["failed"]
         (notice,) = await texts(channel)
@@ -89,11 +89,11 @@ async def test_nanoclaw_18_a_sandbox_that_dies_after_the_provider_had_the_batch_
         )
         receipt = await channel.say("go")
         await channel.wait_for(3)
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
 
         assert await texts(channel) == ["one", "two", "three"]
         assert await states(gateway, receipt.message_id) == ["answered"]
-        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
         turn = await gateway.store.read(turns.get, entry.turn_id or "")
         assert turn is not None and turn.attempt == 2
         assert account.unaccounted == 0
@@ -107,12 +107,12 @@ async def test_a_turn_that_breaks_twice_after_it_had_begun_fails_and_the_sender_
         script(gateway, '{"turns": [{"when": "go", "do": [{"say": "one"}, {"crash": "always"}]}]}')
         receipt = await channel.say("go")
         await channel.wait_for(2)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         said = await texts(channel)
         assert said[0] == "one" and said[1].startswith("Sorry") and len(said) == 2
         assert await states(gateway, receipt.message_id) == ["failed"]
-        life = await gateway.store.read(ledger.life, receipt.message_id)
+        life = await gateway.store.read(ledger.trace_message, receipt.message_id)
         assert life is not None and "interrupted" in life.entries[0].reason
 
 
@@ -130,7 +130,7 @@ async def test_nanoclaw_27_a_follow_up_is_answered_although_the_sandbox_died_bef
         await channel.wait_for(1)
         await channel.say("and me")
         await channel.wait_for(3)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert Counter(await texts(channel)) == Counter(["slowly", "done", "echo: and me"])
 
@@ -143,7 +143,7 @@ async def test_nanoclaw_16_two_hundred_messages_in_a_moment_are_all_answered_in_
         for number in range(200):
             await channel.say(f"m{number}")
         await channel.wait_for(200, timeout=60)
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
 
         assert await texts(channel) == [f"echo: m{number}" for number in range(200)]
         assert account.unaccounted == 0
@@ -166,7 +166,7 @@ async def test_a_full_disk_in_the_middle_of_a_turn_loses_nothing_once_there_is_r
         await asyncio.sleep(0.6)  # the turn's answer comes while there is no room for it
         await gateway.store.write(lambda db: db.rows("PRAGMA max_page_count = 1000000"))
         await channel.wait_for(lambda sent: any(each.message.text == "three" for each in sent), timeout=30)
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
 
         said = [text for text in await texts(channel) if not text.startswith("echo")]
         assert said == ["one", f"two {long}", "three"]
@@ -179,8 +179,12 @@ async def test_a_trial_that_the_daemon_was_killed_in_is_over_and_the_groups_own_
 ) -> None:
     async with running_gateway(tmp_path / "h") as gateway:
         home = gateway.home
-    store, clock, wish = SqliteStore(home.store), SystemClock(), Wish(id="trial-1", folder="home", provider="openai")
-    session, message_id = await store.write(trial.begin, wish, clock.now())
+    store, clock, wish = (
+        SqliteStore(home.store),
+        SystemClock(),
+        TrialRequest(id="trial-1", folder="home", provider="openai"),
+    )
+    session, message_id = await store.write(trial.start_trial_session, wish, clock.now())
     if begun:
         claim = await store.write(turns.claim, session.id, "openai", "killed", clock.now(), 60_000_000, 20)
         assert claim is not None
@@ -192,10 +196,10 @@ async def test_a_trial_that_the_daemon_was_killed_in_is_over_and_the_groups_own_
         assert gateway.sessions.awake == [] and not home.session(session.id).exists()
         ended = await gateway.store.read(sessions.get, session.id)
         assert ended is not None and ended.closed_at is not None
-        (entry,) = await gateway.store.read(inbox.of_message, message_id)
+        (entry,) = await gateway.store.read(inbox.list_for_message, message_id)
         assert (entry.state, entry.reason) == ("cancelled", trial.OVER)
-        assert await gateway.store.read(turns.open_of, session.id) is None
-        assert (await settled(gateway)).unaccounted == 0
+        assert await gateway.store.read(turns.find_open, session.id) is None
+        assert (await wait_until_settled(gateway)).unaccounted == 0
 
 
 async def test_nanoclaw_22_two_wakes_at_once_for_a_session_start_one_sandbox(
@@ -225,10 +229,10 @@ async def test_a_deleted_or_corrupted_inbound_file_is_rebuilt_with_the_same_numb
         path.unlink()
         await channel.say("third")
         await channel.wait_for(3)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert await texts(channel) == ["echo: first", "echo: second", "echo: third"]
-        (entry,) = await gateway.store.read(inbox.of_message, second.message_id)
+        (entry,) = await gateway.store.read(inbox.list_for_message, second.message_id)
         assert entry.seq == 3  # first, its answer, second
 
 
@@ -241,7 +245,7 @@ async def test_stop_ends_a_turn_that_ignores_everything_and_says_so(tmp_path: Pa
         (live,) = gateway.sessions.awake
         assert await gateway.sessions.stop(live.session.id, "fake:user/1")
         await channel.wait_for(2)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert await texts(channel) == ["starting", "Stopped."]
         assert await states(gateway, receipt.message_id) == ["cancelled"]
@@ -250,7 +254,7 @@ async def test_stop_ends_a_turn_that_ignores_everything_and_says_so(tmp_path: Pa
         assert (await texts(channel))[-1] == "echo: again"
 
 
-def send_all(home: Path, control: Control, count: int) -> None:
+def send_all(home: Path, control: ControlClient, count: int) -> None:
     """Write every message until it is accepted, across the daemon's death: sent twice, accepted once."""
     for number in range(count):
         while True:
@@ -262,9 +266,11 @@ def send_all(home: Path, control: Control, count: int) -> None:
 
 
 def test_kill_9_of_the_daemon_in_the_middle_of_200_messages_loses_none_and_answers_each_once(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted", sessions_retry_s="0.05")
+    daemon = DaemonProcess(
+        tmp_path / "h", sandbox_kind="process", sessions_provider="scripted", sessions_retry_s="0.05"
+    )
     daemon.start()
-    control = Control(daemon.home / "run" / "control.sock")
+    control = ControlClient(daemon.home / "run" / "control.sock")
     writer = threading.Thread(target=send_all, args=(daemon.home, control, 200))
     writer.start()
     try:
@@ -282,7 +288,7 @@ def test_kill_9_of_the_daemon_in_the_middle_of_200_messages_loses_none_and_answe
     assert account["unaccounted"] == 0
 
 
-def wait_for_answers(daemon: Daemon, count: int, timeout: float = 90.0) -> None:
+def wait_for_answers(daemon: DaemonProcess, count: int, timeout: float = 90.0) -> None:
     """Until so many answers were sent; bounded."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
@@ -302,7 +308,7 @@ def is_running(pid: int) -> bool:
 
 
 def test_nanoclaw_d20_no_sandbox_outlives_a_daemon_that_was_killed(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted")
+    daemon = DaemonProcess(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted")
     daemon.start()
     assert daemon.gatepost("chat", "-m", "hello", "--wait").returncode == 0
     children = [int(each) for each in Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text().split()]
@@ -328,9 +334,9 @@ async def test_stranger_e_clean_down_and_up_again_is_a_restart_for_the_agent(
     again = FakeChannel()
     async with running_gateway(tmp_path / "h", {"fake": (again.kind, again)}) as gateway:
         await again.wait_for(1)
-        await settled(gateway)
-        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
-        told = [message for _, message in await gateway.store.read(inbox.of_turn, entry.turn_id or "")]
+        await wait_until_settled(gateway)
+        (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
+        told = [message for _, message in await gateway.store.read(inbox.list_for_turn, entry.turn_id or "")]
 
     assert await texts(again) == ["two"]
     (note,) = [message.content for message in told if message.kind == "system"]

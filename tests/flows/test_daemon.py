@@ -22,15 +22,15 @@ from typing import Any
 
 import pytest
 
-from gatepost.core import lock
+from gatepost.core import home_lock
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.home import Home
-from gatepost.serve.control.client import Control
+from gatepost.serve.control.client import ControlClient
 from gatepost.store import turns
-from gatepost.store.look import look
-from gatepost.testing import forked
-from gatepost.testing.desk import TRANSPORTS, a_desk
-from gatepost.testing.provider import Script
+from gatepost.store.readonly import read_snapshot
+from gatepost.testing import fork_server
+from gatepost.testing.management_client import TRANSPORTS, open_management_gateway
+from gatepost.testing.provider import ScriptBuilder
 
 PATIENCE_S = 30.0  # generous: other tests run beside this one
 STARTS = 100
@@ -53,7 +53,7 @@ class Up:
         self._out = open(reads, "rb")  # noqa: SIM115  closed at the end
         words = ["up", "--home", str(home.path), *(args or ("--listen", "127.0.0.1:0"))]
         with open(writes, "wb") as out:
-            self.process = forked.start(words, {**os.environ, **(env or {})}, out, self._said, anew=anew)
+            self.process = fork_server.start(words, {**os.environ, **(env or {})}, out, self._said, anew=anew)
         self.pid = self.process.pid
 
     def ready(self) -> str:
@@ -82,7 +82,7 @@ class Up:
         self._said.close()
 
     def health(self) -> dict[str, Any]:
-        return Control(self.home.control).get("/v1/health")
+        return ControlClient(self.home.control).get("/v1/health")
 
     def children(self) -> list[int]:
         """Every process below it."""
@@ -120,13 +120,13 @@ def start(home: Home) -> Iterator[Callable[..., Up]]:
 
 
 def command(home: Home, *args: str) -> subprocess.CompletedProcess[str]:
-    return forked.run([*args, "--home", str(home.path)], os.environ, timeout=2 * PATIENCE_S)
+    return fork_server.run([*args, "--home", str(home.path)], os.environ, timeout=2 * PATIENCE_S)
 
 
 def assert_nothing_left(home: Home) -> None:
     assert not home.pid_file.exists()
     assert [path for path in home.run.rglob("*") if path.is_socket()] == []
-    assert lock.holder(home) is None
+    assert home_lock.find_holder(home) is None
     assert home.lock.exists()
 
 
@@ -224,12 +224,12 @@ def test_paseo_7_and_nanoclaw_d20_a_signal_ends_it_in_order_with_a_turn_running_
     home: Home, start: Callable[..., Up], number: signal.Signals
 ) -> None:
     home.prepare()
-    Script().otherwise().hang().write(home.group("home"))
+    ScriptBuilder().otherwise().hang().write(home.group("home"))
     up = start(env={"GATEPOST_SESSIONS_PROVIDER": "scripted"}, anew=True)
     up.ready()
     asked = command(home, "chat", "-m", "hello")
     assert asked.returncode == 0, asked.stderr
-    until(lambda: [turn.state for turn in look(home.store, turns.open_turns)] == ["begun"], "the turn to begin")
+    until(lambda: [turn.state for turn in read_snapshot(home.store, turns.list_open)] == ["begun"], "the turn to begin")
     below = up.children()
     assert below, "a sandbox should be awake"
 
@@ -239,7 +239,7 @@ def test_paseo_7_and_nanoclaw_d20_a_signal_ends_it_in_order_with_a_turn_running_
     assert code == 0, said
     assert_nothing_left(home)
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), "the sandboxes to be gone")
-    assert [turn.state for turn in look(home.store, turns.open_turns)] == ["interrupted"]
+    assert [turn.state for turn in read_snapshot(home.store, turns.list_open)] == ["interrupted"]
     assert json.loads(command(home, "ledger", "check", "--json").stdout)["unaccounted"] == 0
 
 
@@ -253,7 +253,7 @@ def test_paseo_7_a_second_signal_ends_it_now_and_the_next_start_is_not_hindered(
         up.signal(signal.SIGTERM)
     up.end()
 
-    assert lock.holder(home) is None
+    assert home_lock.find_holder(home) is None
     start().ready()
 
 
@@ -340,7 +340,7 @@ def test_what_an_operator_does_goes_through_the_running_daemon(home: Home, start
 def test_stranger_new_a_daemon_reads_no_integer_of_thousands_of_digits(home: Home, start: Callable[..., Up]) -> None:
     start().ready()
     with pytest.raises(GatepostError, match="it is not JSON"):
-        Control(home.control).post("/v1/chat", {"text": 10**1000})
+        ControlClient(home.control).post("/v1/chat", {"text": 10**1000})
 
 
 def test_down_ends_it_and_waits_until_it_is_gone(home: Home, start: Callable[..., Up]) -> None:
@@ -378,7 +378,7 @@ with open(sys.argv[1], "a") as lock:
 def test_stranger_24_down_ends_no_process_that_is_not_this_homes_gateway(home: Home, left: str) -> None:
     home.prepare()
     if left:
-        with lock.take(home, role=lock.DAEMON):
+        with home_lock.acquire(home, role=home_lock.DAEMON):
             kept = home.pid_file.read_bytes()
         home.pid_file.write_bytes(kept)
     with subprocess.Popen(
@@ -395,7 +395,7 @@ def test_stranger_24_down_ends_no_process_that_is_not_this_homes_gateway(home: H
 
 def test_stranger_24_who_comes_second_is_told_so_before_anything_heavy_is_imported(home: Home) -> None:
     home.prepare()
-    with lock.take(home, role=lock.DAEMON):
+    with home_lock.acquire(home, role=home_lock.DAEMON):
         told = subprocess.run(
             [sys.executable, "-X", "importtime", "-m", "gatepost", "up", "--home", str(home.path)],
             capture_output=True,
@@ -405,7 +405,7 @@ def test_stranger_24_who_comes_second_is_told_so_before_anything_heavy_is_import
         )
 
     assert told.returncode != 0 and "already running" in told.stderr
-    assert "gatepost.core.lock" in told.stderr and "gatepost.app" not in told.stderr
+    assert "gatepost.core.home_lock" in told.stderr and "gatepost.app" not in told.stderr
 
 
 def test_stranger_24_a_start_imports_no_sdk(home: Home, start: Callable[..., Up]) -> None:
@@ -454,10 +454,10 @@ def test_a_hundred_starts_and_stops_leave_no_file_and_no_process_behind(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_a_hundred_gateways_in_one_process_leave_no_descriptor_thread_child_or_task_behind(home: Home) -> None:
-    Script().otherwise().say("here").write(home.group("agents"))
+    ScriptBuilder().otherwise().say("here").write(home.group("agents"))
 
     async def once(transport: str) -> None:
-        async with a_desk(home.path, transport) as desk:
+        async with open_management_gateway(home.path, transport) as desk:
             if transport != "memory":
                 assert (await desk("create_agent", initialPrompt="hello"))["lastMessage"] == "here"
 

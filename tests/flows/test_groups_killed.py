@@ -10,9 +10,9 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.flow.groups import complete_folders, ensure_defaults, make_folder
 from gatepost.store import groups
-from gatepost.store.look import look
 from gatepost.store.migrate import migrate
-from gatepost.store.writer import SqliteStore
+from gatepost.store.readonly import read_snapshot
+from gatepost.store.sqlite_store import SqliteStore
 
 WHOLE = {"AGENTS.md", "CLAUDE.md", "work.md", "skills"}
 
@@ -20,13 +20,13 @@ WHOLE = {"AGENTS.md", "CLAUDE.md", "work.md", "skills"}
 KILLED = """
 import asyncio, os, sys
 from pathlib import Path
-from gatepost.core.bells import Bells
+from gatepost.core.event_bus import EventBus
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
-from gatepost.core.settings import peek
-from gatepost.serve.control.contract import OPERATIONS, Office
+from gatepost.core.settings import load_declared
+from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.serve.control.operations import groups
-from gatepost.store.writer import SqliteStore
+from gatepost.store.sqlite_store import SqliteStore
 
 home, left = Home(Path(sys.argv[1])), -1
 
@@ -40,7 +40,8 @@ def touch(event, args):
 async def add(number):
     global left
     store = SqliteStore(home.store, readers=1)
-    office = Office(home=home, store=store, clock=SystemClock(), config=peek(home.path), bells=Bells())
+    config = load_declared(home.path)
+    office = OperationDeps(home=home, store=store, clock=SystemClock(), config=config, bells=EventBus())
     left = number
     await OPERATIONS["group.add"](office, {"folder": f"g{number}"})
     left = -1
@@ -84,14 +85,14 @@ def test_stranger_22_a_group_is_absent_or_whole_wherever_its_making_is_killed(ho
     )
     last = int(done.stdout)
 
-    made = [group.folder for group in look(home.store, groups.every)]
+    made = [group.folder for group in read_snapshot(home.store, groups.list_all)]
     assert last > 5 and f"g{last}" in made  # it was killed at several points, and then came through
     assert {folder: names(home, folder) & WHOLE for folder in made} == dict.fromkeys(made, WHOLE)
 
 
 def test_stranger_22_a_killed_making_can_be_repeated(home: Home) -> None:
     subprocess.run([sys.executable, "-c", KILLED, str(home.path)], capture_output=True, check=True, timeout=120)
-    made = {group.folder for group in look(home.store, groups.every)}
+    made = {group.folder for group in read_snapshot(home.store, groups.list_all)}
     for folder in (path.name for path in home.groups.iterdir() if path.name not in made):
         make_folder(home, folder)
         assert names(home, folder) >= WHOLE

@@ -17,11 +17,11 @@ from gatepost.core.clock import DAY
 from gatepost.flow.retention import Retention
 from gatepost.store import groups, retention, sessions
 from gatepost.store.migrate import migrate
-from gatepost.store.writer import Sqlite, connect
+from gatepost.store.sqlite_store import SqliteDb, connect
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
-from gatepost.testing.gateway import open_room, running_gateway, settled
-from gatepost.testing.provider import Script
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.provider import ScriptBuilder
 
 AGE = 5_000  # messages; what reads them all takes 20,000 steps
 ROOM = "fake:room/1"
@@ -81,10 +81,10 @@ async def _reply_and_stop(home: Path) -> Counted:
 
 @pytest.mark.parametrize("analyzed", [False, True])
 async def test_stranger_23_no_statement_of_a_reply_reads_more_in_an_old_room(tmp_path: Path, analyzed: bool) -> None:
-    Script().turn(when="answer").call("reply", text="by a tool").write(tmp_path / "groups/home")
+    ScriptBuilder().turn(when="answer").call("reply", text="by a tool").write(tmp_path / "groups/home")
     young = await _reply_and_stop(tmp_path)
     connection = connect(tmp_path / "gatepost.db")
-    (session,) = sessions.live(Sqlite(connection))
+    (session,) = sessions.list_open(SqliteDb(connection))
     connection.execute("DELETE FROM messages")
     connection.execute("DELETE FROM turns")
     _bench("aged").age(connection, session, AGE // 2, 1_000_000)
@@ -104,22 +104,22 @@ async def test_stranger_23_a_session_whose_mailbox_was_removed_wakes_with_its_co
         await open_room(gateway, "fake", ROOM)
         await channel.say("hello", address=ROOM)
         await channel.wait_for(1)
-        await settled(gateway)
+        await wait_until_settled(gateway)
         (live,) = gateway.sessions.awake
         later = FixedClock(gateway.clock.now() + 31 * DAY)
-        sweeper = Retention(gateway.home, gateway.store, later, gateway.config, gateway.sessions.asleep)
+        sweeper = Retention(gateway.home, gateway.store, later, gateway.config, gateway.sessions.keep_asleep)
         assert (await sweeper.sweep()).sessions == 0  # it is awake
         await gateway.sessions.end(live.session.id, "the test wants it asleep")
         while gateway.sessions.awake:  # noqa: ASYNC110  nobody rings when it is forgotten
             await asyncio.sleep(0.005)
-        conversation = await gateway.store.read(sessions.conversation, live.session.id, "scripted")
+        conversation = await gateway.store.read(sessions.get_conversation, live.session.id, "scripted")
         assert (await sweeper.sweep()).sessions == 2
 
         await channel.say("hello", address=ROOM)
         await channel.wait_for(2)
 
-        assert await gateway.store.read(sessions.conversation, live.session.id, "scripted") == conversation
-        assert (await settled(gateway)).unaccounted == 0
+        assert await gateway.store.read(sessions.get_conversation, live.session.id, "scripted") == conversation
+        assert (await wait_until_settled(gateway)).unaccounted == 0
 
 
 def test_stranger_23_no_portion_of_a_sweep_reads_more_in_an_old_store(tmp_path: Path) -> None:
@@ -129,15 +129,15 @@ def test_stranger_23_no_portion_of_a_sweep_reads_more_in_an_old_store(tmp_path: 
         migrate(path, FixedClock())
         with counting() as counted:
             connection = connect(path)
-            db = Sqlite(connection)
+            db = SqliteDb(connection)
             groups.add(db, "home", "home", "scripted", 1)
-            _bench("aged").age(connection, sessions.resolve(db, "shared", "home", "fake", ROOM, "", 1), pairs, 1)
+            _bench("aged").age(connection, sessions.find_or_add(db, "shared", "home", "fake", ROOM, "", 1), pairs, 1)
             counted.most.clear()
             for remove in (retention.remove_messages, retention.remove_steps):
                 assert remove(db, 0, 2**60, 20).removed == 20
             assert retention.remove_turns(db, "", 2**60, 20).removed == 20
-            retention.cut_audit(db, 2**60, 2**60)
-            assert retention.remove_cut(db, 0, 20).removed == 20
+            retention.truncate_audit(db, 2**60, 2**60)
+            assert retention.remove_truncated(db, 0, 20).removed == 20
             connection.close()
         steps.append(dict(counted.most))
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.testing.agents import AGENTS, PATIENCE, Agent, a_gateway
+from gatepost.testing.agent_profiles import AGENTS, PATIENCE, AgentProfile, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import settled
+from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 
 pytestmark = pytest.mark.slow  # real clients and processes, again and again
@@ -41,18 +41,18 @@ def write_guidance(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("agent", every())
-async def test_each_word_of_the_groups_folder_is_told_once(agent: Agent, tmp_path: Path) -> None:
+async def test_each_word_of_the_groups_folder_is_told_once(agent: AgentProfile, tmp_path: Path) -> None:
     channel = FakeChannel()
     async with (
         ModelEndpoint({"tools": True, "default": [{"say": "here"}]}) as endpoint,
-        a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
     ):
         write_guidance(gateway)
         assert (gateway.home.group("home") / "CLAUDE.md").is_symlink()
         for number, text in enumerate(("hello you", "hello again"), start=1):
             await channel.say(text)
             await channel.wait_for(number, timeout=PATIENCE)
-            await settled(gateway)
+            await wait_until_settled(gateway)
     for call in endpoint.calls:
         if call.tools:  # not what names a conversation
             assert [call.raw.count(mark) for mark in MARKS] == [1, 1, 1, 1]

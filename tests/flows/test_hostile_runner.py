@@ -11,7 +11,7 @@ from gatepost.store import inbox, ledger, messages, outbox, sessions, turns
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 
 ROOM = "fake:room/1"
 PATIENCE = 30.0
@@ -19,8 +19,8 @@ PATIENCE = 30.0
 # Runs inside: says on the runner's own line what a message tells it to, and echoes everything else.
 LIAR = r"""
 import gc, json
-from gatepost.inside.link import Link
-from gatepost.inside.providers.contract import Result, Text, provider
+from gatepost.inside.gateway_socket import GatewaySocket
+from gatepost.inside.providers.contract import TurnResult, Text, provider
 
 
 @provider("liar")
@@ -31,7 +31,7 @@ class Liar:
         self.place = place
 
     async def query(self, batch, resume):
-        link = next(each for each in gc.get_objects() if type(each) is Link)
+        link = next(each for each in gc.get_objects() if type(each) is GatewaySocket)
         for item in batch.items:
             if item.kind == "system":
                 continue
@@ -42,7 +42,7 @@ class Liar:
                 await link.flush()
             else:
                 yield Text("echo: " + item.text, item.seq)
-        yield Result()
+        yield TurnResult()
 
     async def push(self, batch):
         raise NotImplementedError
@@ -99,12 +99,12 @@ async def test_a_lie_harms_its_own_turn_at_most(liar: tuple[Path, FakeChannel], 
         await open_room(gateway, "fake", ROOM)
         await echoes(channel, "before")
         await channel.say(lie)
-        await settled(gateway, PATIENCE)
+        await wait_until_settled(gateway, PATIENCE)
         await echoes(channel, "after")
-        account = await settled(gateway, PATIENCE)
+        account = await wait_until_settled(gateway, PATIENCE)
 
         assert account.unaccounted == 0
-        assert not await gateway.store.read(turns.open_turns)
+        assert not await gateway.store.read(turns.list_open)
         assert not Path("/tmp/escaped").exists() and not (home.parent / "escaped").exists()
         assert not any((gateway.home.media / "out").glob("*"))
         assert len(channel.tried) < 30
@@ -127,7 +127,7 @@ async def test_a_session_cannot_speak_in_another_ones_turn(liar: tuple[Path, Fak
 
         found = await gateway.store.read(turns.get, victim)
         assert found is not None and found.ended_at is None
-        assert await gateway.store.read(outbox.of_turn, victim) == []
+        assert await gateway.store.read(outbox.list_for_turn, victim) == []
         assert not [each for each in channel.sent if each.message.text == "forged"]
 
 
@@ -136,7 +136,7 @@ async def _turn_in(gateway: Gateway) -> str:
     now = gateway.clock.now()
 
     def begin(db: Db) -> str:
-        session = sessions.resolve(db, "per-thread", "home", "fake", ROOM, "", now)
+        session = sessions.find_or_add(db, "per-thread", "home", "fake", ROOM, "", now)
         new = NewMessage(
             instance="fake",
             address=ROOM,
@@ -164,7 +164,7 @@ async def test_a_turn_that_nobody_works_on_any_more_is_taken_up_again(liar: tupl
         await open_room(gateway, "fake", ROOM)
         left_behind = await _turn_in(gateway)
         await echoes(channel, "next")
-        await settled(gateway, PATIENCE)
+        await wait_until_settled(gateway, PATIENCE)
 
         found = await gateway.store.read(turns.get, left_behind)
         assert found is not None and found.ended_at is not None
@@ -197,7 +197,7 @@ async def test_stranger_new_a_part_said_again_frees_no_allowance(tmp_path: Path)
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
         await channel.say("say 100000 1 1")
-        await settled(gateway, PATIENCE)
+        await wait_until_settled(gateway, PATIENCE)
         assert [len(each.message.files) for each in channel.sent if each.message.files] == [1]
         rows = await gateway.store.read(lambda db: db.rows("SELECT bytes FROM given_files"))
         assert [each[0] for each in rows] == [100_000]
@@ -227,12 +227,12 @@ async def test_stranger_new_a_turn_that_says_too_many_bytes_is_ended_and_people_
         await open_room(gateway, "fake", ROOM)
         await channel.say("say much")
         await channel.wait_for(lambda sent: any("20,000 bytes" in each.message.text for each in sent), timeout=PATIENCE)
-        await settled(gateway, PATIENCE)
+        await wait_until_settled(gateway, PATIENCE)
 
         rows = await gateway.store.read(
             lambda db: db.rows("SELECT SUM(LENGTH(m.text)) FROM outbox o JOIN messages m ON m.id = o.message_id")
         )
         assert 15_000 < rows[0][0] < 21_000
-        assert not await gateway.store.read(turns.open_turns)
+        assert not await gateway.store.read(turns.list_open)
         assert len([each for each in channel.sent if "20,000 bytes" in each.message.text]) == 1
         await echoes(channel, "after")

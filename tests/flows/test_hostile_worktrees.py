@@ -15,7 +15,7 @@ import pytest
 
 from gatepost.core.errors import GatepostError
 from gatepost.store import audit
-from gatepost.testing.desk import Desk
+from gatepost.testing.management_client import ManagementClient
 from gatepost.testing.repositories import commit, git
 
 from .worktree_desk import BY, a_gateway, left_behind, needs_bwrap, run, shell, shop
@@ -162,13 +162,13 @@ def host(tmp_path: Path) -> Path:
     return tmp_path / "host"
 
 
-async def plant(desk: Desk, agent: str, host: Path, shop: Path, program: str) -> None:
+async def plant(desk: ManagementClient, agent: str, host: Path, shop: Path, program: str) -> None:
     program = BEFORE.replace("PAYLOAD", repr(PAYLOAD)) + program
     told = await run(desk, agent, program.replace("HOST", str(host)).replace("SHOP", str(shop)))
     assert told == "planted", told
 
 
-async def step_on_it(desk: Desk, agent: str) -> dict[str, str]:
+async def step_on_it(desk: ManagementClient, agent: str) -> dict[str, str]:
     """All that an operator does with a worktree; '' for what went well."""
     worktrees, told = desk.gateway.worktrees, {}
 
@@ -226,7 +226,7 @@ async def test_what_is_planted_in_a_worktree_stays_there(attempt: Attempt, shop:
         git(shop, "bundle", "verify", "-q", str(kept))
         assert sorted(path.name for path in place.parent.iterdir()) == ["another", "task.bundle"]
         assert left_behind(desk.gateway) == []
-        rows = [row for row in await desk.gateway.store.read(audit.latest, 99) if row[3] == "worktree.archive"]
+        rows = [row for row in await desk.gateway.store.read(audit.list_latest, 99) if row[3] == "worktree.archive"]
         assert [json.loads(row[5])["worktree"] for row in rows] == [f"{place.parent.name}/task"]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gatepost.testing import programs
-from gatepost.testing.daemon import Daemon
+from gatepost.testing.daemon import DaemonProcess
 
 INSPECTOR = programs.find("mcp-inspector")
 TOOL_FAILED = 5  # Inspector's exit code for a tool that says isError
@@ -22,8 +22,8 @@ pytestmark = [
 
 
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    with Daemon(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted") as daemon:
+def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
+    with DaemonProcess(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted") as daemon:
         (tmp_path / "mcp.json").write_text(daemon.gatepost("mcp", "config", "claude").stdout)
         yield daemon
 
@@ -47,7 +47,9 @@ class Inspector:
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_mcp_inspector_lists_and_calls_tools_through_the_bridge(daemon: Daemon, tmp_path: Path, era: str) -> None:
+def test_mcp_inspector_lists_and_calls_tools_through_the_bridge(
+    daemon: DaemonProcess, tmp_path: Path, era: str
+) -> None:
     inspector = Inspector(tmp_path, era)
 
     listed = {tool["name"] for tool in inspector.ask("tools/list")["tools"]}

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from gatepost.flow.intake.accept import CLEARED
-from gatepost.flow.sessions.recover import MOST_RESTARTS
+from gatepost.flow.intake.message_acceptance import CLEARED
+from gatepost.flow.sessions.crash_recovery import MOST_RESTARTS
 from gatepost.testing import faults
-from gatepost.testing.daemon import Daemon
+from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.faults import FaultPoint
 from gatepost.testing.platform import Platform
-from gatepost.testing.provider import Script
+from gatepost.testing.provider import ScriptBuilder
 
 ROOM = "room/1"
-TALK = "gatepost.flow.sessions.talk:Talk"
-LIVE = "gatepost.flow.sessions.live:Live"
+TALK = "gatepost.flow.sessions.runner_protocol:RunnerProtocol"
+LIVE = "gatepost.flow.sessions.awake_session:AwakeSession"
 TURNS = "gatepost.store.turns"
-BOX = "gatepost.mailbox.outbound:Outbound"
+BOX = "gatepost.mailbox.outbound:OutboundDb"
 PUSH = "gatepost.inside.providers.scripted:Scripted.push"
 SETTINGS = {
     "sandbox_kind": "process",
@@ -34,41 +34,41 @@ SETTINGS = {
 
 @contextmanager
 def a_place(
-    tmp_path: Path, script: Script, provider: str = "scripted", **more: str
-) -> Iterator[tuple[Platform, Daemon]]:
+    tmp_path: Path, script: ScriptBuilder, provider: str = "scripted", **more: str
+) -> Iterator[tuple[Platform, DaemonProcess]]:
     """A platform, and a daemon that is not started yet."""
     home = tmp_path / "h"
     script.write(home / "groups" / "home").chmod(0o644)
     with Platform(tmp_path / "platform.sock") as platform:
         platform.plug_into(home)
-        daemon = Daemon(home, sessions_provider=provider, **SETTINGS, **more)
+        daemon = DaemonProcess(home, sessions_provider=provider, **SETTINGS, **more)
         try:
             yield platform, daemon
         finally:
             daemon.stop()
 
 
-def over(daemon: Daemon, happened: Path, fault: FaultPoint) -> None:
+def over(daemon: DaemonProcess, happened: Path, fault: FaultPoint) -> None:
     """The fault has happened: the daemon is started anew, unless only a sandbox died."""
-    assert faults.hits(happened), f"it never came to this: {fault}\n{daemon.stderr()[-3000:]}"
+    assert faults.wait_for_fault(happened), f"it never came to this: {fault}\n{daemon.stderr()[-3000:]}"
     if fault.act == "hold":
         daemon.kill()
         daemon.start()
 
 
-def killed(daemon: Daemon, happened: Path, fault: FaultPoint) -> None:
+def killed(daemon: DaemonProcess, happened: Path, fault: FaultPoint) -> None:
     """The daemon has killed itself at its step: it is started anew."""
-    assert faults.hits(happened), f"it never came to this: {fault}\n{daemon.stderr()[-3000:]}"
+    assert faults.wait_for_fault(happened), f"it never came to this: {fault}\n{daemon.stderr()[-3000:]}"
     daemon.kill()
     daemon.start()
 
 
-def unaccounted(daemon: Daemon) -> int:
+def unaccounted(daemon: DaemonProcess) -> int:
     account: dict[str, Any] = daemon.json("ledger", "check")
     return int(account["unaccounted"])
 
 
-def no_more_in_flight(daemon: Daemon, platform: Platform) -> None:
+def no_more_in_flight(daemon: DaemonProcess, platform: Platform) -> None:
     for _ in range(40):
         if daemon.json("ledger", "check")["in_flight"] == 0:
             return
@@ -78,7 +78,7 @@ def no_more_in_flight(daemon: Daemon, platform: Platform) -> None:
 
 # A follow-up, from the claim to its answer.
 
-FOLLOW_UP = Script().turn("slow").say("slowly").wait(1.5).say("done")
+FOLLOW_UP = ScriptBuilder().turn("slow").say("slowly").wait(1.5).say("done")
 EXPECTED = Counter(["slowly", "done", "echo: and me"])
 AT_THE_DAEMON = [
     FaultPoint(f"{TURNS}:claim_more", "before"),
@@ -98,7 +98,7 @@ AT_THE_RUNNER = [
     FaultPoint(f"{BOX}.mark", "before", match="'processing'", nth=3),
     FaultPoint(f"{BOX}.mark", "after", match="'processing'", nth=3),
     FaultPoint(f"{BOX}.mark", "after", match="'begun'", nth=2),
-    FaultPoint("gatepost.inside.link:Link.post", "after", match="Begun(", nth=2),
+    FaultPoint("gatepost.inside.gateway_socket:GatewaySocket.post", "after", match="Begun(", nth=2),
     FaultPoint(PUSH, "before"),
     FaultPoint(PUSH, "after"),
     FaultPoint(f"{BOX}.mark", "after", match="'processing'", nth=4),
@@ -147,7 +147,7 @@ def test_stranger_17_a_follow_up_is_answered_once_wherever_the_runner_stood_when
         answered_once(platform, daemon)
 
 
-def answered_once(platform: Platform, daemon: Daemon) -> None:
+def answered_once(platform: Platform, daemon: DaemonProcess) -> None:
     platform.wait_for(lambda record: EXPECTED.keys() <= {shown.text for shown in record})
     no_more_in_flight(daemon, platform)
     assert Counter(platform.texts()) == EXPECTED
@@ -157,21 +157,21 @@ def answered_once(platform: Platform, daemon: Daemon) -> None:
 # A stop, from its acceptance to its end.
 
 OWNER = "user/1"
-HANG = Script().turn("work").say("working").hang().turn("remember").say("known: {text}")
+HANG = ScriptBuilder().turn("work").say("working").hang().turn("remember").say("known: {text}")
 INTAKE = "gatepost.flow.intake.intake"
 AROUND_A_STOP = [
     FaultPoint(f"{INTAKE}:accept", "before", match="'/stop'"),
     FaultPoint(f"{INTAKE}:accept", "after", match="'/stop'"),
     FaultPoint(f"{INTAKE}:Intake._follow", "before", match="'/stop'"),
-    FaultPoint("gatepost.flow.sessions.wake:Sessions.stop", "before"),
+    FaultPoint("gatepost.flow.sessions.session_supervisor:SessionSupervisor.stop", "before"),
     FaultPoint(f"{LIVE}.kill", "after", match="stopped by"),
-    FaultPoint("gatepost.flow.sessions.wake:Sessions.stop", "after"),
+    FaultPoint("gatepost.flow.sessions.session_supervisor:SessionSupervisor.stop", "after"),
     FaultPoint(f"{INTAKE}:Intake._follow", "after", match="'/stop'"),
 ]
 DAILY.add(str(AROUND_A_STOP[2]))
 
 
-def an_owner(daemon: Daemon) -> None:
+def an_owner(daemon: DaemonProcess) -> None:
     assert daemon.gatepost("user", "add", f"lossy:{OWNER}").returncode == 0
     assert daemon.gatepost("user", "role", f"lossy:{OWNER}", "owner").returncode == 0
 
@@ -224,7 +224,7 @@ def test_stranger_18_a_clear_that_was_accepted_ends_the_turn_that_would_remember
 CHARGE = '''
 from pathlib import Path
 from gatepost.access.tiers import Tier
-from gatepost.tools.contract import Call, tool
+from gatepost.tools.contract import ToolCall, tool
 
 
 def happen(key: str) -> None:
@@ -234,14 +234,14 @@ def happen(key: str) -> None:
 
 
 @tool(tier=Tier.WORKER, group="money")
-async def charge(call: Call, amount: int) -> str:
+async def charge(call: ToolCall, amount: int) -> str:
     """Charge somebody."""
     await call.note()
     happen(call.key)
     return "charged"
 '''
 PAY = (
-    Script()
+    ScriptBuilder()
     .turn("pay twice")
     .call("charge", amount=5)
     .say("one")
@@ -254,17 +254,17 @@ PAY = (
 DISPATCH = "gatepost.gate.dispatch:Dispatch"
 AROUND_A_CALL = [
     FaultPoint(f"{DISPATCH}.call", "before", match="charge"),
-    FaultPoint("gatepost.tools.contract:Call.note", "before"),
-    FaultPoint("gatepost.tools.contract:Call.note", "after"),
+    FaultPoint("gatepost.tools.contract:ToolCall.note", "before"),
+    FaultPoint("gatepost.tools.contract:ToolCall.note", "after"),
     FaultPoint(f"{DISPATCH}._run", "after", match="charge"),
     FaultPoint(f"{DISPATCH}.call", "after", match="charge"),
-    FaultPoint("gatepost.gate.mcp:Conversation._answer", "before", match="charged"),
-    FaultPoint("gatepost.gate.mcp:Conversation._answer", "after", match="charged"),
+    FaultPoint("gatepost.gate.mcp_protocol:McpProtocol._answer", "before", match="charged"),
+    FaultPoint("gatepost.gate.mcp_protocol:McpProtocol._answer", "after", match="charged"),
 ]
 INSIDE_A_CALL = [
-    FaultPoint("gatepost.inside.tools:Tools.call", "before", match="charge", act="hold"),
-    FaultPoint("gatepost.inside.tools:Tools.call", "after", match="charge", act="hold"),
-    FaultPoint("gatepost.inside.tools:Tools.call", "after", match="charge"),
+    FaultPoint("gatepost.inside.mcp_client:McpClient.call", "before", match="charge", act="hold"),
+    FaultPoint("gatepost.inside.mcp_client:McpClient.call", "after", match="charge", act="hold"),
+    FaultPoint("gatepost.inside.mcp_client:McpClient.call", "after", match="charge"),
     FaultPoint("gatepost.inside.providers.scripted:Journal.append", "after", match="charged", act="hold"),
     FaultPoint("gatepost.inside.providers.scripted:Journal.append", "after", match="charged"),
     FaultPoint(f"{BOX}.add", "before", match="paid"),
@@ -273,7 +273,7 @@ INSIDE_A_CALL = [
 DAILY.add(str(AROUND_A_CALL[3]))
 
 
-def charging(daemon: Daemon) -> Path:
+def charging(daemon: DaemonProcess) -> Path:
     """The tool's file; the other side's record."""
     outside = daemon.home.parent / "outside.txt"
     folder = daemon.home / "plugins" / "tools"
@@ -318,15 +318,15 @@ def test_stranger_21_equal_calls_of_one_turn_are_told_apart(tmp_path: Path, nth:
 # The gateway dies again and again in one turn.
 
 
-def saying(count: int, *, hang: bool) -> Script:
+def saying(count: int, *, hang: bool) -> ScriptBuilder:
     """An agent that says so many words, each once, and then goes on for ever or is done."""
-    script = Script().turn("go")
+    script = ScriptBuilder().turn("go")
     for number in range(count):
         script = script.say(f"word {number}")
     return script.wait(600) if hang else script
 
 
-def kill_in_one_turn(platform: Platform, daemon: Daemon, kills: int) -> None:
+def kill_in_one_turn(platform: Platform, daemon: DaemonProcess, kills: int) -> None:
     """A message whose agent says a new word after each start, and is killed together with the gateway."""
     daemon.start()
     platform.say(ROOM, "go")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.flow.sessions.notices import out_of_time
-from gatepost.flow.sessions.pressure import Memory
+from gatepost.flow.sessions.memory_pressure import HostMemory
+from gatepost.flow.sessions.notices import render_out_of_time
 from gatepost.store import inbox, ledger, turns
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, settled
-from gatepost.testing.provider import Script
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.provider import ScriptBuilder
 
 ROOM = "fake:room/1"
 PATIENCE = 30.0
@@ -19,9 +19,9 @@ PATIENCE = 30.0
 # Runs inside: commits a text to outbound.db as the runner does, and then spins, so that it is never handed over.
 SPEECHLESS = r"""
 import gc
-from gatepost.inside.providers.contract import Result, Started, Text, provider
-from gatepost.inside.turn import Turn
-from gatepost.mailbox.outbound import Outbound, OutRow
+from gatepost.inside.providers.contract import TurnResult, ConversationStarted, Text, provider
+from gatepost.inside.turn import RunnerTurn
+from gatepost.mailbox.outbound import OutboundDb, OutboundRow
 
 
 @provider("speechless")
@@ -32,13 +32,13 @@ class Speechless:
         self.place = place
 
     async def query(self, batch, resume):
-        yield Started(resume or "c-1")
+        yield ConversationStarted(resume or "c-1")
         if "spin" not in batch.prompt:
-            yield Result("here again")
+            yield TurnResult("here again")
             return
-        turn = next(each for each in gc.get_objects() if type(each) is Turn)
-        box = next(each for each in gc.get_objects() if type(each) is Outbound)
-        row = OutRow(turn=turn.id, epoch=turn.epoch, attempt=turn.attempt, part=1, text="as far as I came")
+        turn = next(each for each in gc.get_objects() if type(each) is RunnerTurn)
+        box = next(each for each in gc.get_objects() if type(each) is OutboundDb)
+        row = OutboundRow(turn=turn.id, epoch=turn.epoch, attempt=turn.attempt, part=1, text="as far as I came")
         box.add(row)
         (self.place.agent / "spinning").write_text("")
         while True:
@@ -57,7 +57,7 @@ class Speechless:
 # Runs inside: works until it is told something, and says what that was.
 LISTENER = r"""
 import asyncio
-from gatepost.inside.providers.contract import Result, Started, Text, provider
+from gatepost.inside.providers.contract import TurnResult, ConversationStarted, Text, provider
 
 
 @provider("listener")
@@ -68,8 +68,8 @@ class Listener:
         self.told = asyncio.Queue()
 
     async def query(self, batch, resume):
-        yield Started(resume or "c-1")
-        yield Result(await self.told.get())
+        yield ConversationStarted(resume or "c-1")
+        yield TurnResult(await self.told.get())
 
     async def push(self, batch):
         self.told.put_nowait(batch.prompt.replace("<", "(").replace(">", ")"))
@@ -103,10 +103,10 @@ async def test_an_agent_hears_that_its_time_is_nearly_over_and_can_come_to_a_clo
         await open_room(gateway, "fake", ROOM)
         receipt = await channel.say("take your time")
         await channel.wait_for(1, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         (said,) = channel.texts()
-        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
         assert said.startswith('(system event="time")You have about ') and "left for this turn" in said
         assert entry.state == "answered"
 
@@ -116,18 +116,18 @@ async def test_at_the_end_of_its_time_what_was_said_is_delivered_and_people_are_
 ) -> None:
     given = {"sessions__turn_s": 2.0}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
-        Script().turn(when="long").say("so far").wait(100).turn(kind="system").final("").write(
+        ScriptBuilder().turn(when="long").say("so far").wait(100).turn(kind="system").final("").write(
             gateway.home.group("home")
         )
         await open_room(gateway, "fake", ROOM)
         receipt = await channel.say("a long one")
         await channel.wait_for(2, timeout=PATIENCE)
-        account = await settled(gateway)
-        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        account = await wait_until_settled(gateway)
+        (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
         await channel.say("and on")
         await channel.wait_for(3, timeout=PATIENCE)
 
-        assert channel.texts() == ["so far", out_of_time(spoke=True), "echo: and on"]
+        assert channel.texts() == ["so far", render_out_of_time(spoke=True), "echo: and on"]
         assert (entry.state, entry.reason, account.unaccounted) == ("failed", "its time ran out", 0)
 
 
@@ -140,11 +140,11 @@ async def test_what_an_agent_that_cannot_be_interrupted_had_not_handed_over_is_d
         await open_room(gateway, "fake", ROOM)
         receipt = await channel.say("spin")
         await channel.wait_for(2, timeout=PATIENCE)
-        account = await settled(gateway)
-        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        account = await wait_until_settled(gateway)
+        (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
         turn = await gateway.store.read(turns.get, entry.turn_id or "")
 
-        assert channel.texts() == ["as far as I came", out_of_time(spoke=True)]
+        assert channel.texts() == ["as far as I came", render_out_of_time(spoke=True)]
         assert (entry.state, entry.reason, account.unaccounted) == ("failed", "its time ran out", 0)
         assert turn is not None and (turn.attempt, turn.state) == (1, "failed")
 
@@ -165,10 +165,10 @@ async def test_after_a_stop_it_is_dropped_with_its_turn_and_that_is_written_down
         await channel.wait_for(1, timeout=PATIENCE)
         await channel.say("hello")
         await channel.wait_for(2, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert channel.texts() == ["Stopped.", "here again"]
-        life = await gateway.store.read(ledger.life, receipt.message_id)
+        life = await gateway.store.read(ledger.trace_message, receipt.message_id)
         assert life is not None
         assert [moment.what for moment in life.moments].count("dropped") == 1
 
@@ -177,20 +177,20 @@ async def test_with_little_memory_the_one_that_rests_makes_way_and_the_next_wait
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     rooms = [f"fake:room/{number}" for number in (1, 2, 3)]
-    free = Memory(4096)
+    free = HostMemory(4096)
     given = {"sandbox__least_free_mb": 512}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         gateway.sessions.parts = replace(gateway.sessions.parts, memory=lambda: free)
-        Script().turn(when="long").say("at it").wait(100).write(gateway.home.group("home"))
+        ScriptBuilder().turn(when="long").say("at it").wait(100).write(gateway.home.group("home"))
         for room in rooms:
             await open_room(gateway, "fake", room)
         await channel.say("hello", address=rooms[0])
         await channel.say("long", address=rooms[1])
         await channel.wait_for(2, timeout=PATIENCE)
         async with asyncio.timeout(PATIENCE):
-            while not any(live.resting for live in gateway.sessions.awake):  # noqa: ASYNC110  nobody rings for it
+            while not any(live.is_idle for live in gateway.sessions.awake):  # noqa: ASYNC110  nobody rings for it
                 await asyncio.sleep(0.01)
-        free = Memory(100)
+        free = HostMemory(100)
         async with asyncio.timeout(PATIENCE):
             while len(gateway.sessions.awake) > 1:  # noqa: ASYNC110  nobody rings for it
                 await asyncio.sleep(0.01)
@@ -203,7 +203,7 @@ async def test_with_little_memory_the_one_that_rests_makes_way_and_the_next_wait
         assert working.session.address == rooms[1]
         assert "100 MB" in gateway.sessions.pressed and gateway.sessions.awake == [working]
         assert (await gateway.store.read(ledger.check, gateway.clock.now())).unaccounted == 0
-        free = Memory(4096)
+        free = HostMemory(4096)
         await channel.wait_for(lambda sent: any(each.address == rooms[2] for each in sent), timeout=PATIENCE)
         assert gateway.sessions.pressed == ""
         assert channel.texts(rooms[2]) == ["echo: hello"]

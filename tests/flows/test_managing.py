@@ -14,10 +14,15 @@ from typing import Any
 import pytest
 
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.testing.agents import AGENTS, a_gateway
+from gatepost.testing.agent_profiles import AGENTS, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.desk import Desk, a_desk, door, sit
-from gatepost.testing.gateway import settled
+from gatepost.testing.gateway import wait_until_settled
+from gatepost.testing.management_client import (
+    ManagementClient,
+    connect_client,
+    open_management_gateway,
+    serve_management,
+)
 from gatepost.testing.models import ModelEndpoint
 
 PATIENCE_S = 100.0
@@ -99,7 +104,7 @@ def _text(content: str | list[dict[str, str]]) -> str:
     return content if isinstance(content, str) else "".join(block["text"] for block in content)
 
 
-async def assert_managed(desk: Desk, answers: list[dict[str, Any]], asked: str, said: str) -> None:
+async def assert_managed(desk: ManagementClient, answers: list[dict[str, Any]], asked: str, said: str) -> None:
     """On both sides: what Claude Code was told, and how the gateway stands."""
     made, asking, responded, ended, activity = answers
     assert made["status"] in ("initializing", "running") and made["agentId"].startswith("s-")
@@ -111,7 +116,7 @@ async def assert_managed(desk: Desk, answers: list[dict[str, Any]], asked: str, 
     (agent,) = (await desk("list_agents"))["agents"]
     assert (agent["agentId"], agent["title"], agent["status"]) == (made["agentId"], "Worker", "idle")
     assert (await desk("list_pending_permissions"))["permissions"] == []
-    assert (await settled(desk.gateway)).unaccounted == 0
+    assert (await wait_until_settled(desk.gateway)).unaccounted == 0
 
 
 async def test_claude_code_manages_an_agent_through_the_bridge(tmp_path: Path) -> None:
@@ -119,7 +124,7 @@ async def test_claude_code_manages_an_agent_through_the_bridge(tmp_path: Path) -
     script = {"turns": [{"when": "ask first", "do": [{"ask": ask}, {"say": "I did it."}]}]}
     async with (
         ModelEndpoint(managing(initialPrompt="ask first")) as endpoint,
-        a_desk(tmp_path / "h", "http", script) as desk,
+        open_management_gateway(tmp_path / "h", "http", script) as desk,
     ):
         answers, last = await claude_code(tmp_path, tmp_path / "h", endpoint)
 
@@ -136,9 +141,9 @@ async def test_claude_code_manages_claude_code_that_asks_before_it_acts(tmp_path
     async with (
         ModelEndpoint(managing(**wanted)) as managers,
         ModelEndpoint(work) as workers,
-        a_gateway(AGENTS["claude"], tmp_path / "h", FakeChannel(), workers) as gateway,
-        door(gateway),
-        sit(gateway, "http") as desk,
+        run_agent_gateway(AGENTS["claude"], tmp_path / "h", FakeChannel(), workers) as gateway,
+        serve_management(gateway),
+        connect_client(gateway, "http") as desk,
     ):
         answers, last = await claude_code(tmp_path, tmp_path / "h", managers)
 

@@ -12,9 +12,9 @@ import pytest
 
 from gatepost.core.home import Home
 from gatepost.serve.agents import bridge
-from gatepost.testing.daemon import Daemon
-from gatepost.testing.mcp_web import BOTH, INITIALIZE, answer_of, asked, called
-from gatepost.testing.provider import Script
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.mcp_http_client import BOTH, INITIALIZE, make_call_params, make_request, parse_answer
+from gatepost.testing.provider import ScriptBuilder
 
 pytestmark = pytest.mark.slow  # real clients and processes, again and again
 
@@ -24,84 +24,84 @@ HEADERS = {"accept": BOTH, "content-type": "application/json"}
 
 
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    with Daemon(tmp_path / "h", sandbox_kind="process", control_listen="127.0.0.1:0") as daemon:
+def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
+    with DaemonProcess(tmp_path / "h", sandbox_kind="process", control_listen="127.0.0.1:0") as daemon:
         yield daemon
 
 
-def by_socket(daemon: Daemon) -> httpx2.Client:
+def by_socket(daemon: DaemonProcess) -> httpx2.Client:
     transport = httpx2.HTTPTransport(uds=str(Home(daemon.home).control))
     return httpx2.Client(transport=transport, base_url="http://localhost", headers=HEADERS, timeout=PATIENCE_S)
 
 
-def by_tcp(daemon: Daemon) -> httpx2.Client:
+def by_tcp(daemon: DaemonProcess) -> httpx2.Client:
     with by_socket(daemon) as client:
         listens = client.get("/v1/status").json()["result"]["control_listen"]
     return httpx2.Client(base_url=f"http://{listens}", headers=HEADERS, timeout=PATIENCE_S)
 
 
-def token(daemon: Daemon) -> dict[str, str]:
+def token(daemon: DaemonProcess) -> dict[str, str]:
     return {"authorization": f"Bearer {(daemon.home / 'control.token').read_text().strip()}"}
 
 
 def initialized(client: httpx2.Client, **headers: str) -> dict[str, str]:
-    answer = client.post(PATH, content=json.dumps(asked("initialize", INITIALIZE)), headers=headers)
+    answer = client.post(PATH, content=json.dumps(make_request("initialize", INITIALIZE)), headers=headers)
     assert answer.status_code == 200
     return {"mcp-session-id": answer.headers["mcp-session-id"], **headers}
 
 
 def call(client: httpx2.Client, session: dict[str, str], name: str, **arguments: object) -> dict[str, Any]:
-    body = json.dumps(asked("tools/call", called(name, None, **arguments)))
-    return answer_of(client.post(PATH, content=body, headers=session))
+    body = json.dumps(make_request("tools/call", make_call_params(name, None, **arguments)))
+    return parse_answer(client.post(PATH, content=body, headers=session))
 
 
-def test_paseo_14_on_the_socket_no_name_and_no_token_is_asked_for(daemon: Daemon) -> None:
+def test_paseo_14_on_the_socket_no_name_and_no_token_is_asked_for(daemon: DaemonProcess) -> None:
     with by_socket(daemon) as client:
         session = initialized(client, host="evil.example")
         assert call(client, session, "list_routes")["result"]["isError"] is False
 
 
-def test_paseo_14_and_15_on_tcp_both_are(daemon: Daemon) -> None:
-    body = json.dumps(asked("initialize", INITIALIZE))
+def test_paseo_14_and_15_on_tcp_both_are(daemon: DaemonProcess) -> None:
+    body = json.dumps(make_request("initialize", INITIALIZE))
     with by_tcp(daemon) as client:
         assert client.post(PATH, content=body).status_code == 401
         assert client.post(PATH, content=body, headers={**token(daemon), "host": "evil.example"}).status_code == 403
         session = initialized(client, **token(daemon))
         assert call(client, session, "list_routes")["result"]["isError"] is False
         without = {name: value for name, value in session.items() if name != "authorization"}
-        assert client.post(PATH, content=json.dumps(asked("tools/list")), headers=without).status_code == 401
+        assert client.post(PATH, content=json.dumps(make_request("tools/list")), headers=without).status_code == 401
 
 
 def test_paseo_15_agents_reach_their_own_server_although_a_token_is_set(tmp_path: Path) -> None:
     home = Home(tmp_path / "h")
     home.prepare()
-    Script().otherwise().call("list_routes").say("I found: {result}").write(home.group("home"))
+    ScriptBuilder().otherwise().call("list_routes").say("I found: {result}").write(home.group("home"))
     settings = {"sandbox_kind": "process", "sessions_provider": "scripted", "control_listen": "127.0.0.1:0"}
-    with Daemon(home.path, **settings) as daemon:
+    with DaemonProcess(home.path, **settings) as daemon:
         assert (home.path / "control.token").exists()
         answer = daemon.gatepost("chat", "-m", "hello", "--wait").stdout
     assert 'I found: {"routes":[{"id":1,' in answer
 
 
-def test_what_an_operator_does_is_audited_as_the_groups(daemon: Daemon) -> None:
+def test_what_an_operator_does_is_audited_as_the_groups(daemon: DaemonProcess) -> None:
     with by_socket(daemon) as client:
         call(client, initialized(client), "add_route", route={"pattern": "terminal:x/*", "target": "home"})
     assert "agent:home" in daemon.gatepost("audit", "list").stdout
 
 
 @pytest.mark.parametrize(("path", "tool"), [(PATH, "list_routes"), ("/mcp/agents", "list_agents")])
-def test_through_the_bridge_with_the_token(daemon: Daemon, path: str, tool: str) -> None:
+def test_through_the_bridge_with_the_token(daemon: DaemonProcess, path: str, tool: str) -> None:
     with by_tcp(daemon) as client:
         url = f"{client.base_url}".rstrip("/") + path
     command = bridge.command(url, str(daemon.home / "control.token"))
-    lines = [asked("initialize", INITIALIZE, 0), asked("tools/call", called(tool), 1)]
+    lines = [make_request("initialize", INITIALIZE, 0), make_request("tools/call", make_call_params(tool), 1)]
     given = "".join(json.dumps(line) + "\n" for line in lines)
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=30, check=True)
     answers = {each["id"]: each for each in map(json.loads, done.stdout.splitlines())}
     assert answers[1]["result"]["isError"] is False
 
 
-def test_an_open_stream_does_not_hold_up_the_end(daemon: Daemon) -> None:
+def test_an_open_stream_does_not_hold_up_the_end(daemon: DaemonProcess) -> None:
     with by_socket(daemon) as client:
         session = initialized(client)
         with client.stream("GET", PATH, headers={**session, "accept": "text/event-stream"}, timeout=20) as stream:

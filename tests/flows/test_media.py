@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from gatepost.inside.media import WAYS, Kind, Way
+from gatepost.inside.media import WAYS, MediaHandling, MediaKind
 from gatepost.messages.inbound import Attachment
 from gatepost.store import costs
-from gatepost.testing.agents import AGENTS, PATIENCE, Agent, a_gateway
+from gatepost.testing.agent_profiles import AGENTS, PATIENCE, AgentProfile, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import settled
-from gatepost.testing.models import TRANSCRIPTIONS, ModelEndpoint, Request
+from gatepost.testing.gateway import wait_until_settled
+from gatepost.testing.models import TRANSCRIPTIONS, ModelEndpoint, RecordedRequest
 
 HERE = [{"say": "here"}]
 HEARS = "gpt-4o-mini-transcribe"
@@ -72,47 +72,49 @@ def channel() -> FakeChannel:
     return FakeChannel()
 
 
-def transcripts(endpoint: ModelEndpoint) -> list[Request]:
+def transcripts(endpoint: ModelEndpoint) -> list[RecordedRequest]:
     return [request for request in endpoint.requests if request.path.endswith(TRANSCRIPTIONS)]
 
 
 @pytest.mark.parametrize("agent", every())
 async def test_pictures_and_documents_are_seen_once_and_also_in_later_turns(
-    tmp_path: Path, channel: FakeChannel, agent: Agent
+    tmp_path: Path, channel: FakeChannel, agent: AgentProfile
 ) -> None:
     async with (
         ModelEndpoint({"tools": True, "default": HERE}) as endpoint,
-        a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
     ):
         await channel.say("look", attachments=(PICTURE, PDF, NOTE))
         await channel.wait_for(1, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
         await channel.say("again")
         await channel.wait_for(2, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
         (live,) = gateway.sessions.awake
         handed = gateway.home.session(live.session.id) / "state" / agent.provider / "handed.json"
 
         assert not handed.exists() or MARK not in handed.read_bytes()
     for request in (call for call in endpoint.calls if call.tools):
         assert request.raw.count(MARK) == 1 and b"image/png" in request.raw  # as its bytes say, whatever its name
-        assert request.raw.count(b64encode(PDF.data)[:24]) == (0 if WAYS[agent.provider][Kind.PDF] is Way.FILE else 1)
+        assert request.raw.count(b64encode(PDF.data)[:24]) == (
+            0 if WAYS[agent.provider][MediaKind.PDF] is MediaHandling.FILE else 1
+        )
         assert [request.said(f"{name}, saved as") for name in ("a.jpg", "b.pdf", "c.txt")] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("agent", every())
 async def test_a_recording_comes_with_its_words_and_its_file(
-    tmp_path: Path, channel: FakeChannel, agent: Agent
+    tmp_path: Path, channel: FakeChannel, agent: AgentProfile
 ) -> None:
     async with (
         ModelEndpoint({"tools": True, "heard": SAID, "default": HERE}) as endpoint,
-        a_gateway(agent, tmp_path / "h", channel, endpoint, transcribe=HEARS) as gateway,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint, transcribe=HEARS) as gateway,
     ):
         await channel.say("listen", attachments=(VOICE,))
         await channel.wait_for(1, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
-        assert HEARS in [each.key for each in await gateway.store.read(costs.sums, "model")]
+        assert HEARS in [each.key for each in await gateway.store.read(costs.list_sums, "model")]
     (asked,) = transcripts(endpoint)
     assert VOICE.data in asked.raw
     last = endpoint.calls[-1]
@@ -124,11 +126,11 @@ async def test_a_recording_comes_with_its_words_and_its_file(
 @pytest.mark.parametrize("agent", every())
 @pytest.mark.slow
 async def test_a_turn_that_is_continued_has_the_picture_once_and_makes_no_second_transcript(
-    tmp_path: Path, channel: FakeChannel, agent: Agent
+    tmp_path: Path, channel: FakeChannel, agent: AgentProfile
 ) -> None:
     async with (
         ModelEndpoint(CONTINUED) as endpoint,
-        a_gateway(agent, tmp_path / "h", channel, endpoint, transcribe=HEARS) as gateway,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint, transcribe=HEARS) as gateway,
     ):
         await channel.say("go to it", attachments=(PICTURE, VOICE))
         await channel.wait_for(1, timeout=PATIENCE)
@@ -136,7 +138,7 @@ async def test_a_turn_that_is_continued_has_the_picture_once_and_makes_no_second
         (live,) = gateway.sessions.awake
         live.kill("the test pulls the plug")
         await channel.wait_for(2, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert channel.texts() == ["told", "and the rest"]
     last = endpoint.calls[-1]
@@ -147,15 +149,15 @@ async def test_a_turn_that_is_continued_has_the_picture_once_and_makes_no_second
 @pytest.mark.parametrize("agent", every("anthropic"))
 @pytest.mark.parametrize("model", ["nobody-has-priced-this", "gpt-5-mini"])
 async def test_without_a_transcript_there_is_the_file_and_a_note(
-    tmp_path: Path, channel: FakeChannel, agent: Agent, model: str
+    tmp_path: Path, channel: FakeChannel, agent: AgentProfile, model: str
 ) -> None:
     async with (
         ModelEndpoint({"tools": True, "default": HERE}) as endpoint,
-        a_gateway(agent, tmp_path / "h", channel, endpoint, transcribe=model) as gateway,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint, transcribe=model) as gateway,
     ):
         await channel.say("listen", attachments=(VOICE,))
         await channel.wait_for(1, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
     (call,) = endpoint.calls
     assert transcripts(endpoint) == []
     assert call.said("d.ogg, saved as") == 1 and call.said("d.ogg: no transcript could be made of it") == 1
@@ -163,15 +165,15 @@ async def test_without_a_transcript_there_is_the_file_and_a_note(
 
 @pytest.mark.parametrize("agent", every("openai"))
 async def test_a_model_that_hears_gets_the_sound_itself_and_words_of_what_it_cannot_take(
-    tmp_path: Path, channel: FakeChannel, agent: Agent
+    tmp_path: Path, channel: FakeChannel, agent: AgentProfile
 ) -> None:
     async with (
         ModelEndpoint({"tools": True, "heard": SAID, "default": HERE}) as endpoint,
-        a_gateway(agent, tmp_path / "h", channel, endpoint, transcribe=HEARS, audio="native") as gateway,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint, transcribe=HEARS, audio="native") as gateway,
     ):
         await channel.say("listen", attachments=(WAV, VOICE))
         await channel.wait_for(1, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
     (call,) = endpoint.calls
     sounds = [part for message in call.body["messages"] for part in message["content"] if isinstance(part, dict)]
     assert [part["input_audio"]["format"] for part in sounds if part["type"] == "input_audio"] == ["wav"]
@@ -181,22 +183,25 @@ async def test_a_model_that_hears_gets_the_sound_itself_and_words_of_what_it_can
 @pytest.mark.parametrize("agent", every("anthropic", "openai", "claude", "codex", "opencode"))
 @pytest.mark.slow
 async def test_a_file_that_the_endpoint_refuses_does_not_spoil_the_conversation(
-    tmp_path: Path, channel: FakeChannel, agent: Agent
+    tmp_path: Path, channel: FakeChannel, agent: AgentProfile
 ) -> None:
     refusal = {"fault": 400, "times": -1, "error": "messages.0.content.0: nobody can open that"}
     script = {"tools": True, "default": HERE, "turns": [{"when": "look at it", "do": [refusal]}]}
-    async with ModelEndpoint(script) as endpoint, a_gateway(agent, tmp_path / "h", channel, endpoint) as gateway:
+    async with (
+        ModelEndpoint(script) as endpoint,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
+    ):
         await channel.say("before that")
         await channel.wait_for(1, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
         await channel.say("look at it", attachments=(PICTURE,))
         await channel.wait_for(2, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
         seen = [call.raw.count(MARK) for call in endpoint.calls if call.tools]
         endpoint.play({"tools": True, "default": HERE})
         await channel.say("never mind")
         await channel.wait_for(3, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         first, sorry, last = channel.texts()
         assert sorry.startswith("Sorry") and (first, last) == ("here", "here")

@@ -12,7 +12,7 @@ from gatepost.app import Gateway
 from gatepost.messages.inbound import Attachment
 from gatepost.store import groups, inbox, turns
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 
 ROOM = "fake:room/1"
@@ -45,7 +45,7 @@ async def a_gateway(
     """One whose group `home` talks to that endpoint."""
     async with running_gateway(path, {"fake": (channel.kind, channel)}, sessions__provider=provider) as gateway:
         base = endpoint.anthropic if provider == "anthropic" else endpoint.openai
-        await gateway.store.write(groups.change, "home", {"base_url": base, "model": "small-1", **options})
+        await gateway.store.write(groups.update, "home", {"base_url": base, "model": "small-1", **options})
         await open_room(gateway, "fake", ROOM)
         yield gateway
 
@@ -67,7 +67,7 @@ async def test_a_word_is_remembered_a_tool_is_used_and_the_answer_comes(
         await channel.wait_for(1)
         await channel.say("which word was it?")
         await channel.wait_for(2)
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
 
         assert texts(channel) == ["I will remember plum.", "The word is plum."]
         assert work(gateway) == "word: plum"
@@ -85,7 +85,7 @@ async def test_an_overloaded_model_is_asked_again(tmp_path: Path, channel: FakeC
     async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
         await channel.say("hello")
         await channel.wait_for(1)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert texts(channel) == ["there you are"]
     assert len(endpoint.calls) == 3 and {request.said("hello") for request in endpoint.calls} == {1}
@@ -98,7 +98,7 @@ async def test_a_stream_that_is_cut_is_asked_for_again_and_nothing_of_it_is_said
     async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
         await channel.say("hello")
         await channel.wait_for(1)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert texts(channel) == ["the whole long answer"]
     assert len(endpoint.calls) == 2
@@ -113,11 +113,11 @@ async def test_a_key_that_is_not_accepted_is_told_in_plain_words_and_not_tried_a
     ):
         receipt = await channel.say("hello")
         await channel.wait_for(1)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         (notice,) = texts(channel)
         assert notice.startswith("Sorry, I could not answer your message: the agent's account was not accepted.")
-        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
         assert entry.state == "failed"
     assert len(endpoint.calls) == 1
 
@@ -129,7 +129,7 @@ async def test_two_turns_with_a_restart_between_them_are_one_conversation(
         async with a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
             await channel.say("remember the word plum")
             await channel.wait_for(1)
-            await settled(gateway)
+            await wait_until_settled(gateway)
         later = FakeChannel()
         async with a_gateway(tmp_path / "h", later, provider, endpoint) as gateway:
             await later.say("which word was it?", platform_id="later-1")
@@ -154,10 +154,10 @@ async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_
         (live,) = gateway.sessions.awake
         live.kill("the test pulls the plug")
         await channel.wait_for(2)
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
 
         assert texts(channel) == ["told", "and the rest"]
-        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
         turn = await gateway.store.read(turns.get, entry.turn_id or "")
         assert entry.state == "answered" and turn is not None and turn.attempt == 2
         assert account.unaccounted == 0
@@ -185,7 +185,7 @@ async def test_a_call_whose_answer_was_lost_is_not_made_again_unless_that_change
         kept = [line for line in lines.read_bytes().splitlines(keepends=True) if b'"type":"used"' not in line]
         lines.write_bytes(b"".join(kept) + b'{"type":"used","tu')
         await channel.wait_for(2)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert texts(channel) == ["told", "and the rest"]
     last = endpoint.calls[-1]
@@ -208,16 +208,16 @@ async def test_a_follow_up_joins_the_turn_between_two_requests(
         later = await channel.say("and this")
         async with asyncio.timeout(20):
             while True:
-                (entry,) = await gateway.store.read(inbox.of_message, later.message_id)
+                (entry,) = await gateway.store.read(inbox.list_for_message, later.message_id)
                 if entry.given:
                     break
                 await asyncio.sleep(0.01)
         endpoint.release()
         await channel.wait_for(2)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert texts(channel) == ["first done", "both done"]
-        (before,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        (before,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
         assert before.turn_id == entry.turn_id
     last = endpoint.calls[-1]
     assert [line.role for line in last.lines if line.role != "system"] == ["user", "assistant", "user"]
@@ -238,7 +238,7 @@ async def test_stop_ends_a_request_that_hangs(tmp_path: Path, channel: FakeChann
         await channel.wait_for(1)
         await channel.say("hello")
         await channel.wait_for(2)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert texts(channel) == ["Stopped.", "here"]
     assert endpoint.calls[-1].said("was not answered to its end") == 1
@@ -252,10 +252,10 @@ async def test_a_picture_is_shown_to_the_model_also_in_later_turns(
         note = Attachment(name="a.txt", mime="text/plain", kind="file", data=b"plain words")
         await channel.say("look", attachments=(picture, note))
         await channel.wait_for(1)
-        await settled(gateway)
+        await wait_until_settled(gateway)
         await channel.say("again")
         await channel.wait_for(2)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
     for request in endpoint.calls:
         assert request.raw.count(b"image/png") == 1  # as its bytes say, whatever it is called
@@ -273,7 +273,7 @@ async def test_without_a_key_the_sender_is_told_what_is_missing_and_no_vendor_is
     ):
         await channel.say("hello")
         await channel.wait_for(1)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         (notice,) = texts(channel)
         assert "account was not accepted" in notice and "key" in notice

@@ -11,8 +11,8 @@ from gatepost.flow.intake import routing
 from gatepost.store import groups, routes
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway
-from gatepost.testing.neighbours import unharmed
-from gatepost.testing.provider import Script
+from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.slow_steps import assert_no_slow_steps
 
 ROOM, NEIGHBOUR = "fake:room/1", "fake:room/2"
 HEAVY = "|".join(["**/?a?*[!b-z]*/**"] * 20)
@@ -48,12 +48,12 @@ async def gateway(tmp_path: Path, channel: FakeChannel) -> AsyncIterator[Gateway
 async def test_stranger_03_what_an_agent_writes_into_routes_holds_nobody_up(
     gateway: Gateway, channel: FakeChannel, attack: str
 ) -> None:
-    Script().turn(when="attack").call("set_routes", routes=ROUTES[attack]).say("tried").write(
+    ScriptBuilder().turn(when="attack").call("set_routes", routes=ROUTES[attack]).say("tried").write(
         gateway.home.group("acme")
     )
     await channel.say("hello", address=NEIGHBOUR)  # everything is loaded and warm
     await channel.wait_for(1)
-    async with unharmed(gateway):
+    async with assert_no_slow_steps(gateway):
         await channel.say("attack", address=ROOM)
         await channel.wait_for(2)
         await channel.say(TEXT, address=ROOM)  # what was written is asked now, in the transaction

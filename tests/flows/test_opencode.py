@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gatepost.store import egress, inbox
-from gatepost.testing.agents import AGENTS, OPENCODE, PATIENCE, a_gateway
+from gatepost.testing.agent_profiles import AGENTS, OPENCODE, PATIENCE, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import settled
+from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 
 SCRIPT: dict[str, Any] = {
@@ -37,14 +37,14 @@ async def test_it_asks_a_model_in_the_way_of_its_vendor_and_fetches_nothing(
     more = {"api": "chat"} if "chat" in path else {}
     async with (
         ModelEndpoint(SCRIPT) as endpoint,
-        a_gateway(AGENTS["opencode"], tmp_path / "h", channel, endpoint, model=model, **more) as gateway,
+        run_agent_gateway(AGENTS["opencode"], tmp_path / "h", channel, endpoint, model=model, **more) as gateway,
     ):
         await channel.say("see what is in hand")
         await channel.wait_for(1, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert channel.texts() == ["Nothing is."]
-        assert await gateway.store.read(egress.latest, 10, "", "denied") == []
+        assert await gateway.store.read(egress.list_attempts, 10, "", "denied") == []
     assert [call.path.partition("?")[0] for call in endpoint.calls] == [path] * 2
     assert "question" not in endpoint.calls[0].tools  # it asks somebody who is not there
 
@@ -61,18 +61,18 @@ async def test_a_follow_up_that_comes_with_the_last_word_is_answered_in_the_same
     }
     async with (
         ModelEndpoint(script) as endpoint,
-        a_gateway(AGENTS["opencode"], tmp_path / "h", channel, endpoint) as gateway,
+        run_agent_gateway(AGENTS["opencode"], tmp_path / "h", channel, endpoint) as gateway,
     ):
         first = await channel.say("start with plums")
         await endpoint.wait_for(1, timeout=PATIENCE)
         second = await channel.say("plus pears")
         endpoint.release()
         await channel.wait_for(2, timeout=PATIENCE)
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
 
         assert channel.texts() == ["first done", "second done"]
         for receipt in (first, second):
-            (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+            (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
             assert entry.state == "answered"
         assert account.unaccounted == 0
 
@@ -82,11 +82,11 @@ async def test_as_an_acp_agent_it_takes_its_setup_from_the_groups_folder_as_the_
 ) -> None:
     async with (
         ModelEndpoint(SCRIPT) as endpoint,
-        a_gateway(AGENTS["acp"], tmp_path / "h", channel, endpoint, env=None) as gateway,
+        run_agent_gateway(AGENTS["acp"], tmp_path / "h", channel, endpoint, env=None) as gateway,
     ):
         (gateway.home.group("home") / "opencode.json").write_text(json.dumps(OPENCODE))
         await channel.say("see what is in hand")
         await channel.wait_for(1, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert channel.texts() == ["Nothing is."]

@@ -14,9 +14,9 @@ import pytest
 
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import turns
-from gatepost.store.look import look
-from gatepost.testing.daemon import Daemon
-from gatepost.testing.provider import Script
+from gatepost.store.readonly import read_snapshot
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.provider import ScriptBuilder
 
 from .test_walls import ORDINARY, opened_for
 
@@ -44,8 +44,10 @@ class Never:
 
 
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    running = Daemon(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted", sessions_retry_s="0.05")
+def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
+    running = DaemonProcess(
+        tmp_path / "h", sandbox_kind="process", sessions_provider="scripted", sessions_retry_s="0.05"
+    )
     plugin = running.home / "plugins" / "sandboxes" / "never.py"
     plugin.parent.mkdir(parents=True)
     plugin.write_text(NEVER)
@@ -53,24 +55,24 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
         yield running
 
 
-def done(daemon: Daemon, *args: str) -> str:
+def done(daemon: DaemonProcess, *args: str) -> str:
     ran = daemon.gatepost(*args)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
 
-def test_nanoclaw_d5_a_group_and_a_route_made_by_the_command_line_work_at_once(daemon: Daemon) -> None:
+def test_nanoclaw_d5_a_group_and_a_route_made_by_the_command_line_work_at_once(daemon: DaemonProcess) -> None:
     assert done(daemon, "chat", "-m", "before", "--room", "desk", "--wait").strip() == "echo: before"
 
     done(daemon, "group", "add", "acme")
     done(daemon, "route", "add", "--match", "room=desk", "--target", "acme", "--seq", "5")
-    Script().otherwise().say("acme says {text}").write(daemon.home / "groups" / "acme")
+    ScriptBuilder().otherwise().say("acme says {text}").write(daemon.home / "groups" / "acme")
 
     assert done(daemon, "chat", "-m", "hello", "--room", "desk", "--wait").strip() == "acme says hello"
     assert done(daemon, "chat", "-m", "hello", "--room", "main", "--wait").strip() == "echo: hello"
 
 
-def test_nanoclaw_d5_a_group_with_messages_sessions_and_routes_can_be_removed(daemon: Daemon) -> None:
+def test_nanoclaw_d5_a_group_with_messages_sessions_and_routes_can_be_removed(daemon: DaemonProcess) -> None:
     done(daemon, "group", "add", "acme")
     done(daemon, "route", "add", "--match", "room=desk", "--target", "acme", "--seq", "5")
     assert done(daemon, "chat", "-m", "hello", "--room", "desk", "--wait").strip() == "echo: hello"
@@ -82,7 +84,7 @@ def test_nanoclaw_d5_a_group_with_messages_sessions_and_routes_can_be_removed(da
 
 
 @pytest.mark.slow
-def test_nanoclaw_d21_a_sandbox_that_does_not_come_up_holds_up_nobody_else(daemon: Daemon) -> None:
+def test_nanoclaw_d21_a_sandbox_that_does_not_come_up_holds_up_nobody_else(daemon: DaemonProcess) -> None:
     done(daemon, "group", "add", "acme")
     done(daemon, "group", "set", "acme", "sandbox=never")
     done(daemon, "route", "add", "--match", "room=desk", "--target", "acme", "--seq", "5")
@@ -93,7 +95,7 @@ def test_nanoclaw_d21_a_sandbox_that_does_not_come_up_holds_up_nobody_else(daemo
 
 
 @pytest.mark.parametrize("key", ["in-1m7e-qt-je", "a--b-", "-100-200"])
-def test_nanoclaw_d22_an_id_with_dashes_is_taken_where_an_id_stands(daemon: Daemon, key: str) -> None:
+def test_nanoclaw_d22_an_id_with_dashes_is_taken_where_an_id_stands(daemon: DaemonProcess, key: str) -> None:
     sent = json.loads(done(daemon, "chat", "-m", "hello", "--id", key, "--wait", "--json"))
 
     traced = daemon.gatepost("trace", key, "--json") if not key.startswith("-") else None
@@ -104,7 +106,7 @@ def test_nanoclaw_d22_an_id_with_dashes_is_taken_where_an_id_stands(daemon: Daem
     assert sent["state"] == "answered"
 
 
-def test_a_trace_of_an_answered_message_shows_every_step_with_its_time(daemon: Daemon) -> None:
+def test_a_trace_of_an_answered_message_shows_every_step_with_its_time(daemon: DaemonProcess) -> None:
     sent = json.loads(done(daemon, "chat", "-m", "hello", "--wait", "--json"))
 
     life = daemon.json("trace", str(sent["message"]))
@@ -120,20 +122,22 @@ def test_a_trace_of_an_answered_message_shows_every_step_with_its_time(daemon: D
 
 
 def test_nanoclaw_d20_what_the_last_run_left_open_is_corrected_at_the_next_start(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted", sessions_retry_s="0.05")
-    Script().turn("slow").say("starting").hang().write(daemon.home / "groups" / "home")
+    daemon = DaemonProcess(
+        tmp_path / "h", sandbox_kind="process", sessions_provider="scripted", sessions_retry_s="0.05"
+    )
+    ScriptBuilder().turn("slow").say("starting").hang().write(daemon.home / "groups" / "home")
     daemon.start()
     done(daemon, "chat", "-m", "slow")
     deadline = time.monotonic() + 30
     while not daemon.json("ledger", "list", "--state", "sent"):
         assert time.monotonic() < deadline, "nothing was said"
     daemon.kill()
-    assert [turn.state for turn in look(daemon.home / "gatepost.db", turns.open_turns)] == ["begun"]
-    Script().turn("slow").say("starting").say("and done").write(daemon.home / "groups" / "home")
+    assert [turn.state for turn in read_snapshot(daemon.home / "gatepost.db", turns.list_open)] == ["begun"]
+    ScriptBuilder().turn("slow").say("starting").say("and done").write(daemon.home / "groups" / "home")
 
     with daemon:
         assert done(daemon, "chat", "-m", "are you there?", "--wait")
-        assert look(daemon.home / "gatepost.db", turns.open_turns) == []
+        assert read_snapshot(daemon.home / "gatepost.db", turns.list_open) == []
         rows = daemon.json("ledger", "list", "--state", "sent")
         assert [row["text"] for row in rows] == ["starting", "and done", "echo: are you there?"]
         assert daemon.json("ledger", "check") | {"oldest_s": 0} == {
@@ -172,7 +176,7 @@ def test_the_gateway_of_an_ordinary_user_answers_from_within_bubblewrap() -> Non
 
 
 @pytest.mark.slow
-def test_settings_changed_in_the_file_are_not_in_use_before_a_restart(daemon: Daemon) -> None:
+def test_settings_changed_in_the_file_are_not_in_use_before_a_restart(daemon: DaemonProcess) -> None:
     before = done(daemon, "settings")
     (daemon.home / "gatepost.toml").write_text("[sessions]\nwindow = 7\n")
     after = done(daemon, "settings")
@@ -183,7 +187,7 @@ def test_settings_changed_in_the_file_are_not_in_use_before_a_restart(daemon: Da
     assert (told["sessions.window"]["value"], told["sessions.window"]["in_use"]) == (7, 10)
 
 
-def test_stranger_14_a_removed_group_leaves_no_session_folder_socket_or_media(daemon: Daemon) -> None:
+def test_stranger_14_a_removed_group_leaves_no_session_folder_socket_or_media(daemon: DaemonProcess) -> None:
     def below(*parts: str) -> set[str]:
         place = daemon.home.joinpath(*parts)
         return {str(each.relative_to(place)) for each in place.iterdir()} if place.is_dir() else set()
@@ -192,7 +196,7 @@ def test_stranger_14_a_removed_group_leaves_no_session_folder_socket_or_media(da
     before = {each: below(*each) for each in places}
     done(daemon, "group", "add", "acme")
     done(daemon, "route", "add", "--match", "room=desk", "--target", "acme", "--seq", "5")
-    Script().otherwise().say("acme says {text}").write(daemon.home / "groups" / "acme")
+    ScriptBuilder().otherwise().say("acme says {text}").write(daemon.home / "groups" / "acme")
     done(daemon, "chat", "-m", "hello", "--room", "desk", "--wait")
     assert below("sessions") != before[("sessions",)]
 
@@ -203,13 +207,13 @@ def test_stranger_14_a_removed_group_leaves_no_session_folder_socket_or_media(da
     assert (daemon.home / "groups" / "acme" / "AGENTS.md").is_file()
 
 
-def test_stranger_14_a_backup_of_a_running_gateway_goes_on_elsewhere(daemon: Daemon, tmp_path: Path) -> None:
+def test_stranger_14_a_backup_of_a_running_gateway_goes_on_elsewhere(daemon: DaemonProcess, tmp_path: Path) -> None:
     assert done(daemon, "chat", "-m", "before", "--wait").strip() == "echo: before"
     done(daemon, "backup", str(tmp_path / "b.tar.gz"))
 
     (tmp_path / "other").mkdir(mode=0o700)
     subprocess.run(["tar", "-xpzf", str(tmp_path / "b.tar.gz"), "-C", str(tmp_path / "other")], check=True)
-    with Daemon(tmp_path / "other", sandbox_kind="process", sessions_provider="scripted") as other:
+    with DaemonProcess(tmp_path / "other", sandbox_kind="process", sessions_provider="scripted") as other:
         assert done(other, "chat", "-m", "after", "--wait").strip() == "echo: after"
         assert other.json("ledger", "check")["unaccounted"] == 0
         assert "before" in other.gatepost("ledger", "list", "--json").stdout

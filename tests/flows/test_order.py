@@ -11,14 +11,14 @@ from gatepost.core.keyring import Keyring
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import groups, secrets
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.faults import slowed
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.faults import slow_down
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.provider import Script
+from gatepost.testing.provider import ScriptBuilder
 
 ROOM = "fake:room/1"
 ROUNDS = 40
-RESULTS = "gatepost.flow.sessions.talk:Talk._take_results"
+RESULTS = "gatepost.flow.sessions.runner_protocol:RunnerProtocol._take_results"
 CALLS = "gatepost.gate.dispatch:Dispatch.call"
 MODEL_TURN = {
     "when": r"go (\d+)",
@@ -28,8 +28,8 @@ MODEL_TURN = {
 # Stands for an agent that is a process of its own: it calls its tools itself, and what it said before is read later.
 OUTSIDER = r"""
 import asyncio
-from gatepost.inside.providers.contract import Result, Started, Text, ToolResult, ToolUse, provider
-from gatepost.inside.tools import Tools
+from gatepost.inside.providers.contract import TurnResult, ConversationStarted, Text, ToolResult, ToolUse, provider
+from gatepost.inside.mcp_client import McpClient
 
 
 @provider("outsider")
@@ -40,8 +40,8 @@ class Outsider:
         self.place = place
 
     async def query(self, batch, resume):
-        yield Started(resume or "c-1")
-        tools = await Tools.connect(self.place.router)
+        yield ConversationStarted(resume or "c-1")
+        tools = await McpClient.connect(self.place.router)
         for number in range(ROUNDS):
             call = asyncio.create_task(tools.call("send", {"text": f"M{number}"}))
             await asyncio.sleep(0.02)  # the call is at the gateway by now, and nobody has read A
@@ -51,7 +51,7 @@ class Outsider:
             yield ToolResult(f"u-{number}", "", False)
             yield Text(f"Z{number}")
         await tools.close()
-        yield Result()
+        yield TurnResult()
 
     async def push(self, batch):
         raise NotImplementedError
@@ -72,16 +72,16 @@ def expected(rounds: int) -> list[str]:
 async def test_stranger_19_a_scripted_agent_is_not_overtaken_by_its_own_tools(
     tmp_path: Path, channel: FakeChannel, slow: str
 ) -> None:
-    script = Script().turn("go")
+    script = ScriptBuilder().turn("go")
     for number in range(ROUNDS):
         script.say(f"A{number}").call("send", text=f"M{number}").say(f"Z{number}")
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)
         script.write(gateway.home.group("home")).chmod(0o644)
-        with slowed(slow, 0.01):
+        with slow_down(slow, 0.01):
             await channel.say("go")
             await channel.wait_for(3 * ROUNDS, timeout=60)
-        assert (await settled(gateway)).unaccounted == 0
+        assert (await wait_until_settled(gateway)).unaccounted == 0
     assert channel.texts() == expected(ROUNDS)
 
 
@@ -95,10 +95,10 @@ async def test_stranger_19_an_agent_that_calls_its_tools_itself_is_not_overtaken
     given = {"fake": (channel.kind, channel)}
     async with running_gateway(tmp_path / "h", given, sessions__provider="outsider") as gateway:
         await open_room(gateway, "fake", ROOM)
-        with slowed(slow, 0.01):
+        with slow_down(slow, 0.01):
             await channel.say("go")
             await channel.wait_for(3 * ROUNDS, timeout=60)
-        assert (await settled(gateway)).unaccounted == 0
+        assert (await wait_until_settled(gateway)).unaccounted == 0
     assert channel.texts() == expected(ROUNDS)
 
 
@@ -113,13 +113,13 @@ async def test_stranger_19_a_models_words_are_not_overtaken_by_its_tools(
         running_gateway(tmp_path / "h", given, sessions__provider=provider) as gateway,
     ):
         base = endpoint.anthropic if provider == "anthropic" else endpoint.openai
-        await gateway.store.write(groups.change, "home", {"base_url": base, "model": "small-1"})
+        await gateway.store.write(groups.update, "home", {"base_url": base, "model": "small-1"})
         await open_room(gateway, "fake", ROOM)
-        with slowed(RESULTS, 0.01):
+        with slow_down(RESULTS, 0.01):
             for number in range(5):
                 await channel.say(f"go {number}")
                 await channel.wait_for(3 * (number + 1), timeout=30)
-        assert (await settled(gateway)).unaccounted == 0
+        assert (await wait_until_settled(gateway)).unaccounted == 0
     assert channel.texts() == expected(5)
 
 
@@ -136,16 +136,16 @@ async def test_stranger_19_claude_codes_words_are_not_overtaken_by_its_tools(
         channels = {"fake": (channel.kind, channel)}
         async with running_gateway(tmp_path / "h", channels, sessions__provider="claude", **given) as gateway:
             await ready_for_claude(gateway)
-            with slowed(RESULTS, 0.01):
+            with slow_down(RESULTS, 0.01):
                 for number in range(ROUNDS // 4):
                     await channel.say(f"go {number}")
                     await channel.wait_for(3 * (number + 1), timeout=60)
-            assert (await settled(gateway)).unaccounted == 0
+            assert (await wait_until_settled(gateway)).unaccounted == 0
     assert channel.texts() == expected(ROUNDS // 4)
 
 
 async def ready_for_claude(gateway: Gateway) -> None:
-    await gateway.store.write(groups.change, "home", {"model": "claude-sonnet-4-5"})
+    await gateway.store.write(groups.update, "home", {"model": "claude-sonnet-4-5"})
     keyring, now = Keyring(gateway.home), gateway.clock.now()
-    await gateway.store.write(secrets.put, keyring, secrets.Place(), secrets.ANTHROPIC_API_KEY, "sk-x", now)
+    await gateway.store.write(secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-x", now)
     await open_room(gateway, "fake", ROOM)

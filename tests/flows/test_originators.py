@@ -11,16 +11,16 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
-from gatepost.flow import granting
+from gatepost.flow import grant_changes
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import budgets, costs, groups, inbox, origins, secrets, sessions, turns, users
-from gatepost.store.acl import Effect, Row
-from gatepost.store.budgets import Kind, Scope
+from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.provider import Script
+from gatepost.testing.provider import ScriptBuilder
 
 from .conftest import ROOM, add_looker, until
 
@@ -51,11 +51,11 @@ async def with_a_model(path: Path, channel: FakeChannel, endpoint: ModelEndpoint
         ring, now = Keyring(gateway.home), gateway.clock.now()
 
         def prepare(db: Db) -> None:
-            groups.change(db, "home", {"model": "claude-sonnet-4-5"})
-            secrets.put(db, ring, secrets.Place(), "ANTHROPIC_API_KEY", "sk-of-all", now)
+            groups.update(db, "home", {"model": "claude-sonnet-4-5"})
+            secrets.put(db, ring, secrets.SecretOwner(), "ANTHROPIC_API_KEY", "sk-of-all", now)
             for person, key in ((ADA, "sk-of-ada"), (BOB, "sk-of-bob")):
                 users.add(db, person, "", now)
-                secrets.put(db, ring, secrets.Place(user_id=person), "ANTHROPIC_API_KEY", key, now)
+                secrets.put(db, ring, secrets.SecretOwner(user_id=person), "ANTHROPIC_API_KEY", key, now)
 
         await gateway.store.write(prepare)
         await open_room(gateway, "fake", ROOM)
@@ -69,11 +69,13 @@ async def test_stranger_09_an_agent_that_injects_itself_a_message_spends_what_it
     async with ModelEndpoint(SCRIPT) as endpoint, with_a_model(tmp_path / "h", channel, endpoint) as gateway:
         await channel.say("please", sender=ADA)
         await channel.wait_for(2, timeout=30)
-        await settled(gateway)
-        (spent,) = await gateway.store.read(costs.sums, "user")
+        await wait_until_settled(gateway)
+        (spent,) = await gateway.store.read(costs.list_sums, "user")
 
         def limit(db: Db) -> None:
-            budgets.put(db, Scope(Kind.USER, ADA), Period.DAY, spent.micro, "owner", gateway.clock.now())
+            budgets.put(
+                db, BudgetScope(BudgetScopeKind.USER, ADA), Period.DAY, spent.micro, "owner", gateway.clock.now()
+            )
 
         assert (spent.key, spent.calls) == (ADA, 3)
         await gateway.store.write(limit)
@@ -90,8 +92,8 @@ async def test_stranger_11_each_persons_message_is_sent_with_their_own_key_and_b
         for sender in (ADA, BOB, ADA):
             await channel.say(f"hello from {sender}", sender=sender)
         await channel.wait_for(3, timeout=30)
-        await settled(gateway)
-        sums = {each.key: each.calls for each in await gateway.store.read(costs.sums, "user")}
+        await wait_until_settled(gateway)
+        sums = {each.key: each.calls for each in await gateway.store.read(costs.list_sums, "user")}
 
     newest = [[line.text for line in request.lines if line.role == "user"][-1] for request in endpoint.calls]
     keys = [request.headers["x-api-key"] for request in endpoint.calls]
@@ -105,24 +107,26 @@ async def test_stranger_09_and_10_a_message_that_an_agent_injects_has_the_limits
 ) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)
-        row = Row(id=0, principal=ADA, action="mcp:send", effect=Effect.DENY)
-        await gateway.store.write(granting.add_row, row, gateway.clock.now())
+        row = AclRow(id=0, principal=ADA, action="mcp:send", effect=AclEffect.DENY)
+        await gateway.store.write(grant_changes.add_row, row, gateway.clock.now())
         gateway.bells.tools(None)
-        script = Script().turn("^please$").call("inject_message", content="on your own").say("passed on: {result}")
+        script = (
+            ScriptBuilder().turn("^please$").call("inject_message", content="on your own").say("passed on: {result}")
+        )
         script.turn("on your own").call("send", text="what was denied").say("sent: {result}")
         script.write(gateway.home.group("home"))
 
         await channel.say("please", sender=ADA)
         sent = await channel.wait_for(lambda sent: any("sent: " in each.message.text for each in sent))
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         texts = [each.message.text for each in sent]
         assert any('"injected":true' in text for text in texts)
         assert "a rule of this gateway forbids it" in texts[-1] and "what was denied" not in texts
-        (session,) = await gateway.store.read(sessions.live, "home")
-        first, second = await gateway.store.read(turns.of_session, session.id, 2**62, 10)
-        assert [await gateway.store.read(costs.payer, turn.id) for turn in (first, second)] == [ADA, ADA]
-        assert (await gateway.store.read(origins.of_turn, second.id)).depth == 1
+        (session,) = await gateway.store.read(sessions.list_open, "home")
+        first, second = await gateway.store.read(turns.list_for_session, session.id, 2**62, 10)
+        assert [await gateway.store.read(costs.find_payer, turn.id) for turn in (first, second)] == [ADA, ADA]
+        assert (await gateway.store.read(origins.get_for_turn, second.id)).depth == 1
 
 
 async def test_stranger_11_people_with_budgets_of_their_own_have_turns_of_their_own(
@@ -132,18 +136,18 @@ async def test_stranger_11_people_with_budgets_of_their_own_have_turns_of_their_
         await open_room(gateway, "fake", ROOM)
 
         def limit(db: Db) -> None:
-            budgets.put(db, Scope(Kind.USER, BOB), Period.DAY, 1_000_000, "owner", gateway.clock.now())
+            budgets.put(db, BudgetScope(BudgetScopeKind.USER, BOB), Period.DAY, 1_000_000, "owner", gateway.clock.now())
 
         await gateway.store.write(limit)
         for sender in (ADA, BOB, BOB, ADA, ADA, BOB):
             await channel.say("hello", sender=sender)
         await channel.wait_for(6)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
-        (session,) = await gateway.store.read(sessions.live, "home")
-        for turn in await gateway.store.read(turns.of_session, session.id, 2**62, 10):
-            payer = await gateway.store.read(costs.payer, turn.id)
-            assert await gateway.store.read(inbox.senders_of_turn, turn.id) == [payer]
+        (session,) = await gateway.store.read(sessions.list_open, "home")
+        for turn in await gateway.store.read(turns.list_for_session, session.id, 2**62, 10):
+            payer = await gateway.store.read(costs.find_payer, turn.id)
+            assert await gateway.store.read(inbox.list_senders, turn.id) == [payer]
 
 
 # Runs inside, after the turn in which it was started: waits until it is told to go on, and uses a tool.
@@ -173,8 +177,8 @@ async def test_stranger_10_a_process_that_outlives_its_turn_may_no_more_than_the
     given = {"sessions__provider": "looker"}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
-        row = Row(id=0, principal=ADA, action="mcp:send", effect=Effect.DENY)
-        await gateway.store.write(granting.add_row, row, gateway.clock.now())
+        row = AclRow(id=0, principal=ADA, action="mcp:send", effect=AclEffect.DENY)
+        await gateway.store.write(grant_changes.add_row, row, gateway.clock.now())
         gateway.bells.tools(None)
         group = gateway.home.group("home")
         (group / "behind.py").write_text(BEHIND)
@@ -182,7 +186,7 @@ async def test_stranger_10_a_process_that_outlives_its_turn_may_no_more_than_the
         start = f"[sys.executable, 'behind.py', str(place.router), {json.dumps(json.dumps(tool))}]"
         await channel.say(f"run answer = subprocess.Popen({start}, cwd=place.agent) and 'started'", sender=ADA)
         await channel.wait_for(1)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         (group / "go").touch()
         await until(lambda: (group / "answer").exists(), "the process behind the turn")

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.core.bells import Bells
 from gatepost.core.errors import Unavailable
-from gatepost.flow.panic import TOLD
+from gatepost.core.event_bus import EventBus
+from gatepost.flow.panic_notice import TOLD
 from gatepost.flow.sessions import notices
-from gatepost.flow.sessions.trial import Wish, try_out
-from gatepost.serve.control.contract import OPERATIONS, Office
-from gatepost.store import audit, inbox, ledger, steps, switches, users
+from gatepost.flow.sessions.trial import TrialRequest, run_trial
+from gatepost.serve.control.contract import OPERATIONS, OperationDeps
+from gatepost.store import audit, inbox, ledger, message_steps, switches, users
 from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
-from gatepost.testing.gateway import open_room, running_gateway, settled
-from gatepost.testing.provider import Script
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.provider import ScriptBuilder
 
 OWNER, ROOMS = "fake:user/1", ("fake:room/1", "fake:room/2")
 
@@ -33,20 +33,20 @@ def channel() -> FakeChannel:
 @pytest.fixture
 async def gateway(tmp_path: Path, channel: FakeChannel) -> AsyncIterator[Gateway]:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
-        script = Script().turn(when="hang").say("so far").hang()
+        script = ScriptBuilder().turn(when="hang").say("so far").hang()
         script.write(gateway.home.group("home"))
         for room in ROOMS:
             await open_room(gateway, "fake", room)
         yield gateway
 
 
-def office_of(gateway: Gateway) -> Office:
-    return Office(
+def office_of(gateway: Gateway) -> OperationDeps:
+    return OperationDeps(
         home=gateway.home,
         store=gateway.store,
         clock=gateway.clock,
         config=gateway.config,
-        bells=Bells(),
+        bells=EventBus(),
         stop_session=gateway.sessions.stop,
         obey=gateway.obey,
         halt=gateway.halt,
@@ -74,13 +74,13 @@ async def test_everything_ends_what_comes_is_kept_and_is_worked_on_in_order_afte
 
     await OPERATIONS["panic.off"](office_of(gateway), {})
     await channel.wait_for(7)
-    account = await settled(gateway)
+    account = await wait_until_settled(gateway)
 
     assert channel.texts(ROOMS[0])[2:] == ["echo: say 1", "echo: say 2"]
     assert channel.texts(ROOMS[1])[1:] == ["echo: say 1", "echo: say 2"]
-    (entry,) = await gateway.store.read(inbox.of_message, running.message_id)
+    (entry,) = await gateway.store.read(inbox.list_for_message, running.message_id)
     assert (entry.state, account.unaccounted) == ("cancelled", 0)
-    actions = [row[3] for row in await gateway.store.read(audit.latest, 20)]
+    actions = [row[3] for row in await gateway.store.read(audit.list_latest, 20)]
     assert [each for each in actions if each.startswith("panic")] == ["panic.off", "panic.on"]
 
 
@@ -110,7 +110,7 @@ async def test_it_holds_over_a_restart_and_a_long_one_leaves_nothing_unaccounted
 
 async def test_a_trial_of_an_agent_is_not_run_either(gateway: Gateway) -> None:
     await OPERATIONS["panic.on"](office_of(gateway), {})
-    outcome = await try_out(gateway.sessions, Wish(id="try-1", folder="home", provider="demo"))
+    outcome = await run_trial(gateway.sessions, TrialRequest(id="try-1", folder="home", provider="demo"))
     account = await gateway.store.read(ledger.check, gateway.clock.now())
 
     assert outcome.trouble == "stopped"
@@ -121,10 +121,10 @@ async def fill(gateway: Gateway, message_id: int) -> None:
     """No row fits any more, as on a full disk."""
 
     def more(db: Db) -> None:
-        steps.add(db, message_id, None, gateway.clock.now(), "fill", "")
+        message_steps.add(db, message_id, None, gateway.clock.now(), "fill", "")
 
     def record(db: Db) -> None:
-        audit.append(db, audit.Record(gateway.clock.now(), "test", "fill", "done", {}))
+        audit.append(db, audit.AuditRecord(gateway.clock.now(), "test", "fill", "done", {}))
 
     await gateway.store.write(lambda db: db.rows("PRAGMA max_page_count = 1"))
     for write in (more, record):
@@ -160,7 +160,7 @@ async def test_a_full_disk_keeps_nothing_alive_and_the_switch_is_written_once_th
         while await gateway.store.read(switches.get, switches.PANIC) is None:  # noqa: ASYNC110  nobody rings for it
             await asyncio.sleep(0.05)
     await channel.wait_for(2)
-    (entry,) = await gateway.store.read(inbox.of_message, running.message_id)
+    (entry,) = await gateway.store.read(inbox.list_for_message, running.message_id)
     assert channel.texts(ROOMS[0]) == ["so far", TOLD] and entry.state == "cancelled"
 
 
@@ -188,9 +188,9 @@ async def test_a_turn_that_was_stopped_on_a_full_disk_is_not_continued_by_itself
     await live.gone.wait()
     await empty(gateway)
     await channel.wait_for(2)
-    await settled(gateway)
+    await wait_until_settled(gateway)
 
-    (entry,) = await gateway.store.read(inbox.of_message, running.message_id)
+    (entry,) = await gateway.store.read(inbox.list_for_message, running.message_id)
     assert (entry.state, entry.reason) == ("cancelled", "stopped by the operator")
     assert channel.texts(ROOMS[0]) == ["so far", notices.STOPPED]
 
@@ -227,9 +227,9 @@ async def test_stranger_01_a_panic_ends_everything_while_the_writer_is_stuck(
         while await gateway.store.read(switches.get, switches.PANIC) is None:  # noqa: ASYNC110  nobody rings for it
             await asyncio.sleep(0.05)
     await channel.wait_for(2)
-    (entry,) = await gateway.store.read(inbox.of_message, running.message_id)
+    (entry,) = await gateway.store.read(inbox.list_for_message, running.message_id)
     assert channel.texts(ROOMS[0]) == ["so far", TOLD] and entry.state == "cancelled"
-    actions = [row[3] for row in await gateway.store.read(audit.latest, 20)]
+    actions = [row[3] for row in await gateway.store.read(audit.list_latest, 20)]
     assert actions.count("panic.on") == 1
 
 
@@ -246,8 +246,8 @@ async def test_stranger_01_a_stop_of_the_operator_ends_a_turn_while_the_writer_i
         assert (answer if isinstance(answer, dict) else answer[0]) == {"id": live.session.id, "stopped": True}
         await live.gone.wait()
     await channel.wait_for(2)
-    await settled(gateway)
-    (entry,) = await gateway.store.read(inbox.of_message, running.message_id)
+    await wait_until_settled(gateway)
+    (entry,) = await gateway.store.read(inbox.list_for_message, running.message_id)
     assert (entry.state, entry.reason) == ("cancelled", "stopped by the operator")
     assert channel.texts(ROOMS[0]) == ["so far", notices.STOPPED]
 
@@ -257,7 +257,7 @@ async def test_stranger_01_a_stop_by_message_ends_a_turn_while_the_writer_is_stu
 ) -> None:
     def welcome(db: Db) -> None:
         users.add(db, OWNER, "owner", 1)
-        users.give_role(db, OWNER, "owner", "", "test", 1)
+        users.add_role(db, OWNER, "owner", "", "test", 1)
 
     await gateway.store.write(welcome)
     running = await channel.say("hang")
@@ -269,6 +269,6 @@ async def test_stranger_01_a_stop_by_message_ends_a_turn_while_the_writer_is_stu
     receipt = await stopping
     assert receipt.state == "answered"
     await channel.wait_for(2)
-    await settled(gateway)
-    (entry,) = await gateway.store.read(inbox.of_message, running.message_id)
+    await wait_until_settled(gateway)
+    (entry,) = await gateway.store.read(inbox.list_for_message, running.message_id)
     assert entry.state == "cancelled" and channel.texts(ROOMS[0]) == ["so far", notices.STOPPED]

@@ -9,11 +9,11 @@ from gatepost.app import Gateway
 from gatepost.core.errors import Unavailable
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
-from gatepost.sandboxes.contract import SANDBOXES, Plan, Sandbox, SandboxKind
+from gatepost.sandboxes.contract import SANDBOXES, Sandbox, SandboxKind, SandboxPlan
 from gatepost.store import inbox
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 
 
 class Outage:
@@ -28,7 +28,7 @@ class Outage:
     def trouble(self) -> str | None:
         return None
 
-    async def start(self, plan: Plan) -> Sandbox:
+    async def start(self, plan: SandboxPlan) -> Sandbox:
         self.starts += 1
         if self.away:
             raise Unavailable("the sandbox", "Too many open files")
@@ -66,9 +66,11 @@ async def test_stranger_20_an_outage_of_15_s_with_eleven_arrivals_fails_none(tmp
         kind.away = False
         clock.advance(5)
         await channel.wait_for(11)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
-        entries = [entry for each in receipts for entry in await gateway.store.read(inbox.of_message, each.message_id)]
+        entries = [
+            entry for each in receipts for entry in await gateway.store.read(inbox.list_for_message, each.message_id)
+        ]
         assert [entry.state for entry in entries] == ["answered"] * 11
         assert kind.starts == 3
         assert max(entry.tries for entry in entries) == 2

@@ -13,7 +13,7 @@ from gatepost.flow.sessions.permissions import DENIED
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import audit, groups, secrets
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 
 ROOM = "fake:room/1"
@@ -27,7 +27,7 @@ def channel() -> FakeChannel:
 
 async def refusals(gateway: Gateway) -> list[tuple[str, str, dict[str, Any]]]:
     """(folder, verdict, details), the newest first."""
-    rows = await gateway.store.read(audit.latest, 50)
+    rows = await gateway.store.read(audit.list_latest, 50)
     return [(row[2], row[4], json.loads(row[5])) for row in rows if row[3] == "permission"]
 
 
@@ -38,11 +38,11 @@ async def test_a_request_is_refused_at_once_written_down_without_its_input_and_t
         ask = {"ask": {"permission": "Bash", "input": {"command": "echo sk-secret-1"}}}
         script = {"turns": [{"when": "may I", "do": [ask, {"say": "they said {answer}"}]}]}
         (gateway.home.group("home") / "script.json").write_text(json.dumps(script))
-        await gateway.store.write(groups.change, "home", {"mode": "default"})
+        await gateway.store.write(groups.update, "home", {"mode": "default"})
         await open_room(gateway, "fake", ROOM)
         await channel.say("may I")
         await channel.wait_for(1, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         ((folder, verdict, details),) = await refusals(gateway)
         assert channel.texts() == ["they said deny"]
@@ -60,7 +60,7 @@ async def test_a_question_in_a_chat_is_answered_at_once_that_nobody_can_be_asked
         await open_room(gateway, "fake", ROOM)
         await channel.say("choose")
         await channel.wait_for(1, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         ((_, verdict, details),) = await refusals(gateway)
         assert channel.texts() == ["they said deny"]
@@ -83,13 +83,15 @@ async def test_claude_in_its_default_mode_hears_why_not_and_answers(tmp_path: Pa
             "anthropic__base_url": endpoint.anthropic,
         }
         async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
-            await gateway.store.write(groups.change, "home", {"model": "claude-sonnet-4-5", "mode": "default"})
+            await gateway.store.write(groups.update, "home", {"model": "claude-sonnet-4-5", "mode": "default"})
             keyring, now = Keyring(gateway.home), gateway.clock.now()
-            await gateway.store.write(secrets.put, keyring, secrets.Place(), secrets.ANTHROPIC_API_KEY, "sk-x", now)
+            await gateway.store.write(
+                secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-x", now
+            )
             await open_room(gateway, "fake", ROOM)
             await channel.say("make a file")
             await channel.wait_for(1, timeout=PATIENCE)
-            await settled(gateway)
+            await wait_until_settled(gateway)
 
             assert channel.texts() == ["I was not let."]
             assert not (gateway.home.group("home") / "made.txt").exists()

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from gatepost.core.registry import load_folder
-from gatepost.testing.daemon import Daemon
+from gatepost.testing.daemon import DaemonProcess
 from gatepost.tools.contract import TOOLS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,8 +21,8 @@ SCRIPT = {"default": [{"call": "roll_dice", "with": {"dice": 2, "sides": 2}}, {"
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    running = Daemon(
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+    running = DaemonProcess(
         tmp_path_factory.mktemp("plugin") / "h",
         sandbox_kind="process",
         sandbox_least_free_mb="0",
@@ -40,17 +40,17 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         yield running
 
 
-def done(daemon: Daemon, *args: str) -> str:
+def done(daemon: DaemonProcess, *args: str) -> str:
     ran = daemon.gatepost(*args)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
 
-def names(daemon: Daemon, folder: str) -> set[str]:
+def names(daemon: DaemonProcess, folder: str) -> set[str]:
     return {each["name"] for each in daemon.json("tools", "--folder", folder)}
 
 
-def say(daemon: Daemon, script: object) -> str:
+def say(daemon: DaemonProcess, script: object) -> str:
     done(daemon, "group", "set", "home", f"options.script={json.dumps(script)}")
     return done(daemon, "chat", "-m", "roll", "--wait").strip()
 
@@ -59,7 +59,7 @@ def test_the_page_shows_the_file_that_is_used_here() -> None:
     assert EXAMPLE.read_text(encoding="utf-8") in PAGE.read_text(encoding="utf-8")
 
 
-def test_it_is_listed_with_the_schema_of_its_parameters(daemon: Daemon) -> None:
+def test_it_is_listed_with_the_schema_of_its_parameters(daemon: DaemonProcess) -> None:
     (listed,) = [each for each in daemon.json("tools", "--folder", "acme") if each["name"] == "roll_dice"]
 
     assert listed["inputSchema"]["properties"]["dice"] == {
@@ -74,7 +74,7 @@ def test_it_is_listed_with_the_schema_of_its_parameters(daemon: Daemon) -> None:
 
 
 @pytest.mark.parametrize(("folder", "few"), [("acme", True), ("acme/eng", False), ("acme/eng/ci", False)])
-def test_it_is_there_for_its_tiers_and_for_no_other(daemon: Daemon, folder: str, few: bool) -> None:
+def test_it_is_there_for_its_tiers_and_for_no_other(daemon: DaemonProcess, folder: str, few: bool) -> None:
     seen = names(daemon, folder)
     verdict = daemon.gatepost("policy", "explain", folder, "roll_few").stdout
 
@@ -82,7 +82,7 @@ def test_it_is_there_for_its_tiers_and_for_no_other(daemon: Daemon, folder: str,
     assert (f"{folder} may call roll_few" in verdict) == few, verdict
 
 
-def test_it_is_called_and_audited_and_a_rule_hides_it_from_the_next_call(daemon: Daemon) -> None:
+def test_it_is_called_and_audited_and_a_rule_hides_it_from_the_next_call(daemon: DaemonProcess) -> None:
     rolled = json.loads(say(daemon, SCRIPT))
     done(daemon, "grant", "add", "home", "!roll_dice")
     refused = say(daemon, SCRIPT)
@@ -109,7 +109,7 @@ def printer() -> ModuleType:
     return module
 
 
-def test_it_is_documented_by_its_declaration(daemon: Daemon) -> None:
+def test_it_is_documented_by_its_declaration(daemon: DaemonProcess) -> None:
     table = done(daemon, "tools", "--folder", "acme")
     load_folder(daemon.home / "plugins" / "tools", "tools")
     try:

@@ -9,9 +9,9 @@ import pytest
 from gatepost.messages.outbound import Feature, Op, Outbound
 from gatepost.store import destinations, inbox, sessions, users
 from gatepost.store.port import Db
-from gatepost.testing.channel import EVERYTHING, FakeChannel, Fault
-from gatepost.testing.gateway import open_room, running_gateway, settled
-from gatepost.testing.provider import Script
+from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.provider import ScriptBuilder
 
 from .conftest import ROOM, add_group, add_looker, add_route, until
 
@@ -32,11 +32,11 @@ async def test_nanoclaw_34_a_files_bytes_reach_the_channel_and_the_deliverys_fol
     channel = Reader()
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)
-        script = Script().turn("plan").write_file("plan.txt", "step one\nstep two")
+        script = ScriptBuilder().turn("plan").write_file("plan.txt", "step one\nstep two")
         script.call("send_file", filepath="plan.txt", caption="the plan").write(gateway.home.group("home"))
         await channel.say("the plan, please")
         (sent,) = await channel.wait_for(1)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert (sent.message.text, channel.read) == ("the plan", [("plan.txt", b"step one\nstep two")])
         kept = gateway.home.media / "out"
@@ -53,14 +53,14 @@ async def test_nanoclaw_34_and_d18_a_way_out_a_link_and_a_folder_are_refused_and
         group = gateway.home.group("home")
         (group / "link").symlink_to(gateway.home.groups / "x")
         (group / "folder").mkdir()
-        script = Script()
+        script = ScriptBuilder()
         for path in ("../x", "link", "folder"):
             script.turn(f"^{path}$").call("send_file", filepath=path).say("refused: {result}")
         script.write(group)
         for path in ("../x", "link", "folder"):
             await channel.say(path)
         await channel.wait_for(3)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert [text.partition(": ")[2] for text in channel.texts()] == [
             "filepath: '../x' leads out of the workspace",
@@ -79,10 +79,12 @@ async def test_nanoclaw_28_numbers_of_both_directions_are_unique_and_increase_wh
 
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)
-        Script().otherwise().call("send", text="tool {text}").say("said {text}").write(gateway.home.group("home"))
+        ScriptBuilder().otherwise().call("send", text="tool {text}").say("said {text}").write(
+            gateway.home.group("home")
+        )
         await asyncio.gather(*(channel.say(f"m{number}") for number in range(50)))
         await channel.wait_for(100, timeout=30)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         heard = await gateway.store.read(numbers, "inbox")
         said = await gateway.store.read(numbers, "outbox")
@@ -98,11 +100,11 @@ async def test_nanoclaw_d7_a_reaction_to_an_inbound_message_names_the_platforms_
         await open_room(gateway, "fake", ROOM)
         await add_group(gateway, "acme")
         await add_route(gateway, "", "acme", also=True)
-        Script().otherwise().call("like", targetId="{seq}", reaction="🎉").write(gateway.home.group("home"))
-        Script().otherwise().call("like", targetId="{seq}", reaction="👀").write(gateway.home.group("acme"))
+        ScriptBuilder().otherwise().call("like", targetId="{seq}", reaction="🎉").write(gateway.home.group("home"))
+        ScriptBuilder().otherwise().call("like", targetId="{seq}", reaction="👀").write(gateway.home.group("acme"))
         await channel.say("it works", platform_id="plat-77")
         sent = await channel.wait_for(2)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert {(each.message.op, each.message.target, each.message.reaction) for each in sent} == {
             (Op.REACT, "plat-77", "🎉"),
@@ -117,11 +119,13 @@ async def test_a_status_is_one_message_that_is_edited_in_place_and_none_where_it
     channel = FakeChannel(features=EVERYTHING if edits else EVERYTHING - {Feature.EDIT})
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)
-        script = Script().turn("go").status("looking").wait(0.3).status("found it").wait(0.3).status("reading it")
+        script = (
+            ScriptBuilder().turn("go").status("looking").wait(0.3).status("found it").wait(0.3).status("reading it")
+        )
         script.wait(0.3).say("done").write(gateway.home.group("home"))
         await channel.say("go")
         sent = await channel.wait_for(lambda sent: any(each.message.text == "done" for each in sent))
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         shown = [(each.message.op, each.message.text, each.message.target) for each in sent]
         if not edits:
@@ -139,10 +143,10 @@ async def test_a_status_is_one_message_that_is_edited_in_place_and_none_where_it
 async def test_typing_is_shown_while_a_turn_runs_and_taken_away_after_it(tmp_path: Path, channel: FakeChannel) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)
-        Script().turn("go").wait(0.2).say("done").write(gateway.home.group("home"))
+        ScriptBuilder().turn("go").wait(0.2).say("done").write(gateway.home.group("home"))
         await channel.say("go")
         await channel.wait_for(1)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         await until(lambda: channel.typed[-1:] == [(ROOM, "", False)], "the sign to be taken away")
         assert channel.typed[0] == (ROOM, "", True)
@@ -164,7 +168,7 @@ async def test_what_is_only_observed_wakes_nobody_and_is_shown_with_the_next_tur
 
         await channel.say("what is up?")
         (answer,) = await channel.wait_for(1)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         observed, _, asked = answer.message.text.partition("</observed>")
         assert observed.index("the build is red") < observed.index("I am on it")
@@ -190,7 +194,7 @@ async def test_arizuko_25_of_what_was_observed_the_newest_that_fit_are_shown_onc
             await channel.say(f"seen{number:02}", address="fake:room/2")  # six characters each
         await channel.say("first")
         await channel.wait_for(1)
-        await settled(gateway)
+        await wait_until_settled(gateway)
         await channel.say("second")
         first, second = await channel.wait_for(2)
 
@@ -206,13 +210,13 @@ async def test_nanoclaw_6_with_an_also_route_two_groups_answer_one_message(
         await add_group(gateway, "acme")
         await add_route(gateway, "", "acme", also=True)
         for folder in ("acme", "home"):
-            Script().otherwise().say(f"{folder} here").write(gateway.home.group(folder))
+            ScriptBuilder().otherwise().say(f"{folder} here").write(gateway.home.group(folder))
         receipt = await channel.say("hello")
         await channel.wait_for(2)
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
 
         assert sorted(channel.texts()) == ["acme here", "home here"]
-        entries = await gateway.store.read(inbox.of_message, receipt.message_id)
+        entries = await gateway.store.read(inbox.list_for_message, receipt.message_id)
         assert {entry.state for entry in entries} == {"answered"} and len(entries) == 2
         assert account.unaccounted == 0
 
@@ -227,23 +231,23 @@ async def test_nanoclaw_14_in_an_agent_shared_session_each_named_block_lands_in_
         await channel.say("I am in one")
         await channel.say("I am in two", address="fake:room/2", thread="T2")
         await channel.wait_for(2)
-        await settled(gateway)
-        names = {each.address: each.name for each in await gateway.store.read(destinations.of, "home")}
+        await wait_until_settled(gateway)
+        names = {each.address: each.name for each in await gateway.store.read(destinations.list_for_group, "home")}
         blocks = "".join(f'<message to="{names[f"fake:room/{number}"]}">for {number}</message>' for number in (1, 2))
-        Script().turn("tell both").say(blocks).write(gateway.home.group("home"))
+        ScriptBuilder().turn("tell both").say(blocks).write(gateway.home.group("home"))
         (live,) = gateway.sessions.awake
         live.kill("to read its new script")
         await until(lambda: gateway.sessions.awake == [], "the old script to be gone")
 
         await channel.say("tell both")
         await channel.wait_for(4)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert [(each.address, each.message.thread, each.message.text) for each in channel.sent[2:]] == [
             ("fake:room/1", "", "for 1"),
             ("fake:room/2", "T2", "for 2"),
         ]
-        assert len(await gateway.store.read(sessions.live, "home")) == 1
+        assert len(await gateway.store.read(sessions.list_open, "home")) == 1
 
 
 async def test_stop_by_the_owner_in_the_room_ends_the_turn_at_once(tmp_path: Path, channel: FakeChannel) -> None:
@@ -251,20 +255,22 @@ async def test_stop_by_the_owner_in_the_room_ends_the_turn_at_once(tmp_path: Pat
         await open_room(gateway, "fake", ROOM)
         now = gateway.clock.now()
         await gateway.store.write(users.add, "fake:user/1", "Ada", now)
-        await gateway.store.write(users.give_role, "fake:user/1", "owner", "", "test", now)
-        Script().turn("hang").say("starting").hang().write(gateway.home.group("home"))
+        await gateway.store.write(users.add_role, "fake:user/1", "owner", "", "test", now)
+        ScriptBuilder().turn("hang").say("starting").hang().write(gateway.home.group("home"))
         receipt = await channel.say("hang")
         await channel.wait_for(1)
 
         await channel.say("/stop", sender="fake:user/9")  # nobody in particular
         await channel.wait_for(2)
-        assert [entry.state for entry in await gateway.store.read(inbox.of_message, receipt.message_id)] == ["working"]
+        assert [entry.state for entry in await gateway.store.read(inbox.list_for_message, receipt.message_id)] == [
+            "working"
+        ]
         await channel.say("/stop")
         await channel.wait_for(3)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert channel.texts()[0] == "starting" and channel.texts()[2] == "Stopped."
-        (entry,) = await gateway.store.read(inbox.of_message, receipt.message_id)
+        (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
         assert entry.state == "cancelled"
 
 
@@ -273,14 +279,14 @@ async def test_nanoclaw_d10_a_message_that_failed_is_never_called_answered_and_i
 ) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)
-        Script().turn("ill").error("no such model").write(gateway.home.group("home"))
+        ScriptBuilder().turn("ill").error("no such model").write(gateway.home.group("home"))
         ill = await channel.say("ill")
         await channel.wait_for(1)
-        channel.script(then=Fault.REFUSE)
+        channel.script(then=SendFault.REFUSE)
         await channel.say("well")
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
-        (entry,) = await gateway.store.read(inbox.of_message, ill.message_id)
+        (entry,) = await gateway.store.read(inbox.list_for_message, ill.message_id)
         assert (entry.state, "no such model" in entry.reason) == ("failed", True)
         states = await gateway.store.read(lambda db: db.rows("SELECT state FROM outbox ORDER BY id"))
         assert [row[0] for row in states] == ["sent", "failed"]

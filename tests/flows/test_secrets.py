@@ -5,20 +5,20 @@ import json
 import stat
 from pathlib import Path
 
-from gatepost.testing import forked
-from gatepost.testing.daemon import Daemon
+from gatepost.testing import fork_server
+from gatepost.testing.daemon import DaemonProcess
 
 PIPED, TYPED = "sk-ant-xyzzy-piped-0123", "sk-plugh-typed-4567"
 
 
-def done(daemon: Daemon, *args: str, stdin: str = "") -> str:
-    ran = forked.run(args, daemon.env, said=stdin)
+def done(daemon: DaemonProcess, *args: str, stdin: str = "") -> str:
+    ran = fork_server.run(args, daemon.env, said=stdin)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout + ran.stderr
 
 
 def test_secrets_are_set_and_rotated_with_the_gateway_up_and_down_and_lie_nowhere_in_the_clear(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path / "h", log_level="debug", sandbox_kind="process", sessions_provider="scripted")
+    daemon = DaemonProcess(tmp_path / "h", log_level="debug", sandbox_kind="process", sessions_provider="scripted")
     said = done(daemon, "secret", "set", "ANTHROPIC_API_KEY", stdin=PIPED + "\n")  # down
     with daemon:
         said += done(daemon, "secret", "set", "OPENAI_API_KEY", TYPED, "--folder", "home")

@@ -15,7 +15,7 @@ from gatepost.messages.inbound import Attachment
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import groups, ledger, sessions
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 
 from .conftest import ROOM, add_looker, until
 
@@ -32,16 +32,16 @@ async def test_nanoclaw_20_a_session_that_rested_is_woken_with_the_same_conversa
         await open_room(gateway, "fake", ROOM)
         await channel.say("first")
         await channel.wait_for(1)
-        (session,) = await gateway.store.read(sessions.live, "home")
-        before = await gateway.store.read(sessions.conversation, session.id, "scripted")
+        (session,) = await gateway.store.read(sessions.list_open, "home")
+        before = await gateway.store.read(sessions.get_conversation, session.id, "scripted")
         await until(lambda: gateway.sessions.awake == [], "the session to rest")
 
         await channel.say("second")
         await channel.wait_for(2)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert channel.texts() == ["echo: first", "echo: second"]
-        assert before and await gateway.store.read(sessions.conversation, session.id, "scripted") == before
+        assert before and await gateway.store.read(sessions.get_conversation, session.id, "scripted") == before
         held = gateway.home.session(session.id) / "state" / "scripted" / f"{before}.jsonl"
         assert [json.loads(line)["text"] for line in held.read_text().splitlines()] == ["first", "second"]
 
@@ -65,7 +65,7 @@ async def test_nanoclaw_43_with_one_place_three_rooms_are_all_answered_and_never
         await channel.wait_for(3, timeout=15)  # those that rest make way at once: nobody waits to be idle
         await asyncio.gather(*(channel.say("again", address=room) for room in ROOMS))
         await channel.wait_for(6, timeout=15)
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
         counting.cancel()
 
         assert [channel.texts(room) for room in ROOMS] == [["echo: hello", "echo: again"]] * 3
@@ -82,12 +82,12 @@ async def test_nanoclaw_38_a_provider_that_was_switched_and_switched_back_goes_o
         await open_room(gateway, "fake", ROOM)
         named = []
         for number, provider in enumerate(("scripted", "looker", "scripted"), start=1):
-            await gateway.store.write(groups.change, "home", {"provider": provider})
+            await gateway.store.write(groups.update, "home", {"provider": provider})
             await channel.say(f"run answer = {number}")
             await channel.wait_for(number)
-            await settled(gateway)
-            (session,) = await gateway.store.read(sessions.live, "home")
-            named.append(await gateway.store.read(sessions.conversation, session.id, provider))
+            await wait_until_settled(gateway)
+            (session,) = await gateway.store.read(sessions.list_open, "home")
+            named.append(await gateway.store.read(sessions.get_conversation, session.id, provider))
             gateway.sessions.awake[0].kill("its group was changed")
             await until(lambda: gateway.sessions.awake == [], "the old provider to be gone")
 
@@ -116,10 +116,10 @@ async def test_an_attachment_can_be_read_where_the_prompt_says_and_is_gone_after
         data = bytes(range(256))
         await channel.say(look, attachments=(Attachment(name="odd name.bin", data=data),))
         (answer,) = await channel.wait_for(1)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         assert answer.message.text == data.hex()
-        (session,) = await gateway.store.read(sessions.live, "home")
+        (session,) = await gateway.store.read(sessions.list_open, "home")
         files = gateway.home.session(session.id) / "in" / "files"
         await channel.say("run answer = 'next'")
         await channel.wait_for(2)
@@ -158,7 +158,7 @@ async def test_the_bridge_and_socat_reach_the_tools_from_inside_a_live_session(
         await open_room(gateway, "fake", ROOM)
         await channel.say(f"run WAY = {way!r}{BRIDGE}")
         first, second = await channel.wait_for(2)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         code, lines, said = json.loads(second.message.text)
         assert (first.message.text, code, said) == ("by hand", 0, "")
@@ -184,10 +184,10 @@ async def test_an_endless_outbound_file_ends_its_session_and_hurts_nobody_else(
         receipt = await channel.say(flood)
         await channel.say("run answer = 'fine'", address=ROOMS[1])
         await channel.wait_for(lambda sent: any(each.address == ROOMS[1] for each in sent))
-        account = await settled(gateway, 40)
+        account = await wait_until_settled(gateway, 40)
 
         assert channel.texts(ROOMS[1]) == ["fine"]
-        life = await gateway.store.read(ledger.life, receipt.message_id)
+        life = await gateway.store.read(ledger.trace_message, receipt.message_id)
         assert "take more than 8 MB of the disk" in str(life)
         assert account.unaccounted == 0
 
@@ -201,11 +201,11 @@ async def test_nanoclaw_19_a_runner_that_goes_silent_in_a_turn_is_ended_and_its_
     async with running_gateway(home, {"fake": (channel.kind, channel)}, **settings) as gateway:
         await open_room(gateway, "fake", ROOM)
         receipt = await channel.say("run time.sleep(600)")
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
         await channel.say("run answer = 'here again'")
         await channel.wait_for(1)
 
-        life = await gateway.store.read(ledger.life, receipt.message_id)
+        life = await gateway.store.read(ledger.trace_message, receipt.message_id)
         assert "the agent went silent" in str(life)
         assert channel.texts() == ["here again"]
         assert account.unaccounted == 0
@@ -233,14 +233,14 @@ async def test_a_lock_kept_on_the_mailbox_ends_its_session_and_the_message_is_no
         for number in range(3):
             await channel.say(f"run answer = {number}")
         await channel.wait_for(4)
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
 
         assert channel.texts() == ["held", "0", "1", "2"]
         assert account.unaccounted == 0
 
 
 IN_ANOTHER_ZONE = (
-    "tests/flow/sessions/test_watch.py",
+    "tests/flow/sessions/test_session_timeouts.py",
     "tests/flows/test_sessions.py::test_nanoclaw_20_a_session_that_rested_is_woken_with_the_same_conversation",
     "tests/flows/test_crashes.py::"
     "test_nanoclaw_17_a_sandbox_that_dies_before_the_provider_has_the_batch_is_retried_and_answers_once",

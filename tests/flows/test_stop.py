@@ -13,11 +13,11 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
-from gatepost.flow.sessions.live import Live
+from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import inbox, reservations, secrets, turns, users
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 
 ROOM, OWNER = "fake:room/1", "fake:user/1"
@@ -28,7 +28,7 @@ HANG: dict[str, Any] = {"turns": [{"when": "hang", "do": [{"fault": "hang", "tim
 # Runs inside. The runner itself spins in the end, so it hears nothing any more, on no socket.
 STUBBORN = r"""
 import json, os, signal, socket, time
-from gatepost.inside.providers.contract import Result, Started, Text, provider
+from gatepost.inside.providers.contract import TurnResult, ConversationStarted, Text, provider
 
 ASK = {"model": "claude-sonnet-4-5", "max_tokens": 100, "messages": [{"role": "user", "content": "hang"}]}
 
@@ -82,10 +82,10 @@ class Stubborn:
         self.place = place
 
     async def query(self, batch, resume):
-        yield Started(resume or "c-1")
+        yield ConversationStarted(resume or "c-1")
         if "be quick" in batch.prompt:
             yield Text("here again")
-            yield Result()
+            yield TurnResult()
             return
         ignore_signals()
         router = self.place.router
@@ -126,21 +126,23 @@ async def a_stubborn_gateway(path: Path, channel: FakeChannel, endpoint: ModelEn
     }
     async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:
         keyring, now = Keyring(gateway.home), gateway.clock.now()
-        await gateway.store.write(secrets.put, keyring, secrets.Place(), secrets.ANTHROPIC_API_KEY, "sk-x", now)
+        await gateway.store.write(secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-x", now)
         await gateway.store.write(users.add, OWNER, "owner", now)
-        await gateway.store.write(users.give_role, OWNER, "owner", "", "test", now)
+        await gateway.store.write(users.add_role, OWNER, "owner", "", "test", now)
         await open_room(gateway, "fake", ROOM)
         yield gateway
 
 
-def inhabitants(live: Live) -> set[int]:
+def inhabitants(live: AwakeSession) -> set[int]:
     """Every process in its sandbox, seen from the host."""
     assert live.sandbox is not None
     everybody = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
     return {pid for pid in everybody if live.sandbox.owns(pid)}
 
 
-async def at_work(gateway: Gateway, channel: FakeChannel, endpoint: ModelEndpoint) -> tuple[Live, set[int], int]:
+async def at_work(
+    gateway: Gateway, channel: FakeChannel, endpoint: ModelEndpoint
+) -> tuple[AwakeSession, set[int], int]:
     """Until all of it runs: the spinning ones, the one that does not read, and a model that is waited for."""
     asked = len(endpoint.calls)
     receipt = await channel.say("go")
@@ -184,13 +186,13 @@ async def test_an_agent_that_ignores_every_signal_is_dead_and_people_are_told(
 
             assert alive(pids, namespace) == set()
             assert channel.texts() == ["Stopped."] * number
-            account = await settled(gateway)
-            (entry,) = await gateway.store.read(inbox.of_message, message)
+            account = await wait_until_settled(gateway)
+            (entry,) = await gateway.store.read(inbox.list_for_message, message)
             turn = await gateway.store.read(turns.get, entry.turn_id or "")
             assert (entry.state, entry.reason) == ("cancelled", f"stopped by {OWNER}")
             assert turn is not None and turn.ended_at is not None and account.unaccounted == 0
             async with asyncio.timeout(PATIENCE):
-                while gateway.sessions.awake or await gateway.store.read(reservations.in_flight):  # noqa: ASYNC110
+                while gateway.sessions.awake or await gateway.store.read(reservations.sum_reserved):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
         await channel.say("be quick")
         await channel.wait_for(TIMES + 1, timeout=PATIENCE)

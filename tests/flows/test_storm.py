@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.daemon import Daemon
+from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.platform import LOSSY, Platform, PlatformMessage
-from gatepost.testing.provider import Script
+from gatepost.testing.provider import ScriptBuilder
 
 MESSAGES, ROOMS, DAEMON_KILLS, SANDBOX_KILLS = 3000, 40, 25, 40
 AT_ONCE = 6  # rooms that are written to between two kills of the daemon
@@ -37,15 +37,15 @@ SETTINGS = {
 STEP_S = 0.04  # of an agent in the unspaced storm: its turns last long enough to be hit again
 
 
-def script(step: float = 0.0) -> Script:
-    both = Script().turn(r"^both (\d+)$").say("A{1}").wait(step).call("send", text="M{1}").wait(step).say("Z{1}")
+def script(step: float = 0.0) -> ScriptBuilder:
+    both = ScriptBuilder().turn(r"^both (\d+)$").say("A{1}").wait(step).call("send", text="M{1}").wait(step).say("Z{1}")
     return both.otherwise().wait(step).say("echo: {text}")
 
 
 @dataclass(slots=True)
 class Storm:
     platform: Platform
-    daemon: Daemon
+    daemon: DaemonProcess
     chance: random.Random
     sent: dict[int, tuple[str, bool]] = field(default_factory=dict)  # number: room, and whether a tool is used
     daemon_kills: int = 0
@@ -206,7 +206,7 @@ def apologies_in(text: str) -> int:
     return 0 if found is None else int(found.group(1) or 1)
 
 
-def failed_of(daemon: Daemon) -> set[str]:
+def failed_of(daemon: DaemonProcess) -> set[str]:
     """All of them: the command shows the newest, and a storm can leave thousands."""
     rows = daemon.json("ledger", "list", "--state", "failed", "--limit", "100000")
     return {str(row["text"]) for row in rows if row["direction"] == "in"}
@@ -223,7 +223,7 @@ def test_stranger_storm_nothing_is_lost_doubled_or_out_of_order(
     script(0.0 if spaced else STEP_S).write(home / "groups" / "home").chmod(0o644)
     with Platform(tmp_path / "platform.sock", seed=seed, losses=LOSSY) as platform:
         platform.plug_into(home)
-        daemon = Daemon(home, **SETTINGS).start()
+        daemon = DaemonProcess(home, **SETTINGS).start()
         storm = Storm(platform, daemon, random.Random(seed))
         try:
             (storm.rage if spaced else storm.rage_unspaced)()

@@ -11,12 +11,12 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.core.errors import Unavailable
-from gatepost.core.sockets import bind_unix
-from gatepost.core.untrusted import open_root
+from gatepost.core.unix_sockets import bind_unix
+from gatepost.core.untrusted_files import open_untrusted
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import groups, ledger
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 
 from .conftest import ROOM, add_group, add_looker, add_route, until
 
@@ -92,8 +92,8 @@ def settings(kind: str = "bubblewrap", **given: int) -> dict[str, object]:
 async def end_of(gateway: Gateway, channel: FakeChannel, text: str) -> str:
     """Say something that ends badly; everything that the ledger knows about it."""
     receipt = await channel.say(text + HOLD)
-    await settled(gateway, 40)
-    return str(await gateway.store.read(ledger.life, receipt.message_id))
+    await wait_until_settled(gateway, 40)
+    return str(await gateway.store.read(ledger.trace_message, receipt.message_id))
 
 
 @kinds
@@ -228,7 +228,7 @@ def test_stranger_06_a_full_disk_is_passing_trouble(small_disk: Path) -> None:
     """No message fails for good because a folder, a file or a socket could not be made just now."""
     sessions = small_disk / "sessions"
     sessions.mkdir(parents=True)
-    with open_root(sessions) as root:
+    with open_untrusted(sessions) as root:
         root.write_bytes("file", b"x")
         filled = [small_disk / str(number) for number in range(20_000)]
         with suppress(OSError):

@@ -17,7 +17,7 @@ from gatepost.messages.inbound import Attachment
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import sessions
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 
 from .conftest import ROOM, add_group, add_looker, add_route
 
@@ -51,7 +51,7 @@ async def ask(gateway: Gateway, channel: FakeChannel, text: str, room: str = ROO
     before = len(channel.texts(room))
     await channel.say(text, address=room, platform_id=f"in-{text}-{len(channel.texts())}-{id(channel)}")
     await channel.wait_for(lambda sent: sum(each.address == room for each in sent) > before, timeout=30)
-    await settled(gateway)
+    await wait_until_settled(gateway)
     return channel.texts(room)[-1]
 
 
@@ -94,7 +94,7 @@ async def test_stranger_22_a_conversation_goes_on_after_the_home_was_copied_by_r
 
     async with running_gateway(tmp_path / "copy", {"fake": (later.kind, later)}, sandbox__kind="bubblewrap") as gateway:
         assert await ask(gateway, later, "second") == "echo: second"
-        (session,) = await gateway.store.read(sessions.live, "home")
+        (session,) = await gateway.store.read(sessions.list_open, "home")
         for name in ("out", "state"):
             assert 0 not in owners(gateway.home.session(session.id) / name)
         assert 0 not in owners(gateway.home.group("home"))

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.flow.sessions import plan
+from gatepost.flow.sessions import sandbox_plan
 from gatepost.sandboxes import cgroups
 from gatepost.sandboxes.bubblewrap import Bubblewrap, find_bwrap
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.store import ledger
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 
 from .conftest import ROOM, add_looker
 
@@ -51,11 +51,11 @@ async def test_stranger_08_memory_without_a_cgroup_is_watched(
     around = {"fake": (channel.kind, channel)}
     settings = {"sandbox__kind": "bubblewrap", "sessions__provider": "looker", "sandbox__memory_mb": 160}
     async with running_gateway(tmp_path / "h", around, **settings, sessions__tries=1) as gateway:
-        kind = plan._kind("bubblewrap", gateway.config, SANDBOXES)
+        kind = sandbox_plan._kind("bubblewrap", gateway.config, SANDBOXES)
         assert isinstance(kind, Bubblewrap)
-        kind._bases = cgroups.Bases({}, None)
+        kind._bases = cgroups.CgroupBases({}, None)
         await open_room(gateway, "fake", ROOM)
         receipt = await channel.say(attack)
-        await settled(gateway, 40)
-        life = str(await gateway.store.read(ledger.life, receipt.message_id))
+        await wait_until_settled(gateway, 40)
+        life = str(await gateway.store.read(ledger.trace_message, receipt.message_id))
         assert "takes more than 160 MB of memory" in life

@@ -6,27 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.cli.commands.sandbox import kind_for
+from gatepost.cli.commands.sandbox import choose_kind
 from gatepost.core.errors import SetupError
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.plan import Make
-from gatepost.flow.sessions.walls import ANYBODY
-from gatepost.sandboxes.process import Process
-from gatepost.testing import forked
-from gatepost.testing.daemon import Daemon
-from gatepost.testing.terminal import Terminal
+from gatepost.flow.sessions.isolation import ANYBODY
+from gatepost.flow.sessions.sandbox_plan import MakeSandboxKind
+from gatepost.sandboxes.process import ProcessSandboxKind
+from gatepost.testing import fork_server
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.terminal import PtyTerminal
 
 # A kind of sandbox that works as soon as a file is there, as bubblewrap does after an install.
 LATER = """
 from pathlib import Path
 
 from gatepost.sandboxes.contract import sandbox
-from gatepost.sandboxes.process import Process
+from gatepost.sandboxes.process import ProcessSandboxKind
 
 
 @sandbox("later")
-class Later(Process):
+class Later(ProcessSandboxKind):
     isolated = True
 
     def trouble(self):
@@ -44,10 +44,10 @@ def home(tmp_path: Path) -> Path:
 
 
 def gatepost(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return forked.run(["--home", str(home), *words], os.environ)
+    return fork_server.run(["--home", str(home), *words], os.environ)
 
 
-def answers(daemon: Daemon) -> dict[str, bool]:
+def answers(daemon: DaemonProcess) -> dict[str, bool]:
     """Whether each of those who say so finds walls."""
     findings = daemon.json("doctor")["findings"]
     return {
@@ -58,19 +58,19 @@ def answers(daemon: Daemon) -> dict[str, bool]:
 
 
 def test_stranger_15_a_sandbox_that_is_installed_while_the_gateway_runs_is_found_by_all(home: Path) -> None:
-    with Daemon(home) as daemon:
+    with DaemonProcess(home) as daemon:
         assert set(answers(daemon).values()) == {False}
         (home.parent / "installed").touch()
         assert set(answers(daemon).values()) == {True}
 
 
 def test_stranger_15_the_ready_banner_says_which_walls_there_are(home: Path) -> None:
-    with Daemon(home) as daemon:
+    with DaemonProcess(home) as daemon:
         assert daemon.banner[1].startswith("NO WALLS: only the demo runs; ") and "install it" in daemon.banner[1]
     (home.parent / "installed").touch()
-    with Daemon(home) as daemon:
+    with DaemonProcess(home) as daemon:
         assert daemon.banner[1] == "agents run in later"
-    with Daemon(home, sandbox_kind="process") as daemon:
+    with DaemonProcess(home, sandbox_kind="process") as daemon:
         assert daemon.banner[1].startswith("NO WALLS: agents run in 'process' with all rights")
 
 
@@ -100,24 +100,24 @@ class Broken:
 
 
 def test_stranger_15_sandbox_run_never_takes_the_demos_way_without_walls(capsys: pytest.CaptureFixture[str]) -> None:
-    registry: Registry[Make] = Registry("sandbox")
+    registry: Registry[MakeSandboxKind] = Registry("sandbox")
     registry.add("bubblewrap", Broken, origin="test")
-    registry.add("process", Process, origin="test")
+    registry.add("process", ProcessSandboxKind, origin="test")
 
     with pytest.raises(SetupError, match=r"it is broken; mend it.*--no-walls"):
-        kind_for(Config(), ANYBODY, "demo", False, registry)
+        choose_kind(Config(), ANYBODY, "demo", False, registry)
 
-    assert isinstance(kind_for(Config(), ANYBODY, "demo", True, registry), Process)
+    assert isinstance(choose_kind(Config(), ANYBODY, "demo", True, registry), ProcessSandboxKind)
     assert "NO WALLS" in capsys.readouterr().err
 
 
 def test_stranger_14_the_login_token_is_printed_on_a_terminal_alone(home: Path) -> None:
-    with Daemon(home) as daemon:
+    with DaemonProcess(home) as daemon:
         assert not any("token" in line for line in daemon.banner)
         assert daemon.banner[2].startswith("`gatepost login` prints")
         assert "token=" in daemon.address
         assert "token=" not in daemon.stderr()
-    with Terminal({**os.environ, "GATEPOST_HOME": str(home), "GATEPOST_LISTEN": "127.0.0.1:0"}, "up") as terminal:
+    with PtyTerminal({**os.environ, "GATEPOST_HOME": str(home), "GATEPOST_LISTEN": "127.0.0.1:0"}, "up") as terminal:
         terminal.expect("gatepost is ready at http://127.0.0.1:")
         terminal.expect("/#token=")
         terminal.expect("NO WALLS")

@@ -10,34 +10,34 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from gatepost.core.listen import parse
-from gatepost.serve.limited import PER_PEER
-from gatepost.testing.daemon import Daemon
+from gatepost.core.listen_address import parse
+from gatepost.serve.connection_limits import PER_PEER
+from gatepost.testing.daemon import DaemonProcess
 
 UNFINISHED = b"GET / HTTP/1.1\r\nhost: localhost\r\n"
 MEGABYTE = 1_000_000
 
 
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    with Daemon(tmp_path / "home") as running:
+def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
+    with DaemonProcess(tmp_path / "home") as running:
         yield running
 
 
-def where(daemon: Daemon) -> tuple[str, int]:
+def where(daemon: DaemonProcess) -> tuple[str, int]:
     listen = parse(daemon.json("status")["listen"])
     return listen.host, listen.port
 
 
-def descriptors(daemon: Daemon) -> int:
+def descriptors(daemon: DaemonProcess) -> int:
     return len(os.listdir(f"/proc/{daemon.pid}/fd"))
 
 
-def memory(daemon: Daemon) -> int:
+def memory(daemon: DaemonProcess) -> int:
     return int(Path(f"/proc/{daemon.pid}/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-def is_well(daemon: Daemon, at: tuple[str, int]) -> bool:
+def is_well(daemon: DaemonProcess, at: tuple[str, int]) -> bool:
     return httpx2.get(f"http://{at[0]}:{at[1]}/health", timeout=30).json() == {"status": "ok"}
 
 
@@ -58,7 +58,7 @@ def crowd(at: tuple[str, int], size: int) -> Iterator[None]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="descriptors are counted in /proc")
-def test_stranger_05_unfinished_requests_do_not_use_up_the_descriptors(daemon: Daemon) -> None:
+def test_stranger_05_unfinished_requests_do_not_use_up_the_descriptors(daemon: DaemonProcess) -> None:
     at, before = where(daemon), descriptors(daemon)
     with crowd(at, 1_100):
         assert is_well(daemon, at)
@@ -67,7 +67,7 @@ def test_stranger_05_unfinished_requests_do_not_use_up_the_descriptors(daemon: D
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the limit of another process can be set on Linux")
-def test_stranger_05_a_daemon_without_descriptors_goes_on_when_there_are_some_again(daemon: Daemon) -> None:
+def test_stranger_05_a_daemon_without_descriptors_goes_on_when_there_are_some_again(daemon: DaemonProcess) -> None:
     at = where(daemon)
     few = descriptors(daemon) + 20
     resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (few, few))
@@ -78,7 +78,7 @@ def test_stranger_05_a_daemon_without_descriptors_goes_on_when_there_are_some_ag
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read in /proc")
-def test_stranger_05_headers_without_an_end_do_not_grow_the_daemon(daemon: Daemon) -> None:
+def test_stranger_05_headers_without_an_end_do_not_grow_the_daemon(daemon: DaemonProcess) -> None:
     at, before = where(daemon), memory(daemon)
     with socket.create_connection(at, timeout=30) as sock:
         with contextlib.suppress(ConnectionError):
@@ -104,7 +104,7 @@ def never_read(at: tuple[str, int]) -> bytes:
 
 @pytest.mark.parametrize("request_of", [slow_body, never_read])
 def test_stranger_new_slow_bodies_and_slow_readers_lock_nobody_out(
-    daemon: Daemon, request_of: Callable[[tuple[str, int]], bytes]
+    daemon: DaemonProcess, request_of: Callable[[tuple[str, int]], bytes]
 ) -> None:
     """All from one address, which is the owner's, too: behind a reverse proxy, or on the machine itself."""
     at = where(daemon)

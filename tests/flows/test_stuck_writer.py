@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.app import STUCK
-from gatepost.testing.daemon import Daemon
+from gatepost.testing.daemon import DaemonProcess
 
 HUGE = {"target": "home", "match": "text=/(?:){4000000000}/"}
 HEAVY = [{"target": "home", "match": f"room={n}" + "|".join(["**/?a?*[!b-z]*/**"] * 20)} for n in range(190)]
@@ -18,11 +18,11 @@ from pathlib import Path
 
 from gatepost.access.tiers import Tier
 from gatepost.store.port import Db
-from gatepost.tools.contract import Call, tool
+from gatepost.tools.contract import ToolCall, tool
 
 
 @tool(tier=Tier.WORLD, group="tests")
-async def compute_for_ever(call: Call, marker: str) -> str:
+async def compute_for_ever(call: ToolCall, marker: str) -> str:
     """Keep the writer at work."""
 
     def compute(db: Db) -> None:
@@ -35,7 +35,7 @@ async def compute_for_ever(call: Call, marker: str) -> str:
 
 
 @tool(tier=Tier.WORLD, group="tests")
-async def sleep_for_ever(call: Call, marker: str) -> str:
+async def sleep_for_ever(call: ToolCall, marker: str) -> str:
     """Keep the writer where nothing can interrupt it."""
 
     def sleep(db: Db) -> None:
@@ -48,9 +48,9 @@ async def sleep_for_ever(call: Call, marker: str) -> str:
 
 
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
+def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
     settings = {"sandbox_least_free_mb": "0", "sessions_provider": "scripted"}
-    running = Daemon(tmp_path / "h", watchdog_every_s="0.01", store_unit_s="2", **settings)
+    running = DaemonProcess(tmp_path / "h", watchdog_every_s="0.01", store_unit_s="2", **settings)
     folder = running.home / "plugins" / "tools"
     folder.mkdir(parents=True)
     (folder / "stuck.py").write_text(TOOLS, encoding="utf-8")
@@ -58,7 +58,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
         yield running
 
 
-def play(daemon: Daemon, *steps: dict[str, object]) -> None:
+def play(daemon: DaemonProcess, *steps: dict[str, object]) -> None:
     """The agent of `home` does this with every message."""
     done = daemon.gatepost("group", "set", "home", f"options.script={json.dumps({'default': list(steps)})}")
     assert done.returncode == 0, done.stderr
@@ -71,7 +71,7 @@ def until(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def test_stranger_01_hostile_routes_from_inside_a_sandbox_hold_nobody_up(daemon: Daemon) -> None:
+def test_stranger_01_hostile_routes_from_inside_a_sandbox_hold_nobody_up(daemon: DaemonProcess) -> None:
     fits = 20_000 // len(HEAVY[-1]["match"])
     play(
         daemon,
@@ -90,7 +90,7 @@ def test_stranger_01_hostile_routes_from_inside_a_sandbox_hold_nobody_up(daemon:
 
 
 def test_stranger_01_a_panic_and_a_stop_end_a_sandbox_whose_call_keeps_the_writer(
-    daemon: Daemon, tmp_path: Path
+    daemon: DaemonProcess, tmp_path: Path
 ) -> None:
     marker = tmp_path / "begun"
     play(daemon, {"call": "compute_for_ever", "with": {"marker": str(marker)}}, {"say": "{result}"})
@@ -105,7 +105,7 @@ def test_stranger_01_a_panic_and_a_stop_end_a_sandbox_whose_call_keeps_the_write
 
 @pytest.mark.slow
 def test_stranger_01_a_writer_that_cannot_be_interrupted_does_not_keep_the_daemon(
-    daemon: Daemon, tmp_path: Path
+    daemon: DaemonProcess, tmp_path: Path
 ) -> None:
     marker = tmp_path / "begun"
     play(daemon, {"call": "sleep_for_ever", "with": {"marker": str(marker)}}, {"say": "{result}"})
@@ -118,5 +118,5 @@ def test_stranger_01_a_writer_that_cannot_be_interrupted_does_not_keep_the_daemo
     assert "stopped without the store's writer is still at" in daemon.stderr()
 
 
-def logs(daemon: Daemon) -> str:
+def logs(daemon: DaemonProcess) -> str:
     return "".join(path.read_text(errors="replace") for path in (daemon.home / "logs").iterdir() if path.is_file())

@@ -9,7 +9,7 @@ from typing import Any
 from gatepost.app import Gateway
 from gatepost.store import groups, sessions
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 
 ROOM = "fake:room/1"
@@ -36,7 +36,7 @@ async def a_gateway(path: Path, channel: FakeChannel, endpoint: ModelEndpoint) -
 async def switch(gateway: Gateway, provider: str, endpoint: ModelEndpoint) -> None:
     base = endpoint.anthropic if provider == "anthropic" else endpoint.openai
     values = {"provider": provider, "base_url": base, "model": "small-1"}
-    await gateway.store.write(groups.change, "home", values)
+    await gateway.store.write(groups.update, "home", values)
     gateway.bells.group("home")
 
 
@@ -44,7 +44,7 @@ async def ask(gateway: Gateway, channel: FakeChannel, text: str) -> str:
     before = len(channel.sent)
     await channel.say(text)
     await channel.wait_for(before + 1)
-    await settled(gateway)
+    await wait_until_settled(gateway)
     return channel.sent[-1].message.text
 
 
@@ -56,7 +56,7 @@ async def test_another_provider_knows_what_was_said_and_what_is_being_done(tmp_p
 
         assert await ask(gateway, channel, "which word was it?") == "The word is plum."
         assert (gateway.home.group("home") / "work.md").read_text() == "word: plum"
-        assert len(await gateway.store.read(sessions.live, "home")) == 1
+        assert len(await gateway.store.read(sessions.list_open, "home")) == 1
     first = endpoint.calls[-1]
     assert first.path.endswith("/chat/completions")
     assert first.said("<history>") == 1 and first.said("I will remember plum.") == 1
@@ -83,8 +83,8 @@ async def test_a_fresh_start_is_one_for_every_provider(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
         await ask(gateway, channel, "remember the word plum")
-        (session,) = await gateway.store.read(sessions.live, "home")
-        await gateway.store.write(sessions.forget_conversations, session.id)
+        (session,) = await gateway.store.read(sessions.list_open, "home")
+        await gateway.store.write(sessions.remove_conversations, session.id)
         await switch(gateway, "openai", endpoint)
 
         assert await ask(gateway, channel, "which word was it?") == "I know no word."

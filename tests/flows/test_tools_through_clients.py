@@ -18,10 +18,10 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import audit, costs, groups, secrets
-from gatepost.store.look import look
+from gatepost.store.readonly import read_snapshot
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.daemon import Daemon
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 
 from .conftest import ROOM, until
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not 
 PROVIDER = r"""
 import asyncio, os, sys
 from gatepost.inside import bridge
-from gatepost.inside.providers.contract import Result, Started, Text, provider
+from gatepost.inside.providers.contract import TurnResult, ConversationStarted, Text, provider
 
 
 @provider("client")
@@ -46,7 +46,7 @@ class Client:
         self.place = place
 
     async def query(self, batch, resume):
-        yield Started(resume or "c-1")
+        yield ConversationStarted(resume or "c-1")
         env = {**os.environ, "PYTHONPATH": "/workspace/extra/site", "PYTHONDONTWRITEBYTECODE": "1"}
         process = await asyncio.create_subprocess_exec(
             sys.executable, str(self.place.agent / "client.py"), batch.items[-1].text,
@@ -54,7 +54,7 @@ class Client:
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT)
         said, _ = await process.communicate()
         yield Text(said.decode(), batch.items[-1].seq)
-        yield Result()
+        yield TurnResult()
 
     async def push(self, batch):
         raise NotImplementedError("one turn at a time")
@@ -114,9 +114,9 @@ asyncio.run(main())
 
 
 @contextmanager
-def a_daemon(tmp_path: Path) -> Iterator[Daemon]:
+def a_daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
     tmp_path.chmod(0o711)
-    daemon = Daemon(
+    daemon = DaemonProcess(
         tmp_path / "h",
         sandbox_kind="bubblewrap",
         sessions_provider="client",
@@ -157,7 +157,11 @@ async def test_the_official_client_lists_calls_and_is_told_when_a_grant_is_withd
     assert found["after"] == sorted(tools) == sorted(set(found["before"]) - {"send"})
     assert "Unknown tool: send" in found["send"]
     assert (group / "work.md").read_text() == f"of {mode}"
-    rows = [(row[3], row[4]) for row in look(daemon.home / "gatepost.db", audit.latest, 50) if row[2] == "agent:home"]
+    rows = [
+        (row[3], row[4])
+        for row in read_snapshot(daemon.home / "gatepost.db", audit.list_latest, 50)
+        if row[2] == "agent:home"
+    ]
     assert rows[::-1] == [("set_work", "allowed"), ("send", "refused")]
     assert daemon.gatepost("audit", "verify").returncode == 0
 
@@ -184,9 +188,11 @@ async def test_claude_code_lists_and_calls_and_its_next_request_lacks_what_was_w
             "anthropic__base_url": endpoint.anthropic,
         }
         async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
-            await gateway.store.write(groups.change, "home", {"model": "claude-sonnet-4-5", "own_mcp": True})
+            await gateway.store.write(groups.update, "home", {"model": "claude-sonnet-4-5", "own_mcp": True})
             keyring, now = Keyring(gateway.home), gateway.clock.now()
-            await gateway.store.write(secrets.put, keyring, secrets.Place(), secrets.ANTHROPIC_API_KEY, "sk-x", now)
+            await gateway.store.write(
+                secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-x", now
+            )
             folder = gateway.home.group("home")
             (folder / "notes.py").write_text(NOTES)
             python = f"/opt/gatepost/python/bin/python{sys.version_info.major}.{sys.version_info.minor}"
@@ -196,13 +202,13 @@ async def test_claude_code_lists_and_calls_and_its_next_request_lacks_what_was_w
             await open_room(gateway, "fake", ROOM)
             await channel.say("begin now")
             await channel.wait_for(2, timeout=PATIENCE)
-            await settled(gateway)
+            await wait_until_settled(gateway)
 
             await gateway.store.write(add_rule, gateway.clock.now())
             gateway.bells.tools(None)
             await channel.say("go on")
             await channel.wait_for(3, timeout=PATIENCE)
-            await settled(gateway)
+            await wait_until_settled(gateway)
 
             assert channel.texts() == ["sent", "begun", "gone on"]
             assert (folder / "noted").read_text() == "/workspace/agent"
@@ -214,7 +220,7 @@ async def test_claude_code_lists_and_calls_and_its_next_request_lacks_what_was_w
 # An agent loop of another kind: it ends its turn itself, over the tool socket, and is not sure that it was heard.
 SUBMITTER = r"""
 import asyncio, json
-from gatepost.inside.providers.contract import Result, Started, provider
+from gatepost.inside.providers.contract import TurnResult, ConversationStarted, provider
 
 
 @provider("submitter")
@@ -225,7 +231,7 @@ class Submitter:
         self.place = place
 
     async def query(self, batch, resume):
-        yield Started(resume or "c-1")
+        yield ConversationStarted(resume or "c-1")
         reader, writer = await asyncio.open_unix_connection(str(self.place.router))
         answers = []
         for params in ({"turn_id": batch.turn, "result": "once"}, {"turn_id": batch.turn, "result": "once"}, {}):
@@ -233,7 +239,7 @@ class Submitter:
             writer.write(json.dumps(request).encode() + b"\n")
             answers.append(json.loads(await reader.readline()))
         (self.place.agent / "answers.json").write_text(json.dumps(answers))
-        yield Result()
+        yield TurnResult()
 
     async def push(self, batch):
         raise NotImplementedError("one turn at a time")
@@ -266,7 +272,7 @@ async def test_stranger_e_submit_turn_is_bounded_and_the_next_message_is_answere
         for number in (1, 2):
             await channel.say(f"go {number}")
             await channel.wait_for(number, timeout=PATIENCE)
-        await settled(gateway)
+        await wait_until_settled(gateway)
 
         *refused, taken = json.loads((gateway.home.group("home") / "answers.json").read_text())
         assert channel.texts() == ["once", "once"]
@@ -285,8 +291,8 @@ async def test_arizuko_31_submit_turn_twice_brings_one_message_and_no_second_cos
         await channel.wait_for(1, timeout=PATIENCE)
         said = gateway.home.group("home") / "answers.json"
         await until(said.exists, "the answers", PATIENCE)
-        account = await settled(gateway)
-        spent = await gateway.store.read(costs.sums, "group")
+        account = await wait_until_settled(gateway)
+        spent = await gateway.store.read(costs.list_sums, "group")
 
         first, second, third = json.loads(said.read_text())
         assert channel.texts() == ["once"] and account.unaccounted == 0
@@ -296,9 +302,9 @@ async def test_arizuko_31_submit_turn_twice_brings_one_message_and_no_second_cos
 
 
 def add_rule(db: Any, now: int) -> int:
-    from gatepost.flow import granting
+    from gatepost.flow import grant_changes
 
-    return granting.add_rule(db, "home", "!send", "test", now)
+    return grant_changes.add_rule(db, "home", "!send", "test", now)
 
 
 # A group's own server: it says where it runs by writing there.

@@ -21,7 +21,7 @@ import pytest
 import gatepost
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.plan import name_prefix
+from gatepost.flow.sessions.sandbox_plan import name_prefix
 from gatepost.sandboxes import mounts
 from gatepost.sandboxes.bubblewrap import Bubblewrap, find_bwrap
 
@@ -164,8 +164,8 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.core.untrusted import open_root
-from gatepost.flow.sessions import plan
+from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow.sessions import sandbox_plan
 from gatepost.sandboxes import seccomp
 from gatepost.store.groups import Group
 
@@ -177,8 +177,8 @@ config = Config({"sandbox.processes": given["processes"]})
 acme, other = (Group(name, name, "", "", "", {}, False, None, None, 0) for name in ("acme", "other"))
 SESSION = "s-000000000000000001"
 for group in (acme, other):
-    plan.prepare_folders(home, config, group, SESSION)
-plan.prepare_folders(home, config, other, "s-000000000000000002")
+    sandbox_plan.prepare_folders(home, config, group, SESSION)
+sandbox_plan.prepare_folders(home, config, other, "s-000000000000000002")
 (home.groups / "other" / "secret.md").write_text(given["secret"])
 home.store.write_text(given["secret"])
 (home.media / "secret").write_text(given["secret"])
@@ -201,8 +201,8 @@ probe = {
 }
 
 async def main():
-    name, kind = plan.choose_sandbox(config, acme, "scripted")
-    made = plan.plan_for(home, config, acme, SESSION, provider="scripted", command=given["command"])
+    name, kind = sandbox_plan.choose_sandbox(config, acme, "scripted")
+    made = sandbox_plan.make_sandbox_plan(home, config, acme, SESSION, provider="scripted", command=given["command"])
     sandbox = await kind.start(made)
     code = await sandbox.wait()
     return name, code, sandbox.last_words
@@ -213,22 +213,22 @@ def attempt(act):
     except GatepostError as error:
         return type(error).__name__
 
-python = f"{plan.PYTHON}/{plan._executable()}"
+python = f"{sandbox_plan.PYTHON}/{sandbox_plan._executable()}"
 given["command"] = (python, "-I", "-S", "-c", given["probe"], json.dumps(probe | {"probe": ""}))
 name, code, words = asyncio.run(main())
 found = {"sandbox": name, "code": code, "words": words}
 if code == 0:
-    with open_root(home.session(SESSION)) as root:
+    with open_untrusted(home.session(SESSION)) as root:
         found |= json.loads(root.read_bytes("out/report.json", 1 << 20))
         found["planted_fifo"] = attempt(lambda: root.copy_out("out/files/report.pdf", home.media / "copy", 100))
         found["planted_outbound"] = attempt(lambda: root.read_bytes("out/outbound.db", 100))
-    with open_root(home.group("acme")) as root:
+    with open_untrusted(home.group("acme")) as root:
         found["planted_link"] = attempt(lambda: root.read_bytes("work.md", 100))
         found["planted_write"] = attempt(lambda: root.write_bytes("work.md", b"x"))
         found["planted_folder"] = attempt(lambda: root.read_bytes("skills/secret", 100))
-    found["planted_group"] = attempt(lambda: open_root(home.group("acme/eng")))
+    found["planted_group"] = attempt(lambda: open_untrusted(home.group("acme/eng")))
     found["secret_kept"] = (home.media / "secret").read_text() == given["secret"]
-    prefix = plan.name_prefix(home)
+    prefix = sandbox_plan.name_prefix(home)
     found["leftover"] = [name for _, names, _ in os.walk("/sys/fs/cgroup") for name in names if name.startswith(prefix)]
 print(json.dumps(found))
 """

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from gatepost.access.budgets import micro_of
+from gatepost.access.budgets import parse_usd
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import audit, budgets, costs, egress, groups, reservations, secrets
-from gatepost.store.budgets import Scope
+from gatepost.store.budgets import BudgetScope
 from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.neighbours import unharmed
+from gatepost.testing.slow_steps import assert_no_slow_steps
 
 from .conftest import add_looker
 
@@ -58,9 +58,9 @@ async def a_gateway(path: Path, channel: FakeChannel, provider: str, endpoint: M
         "openai__base_url": endpoint.openai,
     }
     async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:
-        await gateway.store.write(groups.change, "home", {"model": MODELS[provider]})
+        await gateway.store.write(groups.update, "home", {"model": MODELS[provider]})
         keyring, now = Keyring(gateway.home), gateway.clock.now()
-        await gateway.store.write(secrets.put, keyring, secrets.Place(), NAMES[provider], KEY, now)
+        await gateway.store.write(secrets.put, keyring, secrets.SecretOwner(), NAMES[provider], KEY, now)
         await open_room(gateway, "fake", ROOM)
         yield gateway
 
@@ -74,15 +74,15 @@ async def test_a_model_is_reached_with_a_key_that_is_never_inside(tmp_path: Path
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
         await channel.say("please remember the word plum")
         await channel.wait_for(1, timeout=30)
-        account = await settled(gateway)
+        account = await wait_until_settled(gateway)
         (live,) = gateway.sessions.awake
-        sums = await gateway.store.read(costs.sums, "group")
+        sums = await gateway.store.read(costs.list_sums, "group")
 
         assert texts(channel) == ["I will remember plum."]
         assert (gateway.home.group("home") / "work.md").read_text() == "word: plum"
         assert account.unaccounted == 0
         assert sum(each.micro for each in sums) > 0
-        assert await gateway.store.read(reservations.in_flight) == 0
+        assert await gateway.store.read(reservations.sum_reserved) == 0
         for folder in (gateway.home.session(live.session.id), gateway.home.group("home")):
             assert not [path for path in folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     headers = endpoint.calls[0].headers
@@ -94,17 +94,17 @@ async def test_what_does_not_fit_the_budget_is_not_asked_and_the_room_is_told_on
 ) -> None:
     channel = FakeChannel()
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
-        limit, now = micro_of("0.000001", "daily"), gateway.clock.now()
-        await gateway.store.write(budgets.put, Scope("group", "home"), Period.DAY, limit, "test", now)
+        limit, now = parse_usd("0.000001", "daily"), gateway.clock.now()
+        await gateway.store.write(budgets.put, BudgetScope("group", "home"), Period.DAY, limit, "test", now)
         for _ in range(3):
             await channel.say("hello")
-            await settled(gateway, 40)
+            await wait_until_settled(gateway, 40)
 
         told = [text for text in texts(channel) if "budget" in text.lower() or "spent" in text.lower()]
         notices = [text for text in told if not text.startswith("Sorry")]
         assert len(notices) == 1
         assert "hello yourself" not in texts(channel)
-        assert sum(each.micro for each in await gateway.store.read(costs.sums, "group")) <= limit
+        assert sum(each.micro for each in await gateway.store.read(costs.list_sums, "group")) <= limit
     assert endpoint.calls == []
 
 
@@ -141,9 +141,9 @@ async def test_a_host_that_is_not_allowed_is_refused_with_a_reason_and_one_audit
         await open_room(gateway, "fake", ROOM)
         await channel.say(SHELL.replace("COMMAND", repr(f"{command}; {command}")))
         await channel.wait_for(1, timeout=30)
-        await settled(gateway)
-        tried = await gateway.store.read(egress.latest, 10)
-        rows = [row for row in await gateway.store.read(audit.latest, 10) if row[3] == "egress"]
+        await wait_until_settled(gateway)
+        tried = await gateway.store.read(egress.list_attempts, 10)
+        rows = [row for row in await gateway.store.read(audit.list_latest, 10) if row[3] == "egress"]
 
     (answer,) = texts(channel)
     assert told in answer
@@ -198,7 +198,7 @@ async def test_stranger_new_no_way_of_asking_on_the_way_out_holds_up_the_loop(tm
         await gateway.store.write(allow)
         await channel.say("run answer = 'awake'")
         await channel.wait_for(1, timeout=30)
-        async with unharmed(gateway):
+        async with assert_no_slow_steps(gateway):
             await channel.say(FLOOD.replace("PORT", str(port)))
             await channel.wait_for(2, timeout=30)
     answer = texts(channel)[1]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page, async_playwright, expect
 
-from gatepost.testing.daemon import Daemon
+from gatepost.testing.daemon import DaemonProcess
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARTIFACTS = Path(__file__).parents[1] / "artifacts"
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not instal
 
 
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    with Daemon(tmp_path / "home", sessions_provider="demo") as running:
+def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
+    with DaemonProcess(tmp_path / "home", sessions_provider="demo") as running:
         yield running
 
 
@@ -33,7 +33,9 @@ async def page() -> AsyncIterator[Page]:
         await browser.close()
 
 
-async def test_a_message_is_sent_and_the_agents_reply_appears_without_a_reload(daemon: Daemon, page: Page) -> None:
+async def test_a_message_is_sent_and_the_agents_reply_appears_without_a_reload(
+    daemon: DaemonProcess, page: Page
+) -> None:
     await page.goto(daemon.address)
     await expect(page.locator(".live.on")).to_be_visible(timeout=PATIENCE_MS)
     await page.evaluate("window.neverReloaded = true")

@@ -11,16 +11,16 @@ from gatepost.core.errors import Invalid
 from gatepost.core.settings import Config
 from gatepost.sandboxes.contract import trouble_of
 from gatepost.sandboxes.podman import Podman
-from gatepost.serve.agents.wishes import Wanted as NewAgent
+from gatepost.serve.agents.agent_spec import AgentSpec as NewAgent
 from gatepost.store import audit, egress, ledger, permissions
 from gatepost.store.worktrees import Worktree
-from gatepost.testing.agents import AGENTS, PATIENCE
-from gatepost.testing.agents import a_gateway as agents_gateway
+from gatepost.testing.agent_profiles import AGENTS, PATIENCE
+from gatepost.testing.agent_profiles import run_agent_gateway as agents_gateway
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import settled
+from gatepost.testing.file_server import HOST, serve_files
+from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 from gatepost.testing.repositories import bare, commit, git
-from gatepost.testing.web import HOST, serving
 
 from .worktree_desk import BY, a_gateway, left_behind, make, needs_bwrap, run, shell, shop
 
@@ -116,9 +116,11 @@ async def allow(gateway: Gateway, port: int) -> None:
 async def denied(gateway: Gateway) -> list[tuple[str, str]]:
     """(group, target) of what was refused a way out, as far as it is on record twice."""
     tried = [
-        (each.folder, each.target) for each in await gateway.store.read(egress.latest, 50) if each.verdict == "denied"
+        (each.folder, each.target)
+        for each in await gateway.store.read(egress.list_attempts, 50)
+        if each.verdict == "denied"
     ]
-    rows = [row for row in await gateway.store.read(audit.latest, 50) if row[3:5] == ("egress", "refused")]
+    rows = [row for row in await gateway.store.read(audit.list_latest, 50) if row[3:5] == ("egress", "refused")]
     assert len(rows) == len(tried)
     return tried
 
@@ -127,7 +129,7 @@ async def denied(gateway: Gateway) -> list[tuple[str, str]]:
 async def test_a_pull_request_that_only_the_origin_has_comes_through_the_groups_way_out(
     shop: Path, origin: str, tmp_path: Path
 ) -> None:
-    async with serving(tmp_path / "web") as web, a_gateway(shop) as desk:
+    async with serve_files(tmp_path / "web") as web, a_gateway(shop) as desk:
         gateway = desk.gateway
         git(shop, "remote", "add", "origin", f"http://ann:hun@ter2@{HOST}:{web.port}/shop.git?token=hunter3")
         with pytest.raises(Invalid, match=f"(?s){HOST}:{web.port} is not allowed for agents.*`gatepost egress log`"):
@@ -166,7 +168,7 @@ async def set_up(gateway: Gateway, shop: Path, *commands: str) -> Worktree:
 async def test_a_setup_reaches_what_a_rule_allows_and_nothing_else(shop: Path, tmp_path: Path) -> None:
     (tmp_path / "web").mkdir()
     (tmp_path / "web" / "package").write_text("of many")
-    async with serving(tmp_path / "web") as web, a_gateway(shop) as desk:
+    async with serve_files(tmp_path / "web") as web, a_gateway(shop) as desk:
         ask = f"""python3 -c "import urllib.request as u; print(u.urlopen('{web.url}/package').read().decode())\""""
         refused = await set_up(desk.gateway, shop, ask)
         assert refused.setup_state == "failed" and "403" in refused.setup_output
@@ -227,8 +229,8 @@ async def test_a_worktree_counts_to_what_its_agent_may_take_of_the_disk(shop: Pa
         mine = await desk("create_agent", cwd=str(shop), worktreeName="mine", baseBranch="main", title="A")
         fill = "head -c 40000000 /dev/zero > big; exec sleep 1000"
         await desk("send_agent_prompt", agentId=mine["agentId"], prompt=f"run answer = os.system({fill!r})")
-        account = await settled(desk.gateway, 40)
-        life = await desk.gateway.store.read(ledger.life, 1)
+        account = await wait_until_settled(desk.gateway, 40)
+        life = await desk.gateway.store.read(ledger.trace_message, 1)
         assert "take more than 16 MB of the disk" in str(life)
         assert account.unaccounted == 0
 
@@ -269,4 +271,4 @@ async def test_claude_names_itself_and_its_branch_and_nobody_is_asked(shop: Path
         assert worktree.branch == "mend-login"
         assert git(gateway.worktrees.path(worktree), "branch", "--show-current") == "mend-login"
         assert b"/workspace/project" in endpoint.calls[-1].raw, "where it works"
-        assert await gateway.store.read(permissions.pending) == []
+        assert await gateway.store.read(permissions.list_pending) == []

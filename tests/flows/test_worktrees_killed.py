@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gatepost.core.home import Home
-from gatepost.testing.daemon import PATIENCE_S, Daemon
+from gatepost.testing.daemon import PATIENCE_S, DaemonProcess
 from gatepost.testing.repositories import commit, git
 
 from .worktree_desk import needs_bwrap, shop
@@ -24,14 +24,14 @@ pytestmark = needs_bwrap
 
 
 @pytest.fixture
-def daemon(tmp_path: Path, shop: Path) -> Iterator[Daemon]:
-    made = Daemon(tmp_path / "h", sandbox_kind="bubblewrap", sandbox_mounts_allowed=str(shop.parent))
+def daemon(tmp_path: Path, shop: Path) -> Iterator[DaemonProcess]:
+    made = DaemonProcess(tmp_path / "h", sandbox_kind="bubblewrap", sandbox_mounts_allowed=str(shop.parent))
     with made:
         yield made
 
 
 @contextmanager
-def under_way(daemon: Daemon, *words: str) -> Iterator[None]:
+def under_way(daemon: DaemonProcess, *words: str) -> Iterator[None]:
     """A command that will not see its end, because the daemon is killed meanwhile."""
     done: list[subprocess.CompletedProcess[str]] = []
     asking = threading.Thread(target=lambda: done.append(daemon.gatepost(*words)))
@@ -49,7 +49,7 @@ def until_there(path: Path) -> None:
         time.sleep(0.001)
 
 
-def listed(daemon: Daemon) -> list[tuple[str, str]]:
+def listed(daemon: DaemonProcess) -> list[tuple[str, str]]:
     every: list[dict[str, Any]] = daemon.json("worktree", "ls", "--all")
     return [(each["name"].partition("/")[2], each["state"]) for each in every]
 
@@ -61,7 +61,7 @@ def left(home: Path) -> list[str]:
     return sorted(path.name for path in place.worktrees.glob("*/*")) + errands
 
 
-def test_a_worktree_that_was_being_made_never_was(daemon: Daemon, shop: Path) -> None:
+def test_a_worktree_that_was_being_made_never_was(daemon: DaemonProcess, shop: Path) -> None:
     head = shop / ".git" / "HEAD"
     text = head.read_text()
     head.unlink()
@@ -76,7 +76,7 @@ def test_a_worktree_that_was_being_made_never_was(daemon: Daemon, shop: Path) ->
     assert daemon.json("worktree", "create", "fix", "--from", str(shop))["name"].endswith("/fix")
 
 
-def test_a_worktree_that_was_being_put_away_is_whole_or_saved(daemon: Daemon, shop: Path) -> None:
+def test_a_worktree_that_was_being_put_away_is_whole_or_saved(daemon: DaemonProcess, shop: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nteardown = 'mkfifo wait; cat wait'\n")
     place = Path(daemon.json("worktree", "create", "fix", "--from", str(shop))["worktreePath"])
     assert daemon.gatepost("worktree", "trust", "fix", "--yes").returncode == 0
@@ -103,7 +103,7 @@ def test_a_worktree_that_was_being_put_away_is_whole_or_saved(daemon: Daemon, sh
     assert state == "archived" or (place / "work-1999").read_text() == "1999"
 
 
-def test_a_daemon_that_is_stopped_ends_what_runs_in_worktrees(daemon: Daemon, shop: Path) -> None:
+def test_a_daemon_that_is_stopped_ends_what_runs_in_worktrees(daemon: DaemonProcess, shop: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'mkfifo wait; exec cat wait'\n")
     place = Path(daemon.json("worktree", "create", "fix", "--from", str(shop))["worktreePath"])
     with under_way(daemon, "worktree", "trust", "fix", "--yes"):

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.flow.worktrees.worktrees import Wanted
+from gatepost.flow.worktrees.worktrees import NewWorktree
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.worktrees import Worktree
-from gatepost.testing.desk import Desk, a_desk
+from gatepost.testing.management_client import ManagementClient, open_management_gateway
 from gatepost.testing.repositories import repository
 
 from .conftest import add_looker
@@ -28,29 +28,29 @@ def shop(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def a_gateway(shop: Path, kind: str = "bubblewrap", **more: Any) -> AsyncIterator[Desk]:
+async def a_gateway(shop: Path, kind: str = "bubblewrap", **more: Any) -> AsyncIterator[ManagementClient]:
     """Whose agents do as they are told, and whose operator allows the folder that the repository is in."""
     home = shop.parents[1] / "h"
     add_looker(home)
     given = {"sandbox__kind": kind, "sessions__provider": "looker", "sandbox__mounts_allowed": (str(shop.parent),)}
-    async with a_desk(home, "memory", **given, **more) as desk:
+    async with open_management_gateway(home, "memory", **given, **more) as desk:
         yield desk
 
 
-async def run(desk: Desk, agent: str, program: str) -> str:
+async def run(desk: ManagementClient, agent: str, program: str) -> str:
     """In the agent's sandbox; what it says at the end."""
     told = await desk("send_agent_prompt", agentId=agent, prompt=f"run {program}")
     return str(told["lastMessage"])
 
 
-async def shell(desk: Desk, agent: str, command: str) -> str:
+async def shell(desk: ManagementClient, agent: str, command: str) -> str:
     return await run(
         desk, agent, f"answer = subprocess.run(['sh', '-ec', {command!r}], capture_output=True, text=True).stdout"
     )
 
 
 async def make(gateway: Gateway, source: Path, name: str = "fix", **more: Any) -> Worktree:
-    return await gateway.agents.create_worktree(Wanted(source=str(source), folder="agents", name=name, **more), BY)
+    return await gateway.agents.create_worktree(NewWorktree(source=str(source), folder="agents", name=name, **more), BY)
 
 
 def left_behind(gateway: Gateway) -> list[str]:

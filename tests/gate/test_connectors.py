@@ -21,15 +21,22 @@ from gatepost.core.errors import SetupError
 from gatepost.core.keyring import Keyring
 from gatepost.core.registry import Registry, load_package
 from gatepost.core.settings import Config, load
-from gatepost.gate.connectors import CONNECTORS, MOST_OF_A_GROUP, Connector, Connectors, examine, remember
-from gatepost.gate.depth import DEEPEST
+from gatepost.gate.connectors import (
+    CONNECTORS,
+    MOST_OF_A_GROUP,
+    Connector,
+    Connectors,
+    check_connectors,
+    load_cached_tools,
+)
 from gatepost.gate.dispatch import INVALID_PARAMS
-from gatepost.gate.mcp import Conversation
-from gatepost.gate.program import KEEPS, LARGEST_OUTPUT, MOST_LINES, running
-from gatepost.gate.scrub import STRUCK, Scrub
+from gatepost.gate.json_depth import DEEPEST
+from gatepost.gate.mcp_protocol import McpProtocol
+from gatepost.gate.mcp_server_process import KEEPS, LARGEST_OUTPUT, MOST_LINES, run_mcp_server
+from gatepost.gate.secret_scrubber import STRUCK, SecretScrubber
 from gatepost.store import acl, audit, groups, secrets, users
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import Agent
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.contract import TOOLS, Tool
 
 SECRET = "ghp_s3cr3t/+value=42"
@@ -142,16 +149,16 @@ class Desk:
         script.write_text(SERVER)
         return Connector(command=(sys.executable, str(script), str(self.path / "runs")), **given)
 
-    async def agent(self, folder: str = "root", *rules: str) -> Agent:
-        return await Agent.arrive(
+    async def agent(self, folder: str = "root", *rules: str) -> GateAgent:
+        return await GateAgent.create(
             self.path / "home", self.store, folder, tools=self.tools, rules=tuple(parse(rule) for rule in rules)
         )
 
-    def connect(self, agent: Agent, **declared: Connector) -> Connectors:
-        kept = secrets.Secrets(self.store, Keyring(agent.around.home))
+    def connect(self, agent: GateAgent, **declared: Connector) -> Connectors:
+        kept = secrets.SecretReader(self.store, Keyring(agent.around.home))
         return Connectors(declared, self.tools, agent.around.home, agent.around.bells, kept)
 
-    async def put(self, agent: Agent, name: str, value: str, place: secrets.Place) -> None:
+    async def put(self, agent: GateAgent, name: str, value: str, place: secrets.SecretOwner) -> None:
         await self.store.write(secrets.put, Keyring(agent.around.home), place, name, value, 1)
 
 
@@ -160,13 +167,13 @@ def desk(tmp_path: Path, store: SqliteStore) -> Desk:
     return Desk(tmp_path, store)
 
 
-async def ready(desk: Desk, folder: str = "root", *rules: str, **given: Any) -> Agent:
+async def ready(desk: Desk, folder: str = "root", *rules: str, **given: Any) -> GateAgent:
     agent = await desk.agent(folder, *rules)
     await desk.connect(agent, hub=desk.connector(**given)).run()
     return agent
 
 
-def seen(agent: Agent) -> set[str]:
+def seen(agent: GateAgent) -> set[str]:
     return {tool.name for tool in agent.dispatch.visible_to(agent.caller)}
 
 
@@ -238,11 +245,11 @@ async def test_a_row_gives_them_and_a_list_is_cut_by_the_connectors_name(desk: D
     agent = await desk.agent("acme/eng")
     await desk.connect(agent, hub=desk.connector(), other=desk.connector(tools=("look",))).run()
     for action in ("mcp:hub_look", "mcp:other_look"):
-        await desk.store.write(acl.put, acl.Row(id=0, principal="folder:acme/eng", action=action), 1)
+        await desk.store.write(acl.put, acl.AclRow(id=0, principal="folder:acme/eng", action=action), 1)
     agent.around.bells.tools(None)
     assert seen(agent) == {"hub_look", "other_look"}
 
-    await desk.store.write(groups.change, "acme/eng", {"tool_groups": "other,messages"})
+    await desk.store.write(groups.update, "acme/eng", {"tool_groups": "other,messages"})
     agent.around.bells.group("acme/eng")
     assert seen(agent) == {"other_look"}
 
@@ -257,7 +264,7 @@ async def test_one_that_does_not_start_takes_nothing_from_the_others(desk: Desk)
     agent.around.bells.on_tools(rung.append)
 
     await desk.connect(agent, **declared).run()
-    found = {each.name: each for each in await examine(agent.around.home, declared)}
+    found = {each.name: each for each in await check_connectors(agent.around.home, declared)}
 
     assert seen(agent) == ALL and rung == [None]
     assert "cannot be started: No such file or directory" in found["gone"].trouble
@@ -282,8 +289,8 @@ async def test_what_was_listed_is_known_before_the_server_is_asked_again_and_to_
     later, elsewhere, other = Desk(desk.path, desk.store), Registry[Tool]("tool"), Registry[Tool]("tool")
 
     later.connect(agent, hub=desk.connector())
-    remember(agent.around.home, {"hub": desk.connector()}, elsewhere)
-    remember(agent.around.home, {"hub": Connector(command=("another",))}, other)
+    load_cached_tools(agent.around.home, {"hub": desk.connector()}, elsewhere)
+    load_cached_tools(agent.around.home, {"hub": Connector(command=("another",))}, other)
 
     assert set(later.tools) == set(elsewhere) == ALL
     assert set(other) == set()
@@ -308,7 +315,7 @@ async def test_content_that_is_no_text_is_passed_on_over_the_wire(desk: Desk) ->
     agent = await ready(desk)
     said: list[bytes] = []
     done = asyncio.Event()
-    talk = Conversation(agent.dispatch, agent.caller, said.append, quiet=done.set)
+    talk = McpProtocol(agent.dispatch, agent.caller, said.append, quiet=done.set)
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     talk.receive(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode())
     wanted = {"name": "hub_picture", "arguments": {}}
@@ -324,7 +331,7 @@ async def test_a_run_has_a_clean_environment_a_folder_and_a_process_group_of_its
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-the-gateway")
     agent = await ready(desk, env=("MODE=quiet",), env_secrets=("TOKEN=HUB_TOKEN",))
-    await desk.put(agent, "HUB_TOKEN", SECRET, secrets.Place())
+    await desk.put(agent, "HUB_TOKEN", SECRET, secrets.SecretOwner())
 
     answer = await agent.call("hub_look")
 
@@ -341,10 +348,10 @@ async def test_a_run_has_a_clean_environment_a_folder_and_a_process_group_of_its
 
 async def test_secrets_are_those_of_the_callers_folder_and_every_use_is_on_record(desk: Desk) -> None:
     agent = await ready(desk, "acme/eng", tier="agent", env_secrets=("TOKEN",))
-    await desk.put(agent, "TOKEN", "of-the-gateway", secrets.Place())
-    await desk.put(agent, "TOKEN", "of-eng", secrets.Place("acme/eng"))
+    await desk.put(agent, "TOKEN", "of-the-gateway", secrets.SecretOwner())
+    await desk.put(agent, "TOKEN", "of-eng", secrets.SecretOwner("acme/eng"))
     other = await desk.agent("umbrella/lab")
-    person = secrets.Place(user_id="fake:user/1")
+    person = secrets.SecretOwner(user_id="fake:user/1")
 
     await agent.call("hub_look")
     await other.call("hub_look")
@@ -355,7 +362,7 @@ async def test_secrets_are_those_of_the_callers_folder_and_every_use_is_on_recor
     runs = desk.runs[1:]
     assert [run["TOKEN"] for run in runs] == ["of-eng", "of-the-gateway", "of-ada"]
     assert runs[0]["HOME"] != runs[1]["HOME"]
-    uses = await desk.store.read(secrets.uses, 10)
+    uses = await desk.store.read(secrets.list_uses, 10)
     assert [(use.folder, use.purpose, use.outcome) for use in reversed(uses)] == [
         ("acme/eng", "connector hub", "used"),
         ("umbrella/lab", "connector hub", "used"),
@@ -375,12 +382,12 @@ async def test_a_secret_that_is_not_set_is_named_and_nothing_is_started(desk: De
 @pytest.mark.parametrize("tool", ["look", "fail", "refuse", "die"])
 async def test_a_secret_never_comes_back(desk: Desk, tool: str, capsys: pytest.CaptureFixture[str]) -> None:
     agent = await ready(desk, env_secrets=("TOKEN",))
-    await desk.put(agent, "TOKEN", SECRET, secrets.Place())
+    await desk.put(agent, "TOKEN", SECRET, secrets.SecretOwner())
 
     answer = await agent.call(f"hub_{tool}")
 
     await agent.dispatch._flush()
-    rows = await desk.store.read(audit.latest, 100)
+    rows = await desk.store.read(audit.list_latest, 100)
     said = f"{answer} {rows} {capsys.readouterr()}"
     for form in (SECRET, SECRET.encode().hex(), base64.b64encode(SECRET.encode()).decode().rstrip("=")[:-1]):
         assert form not in said
@@ -402,7 +409,7 @@ async def test_calls_are_audited_like_our_own(desk: Desk) -> None:
         ("hub_fail", "failed"),
         ("hub_picture", "refused"),
     ]
-    details = json.loads((await desk.store.read(audit.latest, 100))[-1][5])
+    details = json.loads((await desk.store.read(audit.list_latest, 100))[-1][5])
     assert details["args"]["title"] == "plum" and details["args"]["body"]["length"] == 300
     assert (await desk.store.read(audit.verify))[1] is None
 
@@ -469,7 +476,7 @@ def pids_in(tell: Path) -> list[int]:
 
 async def test_one_that_is_cancelled_while_it_begins_is_ended_however_busy_the_loop_is(tmp_path: Path) -> None:
     async def use(tell: Path) -> None:
-        async with running((sys.executable, "-c", WAITS, str(tell)), {}, tmp_path):
+        async with run_mcp_server((sys.executable, "-c", WAITS, str(tell)), {}, tmp_path):
             pass
 
     for steps in range(2, 8):  # the first is until it is begun at all
@@ -492,7 +499,7 @@ async def test_one_that_is_cancelled_again_while_it_ends_is_ended(tmp_path: Path
     tell = tmp_path / "pids"
 
     async def use() -> None:
-        async with running((sys.executable, "-c", WAITS, str(tell)), {}, tmp_path):
+        async with run_mcp_server((sys.executable, "-c", WAITS, str(tell)), {}, tmp_path):
             pass
 
     using = asyncio.create_task(use())
@@ -508,11 +515,11 @@ async def test_one_that_is_cancelled_again_while_it_ends_is_ended(tmp_path: Path
 async def test_a_keeper_that_is_held_up_ends_what_it_keeps_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gatepost.gate.program.REAP_S", 0.2)
+    monkeypatch.setattr("gatepost.gate.mcp_server_process.REAP_S", 0.2)
     tell = tmp_path / "pids"
 
     async def use() -> None:
-        async with running((sys.executable, "-c", WAITS, str(tell)), {}, tmp_path):
+        async with run_mcp_server((sys.executable, "-c", WAITS, str(tell)), {}, tmp_path):
             pass
 
     using = asyncio.create_task(use())
@@ -578,7 +585,7 @@ async def test_a_name_that_two_connectors_could_have_is_the_nearer_ones(order: t
         command = (sys.executable, str(script), str(desk.path / "runs"))
         declared[name] = Connector(command=command, tools=("*delete",))
     await desk.connect(agent, **declared).run()
-    found = {each.name: each.trouble for each in await examine(agent.around.home, declared)}
+    found = {each.name: each.trouble for each in await check_connectors(agent.around.home, declared)}
 
     assert desk.tools.origin("git_hub_delete") == "connectors.git_hub"
     assert "git_hub_delete is left out" in found["git"] and not found["git_hub"]
@@ -658,7 +665,7 @@ def test_a_declaration_that_does_not_fit_is_named(tmp_path: Path, text: str, com
     ],
 )
 def test_a_value_is_struck_out_however_it_is_written(written: str) -> None:
-    scrub = Scrub([SECRET])
+    scrub = SecretScrubber([SECRET])
 
     assert STRUCK in scrub.text(f"Bearer {written}, you said")
     assert written not in scrub.text(f"Bearer {written}, you said")
@@ -677,7 +684,7 @@ def test_a_value_is_struck_out_however_it_is_written(written: str) -> None:
     ],
 )
 def test_a_value_in_a_page_is_struck_out(written: str) -> None:
-    assert Scrub(["p&ss<w>rd\"'é/42"]).text(f"<b>{written}</b> R&D") == f"<b>{STRUCK}</b> R&D"
+    assert SecretScrubber(["p&ss<w>rd\"'é/42"]).text(f"<b>{written}</b> R&D") == f"<b>{STRUCK}</b> R&D"
 
 
 @pytest.mark.parametrize("before", ["", "a", "ab", "abc"])
@@ -685,17 +692,17 @@ def test_a_value_in_a_page_is_struck_out(written: str) -> None:
 def test_a_value_within_something_that_was_encoded_is_struck_out(before: str, after: str) -> None:
     encoded = base64.b64encode(f"{before}{SECRET}{after}".encode()).decode()
 
-    left = Scrub([SECRET]).text(encoded)
+    left = SecretScrubber([SECRET]).text(encoded)
 
     assert STRUCK in left and len(left.replace(STRUCK, "")) <= 10
 
 
 def test_numbers_lines_of_a_key_and_nothing_else_are_struck_out() -> None:
-    scrub = Scrub(["12345678", "-----BEGIN-----\nMIIEvQIBADANBgkqhkiG9w0\n-----END-----\n", ""])
+    scrub = SecretScrubber(["12345678", "-----BEGIN-----\nMIIEvQIBADANBgkqhkiG9w0\n-----END-----\n", ""])
 
     assert scrub.value({"pin": 12345678, "n": 5, "ok": True}) == {"pin": STRUCK, "n": 5, "ok": True}
     assert scrub.text("key MIIEvQIBADANBgkqhkiG9w0 end") == f"key {STRUCK} end"
-    assert Scrub([]).value({"a": "b"}) == {"a": "b"}
+    assert SecretScrubber([]).value({"a": "b"}) == {"a": "b"}
 
 
 def test_the_gateways_own_tools_are_not_touched() -> None:

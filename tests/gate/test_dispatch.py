@@ -27,11 +27,11 @@ from gatepost.gate.dispatch import (
 )
 from gatepost.store import audit, destinations, sessions, turns
 from gatepost.store.port import Db
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.turns import Turn
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import PLATFORM, ROOM, Agent
 from gatepost.testing.clock import FixedClock
-from gatepost.tools.contract import Body, Call, Passed, Tool, tool
+from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
+from gatepost.tools.contract import Body, ForwardedResult, Tool, ToolCall, tool
 
 load_package("gatepost.tools")
 
@@ -42,38 +42,38 @@ OTHER = "fake:room/2"
 
 
 @tool(tier=Tier.WORKER, group="x", registry=SMALL)
-async def echo(call: Call, text: Body, times: int = 1) -> str:
+async def echo(call: ToolCall, text: Body, times: int = 1) -> str:
     """Say it again."""
     return text * times
 
 
 @tool(tier=Tier.WORLD, group="x", registry=SMALL)
-async def rule(call: Call) -> str:
+async def rule(call: ToolCall) -> str:
     """Rule the world."""
     return "ruled"
 
 
 @tool(tier=Tier.WORKER, group="x", scoped_by="chatJid", registry=SMALL)
-async def where(call: Call, chatJid: str | None = None) -> str:
+async def where(call: ToolCall, chatJid: str | None = None) -> str:
     """Tell the place."""
     place = call.place
     return f"{place.instance} {place.address} {place.thread}"
 
 
 @tool(tier=Tier.WORKER, group="x", scoped_by="folder", registry=SMALL)
-async def visit(call: Call, folder: str | None = None) -> str:
+async def visit(call: ToolCall, folder: str | None = None) -> str:
     """Go to a group."""
     return folder or "here"
 
 
 @tool(tier=Tier.WORKER, group="x", held=True, registry=SMALL)
-async def launch(call: Call) -> str:
+async def launch(call: ToolCall) -> str:
     """Launch it."""
     raise AssertionError("a held tool must not run")
 
 
 @tool(tier=Tier.WORKER, group="x", registry=SMALL)
-async def burst(call: Call) -> str:
+async def burst(call: ToolCall) -> str:
     """Break."""
     raise RuntimeError("secret detail")
 
@@ -91,14 +91,14 @@ async def writing_behind(dispatch: Dispatch) -> AsyncIterator[None]:
 
 
 async def details(store: SqliteStore) -> list[dict[str, object]]:
-    rows = await store.read(audit.latest, 100)
+    rows = await store.read(audit.list_latest, 100)
     return [json.loads(row[5]) for row in reversed(rows)]
 
 
 async def test_unknown_and_forbidden_look_alike_to_the_caller_and_differ_in_the_audit(
     tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme/eng", tools=SMALL)
+    agent = await GateAgent.create(tmp_path, store, "acme/eng", tools=SMALL)
     async with writing_behind(agent.dispatch):
         forbidden, unknown = await agent.call("rule"), await agent.call("nule")
     assert forbidden.text.replace("rule", "nule") == unknown.text
@@ -107,7 +107,7 @@ async def test_unknown_and_forbidden_look_alike_to_the_caller_and_differ_in_the_
 
 
 async def test_bad_arguments_are_named(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL)
     async with writing_behind(agent.dispatch):
         missing = await agent.call("echo")
         wrong = await agent.call("echo", text=7)
@@ -120,13 +120,13 @@ async def test_bad_arguments_are_named(tmp_path: Path, store: SqliteStore) -> No
 
 @pytest.mark.parametrize("raw", [b"", b"[", b"null", b'{"text":"\xff"}', b'{"text":' + b"[" * 100_000, b"1"])
 async def test_arguments_that_are_no_object_are_refused(raw: bytes, tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL)
     answer = await agent.dispatch.call(agent.caller, "echo", raw, "1")
     assert answer.code == INVALID_PARAMS
 
 
 async def test_the_audit_names_the_turn_and_keeps_no_words(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL)
     async with writing_behind(agent.dispatch):
         await agent.call("echo", call_id="c.1", text="my secret", times=2)
     (kept,) = await details(store)
@@ -142,8 +142,8 @@ async def test_the_audit_names_the_turn_and_keeps_no_words(tmp_path: Path, store
 
 
 async def test_the_turn_is_taken_from_who_runs_the_session_if_it_tells(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
-    turn = await store.read(turns.open_of, agent.session.id)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL)
+    turn = await store.read(turns.find_open, agent.session.id)
     asked: list[int] = []
 
     def running() -> Turn | None:
@@ -157,7 +157,7 @@ async def test_the_turn_is_taken_from_who_runs_the_session_if_it_tells(tmp_path:
 
 
 async def test_without_a_turn_the_audit_says_so(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL, turn=False)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL, turn=False)
     async with writing_behind(agent.dispatch):
         await agent.call("echo", text="x")
     (kept,) = await details(store)
@@ -165,7 +165,7 @@ async def test_without_a_turn_the_audit_says_so(tmp_path: Path, store: SqliteSto
 
 
 async def test_a_held_tool_is_refused_and_recorded(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL)
     async with writing_behind(agent.dispatch):
         answer = await agent.call("launch")
     assert answer.failed
@@ -174,7 +174,7 @@ async def test_a_held_tool_is_refused_and_recorded(tmp_path: Path, store: Sqlite
 
 
 async def test_a_tool_that_breaks_says_nothing_about_its_inside(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL)
     async with writing_behind(agent.dispatch):
         answer = await agent.call("burst")
     assert answer.failed
@@ -184,7 +184,7 @@ async def test_a_tool_that_breaks_says_nothing_about_its_inside(tmp_path: Path, 
 
 
 async def test_a_room_left_out_is_the_room_of_the_turn(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL)
     assert (await agent.call("where")).text == f"{PLATFORM} {ROOM} "
     assert (await agent.call("where", chatJid=ROOM)).text == f"{PLATFORM} {ROOM} "
 
@@ -192,21 +192,21 @@ async def test_a_room_left_out_is_the_room_of_the_turn(tmp_path: Path, store: Sq
 async def test_without_a_turn_it_is_the_room_of_the_session_unless_that_spans_rooms(
     tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL, turn=False)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL, turn=False)
     assert (await agent.call("where")).text == f"{PLATFORM} {ROOM} "
-    spanning = await Agent.arrive(tmp_path, store, "acme/all", tools=SMALL, turn=False, mode="agent-shared")
+    spanning = await GateAgent.create(tmp_path, store, "acme/all", tools=SMALL, turn=False, mode="agent-shared")
     answer = await spanning.call("where")
     assert answer.failed
     assert "chatJid" in answer.text
 
 
 async def test_a_room_of_another_group_is_refused_as_one_that_is_not_there(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL)
 
     def elsewhere(db: Db) -> None:
-        sessions.resolve(db, "per-thread", "acme/ops", PLATFORM, OTHER, "", 1)
+        sessions.find_or_add(db, "per-thread", "acme/ops", PLATFORM, OTHER, "", 1)
 
-    await Agent.arrive(tmp_path, store, "acme/ops", tools=SMALL)
+    await GateAgent.create(tmp_path, store, "acme/ops", tools=SMALL)
     await store.write(elsewhere)
     foreign, nowhere = await agent.call("where", chatJid=OTHER), await agent.call("where", chatJid="fake:room/9")
     assert foreign.failed and nowhere.failed
@@ -214,17 +214,17 @@ async def test_a_room_of_another_group_is_refused_as_one_that_is_not_there(tmp_p
 
 
 async def test_a_destination_is_reached_by_name_and_by_address(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL)
     await store.write(destinations.add_room, "acme/eng", "ops", PLATFORM, OTHER, "7", 1)
     assert (await agent.call("where", chatJid="ops")).text == f"{PLATFORM} {OTHER} 7"
     assert (await agent.call("where", chatJid=OTHER)).text == f"{PLATFORM} {OTHER} 7"
 
 
 async def test_a_room_with_a_live_session_of_this_group_is_reached(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL)
 
     def other(db: Db) -> str:
-        return sessions.resolve(db, "per-thread", "acme/eng", PLATFORM, OTHER, "", 1).id
+        return sessions.find_or_add(db, "per-thread", "acme/eng", PLATFORM, OTHER, "", 1).id
 
     session_id = await store.write(other)
     assert not (await agent.call("where", chatJid=OTHER)).failed
@@ -233,18 +233,18 @@ async def test_a_room_with_a_live_session_of_this_group_is_reached(tmp_path: Pat
 
 
 async def test_a_group_outside_the_callers_part_of_the_tree_is_refused(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL)
     assert (await agent.call("visit")).text == "here"
     assert (await agent.call("visit", folder="acme/eng/sre")).text == "acme/eng/sre"
     assert (await agent.call("visit", folder="acme")).failed
     assert (await agent.call("visit", folder="acme/english")).failed
-    root = await Agent.arrive(tmp_path, store, "root", tools=SMALL)
+    root = await GateAgent.create(tmp_path, store, "root", tools=SMALL)
     assert not (await root.call("visit", folder="acme")).failed
 
 
 async def test_rules_hide_show_and_scope_and_stand_in_the_description(tmp_path: Path, store: SqliteStore) -> None:
     rules = (parse("!echo"), parse("rule"), parse("!where(jid=fake:room/1)"))
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL, rules=rules)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL, rules=rules)
     await store.write(destinations.add_room, "acme/eng", "ops", PLATFORM, OTHER, "", 1)
     listed = {each["name"]: each["description"] for each in json.loads(agent.dispatch.listed_for(agent.caller))}
     assert "echo" not in listed
@@ -257,7 +257,7 @@ async def test_rules_hide_show_and_scope_and_stand_in_the_description(tmp_path: 
 
 async def test_what_is_visible_is_looked_up_anew_when_the_bell_rings(tmp_path: Path, store: SqliteStore) -> None:
     known: Registry[Tool] = Registry("tool")
-    agent = await Agent.arrive(tmp_path, store, tools=known)
+    agent = await GateAgent.create(tmp_path, store, tools=known)
     assert agent.dispatch.visible_to(agent.caller) == ()
     known.add("echo", SMALL["echo"], "here")
     agent.around.bells.tools(None)
@@ -265,7 +265,7 @@ async def test_what_is_visible_is_looked_up_anew_when_the_bell_rings(tmp_path: P
 
 
 async def test_a_flood_of_calls_waits_for_the_audit_and_loses_none_of_it(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL)
     for number in range(MOST_WAITING + 5):  # of as many sessions: of one alone they would be counted
         await agent.dispatch.call(Caller("acme/eng", f"s-{number}"), "nothing", b"{}", str(number))
     rows, broken = await store.read(audit.verify)
@@ -273,7 +273,7 @@ async def test_a_flood_of_calls_waits_for_the_audit_and_loses_none_of_it(tmp_pat
     assert broken is None
 
 
-async def flood(agent: Agent, number: int) -> None:
+async def flood(agent: GateAgent, number: int) -> None:
     for each in range(number):
         await agent.dispatch.call(agent.caller, f"made-up-{each}", b"{}", f"u{each}")
         await agent.dispatch.call(agent.caller, "echo", b'{"txt": 1}', f"i{each}")
@@ -284,7 +284,7 @@ async def test_stranger_07_refused_calls_are_few_rows_and_one_with_their_number(
     tmp_path: Path, store: SqliteStore
 ) -> None:
     clock = FixedClock()
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL, clock=clock)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL, clock=clock)
     await flood(agent, 1000)
     clock.advance(WINDOW / SECOND)
     await agent.dispatch.call(agent.caller, "rule", b"{}", "later")
@@ -294,22 +294,22 @@ async def test_stranger_07_refused_calls_are_few_rows_and_one_with_their_number(
     assert len(found) == 3 * FIRST_REFUSED + 3 + 1
     sums = [each for each in await details(store) if "repeated" in each]
     assert [each["repeated"] for each in sums] == [1000 - FIRST_REFUSED] * 3
-    assert await store.read(audit.repeated) == 3 * (1000 - FIRST_REFUSED)
+    assert await store.read(audit.count_repeated) == 3 * (1000 - FIRST_REFUSED)
     assert (await store.read(audit.verify))[1] is None
     assert found[-3:] == [("*", "unknown"), ("echo", "invalid"), ("where", "refused")]
 
 
 async def test_stranger_07_what_was_counted_is_written_when_the_gate_ends(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL, clock=FixedClock())
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL, clock=FixedClock())
     async with writing_behind(agent.dispatch):
         await flood(agent, 50)
-    assert await store.read(audit.repeated) == 3 * (50 - FIRST_REFUSED)
+    assert await store.read(audit.count_repeated) == 3 * (50 - FIRST_REFUSED)
 
 
 async def test_stranger_07_calls_that_only_read_are_counted_too_and_effects_never(
     tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, clock=FixedClock())
+    agent = await GateAgent.create(tmp_path, store, clock=FixedClock())
     for _ in range(FIRST_ALLOWED + 50):
         assert not (await agent.call("get_work")).failed
         assert not (await agent.call("set_work", content="x")).failed
@@ -321,7 +321,7 @@ async def test_stranger_07_calls_that_only_read_are_counted_too_and_effects_neve
 
 async def test_sessions_and_minutes_are_counted_apart(tmp_path: Path, store: SqliteStore) -> None:
     clock = FixedClock()
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL, clock=clock)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL, clock=clock)
     for session in ("s-1", "s-2", "s-1"):
         for _ in range(FIRST_REFUSED):
             await agent.dispatch.call(Caller("acme/eng", session), "nothing", b"{}", "1")
@@ -331,7 +331,7 @@ async def test_sessions_and_minutes_are_counted_apart(tmp_path: Path, store: Sql
 
 
 async def test_a_caller_without_a_session_has_no_turn_and_no_room(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL)
     operator = Caller("acme/eng")
     assert (await agent.dispatch.call(operator, "echo", b'{"text":"x"}', "1")).text == "x"
     assert (await agent.dispatch.call(operator, "where", b"{}", "2")).failed
@@ -342,7 +342,7 @@ async def test_a_caller_without_a_session_has_no_turn_and_no_room(tmp_path: Path
 async def test_a_cancelled_call_has_one_row_that_says_whether_it_happened(
     name: str, given: dict[str, str], steps: int, tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store)
+    agent = await GateAgent.create(tmp_path, store)
     calling = asyncio.create_task(agent.call(name, **given))
     for _ in range(steps):
         await asyncio.sleep(0)
@@ -358,7 +358,7 @@ async def test_a_cancelled_call_has_one_row_that_says_whether_it_happened(
 async def test_what_was_cancelled_while_its_commit_failed_is_said_to_be_cancelled(
     tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store)
+    agent = await GateAgent.create(tmp_path, store)
     refuse = "CREATE TRIGGER full BEFORE INSERT ON outbox BEGIN SELECT RAISE(ABORT, 'no room'); END"
     await store.write(lambda db: db.run(refuse))
     calling = asyncio.create_task(agent.call("send", text="hi"))
@@ -377,26 +377,26 @@ class Many(msgspec.Struct):
 
 
 @tool(tier=Tier.WORKER, group="x", registry=LARGE, read_only=True)
-async def words(call: Call, size: int) -> str:
+async def words(call: ToolCall, size: int) -> str:
     """Say a lot."""
     return "x" * size
 
 
 @tool(tier=Tier.WORKER, group="x", registry=LARGE, read_only=True)
-async def texts(call: Call, number: int, size: int, sign: str = "x") -> Many:
+async def texts(call: ToolCall, number: int, size: int, sign: str = "x") -> Many:
     """Say a lot in a structure."""
     return Many([sign * size] * number)
 
 
 @tool(tier=Tier.WORKER, group="x", registry=LARGE)
-async def passed(call: Call, text: int = 0, image: int = 0, structure: int = 0) -> Passed:
+async def passed(call: ToolCall, text: int = 0, image: int = 0, structure: int = 0) -> ForwardedResult:
     """Pass on what another server said."""
     blocks = [{"type": "text", "text": "x" * text}, {"type": "image", "data": "x" * image, "mimeType": "image/png"}]
-    return Passed(blocks, {"text": "x" * structure} if structure else None)
+    return ForwardedResult(blocks, {"text": "x" * structure} if structure else None)
 
 
 @tool(tier=Tier.WORKER, group="x", registry=LARGE)
-async def complain(call: Call, size: int) -> str:
+async def complain(call: ToolCall, size: int) -> str:
     """Complain a lot."""
     raise Invalid("size", "x" * size)
 
@@ -416,7 +416,7 @@ async def complain(call: Call, size: int) -> str:
 async def test_stranger_new_no_answer_of_any_tool_is_larger_than_the_bound(
     name: str, fits: dict[str, object], not_: dict[str, object], tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=LARGE)
+    agent = await GateAgent.create(tmp_path, store, tools=LARGE)
     answer = await agent.call(name, **fits)
     assert not answer.failed and not answer.code
 
@@ -427,13 +427,13 @@ async def test_stranger_new_no_answer_of_any_tool_is_larger_than_the_bound(
 
 
 async def test_stranger_new_an_error_is_not_larger_than_the_bound(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=LARGE)
+    agent = await GateAgent.create(tmp_path, store, tools=LARGE)
     answer = await agent.call("complain", size=1_000_000)
     assert answer.failed and answer.text.startswith("size: xxx") and len(answer.text) < 9000
 
 
 async def test_stranger_new_who_manages_agents_reads_more(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, tools=LARGE)
+    agent = await GateAgent.create(tmp_path, store, tools=LARGE)
     manager = Caller("acme/eng")
     assert not (await agent.dispatch.call(manager, "words", b'{"size": 9000000}', "1")).failed
     assert (await agent.dispatch.call(manager, "words", b'{"size": 11000000}', "2")).failed

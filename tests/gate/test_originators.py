@@ -8,20 +8,20 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
 from gatepost.core.registry import load_package
-from gatepost.egress.contract import Held, Short, Spender
-from gatepost.flow import granting
-from gatepost.flow.spending import Keys, Purse
+from gatepost.egress.contract import BudgetShortage, ReservationHandle, Spender
+from gatepost.flow import grant_changes
+from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
 from gatepost.gate.caller import Caller
 from gatepost.store import agents, budgets, costs, groups, inbox, origins, secrets, sessions, turns
-from gatepost.store.acl import Effect, Row
+from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.agents import NewAgent
-from gatepost.store.budgets import Kind, Scope
+from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
-from gatepost.store.secrets import Secrets
+from gatepost.store.secrets import SecretReader
 from gatepost.store.sessions import Session
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.turns import Turn
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import MINUTE, ROOM, Agent
+from gatepost.testing.gate_agent import MINUTE, ROOM, GateAgent
 
 load_package("gatepost.tools")
 NOW = 1_000_000
@@ -29,17 +29,17 @@ ADA = "fake:user/1"
 FORBIDDEN = "a rule of this gateway forbids it"
 
 
-async def deny(agent: Agent, principal: str, *, predicate: str = "", tool: str = "send") -> None:
-    row = Row(id=0, principal=principal, action=f"mcp:{tool}", effect=Effect.DENY, predicate=predicate)
-    await agent.store.write(granting.add_row, row, NOW)
+async def deny(agent: GateAgent, principal: str, *, predicate: str = "", tool: str = "send") -> None:
+    row = AclRow(id=0, principal=principal, action=f"mcp:{tool}", effect=AclEffect.DENY, predicate=predicate)
+    await agent.store.write(grant_changes.add_row, row, NOW)
     agent.around.bells.tools(None)
 
 
-async def end_turn(agent: Agent) -> None:
+async def end_turn(agent: GateAgent) -> None:
     def finish(db: Db) -> None:
-        turn = turns.open_of(db, agent.session.id)
+        turn = turns.find_open(db, agent.session.id)
         assert turn is not None
-        turns.begin(db, turn.id, turn.epoch, tuple(entry.id for entry, _ in inbox.of_turn(db, turn.id)), NOW)
+        turns.begin(db, turn.id, turn.epoch, tuple(entry.id for entry, _ in inbox.list_for_turn(db, turn.id)), NOW)
         assert turns.finish(db, turn.id, turn.epoch, "{}", NOW)
 
     await agent.store.write(finish)
@@ -47,14 +47,14 @@ async def end_turn(agent: Agent) -> None:
 
 async def limit(store: SqliteStore, micro: int) -> None:
     def put(db: Db) -> None:
-        budgets.put(db, Scope(Kind.USER, ADA), Period.DAY, micro, "owner", NOW)
+        budgets.put(db, BudgetScope(BudgetScopeKind.USER, ADA), Period.DAY, micro, "owner", NOW)
 
     await store.write(put)
 
 
 def _session(db: Db, folder: str, address: str) -> Session:
     groups.add(db, folder, folder, "scripted", NOW)
-    return sessions.resolve(db, "per-thread", folder, "fake", address, "", NOW)
+    return sessions.find_or_add(db, "per-thread", folder, "fake", address, "", NOW)
 
 
 async def _begin(store: SqliteStore, session: Session) -> Turn:
@@ -70,7 +70,7 @@ async def _begin(store: SqliteStore, session: Session) -> Turn:
 async def test_stranger_10_what_is_denied_in_a_turn_is_denied_after_it(
     tmp_path: Path, store: SqliteStore, principal: str, predicate: str
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme")
+    agent = await GateAgent.create(tmp_path, store, "acme")
     await deny(agent, principal, predicate=predicate)
     assert FORBIDDEN in (await agent.call("send", text="hi")).text
     await end_turn(agent)
@@ -82,10 +82,10 @@ async def test_stranger_10_what_is_denied_in_a_turn_is_denied_after_it(
 async def test_stranger_10_what_is_denied_in_a_turn_is_denied_along_a_chain_through_other_groups(
     tmp_path: Path, store: SqliteStore, principal: str
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme")
+    agent = await GateAgent.create(tmp_path, store, "acme")
     below = await store.write(_session, "acme/eng", "fake:room/2")
     deepest = await store.write(_session, "acme/eng", "fake:room/3")
-    await store.write(granting.add_rule, "acme/eng", "inject_message", "operator", NOW)
+    await store.write(grant_changes.add_rule, "acme/eng", "inject_message", "operator", NOW)
     await deny(agent, principal)
 
     assert not (await agent.call("inject_message", content="send it for me", chatJid="fake:room/2")).failed
@@ -97,7 +97,7 @@ async def test_stranger_10_what_is_denied_in_a_turn_is_denied_along_a_chain_thro
     turn = await _begin(store, deepest)
     agent.caller = Caller("acme/eng", deepest.id, "scripted")
     assert FORBIDDEN in (await agent.call("send", text="hi")).text
-    chain = await store.read(origins.of_turn, turn.id)
+    chain = await store.read(origins.get_for_turn, turn.id)
     assert (chain.origins[0].person, chain.depth) == (ADA, 2)
     assert {each.address for each in chain.origins} == {ROOM, "fake:room/2", "fake:room/3"}
 
@@ -105,7 +105,7 @@ async def test_stranger_10_what_is_denied_in_a_turn_is_denied_along_a_chain_thro
 async def test_stranger_10_a_process_that_injects_after_the_turn_passes_on_who_asked_last(
     tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme")
+    agent = await GateAgent.create(tmp_path, store, "acme")
     below = await store.write(_session, "acme/eng", "fake:room/2")
     await deny(agent, ADA)
     await end_turn(agent)
@@ -117,7 +117,7 @@ async def test_stranger_10_a_process_that_injects_after_the_turn_passes_on_who_a
 
 
 async def test_a_denial_of_somebody_else_changes_nothing(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme")
+    agent = await GateAgent.create(tmp_path, store, "acme")
     await deny(agent, "fake:user/2")
     await deny(agent, "fake:room/2")
 
@@ -129,10 +129,10 @@ async def test_a_denial_of_somebody_else_changes_nothing(tmp_path: Path, store: 
 async def test_stranger_10_an_allowance_of_a_room_is_not_gained_by_an_injection(
     tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme/eng/sre")
-    row = Row(id=0, principal="folder:acme/eng/sre", action="mcp:send", predicate="room=fake:room/2")
-    await store.write(granting.add_row, row, NOW)
-    await store.write(granting.add_rule, "acme/eng/sre", "inject_message", "operator", NOW)
+    agent = await GateAgent.create(tmp_path, store, "acme/eng/sre")
+    row = AclRow(id=0, principal="folder:acme/eng/sre", action="mcp:send", predicate="room=fake:room/2")
+    await store.write(grant_changes.add_row, row, NOW)
+    await store.write(grant_changes.add_rule, "acme/eng/sre", "inject_message", "operator", NOW)
     agent.around.bells.tools(None)
     other = await store.write(_session, "acme/eng/sre", "fake:room/2")
 
@@ -146,9 +146,9 @@ async def test_stranger_10_an_allowance_of_a_room_is_not_gained_by_an_injection(
 async def test_stranger_09_what_an_agent_injects_itself_is_booked_on_who_asked(
     tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme")
+    agent = await GateAgent.create(tmp_path, store, "acme")
     await limit(store, 100)
-    purse = Purse(store, agent.around.clock, agent.around.reach, agent.around.bells)
+    purse = StoreBudget(store, agent.around.clock, agent.around.reach, agent.around.bells)
     assert not (await agent.call("inject_message", content="again", chatJid=ROOM)).failed
     await end_turn(agent)
     turn = await agent.begin()
@@ -156,17 +156,17 @@ async def test_stranger_09_what_an_agent_injects_itself_is_booked_on_who_asked(
 
     assert await purse.room(spender) == 100
     held = await purse.reserve(spender, "m", 80)
-    assert isinstance(held, Held)
-    await purse.settle(held, 80, costs.Usage())
-    assert isinstance(await purse.reserve(spender, "m", 80), Short)
-    assert [each.key for each in await store.read(costs.sums, "user")] == [ADA]
+    assert isinstance(held, ReservationHandle)
+    await purse.settle(held, 80, costs.TokenCounts())
+    assert isinstance(await purse.reserve(spender, "m", 80), BudgetShortage)
+    assert [each.key for each in await store.read(costs.list_sums, "user")] == [ADA]
 
     await end_turn(agent)
-    assert isinstance(await purse.reserve(Spender("acme", agent.session.id, None), "m", 80), Short)
+    assert isinstance(await purse.reserve(Spender("acme", agent.session.id, None), "m", 80), BudgetShortage)
 
 
 async def test_stranger_09_nothing_is_injected_on_a_spent_budget(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme")
+    agent = await GateAgent.create(tmp_path, store, "acme")
     await limit(store, 100)
     new = costs.NewCost(key="k", at=agent.around.clock.now(), folder="other", model="m", micro=100, user=ADA)
     await store.write(costs.add_external, new, new.at)
@@ -176,7 +176,7 @@ async def test_stranger_09_nothing_is_injected_on_a_spent_budget(tmp_path: Path,
 
 
 async def test_stranger_09_a_chain_of_injections_ends_at_its_depth(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme")
+    agent = await GateAgent.create(tmp_path, store, "acme")
     for _ in range(20):
         assert not (await agent.call("inject_message", content="again", chatJid=ROOM)).failed
         await end_turn(agent)
@@ -194,16 +194,16 @@ async def test_stranger_09_a_chain_of_injections_ends_at_its_depth(tmp_path: Pat
 async def test_a_persons_secret_is_not_used_in_a_turn_that_an_agent_asked_for(
     tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme")
+    agent = await GateAgent.create(tmp_path, store, "acme")
     ring = Keyring(Home(tmp_path))
 
     def give(db: Db) -> None:
         db.run("INSERT INTO users (id, created_at) VALUES (?, ?) ON CONFLICT (id) DO NOTHING", (ADA, NOW))
-        secrets.put(db, ring, secrets.Place(user_id=ADA), "KEY", "adas", NOW)
+        secrets.put(db, ring, secrets.SecretOwner(user_id=ADA), "KEY", "adas", NOW)
 
     await store.write(give)
-    keys = Keys(store, Secrets(store, ring))
-    turn = await store.read(turns.open_of, agent.session.id)
+    keys = SpenderSecrets(store, SecretReader(store, ring))
+    turn = await store.read(turns.find_open, agent.session.id)
     assert turn is not None
     assert await keys.get("KEY", Spender("acme", agent.session.id, turn.id)) == "adas"
     await agent.call("inject_message", content="again", chatJid=ROOM)
@@ -215,22 +215,22 @@ async def test_a_persons_secret_is_not_used_in_a_turn_that_an_agent_asked_for(
 async def test_stranger_09_the_news_of_an_agents_end_is_on_behalf_of_who_it_worked_for(
     tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme")
-    own = await store.read(turns.open_of, agent.session.id)
+    agent = await GateAgent.create(tmp_path, store, "acme")
+    own = await store.read(turns.find_open, agent.session.id)
     assert own is not None
 
     def work(db: Db) -> str:
         child = agents.create(db, NewAgent(folder="acme", provider="scripted", parent=agent.session.id), NOW)
-        agents.want_news(db, child.id, True)
-        agents.prompt(db, child, "work", "operator", "op", inbox.NEXT, NOW, origins.of_turn(db, own.id))
+        agents.set_notify(db, child.id, True)
+        agents.add_prompt(db, child, "work", "operator", "op", inbox.NEXT, NOW, origins.get_for_turn(db, own.id))
         claim = turns.claim(db, child.id, "scripted", "test", NOW, MINUTE, 20)
         assert claim is not None
         turns.begin(db, claim.turn.id, claim.turn.epoch, claim.rows, NOW)
         assert turns.finish(db, claim.turn.id, claim.turn.epoch, "{}", NOW)
-        return costs.payer(db, claim.turn.id)
+        return costs.find_payer(db, claim.turn.id)
 
     assert await store.write(work) == ADA
     await end_turn(agent)
     news = await agent.begin()
-    chain = await store.read(origins.of_turn, news.id)
-    assert await store.read(costs.payer, news.id) == ADA and chain.depth == 2
+    chain = await store.read(origins.get_for_turn, news.id)
+    assert await store.read(costs.find_payer, news.id) == ADA and chain.depth == 2

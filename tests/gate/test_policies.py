@@ -4,29 +4,29 @@ import json
 from pathlib import Path
 
 from gatepost.core.registry import load_package
-from gatepost.flow import granting
+from gatepost.flow import grant_changes
+from gatepost.gate.call_explanation import explain
 from gatepost.gate.dispatch import INVALID_PARAMS
-from gatepost.gate.explain import explain
 from gatepost.gate.policies import Policies
 from gatepost.store import acl, audit, groups, sessions
-from gatepost.store.acl import Effect, Row
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import ROOM, Agent
+from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.gate_agent import ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
 
 load_package("gatepost.tools")
 NOW = 1_000_000
 
 
-def seen(agent: Agent) -> set[str]:
+def seen(agent: GateAgent) -> set[str]:
     return {each["name"] for each in json.loads(agent.dispatch.listed_for(agent.caller))}
 
 
 async def test_a_rule_holds_from_the_next_call_on_and_so_does_its_end(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme/eng")
+    agent = await GateAgent.create(tmp_path, store, "acme/eng")
     assert "send" in seen(agent)
 
-    await store.write(granting.add_rule, "acme/eng", "!send", "operator", NOW)
+    await store.write(grant_changes.add_rule, "acme/eng", "!send", "operator", NOW)
     agent.around.bells.tools(None)
     assert "send" not in seen(agent)
     assert (await agent.call("send", text="hi")).code == INVALID_PARAMS
@@ -40,9 +40,9 @@ async def test_a_rule_holds_from_the_next_call_on_and_so_does_its_end(tmp_path: 
 async def test_a_rule_about_rooms_refuses_that_room_alone_and_stands_in_the_description(
     tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme/eng")
+    agent = await GateAgent.create(tmp_path, store, "acme/eng")
     await store.write(groups.add, "acme", "acme", "scripted", NOW)
-    await store.write(granting.add_rule, "acme", f"!send(jid={ROOM})", "operator", NOW)
+    await store.write(grant_changes.add_rule, "acme", f"!send(jid={ROOM})", "operator", NOW)
     agent.around.bells.tools(None)
 
     answer = await agent.call("send", text="hi")
@@ -57,10 +57,10 @@ async def test_a_rule_about_rooms_refuses_that_room_alone_and_stands_in_the_desc
 async def test_a_predicate_knows_the_platform_the_room_and_the_person_of_the_turn(
     tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme/eng")
+    agent = await GateAgent.create(tmp_path, store, "acme/eng")
     for number, predicate in enumerate(("platform=fake", f"room={ROOM}", "user=fake:user/1"), 1):
-        row = Row(id=0, principal="folder:acme/eng", action="mcp:send", effect=Effect.DENY, predicate=predicate)
-        made = await store.write(granting.add_row, row, NOW)
+        row = AclRow(id=0, principal="folder:acme/eng", action="mcp:send", effect=AclEffect.DENY, predicate=predicate)
+        made = await store.write(grant_changes.add_row, row, NOW)
         agent.around.bells.tools(None)
         assert (await agent.call("send", text="hi")).failed, predicate
         assert made.id == number
@@ -72,18 +72,18 @@ async def test_a_predicate_knows_the_platform_the_room_and_the_person_of_the_tur
 async def test_an_older_name_is_hidden_and_does_what_it_did_with_its_own_parameters(
     tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme/eng")
+    agent = await GateAgent.create(tmp_path, store, "acme/eng")
     assert "send_message" not in seen(agent)
 
     answer = await agent.call("send_message", jid=ROOM, message="hello")
     assert not answer.failed, answer.text
     assert agent.rung[-1] == ("fake", ROOM)
-    rows = await store.read(audit.latest, 1)
+    rows = await store.read(audit.list_latest, 1)
     assert rows[0][3] == "send"
 
 
 async def test_an_older_name_obeys_the_tools_own_permission(tmp_path: Path, store: SqliteStore) -> None:
-    worker = await Agent.arrive(tmp_path, store, "acme/eng/sre")
+    worker = await GateAgent.create(tmp_path, store, "acme/eng/sre")
     answer = await worker.call("send_message", jid=ROOM, message="hello")
     assert (answer.code, answer.text) == (INVALID_PARAMS, "Unknown tool: send_message")
 
@@ -91,8 +91,8 @@ async def test_an_older_name_obeys_the_tools_own_permission(tmp_path: Path, stor
 async def test_a_list_can_be_cut_to_subjects_and_what_is_cut_cannot_be_called(
     tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme/eng")
-    await store.write(groups.change, "acme/eng", {"tool_groups": "sessions, cost"})
+    agent = await GateAgent.create(tmp_path, store, "acme/eng")
+    await store.write(groups.update, "acme/eng", {"tool_groups": "sessions, cost"})
     agent.around.bells.group("acme/eng")
 
     assert {"get_work", "log_external_cost"} <= seen(agent)
@@ -100,25 +100,25 @@ async def test_a_list_can_be_cut_to_subjects_and_what_is_cut_cannot_be_called(
     assert (await agent.call("send", text="hi")).code == INVALID_PARAMS
 
 
-async def refused(agent: Agent, tool: str, **arguments: object) -> bool:
+async def refused(agent: GateAgent, tool: str, **arguments: object) -> bool:
     answer = await agent.call(tool, **arguments)
     return answer.failed or bool(answer.code)
 
 
-async def a_world(path: Path, store: SqliteStore, *rules: str, rows: tuple[Row, ...] = ()) -> Agent:
-    agent = await Agent.arrive(path, store, "acme")
+async def a_world(path: Path, store: SqliteStore, *rules: str, rows: tuple[AclRow, ...] = ()) -> GateAgent:
+    agent = await GateAgent.create(path, store, "acme")
     for folder in ("acme/eng", "acme/hr", "beta", "beta/secret"):
         await store.write(groups.add, folder, folder, "scripted", NOW)
     for rule in rules:
-        await store.write(granting.add_rule, "acme", rule, "operator", NOW)
+        await store.write(grant_changes.add_rule, "acme", rule, "operator", NOW)
     for row in rows:
-        await store.write(granting.add_row, row, NOW)
+        await store.write(grant_changes.add_row, row, NOW)
     agent.around.bells.tools(None)
     return agent
 
 
-def deny(principal: str, action: str, scope: str = "**") -> Row:
-    return Row(id=0, principal=principal, action=action, scope=scope, effect=Effect.DENY)
+def deny(principal: str, action: str, scope: str = "**") -> AclRow:
+    return AclRow(id=0, principal=principal, action=action, scope=scope, effect=AclEffect.DENY)
 
 
 async def test_a_rule_sees_every_kind_of_value_and_a_default_is_not_said(tmp_path: Path, store: SqliteStore) -> None:
@@ -157,7 +157,7 @@ async def test_a_denial_about_a_group_also_hides_its_conversations(tmp_path: Pat
         store,
         rows=(deny("folder:acme", "mcp:read_session", "acme/hr"), deny("folder:acme", "mcp:send", "acme/hr")),
     )
-    below = await store.write(sessions.resolve, "per-thread", "acme/hr", "fake", "fake:room/7", "", NOW)
+    below = await store.write(sessions.find_or_add, "per-thread", "acme/hr", "fake", "fake:room/7", "", NOW)
     assert await refused(agent, "read_session", sessionId=below.id)
     assert await refused(agent, "send", text="hi", chatJid="fake:room/7")
     assert not await refused(agent, "read_session", sessionId=agent.session.id)

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatepost.mailbox import inbound, wire
-from gatepost.mailbox.inbound import Destination, InRow, Routing
+from gatepost.mailbox import inbound, runner_frames
+from gatepost.mailbox.inbound import InboundRow, MailboxDestination, SessionRouting
 
 NOON = 1_800_000_000_000_000
 
@@ -24,16 +24,16 @@ class Host:
         self.inbox = root / "ws" / "in" / "inbound.db"
         for folder in ("ws/in", "ws/out", "ws/state", "ws/agent", "run"):
             (root / folder).mkdir(parents=True, exist_ok=True)
-        self.rows: dict[int, InRow] = {}
+        self.rows: dict[int, InboundRow] = {}
         self.state: dict[int, str] = {}
-        self.frames: list[wire.FromRunner] = []
-        self.results: dict[tuple[str, int, int], wire.Result] = {}
-        self.submitted: list[wire.Submit] = []
-        self.destinations = [Destination(name="ops", channel_type="slack", platform_id="slack:T1/channel/C9")]
-        self.welcome = wire.Welcome(session="s-1", folder="home", name="Home", provider="scripted")
+        self.frames: list[runner_frames.FromRunner] = []
+        self.results: dict[tuple[str, int, int], runner_frames.ResultFrame] = {}
+        self.submitted: list[runner_frames.SubmitTurnFrame] = []
+        self.destinations = [MailboxDestination(name="ops", channel_type="slack", platform_id="slack:T1/channel/C9")]
+        self.welcome = runner_frames.WelcomeFrame(session="s-1", folder="home", name="Home", provider="scripted")
         self.batch = 20
         self.gives_follow_ups = True
-        self.answer: Callable[[wire.FromRunner], Awaitable[wire.Frame | None]] | None = None
+        self.answer: Callable[[runner_frames.FromRunner], Awaitable[runner_frames.Frame | None]] | None = None
         self.turn = ""
         self.turns = 0
         self.epoch = 0
@@ -52,7 +52,7 @@ class Host:
         """A new runner; an earlier one must have ended."""
         if self._server is None:
             path = str(self.root / "run" / "runner.sock")
-            self._server = await asyncio.start_unix_server(self._serve, path, limit=wire.LARGEST + 1)
+            self._server = await asyncio.start_unix_server(self._serve, path, limit=runner_frames.LARGEST + 1)
         if script is not None:
             (self.root / "ws" / "agent" / "script.json").write_bytes(msgspec.json.encode(script))
         self.welcome.provider = provider
@@ -71,9 +71,11 @@ class Host:
             stderr=asyncio.subprocess.PIPE,
         )
 
-    def add(self, text: str = "", *, kind: str = "chat", ring: bool = True, trigger: int = 1, **content: Any) -> InRow:
+    def add(
+        self, text: str = "", *, kind: str = "chat", ring: bool = True, trigger: int = 1, **content: Any
+    ) -> InboundRow:
         seq = len(self.rows) + len(self.results) + 1
-        row = InRow(
+        row = InboundRow(
             id=seq + 100,
             seq=seq,
             kind=kind,
@@ -85,16 +87,16 @@ class Host:
         self.state[row.id] = "queued" if trigger else "observed"
         self.project()
         if ring:
-            self.say(wire.Bell())
+            self.say(runner_frames.BellFrame())
         return row
 
     def project(self) -> None:
         rows = [row for row in self.rows.values() if self.state[row.id] != "done"]
-        inbound.project(self.inbox, rows, Routing("web", "web:home/1"), self.destinations)
+        inbound.project(self.inbox, rows, SessionRouting("web", "web:home/1"), self.destinations)
 
-    def say(self, frame: wire.Frame) -> None:
+    def say(self, frame: runner_frames.Frame) -> None:
         if self._writer is not None:
-            self._writer.write(wire.line(frame))
+            self._writer.write(runner_frames.encode_frame(frame))
 
     async def until(self, true: Callable[[], Any]) -> None:
         """Bounded wait for something that a frame brings about."""
@@ -114,14 +116,14 @@ class Host:
         return code, words
 
     async def close(self) -> tuple[int, str]:
-        self.say(wire.Close())
+        self.say(runner_frames.CloseFrame())
         return await self.ended()
 
     @property
     def said(self) -> list[str]:
         return [result.text for result in self.results.values()]
 
-    def of(self, kind: type[wire.Frame]) -> list[Any]:
+    def of(self, kind: type[runner_frames.Frame]) -> list[Any]:
         return [frame for frame in self.frames if isinstance(frame, kind)]
 
     def answered(self) -> bool:
@@ -136,12 +138,12 @@ class Host:
         self._writer = writer
         try:
             while line := await reader.readline():
-                frame = wire.read_from_runner(line)
+                frame = runner_frames.read_from_runner(line)
                 self.frames.append(frame)
                 reply = await self.answer(frame) if self.answer is not None else None
                 reply = reply or self._react(frame)
                 if reply is not None:
-                    writer.write(wire.line(reply))
+                    writer.write(runner_frames.encode_frame(reply))
                 self._changed.set()
         except ConnectionError:
             pass
@@ -152,28 +154,28 @@ class Host:
             self._connections.discard(task)
             self._changed.set()
 
-    def _react(self, frame: wire.FromRunner) -> wire.Frame | None:
+    def _react(self, frame: runner_frames.FromRunner) -> runner_frames.Frame | None:
         match frame:
-            case wire.Hello():
+            case runner_frames.HelloFrame():
                 self.welcome.conversation = self.conversation
                 return self.welcome
-            case wire.Claim():
+            case runner_frames.ClaimFrame():
                 return self._give(frame)
-            case wire.Begun():
+            case runner_frames.RowsBegunFrame():
                 for row_id in frame.rows:
                     self.state[row_id] = "given"
-                return wire.Done(id=frame.id)
-            case wire.Started():
+                return runner_frames.AckFrame(id=frame.id)
+            case runner_frames.ConversationStartedFrame():
                 self.conversation = frame.conversation
-            case wire.Result():
+            case runner_frames.ResultFrame():
                 return self._keep(frame)
-            case wire.Submit():
+            case runner_frames.SubmitTurnFrame():
                 return self._finish(frame)
             case _:
                 pass
         return None
 
-    def _give(self, claim: wire.Claim) -> wire.Claimed:
+    def _give(self, claim: runner_frames.ClaimFrame) -> runner_frames.ClaimReplyFrame:
         if claim.turn:
             ids = self._queued() if self.gives_follow_ups and claim.turn == self.turn else []
         elif self.interrupted:
@@ -181,7 +183,7 @@ class Host:
             again = [row_id for row_id in claim.begun if self.state.get(row_id) == "given"]
             ids = sorted([*again, *(row_id for row_id, state in self.state.items() if state == "working")])
             self.project()
-            return wire.Claimed(
+            return runner_frames.ClaimReplyFrame(
                 id=claim.id,
                 rows=ids,
                 turn=self.turn,
@@ -197,24 +199,24 @@ class Host:
                 self.turn, self.epoch, self.attempt = f"t-{self.turns}", self.epoch + 1, 1
         for row_id in ids:
             self.state[row_id] = "working"
-        return wire.Claimed(
+        return runner_frames.ClaimReplyFrame(
             id=claim.id, rows=ids, turn=self.turn if ids else "", epoch=self.epoch, conversation=self.conversation
         )
 
     def _queued(self) -> list[int]:
         return [row_id for row_id, state in self.state.items() if state == "queued"]
 
-    def _keep(self, result: wire.Result) -> wire.Done:
+    def _keep(self, result: runner_frames.ResultFrame) -> runner_frames.AckFrame:
         if result.epoch != self.epoch or result.turn != self.turn or self.interrupted:
-            return wire.Done(id=result.id, ok=False, error="an old epoch")
+            return runner_frames.AckFrame(id=result.id, ok=False, error="an old epoch")
         if result.to and result.to not in [one.name for one in self.destinations]:
-            return wire.Done(id=result.id, ok=True, error=f"{result.to} is no destination")
+            return runner_frames.AckFrame(id=result.id, ok=True, error=f"{result.to} is no destination")
         self.results.setdefault((result.turn, result.attempt, result.part), result)
-        return wire.Done(id=result.id, seq=500 + len(self.results))
+        return runner_frames.AckFrame(id=result.id, seq=500 + len(self.results))
 
-    def _finish(self, submit: wire.Submit) -> wire.Done:
+    def _finish(self, submit: runner_frames.SubmitTurnFrame) -> runner_frames.AckFrame:
         if submit.turn != self.turn or submit.epoch != self.epoch:
-            return wire.Done(id=submit.id, ok=False, error="an old epoch")
+            return runner_frames.AckFrame(id=submit.id, ok=False, error="an old epoch")
         self.submitted.append(submit)
         for row_id, state in self.state.items():
             if state == "given":
@@ -223,7 +225,7 @@ class Host:
                 self.state[row_id] = "queued"
         self.turn = ""
         self.project()
-        return wire.Done(id=submit.id)
+        return runner_frames.AckFrame(id=submit.id)
 
     def _lost(self) -> None:
         """The runner is gone: what it had not begun is queued again, else the turn is to be continued."""

@@ -16,11 +16,11 @@ from mcp import Client, StdioServerParameters
 from gatepost.access.tiers import Tier
 from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.registry import Registry
-from gatepost.gate.socket import LARGEST_MESSAGE, ToolSocket
+from gatepost.gate.tool_socket import LARGEST_MESSAGE, ToolSocket
 from gatepost.inside import bridge
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import Agent
-from gatepost.tools.contract import Call, Tool, tool
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.gate_agent import GateAgent
+from gatepost.tools.contract import Tool, ToolCall, tool
 
 SMALL: Registry[Tool] = Registry("tool")
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
@@ -40,13 +40,13 @@ class Gate:
 
 
 @tool(tier=Tier.WORKER, group="x", registry=SMALL)
-async def echo(call: Call, text: str) -> str:
+async def echo(call: ToolCall, text: str) -> str:
     """Say it again."""
     return text
 
 
 @tool(tier=Tier.WORKER, group="x", registry=SMALL)
-async def wait(call: Call) -> str:
+async def wait(call: ToolCall) -> str:
     """Wait for the test."""
     await Gate.opened.wait()
     return "waited"
@@ -61,7 +61,7 @@ class Served:
 @pytest.fixture
 async def served(tmp_path: Path, store: SqliteStore) -> AsyncIterator[Served]:
     Gate.opened = asyncio.Event()
-    agent = await Agent.arrive(tmp_path, store, tools=SMALL)
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL)
     tools = ToolSocket(agent.dispatch, agent.caller, lambda pid: True)
     await tools.open(tmp_path / "router.sock")
     yield Served(tools, tmp_path / "router.sock")
@@ -248,7 +248,7 @@ def test_the_bridge_imports_nothing_but_the_standard_library() -> None:
 
 
 def test_a_bytes_flow_keeps_its_place() -> None:
-    flow = bridge.Flow()
+    flow = bridge.PumpBuffer()
     assert not flow.waiting
     flow.filled(10)
     flow.start += 4

@@ -14,16 +14,16 @@ import pytest
 from gatepost.inside.providers.claude import Claude, load_sdk, read_options
 from gatepost.inside.providers.contract import (
     Batch,
+    ConversationStarted,
     Event,
-    Failed,
     Item,
     Misconfigured,
-    Permission,
-    Place,
-    Result,
-    Started,
+    PermissionRequest,
+    ProviderContext,
     Text,
     ToolResult,
+    TurnFailed,
+    TurnResult,
 )
 from gatepost.testing.models import ModelEndpoint
 
@@ -60,7 +60,7 @@ async def a_claude(
 
     for name in ("run", "agent", "state"):
         (path / name).mkdir(exist_ok=True)
-    place = Place(
+    place = ProviderContext(
         workspace=path,
         agent=path / "agent",
         start=path / "agent",
@@ -107,14 +107,14 @@ async def test_in_the_default_mode_somebody_is_asked(tmp_path: Path, verdict: st
         async with asyncio.timeout(60):
             async for event in claude.query(batch("plumcake"), ""):
                 heard.append(event)
-                if isinstance(event, Permission):
+                if isinstance(event, PermissionRequest):
                     assert (event.tool, event.input["command"]) == ("Bash", "touch made")
                     await claude.answer(event.id, verdict, {})
 
-        assert len([event for event in heard if isinstance(event, Permission)]) == 1
+        assert len([event for event in heard if isinstance(event, PermissionRequest)]) == 1
         assert [event.error for event in heard if isinstance(event, ToolResult)] == [not made]
         assert (tmp_path / "agent" / "made").exists() == made
-        assert heard[-1] == Result("well")
+        assert heard[-1] == TurnResult("well")
 
 
 @needs_sdk
@@ -128,10 +128,10 @@ async def test_an_approved_plan_is_carried_out_in_the_same_turn_and_edits_are_ac
     write = {"call": "Write", "with": {"file_path": str(tmp_path / "agent" / "made"), "content": "x"}}
     script = {"tools": True, "turns": [{"when": PLAN_FILE, "do": [note, plan, write, {"say": "well"}]}]}
     async with ModelEndpoint(script) as endpoint, a_claude(tmp_path, endpoint, mode="plan") as claude:
-        asked: list[Permission] = []
+        asked: list[PermissionRequest] = []
         async with asyncio.timeout(60):
             async for event in claude.query(batch("plumcake"), ""):
-                if isinstance(event, Permission):
+                if isinstance(event, PermissionRequest):
                     asked.append(event)
                     await claude.answer(event.id, verdict if event.kind == "plan" else "deny", {})
         first, *rest = asked
@@ -155,10 +155,10 @@ async def test_a_plan_is_asked_about_with_its_text_wherever_the_model_wrote_it(
 ) -> None:
     script = {"tools": True, "turns": [{"when": "plumcake", "do": [step, {"say": "well"}]}]}
     async with ModelEndpoint(script) as endpoint, a_claude(tmp_path, endpoint, mode="plan") as claude:
-        asked: list[Permission] = []
+        asked: list[PermissionRequest] = []
         async with asyncio.timeout(60):
             async for event in claude.query(batch("plumcake"), ""):
-                if isinstance(event, Permission):
+                if isinstance(event, PermissionRequest):
                     asked.append(event)
                     await claude.answer(event.id, "deny", {})
         assert [each.input["plan"] for each in asked] == [plan]
@@ -174,11 +174,11 @@ async def test_a_mode_can_be_changed_while_it_lives(tmp_path: Path) -> None:
     }
     async with ModelEndpoint(script) as endpoint, a_claude(tmp_path, endpoint, mode="default") as claude:
         first, *_ = await all_of(claude.query(batch("moin"), ""))
-        assert isinstance(first, Started)
+        assert isinstance(first, ConversationStarted)
         await claude.set_mode("bypassPermissions")
         heard = await all_of(claude.query(batch("plumcake", 2, "t-2"), first.conversation))
 
-        assert not [event for event in heard if isinstance(event, Permission)]
+        assert not [event for event in heard if isinstance(event, PermissionRequest)]
         assert (tmp_path / "agent" / "made").exists()
         with pytest.raises(NotImplementedError, match="yolo"):
             await claude.set_mode("yolo")
@@ -202,7 +202,9 @@ async def test_follow_ups_that_come_with_the_last_word_end_with_one_result(tmp_p
         heard = await running
 
         assert Text("first done") in heard
-        assert heard[-1] == Result("fruit") and len([event for event in heard if isinstance(event, Result)]) == 1
+        assert (
+            heard[-1] == TurnResult("fruit") and len([event for event in heard if isinstance(event, TurnResult)]) == 1
+        )
         assert endpoint.calls[-1].said("pears") == endpoint.calls[-1].said("plums") == 1
         with pytest.raises(NotImplementedError):
             await claude.push(batch("late", 4))
@@ -214,7 +216,7 @@ async def test_a_command_is_answered(tmp_path: Path) -> None:
     async with ModelEndpoint({"tools": True}) as endpoint, a_claude(tmp_path, endpoint) as claude:
         heard = await all_of(claude.query(batch("/no-such-command"), ""))
 
-        assert isinstance(heard[-1], Result) and "no-such-command" in heard[-1].text
+        assert isinstance(heard[-1], TurnResult) and "no-such-command" in heard[-1].text
 
 
 @needs_sdk
@@ -232,10 +234,10 @@ async def test_an_interrupted_turn_ends_and_the_conversation_goes_on(tmp_path: P
         await endpoint.wait_for(1)
         await claude.interrupt()
         first, *_, last = await running
-        assert isinstance(first, Started) and last == Failed("interrupted")
+        assert isinstance(first, ConversationStarted) and last == TurnFailed("interrupted")
 
         heard = await all_of(claude.query(batch("moin", 2, "t-2"), first.conversation))
-        assert heard[0] == first and heard[-1] == Result("here")
+        assert heard[0] == first and heard[-1] == TurnResult("here")
         assert endpoint.calls[-1].said("stall") == 1
 
 
@@ -262,7 +264,7 @@ async def test_a_conversation_that_goes_on_without_a_model_of_its_own_asks_the_u
             (tmp_path / "run" / "egress.sock").unlink(missing_ok=True)
             async with a_claude(tmp_path, endpoint, model) as claude:
                 first, *_ = await all_of(claude.query(batch("plumcake", number, f"t-{number}"), resume))
-            assert isinstance(first, Started)
+            assert isinstance(first, ConversationStarted)
             resume = first.conversation
             asked.append(endpoint.calls[-1].body["model"])
 

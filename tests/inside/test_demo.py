@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gatepost.inside import providers
-from gatepost.inside.providers.contract import Batch, Item, Place, Text, ToolUse
+from gatepost.inside.providers.contract import Batch, Item, ProviderContext, Text, ToolUse
 from gatepost.inside.providers.demo import Demo, _first_sentence, read_notes, write_notes
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ else:
 @pytest.fixture
 def demo(tmp_path: Path) -> Demo:
     return Demo(
-        Place(
+        ProviderContext(
             workspace=tmp_path,
             agent=tmp_path / "agent",
             start=tmp_path / "agent",

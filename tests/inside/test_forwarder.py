@@ -15,17 +15,17 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.egress.models import Models
-from gatepost.egress.socket import EgressAround, EgressSocket
+from gatepost.egress.egress_socket import EgressDeps, EgressSocket
+from gatepost.egress.model_proxy import ModelProxy
 from gatepost.flow.groups import make_folder
-from gatepost.flow.sessions.owner import sandbox_uid
-from gatepost.flow.sessions.plan import plan_for, prepare_folders
+from gatepost.flow.sessions.host_uids import sandbox_uid
+from gatepost.flow.sessions.sandbox_plan import make_sandbox_plan, prepare_folders
 from gatepost.inside import forwarder
 from gatepost.sandboxes import bubblewrap
 from gatepost.sandboxes.bubblewrap import Bubblewrap
 from gatepost.sandboxes.contract import Sandbox
 from gatepost.store import groups
-from gatepost.store.writer import SqliteStore
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.tools.contract import Caller
 
 load_package("gatepost.sandboxes")
@@ -122,7 +122,7 @@ async def test_a_sandbox_without_a_network_is_told_why_it_reaches_nothing(tmp_pa
             folder.chmod(folder.stat().st_mode | 0o011)  # the sandbox's uid passes through
     make_folder(home, "acme", sandbox_uid(config), name="acme")
     prepare_folders(home, config, group, "session-1")
-    layout = plan_for(
+    layout = make_sandbox_plan(
         home,
         config,
         group,
@@ -132,8 +132,8 @@ async def test_a_sandbox_without_a_network_is_told_why_it_reaches_nothing(tmp_pa
     )
     started: list[Sandbox] = []
     purse = NoPurse()
-    models = Models(config, purse, purse, lambda model: None)
-    around = EgressAround(store=store, clock=SystemClock(), models=models, keys=purse)
+    models = ModelProxy(config, purse, purse, lambda model: None)
+    around = EgressDeps(store=store, clock=SystemClock(), models=models, keys=purse)
     way = EgressSocket(around, Caller("acme", "session-1"), lambda pid: bool(started) and started[0].owns(pid))
     await way.open(home.sockets_of("session-1") / forwarder.SOCKET, layout.uid)
     try:

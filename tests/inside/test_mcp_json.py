@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.inside.codex import render_config
-from gatepost.inside.mcp_json import FILE, Server, own_servers
-from gatepost.inside.opencode import APIS
-from gatepost.inside.opencode import render_config as render_opencode
+from gatepost.inside.codex_protocol import render_config
+from gatepost.inside.mcp_json import FILE, McpServerConfig, own_servers
+from gatepost.inside.opencode_protocol import APIS
+from gatepost.inside.opencode_protocol import render_config as render_opencode
 
 NOTES = {"command": "notes", "args": ["--all"], "env": {"WHERE": "/tmp"}}
 
@@ -23,7 +23,7 @@ def test_none_are_used_unless_the_group_says_so(tmp_path: Path) -> None:
     write(tmp_path, notes=NOTES)
 
     assert own_servers(tmp_path, False) == {}
-    assert own_servers(tmp_path, True) == {"notes": Server("notes", ["--all"], {"WHERE": "/tmp"})}
+    assert own_servers(tmp_path, True) == {"notes": McpServerConfig("notes", ["--all"], {"WHERE": "/tmp"})}
 
 
 @pytest.mark.parametrize("name", ["gatepost", "Gatepost", "gatepost__x", "gatepost-2", "a b", "", "x" * 65, 'a"]\n[b'])
@@ -49,7 +49,7 @@ def test_a_file_that_is_none_is_none(tmp_path: Path, text: str) -> None:
 
 
 def test_codex_and_opencode_are_told_of_them_beside_ours() -> None:
-    own = {"notes": Server("notes", ["--all"], {"WHERE": "/tmp"})}
+    own = {"notes": McpServerConfig("notes", ["--all"], {"WHERE": "/tmp"})}
 
     codex = tomllib.loads(render_config(endpoint="http://x", command=["b"], folder="/w", retries=1, own=own))
     opencode = render_opencode(

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatepost.inside import prompt
-from gatepost.inside.prompt import Scene, render
-from gatepost.mailbox.inbound import Destination, InRow
+from gatepost.inside.prompt import PromptContext, render
+from gatepost.mailbox.inbound import InboundRow, MailboxDestination
 
 NOON = 1_800_014_400_000_000  # 2027-01-15 12:00 UTC
-SCENE = Scene(now=NOON + 60_000_000, timezone="Europe/Berlin")
+SCENE = PromptContext(now=NOON + 60_000_000, timezone="Europe/Berlin")
 
 
-def a_row(seq: int, text: str = "", *, kind: str = "chat", at: int = NOON, **more: Any) -> InRow:
+def a_row(seq: int, text: str = "", *, kind: str = "chat", at: int = NOON, **more: Any) -> InboundRow:
     content = {"text": text, "senderName": "Ann", **more.pop("content", {})}
-    return InRow(id=seq + 100, seq=seq, kind=kind, timestamp=at, content=content, **more)
+    return InboundRow(id=seq + 100, seq=seq, kind=kind, timestamp=at, content=content, **more)
 
 
 def test_a_single_message_stands_alone_after_the_time() -> None:
@@ -76,10 +76,10 @@ def test_nanoclaw_29_two_chats_and_a_task() -> None:
 
 
 def test_nanoclaw_29_a_session_that_spans_rooms_sees_names_and_still_no_address() -> None:
-    scene = Scene(
+    scene = PromptContext(
         now=NOON,
         spans_rooms=True,
-        destinations=(Destination(name="ops", channel_type="slack", platform_id="slack:T1/channel/C9"),),
+        destinations=(MailboxDestination(name="ops", channel_type="slack", platform_id="slack:T1/channel/C9"),),
     )
     rows = [
         a_row(1, "a", channel_type="slack", platform_id="slack:T1/channel/C9"),
@@ -95,11 +95,11 @@ def test_nanoclaw_29_a_session_that_spans_rooms_sees_names_and_still_no_address(
 def test_nanoclaw_d12_a_task_shows_when_it_was_due_in_the_zone_of_the_setting() -> None:
     planned_yesterday = a_row(1, "go", kind="task", at=NOON - 86_400_000_000, process_after=NOON)
 
-    assert 'time="2027-01-15 21:00"' in render([planned_yesterday], Scene(now=NOON, timezone="Asia/Tokyo"))
+    assert 'time="2027-01-15 21:00"' in render([planned_yesterday], PromptContext(now=NOON, timezone="Asia/Tokyo"))
 
 
 def test_an_unknown_zone_is_shown_as_what_is_used_instead() -> None:
-    text = render([a_row(1, "hi")], Scene(now=NOON, timezone="Mars/Olympus"))
+    text = render([a_row(1, "hi")], PromptContext(now=NOON, timezone="Mars/Olympus"))
 
     assert text.startswith('<context timezone="UTC" now="Friday 2027-01-15 12:00"/>')
 

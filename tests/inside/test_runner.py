@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from gatepost.mailbox import inbound, wire
-from gatepost.mailbox.outbound import Outbound, OutRow
+from gatepost.mailbox import inbound, runner_frames
+from gatepost.mailbox.outbound import OutboundDb, OutboundRow
 
 if TYPE_CHECKING:
     from tests.inside.conftest import Host
@@ -24,10 +24,17 @@ async def test_a_message_is_claimed_begun_answered_and_submitted_in_that_order(h
     await host.start()
     await host.until(host.answered)
 
-    kinds = [type(frame) for frame in host.frames if not isinstance(frame, wire.Ping)]
-    assert kinds[:6] == [wire.Hello, wire.Claim, wire.Begun, wire.Started, wire.Result, wire.Submit]
+    kinds = [type(frame) for frame in host.frames if not isinstance(frame, runner_frames.PingFrame)]
+    assert kinds[:6] == [
+        runner_frames.HelloFrame,
+        runner_frames.ClaimFrame,
+        runner_frames.RowsBegunFrame,
+        runner_frames.ConversationStartedFrame,
+        runner_frames.ResultFrame,
+        runner_frames.SubmitTurnFrame,
+    ]
     assert host.said == ["echo: hello"]
-    [result] = host.of(wire.Result)
+    [result] = host.of(runner_frames.ResultFrame)
     assert (result.part, result.attempt, result.in_reply_to) == (1, 1, 1)
     assert host.submitted[0].status == "success"
     assert await host.close() == (0, "")
@@ -68,34 +75,38 @@ async def test_nanoclaw_16_and_d2_a_burst_over_the_cap_is_answered_in_order(host
 async def test_a_follow_up_is_pushed_into_the_running_turn_and_begun_before_it(host: Host) -> None:
     host.add("ask first")
     await host.start(script={"turns": [{"when": "ask", "do": [{"ask": {"question": "go?"}}, {"say": "got {answer}"}]}]})
-    await host.until(lambda: host.of(wire.Event))
+    await host.until(lambda: host.of(runner_frames.EventFrame))
     host.add("more")
-    await host.until(lambda: len(host.of(wire.Begun)) == 2)
-    host.say(wire.Answer(request=host.of(wire.Event)[0].data["id"], verdict="yes"))
+    await host.until(lambda: len(host.of(runner_frames.RowsBegunFrame)) == 2)
+    host.say(
+        runner_frames.PermissionAnswerFrame(request=host.of(runner_frames.EventFrame)[0].data["id"], verdict="yes")
+    )
     await host.until(host.answered)
 
     assert host.said == ["got yes", "echo: more"]
     assert len(host.submitted) == 1
-    assert [result.part for result in host.of(wire.Result)] == [1, 2]
+    assert [result.part for result in host.of(runner_frames.ResultFrame)] == [1, 2]
 
 
 async def test_a_follow_up_that_is_begun_as_the_query_ends_is_still_given_to_the_provider(host: Host) -> None:
-    held: list[wire.Begun] = []
+    held: list[runner_frames.RowsBegunFrame] = []
 
-    async def hold(frame: wire.FromRunner) -> wire.Frame | None:
-        if isinstance(frame, wire.Begun) and frame.rows == [102] and not held:
+    async def hold(frame: runner_frames.FromRunner) -> runner_frames.Frame | None:
+        if isinstance(frame, runner_frames.RowsBegunFrame) and frame.rows == [102] and not held:
             held.append(frame)
-            return wire.Answer(request=host.of(wire.Event)[0].data["id"], verdict="yes")  # and not Done yet
+            return runner_frames.PermissionAnswerFrame(
+                request=host.of(runner_frames.EventFrame)[0].data["id"], verdict="yes"
+            )  # and not Done yet
         return None
 
     host.answer = hold
     host.add("ask first")
     await host.start(script={"turns": [{"when": "ask", "do": [{"ask": {"question": "go?"}}, {"say": "got it"}]}]})
-    await host.until(lambda: host.of(wire.Event))
+    await host.until(lambda: host.of(runner_frames.EventFrame))
     host.add("late")
     await host.until(lambda: host.results)
     host.state[102] = "given"
-    host.say(wire.Done(id=held[0].id))
+    host.say(runner_frames.AckFrame(id=held[0].id))
     await host.until(host.answered)
 
     assert host.said == ["got it", "echo: late"]
@@ -107,9 +118,9 @@ async def test_nanoclaw_27_and_d8_a_follow_up_given_before_the_runner_dies_is_an
 ) -> None:
     host.add("ask first")
     await host.start(script={"turns": [{"when": "ask", "do": [{"ask": {"question": "go?"}}, {"say": "got it"}]}]})
-    await host.until(lambda: host.of(wire.Event))
+    await host.until(lambda: host.of(runner_frames.EventFrame))
     host.add("more")
-    await host.until(lambda: len(host.of(wire.Begun)) == 2)
+    await host.until(lambda: len(host.of(runner_frames.RowsBegunFrame)) == 2)
     assert host.process is not None
     host.process.kill()
     await host.ended()
@@ -120,17 +131,17 @@ async def test_nanoclaw_27_and_d8_a_follow_up_given_before_the_runner_dies_is_an
 
 
 async def test_a_follow_up_claimed_and_not_begun_is_queued_again_when_the_runner_dies(host: Host) -> None:
-    async def die_at_begun(frame: wire.FromRunner) -> wire.Frame | None:
-        if isinstance(frame, wire.Begun) and frame.rows == [102] and host.process is not None:
+    async def die_at_begun(frame: runner_frames.FromRunner) -> runner_frames.Frame | None:
+        if isinstance(frame, runner_frames.RowsBegunFrame) and frame.rows == [102] and host.process is not None:
             host.process.kill()
             host.answer = None
-            return wire.Bell()  # anything but the answer
+            return runner_frames.BellFrame()  # anything but the answer
         return None
 
     host.answer = die_at_begun
     host.add("ask first")
     await host.start(script={"turns": [{"when": "ask", "do": [{"ask": {"question": "go?"}}, {"say": "got it"}]}]})
-    await host.until(lambda: host.of(wire.Event))
+    await host.until(lambda: host.of(runner_frames.EventFrame))
     host.add("more")
     await host.ended()
     assert host.state[102] == "queued"
@@ -145,7 +156,7 @@ async def test_nanoclaw_17_killed_before_the_provider_has_the_batch_it_is_answer
     await host.start(script={"crash_on_start": 1})
     code, _ = await host.ended()
     assert code == -signal.SIGKILL
-    assert not host.of(wire.Begun)
+    assert not host.of(runner_frames.RowsBegunFrame)
     await host.start()
     await host.until(host.answered)
 
@@ -165,8 +176,8 @@ async def test_nanoclaw_18_killed_after_a_reply_it_is_continued_and_nothing_is_s
 
 
 async def test_results_that_were_not_acknowledged_are_resent_by_the_next_runner(host: Host) -> None:
-    box = Outbound(host.root / "ws" / "out" / "outbound.db")
-    box.add(OutRow(turn="t-0", epoch=1, attempt=1, part=1, text="still here", in_reply_to=4))
+    box = OutboundDb(host.root / "ws" / "out" / "outbound.db")
+    box.add(OutboundRow(turn="t-0", epoch=1, attempt=1, part=1, text="still here", in_reply_to=4))
     box.close()
     host.turn, host.epoch = "t-0", 1
     await host.start()
@@ -177,12 +188,12 @@ async def test_results_that_were_not_acknowledged_are_resent_by_the_next_runner(
     await host.close()
 
     assert host.said == ["still here", "echo: hello"]
-    assert Outbound(host.root / "ws" / "out" / "outbound.db").unacked() == []
+    assert OutboundDb(host.root / "ws" / "out" / "outbound.db").list_unacked() == []
 
 
 async def test_a_resent_result_that_the_host_does_not_want_is_forgotten(host: Host) -> None:
-    box = Outbound(host.root / "ws" / "out" / "outbound.db")
-    box.add(OutRow(turn="t-0", epoch=1, attempt=1, part=1, text="too late"))
+    box = OutboundDb(host.root / "ws" / "out" / "outbound.db")
+    box.add(OutboundRow(turn="t-0", epoch=1, attempt=1, part=1, text="too late"))
     box.close()
     host.epoch = 9
     host.add("hello")
@@ -191,20 +202,20 @@ async def test_a_resent_result_that_the_host_does_not_want_is_forgotten(host: Ho
     await host.close()
 
     assert host.said == ["echo: hello"]
-    assert Outbound(host.root / "ws" / "out" / "outbound.db").unacked() == []
+    assert OutboundDb(host.root / "ws" / "out" / "outbound.db").list_unacked() == []
 
 
 async def test_a_turn_that_is_not_believed_is_dropped_and_the_next_one_served(host: Host) -> None:
-    async def refuse(frame: wire.FromRunner) -> wire.Frame | None:
-        if isinstance(frame, wire.Result) and frame.turn == "t-1":
+    async def refuse(frame: runner_frames.FromRunner) -> runner_frames.Frame | None:
+        if isinstance(frame, runner_frames.ResultFrame) and frame.turn == "t-1":
             host.state[101], host.turn = "done", ""
-            return wire.Done(id=frame.id, ok=False, error="an old epoch")
+            return runner_frames.AckFrame(id=frame.id, ok=False, error="an old epoch")
         return None
 
     host.answer = refuse
     host.add("hello")
     await host.start(script={"turns": [{"when": "hello", "do": [{"say": "a"}, {"wait": 30}, {"say": "b"}]}]})
-    await host.until(lambda: host.of(wire.Result))
+    await host.until(lambda: host.of(runner_frames.ResultFrame))
     host.add("next")
     await host.until(host.answered)
 
@@ -213,16 +224,16 @@ async def test_a_turn_that_is_not_believed_is_dropped_and_the_next_one_served(ho
 
 
 async def test_a_begun_that_is_refused_keeps_the_batch_from_the_provider(host: Host) -> None:
-    async def refuse(frame: wire.FromRunner) -> wire.Frame | None:
-        if isinstance(frame, wire.Begun) and frame.turn == "t-1":
+    async def refuse(frame: runner_frames.FromRunner) -> runner_frames.Frame | None:
+        if isinstance(frame, runner_frames.RowsBegunFrame) and frame.turn == "t-1":
             host.state[101], host.turn = "done", ""
-            return wire.Done(id=frame.id, ok=False)
+            return runner_frames.AckFrame(id=frame.id, ok=False)
         return None
 
     host.answer = refuse
     host.add("hello")
     await host.start()
-    await host.until(lambda: host.of(wire.Begun))
+    await host.until(lambda: host.of(runner_frames.RowsBegunFrame))
     host.add("next")
     await host.until(host.answered)
 
@@ -232,15 +243,17 @@ async def test_a_begun_that_is_refused_keeps_the_batch_from_the_provider(host: H
 async def test_nanoclaw_37_a_command_during_an_open_query_is_the_first_input_of_the_next(host: Host) -> None:
     host.add("ask first")
     await host.start(script={"turns": [{"when": "ask", "do": [{"ask": {"question": "go?"}}, {"say": "first"}]}]})
-    await host.until(lambda: host.of(wire.Event))
+    await host.until(lambda: host.of(runner_frames.EventFrame))
     host.add("/compact", command="/compact", ring=False)
     host.add("after", ring=False)
-    host.say(wire.Bell())
-    host.say(wire.Answer(request=host.of(wire.Event)[0].data["id"], verdict="yes"))
+    host.say(runner_frames.BellFrame())
+    host.say(
+        runner_frames.PermissionAnswerFrame(request=host.of(runner_frames.EventFrame)[0].data["id"], verdict="yes")
+    )
     await host.until(host.answered)
 
     assert host.said == ["first", "echo: /compact", "echo: after"]
-    assert [sorted(begun.rows) for begun in host.of(wire.Begun)] == [[101], [102], [103]]
+    assert [sorted(begun.rows) for begun in host.of(runner_frames.RowsBegunFrame)] == [[101], [102], [103]]
 
 
 async def test_nanoclaw_37_a_command_splits_the_batch_around_it(host: Host) -> None:
@@ -250,7 +263,7 @@ async def test_nanoclaw_37_a_command_splits_the_batch_around_it(host: Host) -> N
     await host.until(host.answered)
 
     assert host.said == ["echo: one", "echo: two", "echo: /cost", "echo: three"]
-    assert [begun.rows for begun in host.of(wire.Begun)] == [[101, 102], [103], [104]]
+    assert [begun.rows for begun in host.of(runner_frames.RowsBegunFrame)] == [[101, 102], [103], [104]]
     assert len(host.submitted) == 1
 
 
@@ -291,7 +304,7 @@ async def test_nanoclaw_30_a_block_goes_to_its_name_bare_text_to_the_room_and_on
     await host.until(host.answered)
 
     assert [(result.to, result.text) for result in host.results.values()] == [("", "Bare."), ("ops", "for ops")]
-    assert [result.to for result in host.of(wire.Result)] == ["", "ops", "nowhere", "nope"]
+    assert [result.to for result in host.of(runner_frames.ResultFrame)] == ["", "ops", "nowhere", "nope"]
     assert len(host.submitted) == 1
 
 
@@ -309,7 +322,7 @@ async def test_statuses_and_tool_events_reach_the_host(host: Host) -> None:
     await host.start(script={"turns": [{"do": steps}]})
     await host.until(host.answered)
 
-    assert [status.text for status in host.of(wire.Status)] == ["looking", "nearly"]
+    assert [status.text for status in host.of(runner_frames.StatusFrame)] == ["looking", "nearly"]
     assert host.said == ["done"]
     assert host.submitted[0].usage == {"tokens": 3}
 
@@ -350,8 +363,8 @@ async def test_an_error_of_the_provider_is_submitted_with_its_class(host: Host) 
 async def test_an_interrupt_ends_the_turn(host: Host) -> None:
     host.add("go")
     await host.start(script={"default": [{"status": "waiting"}, {"wait": 60}, {"say": "too late"}]})
-    await host.until(lambda: host.of(wire.Status))
-    host.say(wire.Interrupt(reason="stop"))
+    await host.until(lambda: host.of(runner_frames.StatusFrame))
+    host.say(runner_frames.InterruptFrame(reason="stop"))
     await host.until(lambda: host.submitted)
 
     assert host.submitted[0].status == "error"
@@ -361,8 +374,8 @@ async def test_an_interrupt_ends_the_turn(host: Host) -> None:
 async def test_a_hanging_provider_does_not_keep_a_runner_that_is_told_to_close(host: Host) -> None:
     host.add("go")
     await host.start(script={"default": [{"status": "waiting"}, {"hang": True}]})
-    await host.until(lambda: host.of(wire.Status))
-    host.say(wire.Interrupt())
+    await host.until(lambda: host.of(runner_frames.StatusFrame))
+    host.say(runner_frames.InterruptFrame())
 
     assert await host.close() == (0, "")
 
@@ -370,7 +383,7 @@ async def test_a_hanging_provider_does_not_keep_a_runner_that_is_told_to_close(h
 async def test_a_ping_names_the_turn(host: Host) -> None:
     host.add("go")
     await host.start(script={"default": [{"status": "waiting"}, {"hang": True}]})
-    await host.until(lambda: any(ping.turn == "t-1" for ping in host.of(wire.Ping)))
+    await host.until(lambda: any(ping.turn == "t-1" for ping in host.of(runner_frames.PingFrame)))
 
 
 async def test_observed_messages_are_shown_once_with_the_next_batch(host: Host, tmp_path: Path) -> None:
@@ -389,7 +402,7 @@ async def test_observed_messages_are_shown_once_with_the_next_batch(host: Host, 
 
 
 PARROT = """
-from gatepost.inside.providers.contract import Result, Started, provider
+from gatepost.inside.providers.contract import TurnResult, ConversationStarted, provider
 
 @provider("parrot")
 class Parrot:
@@ -397,8 +410,8 @@ class Parrot:
         pass
 
     async def query(self, batch, resume):
-        yield Started("p")
-        yield Result(batch.prompt)
+        yield ConversationStarted("p")
+        yield TurnResult(batch.prompt)
 
     async def interrupt(self):
         pass
@@ -413,8 +426,8 @@ async def test_follow_ups_are_not_claimed_for_a_provider_that_takes_none(host: H
     plugins.mkdir()
     (plugins / "parrot.py").write_text(PARROT)
 
-    async def another(frame: wire.FromRunner) -> wire.Frame | None:
-        if isinstance(frame, wire.Result) and len(host.rows) == 1:
+    async def another(frame: runner_frames.FromRunner) -> runner_frames.Frame | None:
+        if isinstance(frame, runner_frames.ResultFrame) and len(host.rows) == 1:
             host.add("second")
         return None
 
@@ -423,12 +436,12 @@ async def test_follow_ups_are_not_claimed_for_a_provider_that_takes_none(host: H
     await host.start("parrot", GATEPOST_PLUGINS=str(plugins))
     await host.until(lambda: len(host.submitted) == 2)
 
-    assert all(not claim.turn for claim in host.of(wire.Claim))
+    assert all(not claim.turn for claim in host.of(runner_frames.ClaimFrame))
 
 
 async def test_a_deleted_inbound_file_is_asked_for_and_the_message_answered(host: Host) -> None:
-    async def project_again(frame: wire.FromRunner) -> wire.Frame | None:
-        if isinstance(frame, wire.Claim) and not frame.rows and host._queued():
+    async def project_again(frame: runner_frames.FromRunner) -> runner_frames.Frame | None:
+        if isinstance(frame, runner_frames.ClaimFrame) and not frame.rows and host._queued():
             host.project()
         return None
 
@@ -445,11 +458,11 @@ async def test_a_broken_inbound_file_is_told_to_the_host_once_and_read_when_it_i
     host.add("hello", ring=False)
     host.inbox.write_bytes(b"rubbish" * 2000)
     await host.start()
-    await host.until(lambda: host.of(wire.Trouble))
+    await host.until(lambda: host.of(runner_frames.ErrorFrame))
     inbound.rebuild(host.inbox, list(host.rows.values()), None, [])
     await host.until(host.answered)
 
-    [trouble] = host.of(wire.Trouble)
+    [trouble] = host.of(runner_frames.ErrorFrame)
     assert (trouble.what, trouble.fatal) == ("inbound", False)
 
 
@@ -458,7 +471,7 @@ async def test_a_locked_inbound_file_is_looked_at_again(host: Host) -> None:
     holder = apsw.Connection(str(host.inbox))
     holder.execute("BEGIN EXCLUSIVE")
     await host.start()
-    await host.until(lambda: host.of(wire.Claim))
+    await host.until(lambda: host.of(runner_frames.ClaimFrame))
     holder.close()
     await host.until(host.answered)
 
@@ -471,7 +484,7 @@ async def test_a_broken_outbound_file_is_moved_aside_and_told(host: Host) -> Non
     await host.start()
     await host.until(host.answered)
 
-    [trouble] = host.of(wire.Trouble)
+    [trouble] = host.of(runner_frames.ErrorFrame)
     assert (trouble.what, trouble.fatal) == ("outbound", False)
     assert (host.root / "ws" / "out" / "outbound.db.broken").exists()
 
@@ -488,7 +501,7 @@ async def test_a_provider_that_cannot_be_had_is_fatal_and_named(
     code, words = await host.ended()
 
     assert code == 1
-    [trouble] = host.of(wire.Trouble)
+    [trouble] = host.of(runner_frames.ErrorFrame)
     assert trouble.fatal and reason in trouble.why
     assert reason in words
 
@@ -499,7 +512,7 @@ async def test_a_wrong_script_is_fatal_and_named(host: Host) -> None:
     code, _ = await host.ended()
 
     assert code == 1
-    assert "sya" in host.of(wire.Trouble)[0].why
+    assert "sya" in host.of(runner_frames.ErrorFrame)[0].why
 
 
 async def test_the_runner_ends_when_the_host_hangs_up(host: Host) -> None:
@@ -528,18 +541,18 @@ async def test_without_a_host_the_runner_says_so_and_ends(tmp_path: Path) -> Non
 
 async def test_what_the_host_never_sends_is_fatal(host: Host) -> None:
     await host.start()
-    await host.until(lambda: host.of(wire.Claim))
+    await host.until(lambda: host.of(runner_frames.ClaimFrame))
     assert host._writer is not None
     host._writer.write(b"rubbish\n")
     code, _ = await host.ended()
 
     assert code == 1
-    assert host.of(wire.Trouble)[-1].fatal
+    assert host.of(runner_frames.ErrorFrame)[-1].fatal
 
 
 SLOW_TOOLS = """
 import asyncio
-from gatepost.inside.providers.contract import Result, Status, Text, ToolResult, ToolUse, provider
+from gatepost.inside.providers.contract import TurnResult, StatusLine, Text, ToolResult, ToolUse, provider
 
 @provider("slow")
 class Slow:
@@ -566,12 +579,15 @@ async def test_nanoclaw_19_a_ping_names_the_tool_that_runs_and_its_declared_pati
     (plugins / "slow.py").write_text(SLOW_TOOLS)
     host.add("go")
     await host.start("slow", GATEPOST_PLUGINS=str(plugins))
-    await host.until(lambda: any(ping.tool for ping in host.of(wire.Ping)))
+    await host.until(lambda: any(ping.tool for ping in host.of(runner_frames.PingFrame)))
 
-    assert next((ping.tool, ping.tool_timeout) for ping in host.of(wire.Ping) if ping.tool) == ("Bash", 600.0)
-    kinds = [event.kind for event in host.of(wire.Event)]
+    assert next((ping.tool, ping.tool_timeout) for ping in host.of(runner_frames.PingFrame) if ping.tool) == (
+        "Bash",
+        600.0,
+    )
+    kinds = [event.kind for event in host.of(runner_frames.EventFrame)]
     assert kinds == ["tool_use", "tool_use", "tool_result"]
-    assert host.of(wire.Event)[1].data["input"] == {"cut": "300011 bytes"}
+    assert host.of(runner_frames.EventFrame)[1].data["input"] == {"cut": "300011 bytes"}
 
 
 async def test_nanoclaw_15_a_conversation_that_the_host_cleared_is_not_resumed(host: Host) -> None:
@@ -586,10 +602,10 @@ async def test_nanoclaw_15_a_conversation_that_the_host_cleared_is_not_resumed(h
 
 
 async def test_stranger_22_a_bell_before_the_welcome_breaks_no_start(host: Host) -> None:
-    async def early(frame: wire.Frame) -> None:
-        if isinstance(frame, wire.Hello):
-            host.say(wire.Bell())
-            host.say(wire.WrapUp(seconds=60))
+    async def early(frame: runner_frames.Frame) -> None:
+        if isinstance(frame, runner_frames.HelloFrame):
+            host.say(runner_frames.BellFrame())
+            host.say(runner_frames.WrapUpFrame(seconds=60))
 
     host.answer = early
     host.add("hello")
@@ -601,9 +617,9 @@ async def test_stranger_22_a_bell_before_the_welcome_breaks_no_start(host: Host)
 
 
 async def test_stranger_22_a_close_before_the_welcome_ends_the_runner(host: Host) -> None:
-    async def early(frame: wire.Frame) -> None:
-        if isinstance(frame, wire.Hello):
-            host.say(wire.Close())
+    async def early(frame: runner_frames.Frame) -> None:
+        if isinstance(frame, runner_frames.HelloFrame):
+            host.say(runner_frames.CloseFrame())
 
     host.answer = early
     await host.start()
@@ -623,7 +639,8 @@ async def test_stranger_20_a_turn_that_fails_late_names_what_the_provider_was_do
 
 
 GARRULOUS = """
-from gatepost.inside.providers.contract import Failed, Question, Started, Text, ToolResult, ToolUse, Usage, provider
+from gatepost.inside.providers.contract import ConversationStarted, Question, Text, TurnFailed
+from gatepost.inside.providers.contract import ToolResult, ToolUse, UsageReport, provider
 
 
 @provider("garrulous")
@@ -634,14 +651,14 @@ class Garrulous:
         pass
 
     async def query(self, batch, resume):
-        yield Started("c" * 5000)
+        yield ConversationStarted("c" * 5000)
         yield ToolUse("k" * 5000, "t" * 5000, {"x": "y" * 500_000}, 1e12)
         yield ToolResult("k" * 5000, "\\x01" * 900_000, False)
         yield Question("q" * 5000, "\\x01" * 900_000, tuple("o" * 3000 for _ in range(500)))
-        yield Usage({"tokens": 3, "deep": {"a": [1]}, "large": 10**400, "text": "x" * 5000})
+        yield UsageReport({"tokens": 3, "deep": {"a": [1]}, "large": 10**400, "text": "x" * 5000})
         yield Text('<message to="' + "n" * 1000 + '">lost</message><status>' + "s" * 9000 + "</status>")
         yield Text("word " * 200_000)
-        yield Failed("e" * 900_000, "quota", 1e12)
+        yield TurnFailed("e" * 900_000, "quota", 1e12)
 
     async def interrupt(self):
         pass
@@ -662,10 +679,20 @@ async def test_stranger_new_whatever_a_provider_says_is_cut_or_split_to_what_a_f
     await host.start("garrulous", GATEPOST_PLUGINS=str(plugins))
     await host.until(lambda: host.submitted)
 
-    assert "".join(result.text for result in host.of(wire.Result) if not result.to).split() == ["word"] * 200_000
-    assert [len(result.to) for result in host.of(wire.Result) if result.to] == [wire.LONGEST_NAME]
-    assert [len(status.text) for status in host.of(wire.Status)] == [wire.LONGEST_STATUS]
+    assert (
+        "".join(result.text for result in host.of(runner_frames.ResultFrame) if not result.to).split()
+        == ["word"] * 200_000
+    )
+    assert [len(result.to) for result in host.of(runner_frames.ResultFrame) if result.to] == [
+        runner_frames.LONGEST_NAME
+    ]
+    assert [len(status.text) for status in host.of(runner_frames.StatusFrame)] == [runner_frames.LONGEST_STATUS]
     assert host.submitted[0].usage == {"tokens": 3}
-    assert (host.submitted[0].error_class, host.submitted[0].retry_after) == ("quota", wire.LONGEST_WAIT_S)
-    assert [event.kind for event in host.of(wire.Event)] == ["tool_use", "tool_result", "question", "usage"]
-    assert ["5000 characters" in trouble.why for trouble in host.of(wire.Trouble)] == [True]
+    assert (host.submitted[0].error_class, host.submitted[0].retry_after) == ("quota", runner_frames.LONGEST_WAIT_S)
+    assert [event.kind for event in host.of(runner_frames.EventFrame)] == [
+        "tool_use",
+        "tool_result",
+        "question",
+        "usage",
+    ]
+    assert ["5000 characters" in trouble.why for trouble in host.of(runner_frames.ErrorFrame)] == [True]

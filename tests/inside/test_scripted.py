@@ -9,23 +9,23 @@ import pytest
 
 from gatepost.inside.providers.contract import (
     Batch,
+    ConversationStarted,
     Event,
-    Failed,
     Item,
     Misconfigured,
-    Permission,
-    Place,
+    PermissionRequest,
+    ProviderContext,
     Question,
-    Result,
-    Started,
-    Status,
+    StatusLine,
     Text,
     ToolResult,
     ToolUse,
-    Usage,
+    TurnFailed,
+    TurnResult,
+    UsageReport,
 )
 from gatepost.inside.providers.scripted import Scripted
-from gatepost.inside.scripts import Done, Script, Spoken, Step, Turn, read_script
+from gatepost.inside.script_format import CompletedEffect, CompletedEffects, Script, ScriptStep, ScriptTurn, read_script
 
 if TYPE_CHECKING:
     from tests.inside.conftest import Host, Router
@@ -47,10 +47,10 @@ def continued(*said: tuple[int | None, str], seq: int = 90) -> Item:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> ProviderContext:
     for name in ("agent", "state", "run"):
         (tmp_path / name).mkdir(exist_ok=True)
-    return Place(
+    return ProviderContext(
         workspace=tmp_path,
         agent=tmp_path / "agent",
         start=tmp_path / "agent",
@@ -63,7 +63,7 @@ def place(tmp_path: Path) -> Place:
     )
 
 
-def scripted(place: Place, script: object = None) -> Scripted:
+def scripted(place: ProviderContext, script: object = None) -> Scripted:
     if script is not None:
         (place.agent / "script.json").write_bytes(msgspec.json.encode(script))
     return Scripted(place)
@@ -77,14 +77,14 @@ async def texts(events: AsyncIterator[Event]) -> list[tuple[str, int | None]]:
     return [(event.text, event.in_reply_to) async for event in events if isinstance(event, Text)]
 
 
-async def test_without_a_script_every_message_is_echoed_by_itself_and_in_order(place: Place) -> None:
+async def test_without_a_script_every_message_is_echoed_by_itself_and_in_order(place: ProviderContext) -> None:
     events = await collect(scripted(place).query(a_batch(an_item(3, "a"), an_item(4, "b")), ""))
 
-    assert isinstance(events[0], Started)
-    assert events[1:] == [Text("echo: a", 3), Text("echo: b", 4), Result()]
+    assert isinstance(events[0], ConversationStarted)
+    assert events[1:] == [Text("echo: a", 3), Text("echo: b", 4), TurnResult()]
 
 
-async def test_the_first_turn_that_matches_answers_and_its_groups_are_words(place: Place) -> None:
+async def test_the_first_turn_that_matches_answers_and_its_groups_are_words(place: ProviderContext) -> None:
     script = {
         "turns": [
             {"when": "^add (\\d+) (\\d+)", "do": [{"say": "{1}+{2} for {sender} #{seq} {unknown}"}]},
@@ -103,14 +103,14 @@ async def test_the_first_turn_that_matches_answers_and_its_groups_are_words(plac
     ]
 
 
-async def test_a_turn_that_is_used_once_stays_used_in_the_next_process(place: Place) -> None:
+async def test_a_turn_that_is_used_once_stays_used_in_the_next_process(place: ProviderContext) -> None:
     script = {"turns": [{"once": True, "do": [{"say": "first"}]}]}
     await texts(scripted(place, script).query(a_batch(an_item(1, "x")), ""))
 
     assert await texts(scripted(place).query(a_batch(an_item(2, "y"), turn="t-2"), "")) == [("echo: y", 2)]
 
 
-async def test_notes_of_the_gateway_are_not_echoed_but_can_be_scripted(place: Place) -> None:
+async def test_notes_of_the_gateway_are_not_echoed_but_can_be_scripted(place: ProviderContext) -> None:
     note = an_item(0, "Not delivered", "system", event="undelivered")
     assert await texts(scripted(place).query(a_batch(note), "")) == []
 
@@ -118,7 +118,7 @@ async def test_notes_of_the_gateway_are_not_echoed_but_can_be_scripted(place: Pl
     assert await texts(scripted(place, script).query(a_batch(note), "")) == [("sorry", None)]
 
 
-async def test_every_kind_of_step_becomes_its_events(place: Place, router: Router) -> None:
+async def test_every_kind_of_step_becomes_its_events(place: ProviderContext, router: Router) -> None:
     steps = [
         {"status": "looking at {text}"},
         {"call": "send", "with": {"text": "hi {sender}", "replyTo": "{seq}"}},
@@ -134,20 +134,20 @@ async def test_every_kind_of_step_becomes_its_events(place: Place, router: Route
     await agent.close()
 
     assert events[1:] == [
-        Status("looking at this"),
+        StatusLine("looking at this"),
         ToolUse("t-1:7:1", "send", {"text": "hi Ann", "replyTo": 7}),
         ToolResult("t-1:7:1", "sent hi Ann"),
         Text("sent hi Ann", 7),
         ToolUse("t-1:7:3", "nothing", {}),
         ToolResult("t-1:7:3", "no tool is named 'nothing'", True),
-        Usage({"tokens": 4}),
-        Result("bye"),
+        UsageReport({"tokens": 4}),
+        TurnResult("bye"),
     ]
     assert router.calls[0] == ("send", {"text": "hi Ann", "replyTo": 7})
     assert (place.agent / "sub" / "out.txt").read_text() == "this"
 
 
-async def test_a_question_and_a_permission_wait_for_their_answers(place: Place) -> None:
+async def test_a_question_and_a_permission_wait_for_their_answers(place: ProviderContext) -> None:
     steps = [
         {"ask": {"question": "Deploy {text}?", "options": ["yes", "no"]}},
         {"say": "{answer}"},
@@ -158,30 +158,37 @@ async def test_a_question_and_a_permission_wait_for_their_answers(place: Place) 
     events = []
     async for event in agent.query(a_batch(an_item(1, "it")), ""):
         events.append(event)
-        if isinstance(event, Question | Permission):
+        if isinstance(event, Question | PermissionRequest):
             await agent.answer(event.id, "yes" if isinstance(event, Question) else "allow", {})
 
-    assert [type(event) for event in events] == [Started, Question, Text, Permission, Text, Result]
+    assert [type(event) for event in events] == [
+        ConversationStarted,
+        Question,
+        Text,
+        PermissionRequest,
+        Text,
+        TurnResult,
+    ]
     assert [event.text for event in events if isinstance(event, Text)] == ["yes", "allow"]
     with pytest.raises(LookupError):
         await agent.answer("unknown", "yes", {})
 
 
-async def test_an_error_ends_the_turn_and_can_be_limited(place: Place) -> None:
+async def test_an_error_ends_the_turn_and_can_be_limited(place: ProviderContext) -> None:
     error = {"kind": "retryable", "message": "overloaded", "retry_after": 2.0, "times": 1}
     agent = scripted(place, {"default": [{"error": error}, {"say": "fine"}]})
 
     events = await collect(agent.query(a_batch(an_item(1, "a"), an_item(2, "b")), ""))
-    assert events[1:] == [Failed("overloaded", "retryable", 2.0)]
-    conversation = events[0].conversation if isinstance(events[0], Started) else ""
+    assert events[1:] == [TurnFailed("overloaded", "retryable", 2.0)]
+    conversation = events[0].conversation if isinstance(events[0], ConversationStarted) else ""
     again = a_batch(continued(), continued=True)
     assert (await collect(agent.query(again, conversation)))[1:] == [
         Text("fine", 1),
-        Failed("overloaded", "retryable", 2.0),
+        TurnFailed("overloaded", "retryable", 2.0),
     ]
 
 
-async def test_a_push_joins_the_running_turn_and_is_refused_after_it(place: Place) -> None:
+async def test_a_push_joins_the_running_turn_and_is_refused_after_it(place: ProviderContext) -> None:
     agent = scripted(place)
     said = []
     async for event in agent.query(a_batch(an_item(1, "a")), ""):
@@ -189,28 +196,28 @@ async def test_a_push_joins_the_running_turn_and_is_refused_after_it(place: Plac
             await agent.push(a_batch(an_item(2, "b")))
         if isinstance(event, Text):
             said.append(event.text)
-        if isinstance(event, Result):
+        if isinstance(event, TurnResult):
             with pytest.raises(NotImplementedError):
                 await agent.push(a_batch(an_item(3, "c")))
 
     assert said == ["echo: a", "echo: b"]
 
 
-async def test_nanoclaw_18_a_continued_turn_answers_exactly_what_was_not_said(place: Place) -> None:
+async def test_nanoclaw_18_a_continued_turn_answers_exactly_what_was_not_said(place: ProviderContext) -> None:
     first = scripted(place)
     events = first.query(a_batch(*(an_item(seq, f"m{seq}") for seq in (1, 2, 3))), "")
     started = await anext(events)
-    assert isinstance(started, Started)
+    assert isinstance(started, ConversationStarted)
 
     later = scripted(place)
     note = continued((1, "echo: m1"), (2, "echo: m2"))
     assert await texts(later.query(a_batch(note, continued=True), started.conversation)) == [("echo: m3", 3)]
 
 
-async def test_a_prompt_that_stands_in_the_batch_again_is_not_taken_twice(place: Place) -> None:
+async def test_a_prompt_that_stands_in_the_batch_again_is_not_taken_twice(place: ProviderContext) -> None:
     events = scripted(place).query(a_batch(an_item(1, "a"), an_item(2, "b")), "")
     started = await anext(events)
-    assert isinstance(started, Started)
+    assert isinstance(started, ConversationStarted)
 
     again = a_batch(an_item(1, "a"), an_item(2, "b"), an_item(3, "new"), continued((1, "echo: a")), continued=True)
     assert await texts(scripted(place).query(again, started.conversation)) == [("echo: b", 2), ("echo: new", 3)]
@@ -218,10 +225,10 @@ async def test_a_prompt_that_stands_in_the_batch_again_is_not_taken_twice(place:
     assert await texts(scripted(place).query(afresh, "")) == [("echo: b", 2)]
 
 
-async def test_earlier_turns_of_a_conversation_are_not_answered_again(place: Place) -> None:
+async def test_earlier_turns_of_a_conversation_are_not_answered_again(place: ProviderContext) -> None:
     agent = scripted(place)
     [started, *_] = await collect(agent.query(a_batch(an_item(1, "old")), ""))
-    assert isinstance(started, Started)
+    assert isinstance(started, ConversationStarted)
     events = agent.query(a_batch(an_item(5, "new"), turn="t-2"), started.conversation)
     await anext(events)
 
@@ -231,12 +238,12 @@ async def test_earlier_turns_of_a_conversation_are_not_answered_again(place: Pla
     ]
 
 
-async def test_a_tool_that_was_used_before_the_crash_is_not_used_again(place: Place, router: Router) -> None:
+async def test_a_tool_that_was_used_before_the_crash_is_not_used_again(place: ProviderContext, router: Router) -> None:
     script = {"default": [{"call": "send", "with": {"text": "psst"}}, {"say": "told: {result}"}]}
     agent = scripted(place, script)
     conversation = ""
     async for event in agent.query(a_batch(an_item(1, "go")), ""):
-        if isinstance(event, Started):
+        if isinstance(event, ConversationStarted):
             conversation = event.conversation
         if isinstance(event, ToolResult):
             break  # as a crash right after it would
@@ -247,39 +254,47 @@ async def test_a_tool_that_was_used_before_the_crash_is_not_used_again(place: Pl
     assert len(router.calls) == 1
 
 
-async def test_a_fork_holds_the_same_conversation_under_another_name(place: Place) -> None:
+async def test_a_fork_holds_the_same_conversation_under_another_name(place: ProviderContext) -> None:
     agent = scripted(place)
     [started, *_] = await collect(agent.query(a_batch(an_item(1, "old")), ""))
-    assert isinstance(started, Started)
+    assert isinstance(started, ConversationStarted)
     copy = await agent.fork(started.conversation)
 
     assert copy != started.conversation
     assert (place.state / f"{copy}.jsonl").read_bytes() == (place.state / f"{started.conversation}.jsonl").read_bytes()
 
 
-async def test_a_conversation_name_cannot_leave_the_state_folder(place: Place) -> None:
+async def test_a_conversation_name_cannot_leave_the_state_folder(place: ProviderContext) -> None:
     await collect(scripted(place).query(a_batch(an_item(1, "x")), "../../evil"))
 
     assert (place.state / "evil.jsonl").exists()
 
 
-async def test_a_script_in_the_options_wins_over_the_file(place: Place) -> None:
+async def test_a_script_in_the_options_wins_over_the_file(place: ProviderContext) -> None:
     (place.agent / "script.json").write_text("not even JSON")
 
-    assert read_script({"default": [{"say": "inline"}]}, place.agent / "script.json").default == [Step(say="inline")]
+    assert read_script({"default": [{"say": "inline"}]}, place.agent / "script.json").default == [
+        ScriptStep(say="inline")
+    ]
     with pytest.raises(Misconfigured, match=r"script\.json"):
         Scripted(place)
 
 
 def test_system_notes_match_only_turns_that_ask_for_them() -> None:
-    script = Script(turns=[Turn(do=[]), Turn(do=[], kind="system")])
+    script = Script(turns=[ScriptTurn(do=[]), ScriptTurn(do=[], kind="system")])
 
     assert script.choose("system", "x", set())[0] == 1
     assert script.choose("chat", "x", set())[0] == 0
 
 
 def test_what_was_said_accounts_for_each_step_once() -> None:
-    spoken = Spoken([Done(text="a", in_reply_to=1), Done(text="long te", in_reply_to=2), Done(text="b")])
+    spoken = CompletedEffects(
+        [
+            CompletedEffect(text="a", in_reply_to=1),
+            CompletedEffect(text="long te", in_reply_to=2),
+            CompletedEffect(text="b"),
+        ]
+    )
 
     assert spoken.takes("a", 1) and not spoken.takes("a", 1)
     assert spoken.takes("long text in two parts", 2)

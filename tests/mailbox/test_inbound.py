@@ -8,14 +8,21 @@ import apsw
 import pytest
 
 from gatepost.mailbox import inbound
-from gatepost.mailbox.inbound import Corrupt, Delivered, Destination, InRow, Locked, Routing
+from gatepost.mailbox.inbound import (
+    DeliveryStatus,
+    InboundRow,
+    MailboxCorrupt,
+    MailboxDestination,
+    MailboxLocked,
+    SessionRouting,
+)
 
 NOON = 1_800_000_000_000_000
-ROUTING = Routing("web", "web:home/1", "")
-OPS = Destination(name="ops", channel_type="slack", platform_id="slack:T1/channel/C9")
+ROUTING = SessionRouting("web", "web:home/1", "")
+OPS = MailboxDestination(name="ops", channel_type="slack", platform_id="slack:T1/channel/C9")
 
 
-def a_row(number: int, **changes: object) -> InRow:
+def a_row(number: int, **changes: object) -> InboundRow:
     fields: dict[str, object] = {
         "id": number + 100,
         "seq": number,
@@ -23,10 +30,10 @@ def a_row(number: int, **changes: object) -> InRow:
         "timestamp": NOON + number,
         "content": {"text": f"message {number}", "senderName": "Ann"},
     }
-    return InRow(**{**fields, **changes})  # type: ignore[arg-type]
+    return InboundRow(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def project(path: Path, *rows: InRow) -> None:
+def project(path: Path, *rows: InboundRow) -> None:
     inbound.project(path, rows, ROUTING, [OPS])
 
 
@@ -39,10 +46,10 @@ def test_what_was_projected_is_read_oldest_first(path: Path) -> None:
     rows = [a_row(1), a_row(2, kind="task", tries=2, process_after=NOON, thread_id="t", trigger=0)]
     project(path, *reversed(rows))
 
-    assert inbound.pending(path) == rows
-    assert inbound.rows(path, [102, 999]) == rows[1:]
-    assert inbound.destinations(path) == [
-        Destination(name="ops", display_name="ops", channel_type="slack", platform_id="slack:T1/channel/C9")
+    assert inbound.list_pending(path) == rows
+    assert inbound.list_rows(path, [102, 999]) == rows[1:]
+    assert inbound.list_destinations(path) == [
+        MailboxDestination(name="ops", display_name="ops", channel_type="slack", platform_id="slack:T1/channel/C9")
     ]
 
 
@@ -51,7 +58,7 @@ def test_projecting_twice_changes_nothing(path: Path) -> None:
     before = path.read_bytes()
     project(path, a_row(1), a_row(2))
 
-    assert [row.seq for row in inbound.pending(path)] == [1, 2]
+    assert [row.seq for row in inbound.list_pending(path)] == [1, 2]
     assert len(path.read_bytes()) == len(before)
 
 
@@ -59,21 +66,21 @@ def test_a_row_that_ended_is_gone_with_the_next_projection(path: Path) -> None:
     project(path, a_row(1), a_row(2))
     project(path, a_row(2), a_row(3))
 
-    assert [row.seq for row in inbound.pending(path)] == [2, 3]
+    assert [row.seq for row in inbound.list_pending(path)] == [2, 3]
 
 
 def test_a_projection_computed_earlier_does_not_take_a_newer_row_away(path: Path) -> None:
     project(path, a_row(1), a_row(2))
     project(path, a_row(1))
 
-    assert [row.seq for row in inbound.pending(path)] == [1, 2]
+    assert [row.seq for row in inbound.list_pending(path)] == [1, 2]
 
 
 def test_a_changed_status_is_carried_over(path: Path) -> None:
     project(path, a_row(1), a_row(2))
     project(path, a_row(1, status="paused"), a_row(2, tries=3, process_after=NOON + 5))
 
-    [row] = inbound.pending(path)
+    [row] = inbound.list_pending(path)
     assert (row.seq, row.tries, row.process_after) == (2, 3, NOON + 5)
 
 
@@ -86,20 +93,22 @@ def test_the_file_does_not_grow_without_bound(path: Path) -> None:
 
 def test_destinations_and_routing_are_rewritten_wholesale(path: Path) -> None:
     project(path, a_row(1))
-    inbound.project(path, [a_row(1)], None, [], [Delivered(message_out_id="t/1/1", status="delivered", delivered_at=1)])
+    inbound.project(
+        path, [a_row(1)], None, [], [DeliveryStatus(message_out_id="t/1/1", status="delivered", delivered_at=1)]
+    )
 
-    assert inbound.destinations(path) == []
+    assert inbound.list_destinations(path) == []
     with apsw.Connection(str(path)) as db:
         assert db.execute("SELECT count(*) FROM session_routing").fetchall() == [(0,)]
         assert db.execute("SELECT message_out_id, status FROM delivered").fetchall() == [("t/1/1", "delivered")]
 
 
 def test_a_missing_or_empty_file_reads_as_try_again(path: Path) -> None:
-    with pytest.raises(Locked):
-        inbound.pending(path)
+    with pytest.raises(MailboxLocked):
+        inbound.list_pending(path)
     path.touch()
-    with pytest.raises(Locked):
-        inbound.pending(path)
+    with pytest.raises(MailboxLocked):
+        inbound.list_pending(path)
 
 
 @pytest.mark.parametrize("harm", [b"this is not a database, by far" * 100, b"SQLite format 3\x00" + b"\xff" * 4096])
@@ -109,23 +118,23 @@ def test_a_corrupt_file_is_named_as_such_on_both_sides_and_rebuilt_with_the_same
     project(path, a_row(1), a_row(2))
     path.write_bytes(harm)
 
-    with pytest.raises(Corrupt):
-        inbound.pending(path)
-    with pytest.raises(Corrupt):
+    with pytest.raises(MailboxCorrupt):
+        inbound.list_pending(path)
+    with pytest.raises(MailboxCorrupt):
         project(path, a_row(1), a_row(2))
-    inbound.keep_broken(path)
+    inbound.move_broken_aside(path)
     inbound.rebuild(path, [a_row(1), a_row(2)], ROUTING, [OPS])
 
-    assert inbound.pending(path) == [a_row(1), a_row(2)]
+    assert inbound.list_pending(path) == [a_row(1), a_row(2)]
     assert path.with_name("inbound.db.broken").read_bytes() == harm
 
 
 def test_a_schema_that_is_not_ours_is_corrupt(path: Path) -> None:
     with apsw.Connection(str(path)) as db:
         db.execute("CREATE TABLE messages_in (x); PRAGMA user_version=1")
-    with pytest.raises(Corrupt):
-        inbound.pending(path)
-    with pytest.raises(Corrupt):
+    with pytest.raises(MailboxCorrupt):
+        inbound.list_pending(path)
+    with pytest.raises(MailboxCorrupt):
         project(path, a_row(1))
 
 
@@ -134,7 +143,7 @@ def test_a_deleted_file_is_rebuilt(path: Path) -> None:
     path.unlink()
     project(path, a_row(1))
 
-    assert inbound.pending(path) == [a_row(1)]
+    assert inbound.list_pending(path) == [a_row(1)]
 
 
 def test_an_old_journal_is_not_played_back_into_a_rebuilt_file(path: Path) -> None:
@@ -143,7 +152,7 @@ def test_an_old_journal_is_not_played_back_into_a_rebuilt_file(path: Path) -> No
     journal.write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + b"\x01" * 600)
     inbound.rebuild(path, [a_row(2)], ROUTING, [])
 
-    assert inbound.pending(path) == [a_row(2)]
+    assert inbound.list_pending(path) == [a_row(2)]
     assert not journal.exists()
 
 
@@ -152,14 +161,14 @@ def test_a_reader_that_keeps_its_lock_is_reported_as_locked(path: Path) -> None:
     hostile = apsw.Connection(str(path))
     hostile.execute("BEGIN EXCLUSIVE")
 
-    with pytest.raises(Locked):
+    with pytest.raises(MailboxLocked):
         project(path, a_row(1), a_row(2))
-    with pytest.raises(Locked):
-        inbound.pending(path)
+    with pytest.raises(MailboxLocked):
+        inbound.list_pending(path)
     hostile.close()
     project(path, a_row(1), a_row(2))
 
-    assert len(inbound.pending(path)) == 2
+    assert len(inbound.list_pending(path)) == 2
 
 
 DIE_IN_A_TRANSACTION = """
@@ -181,24 +190,24 @@ def test_nanoclaw_26_and_d16_a_hot_journal_reads_as_try_again_and_the_next_proje
     assert journal.stat().st_size > 0
 
     # A reader on a read-only mount cannot roll it back; it says so instead of showing half of it.
-    with pytest.raises(Locked):
-        inbound.pending(path)
+    with pytest.raises(MailboxLocked):
+        inbound.list_pending(path)
     project(path, a_row(1), a_row(2))
 
-    assert inbound.pending(path) == [a_row(1), a_row(2)]
+    assert inbound.list_pending(path) == [a_row(1), a_row(2)]
 
 
 def test_a_kept_file_is_opened_again_when_another_lies_in_its_place(path: Path) -> None:
-    kept = inbound.Kept(path)
+    kept = inbound.InboundWriter(path)
     kept.project([a_row(1)], ROUTING, [])
     path.unlink()
     kept.project([a_row(1), a_row(2)], ROUTING, [])
-    assert inbound.pending(path) == [a_row(1), a_row(2)]
+    assert inbound.list_pending(path) == [a_row(1), a_row(2)]
 
     path.write_bytes(b"no database" * 500)
-    with pytest.raises(Corrupt):
+    with pytest.raises(MailboxCorrupt):
         kept.project([a_row(2)], ROUTING, [])
     kept.rebuild([a_row(2)], ROUTING, [])
     kept.project([a_row(2), a_row(3)], ROUTING, [])
-    assert inbound.pending(path) == [a_row(2), a_row(3)]
+    assert inbound.list_pending(path) == [a_row(2), a_row(3)]
     kept.close()

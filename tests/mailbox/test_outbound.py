@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from gatepost.mailbox.outbound import Outbound, OutRow
+from gatepost.mailbox.outbound import OutboundDb, OutboundRow
 
 
 @pytest.fixture
@@ -17,54 +17,54 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "outbound.db"
 
 
-def a_result(part: int, text: str = "hello", **changes: object) -> OutRow:
+def a_result(part: int, text: str = "hello", **changes: object) -> OutboundRow:
     fields: dict[str, object] = {"turn": "t-1", "epoch": 3, "attempt": 1, "part": part, "text": text}
-    return OutRow(**{**fields, **changes})  # type: ignore[arg-type]
+    return OutboundRow(**{**fields, **changes})  # type: ignore[arg-type]
 
 
 def test_a_result_stays_until_the_host_has_it(path: Path) -> None:
     first, second = a_result(1), a_result(2, "bye", to="ops", in_reply_to=7)
-    box = Outbound(path)
+    box = OutboundDb(path)
     box.add(first)
     box.add(second)
-    box.acked([first.id])
+    box.mark_acked([first.id])
     box.close()
 
-    again = Outbound(path)
-    assert again.unacked() == [second]
+    again = OutboundDb(path)
+    assert again.list_unacked() == [second]
     again.prune()
-    again.acked([second.id])
-    assert again.unacked() == []
+    again.mark_acked([second.id])
+    assert again.list_unacked() == []
 
 
 def test_the_same_result_twice_is_one_row_with_one_number(path: Path) -> None:
-    box = Outbound(path)
+    box = OutboundDb(path)
 
     assert box.add(a_result(1)) == box.add(a_result(1))
-    assert len(box.unacked()) == 1
+    assert len(box.list_unacked()) == 1
 
 
 def test_a_number_is_not_given_again_after_pruning(path: Path) -> None:
-    box = Outbound(path)
+    box = OutboundDb(path)
     first = box.add(a_result(1))
-    box.acked([a_result(1).id])
+    box.mark_acked([a_result(1).id])
     box.prune()
 
     assert box.add(a_result(2)) > first
 
 
 def test_marks_are_kept_and_forgotten(path: Path) -> None:
-    box = Outbound(path)
+    box = OutboundDb(path)
     box.mark([1, 2, 3], "processing")
     box.mark([2], "completed")
-    box.forget_marks("processing", but=[3])
+    box.remove_marks("processing", but=[3])
 
-    assert box.marked("processing") == {3}
-    assert box.marked("completed") == {2}
+    assert box.list_marked("processing") == {3}
+    assert box.list_marked("completed") == {2}
 
 
 def test_state_and_tool_are_remembered(path: Path) -> None:
-    box = Outbound(path)
+    box = OutboundDb(path)
     box.remember("continuation:scripted", "c-1")
     box.remember("continuation:scripted", "c-2")
     box.tool("Bash", 600.0)
@@ -85,27 +85,27 @@ def test_a_broken_file_is_moved_aside_and_said(path: Path, harm: str) -> None:
         with apsw.Connection(str(path)) as db:
             db.execute("CREATE TABLE messages_out (x)")
     else:
-        Outbound(path).add(a_result(1))
+        OutboundDb(path).add(a_result(1))
         with apsw.Connection(str(path)) as db:
             db.execute("UPDATE messages_out SET content = 'not json'")
 
-    box = Outbound(path)
+    box = OutboundDb(path)
     box.add(a_result(1))
 
     assert "outbound.db.broken" in box.trouble
     assert path.with_name("outbound.db.broken").exists()
-    assert len(box.unacked()) == 1
+    assert len(box.list_unacked()) == 1
 
 
 WRITER = """
 import json, sys
 from pathlib import Path
-from gatepost.mailbox.outbound import Outbound, OutRow
-box = Outbound(Path(sys.argv[1]))
+from gatepost.mailbox.outbound import OutboundDb, OutboundRow
+box = OutboundDb(Path(sys.argv[1]))
 name = sys.argv[2]
 print("ready", flush=True)
 sys.stdin.readline()
-print(json.dumps([box.add(OutRow(turn=name, epoch=1, attempt=1, part=n, text="x")) for n in range(1, 51)]))
+print(json.dumps([box.add(OutboundRow(turn=name, epoch=1, attempt=1, part=n, text="x")) for n in range(1, 51)]))
 """
 
 
@@ -135,9 +135,9 @@ def test_nanoclaw_28_and_d11_two_writers_inside_never_take_the_same_number(path:
 DIE_IN_A_TRANSACTION = """
 import os, signal, sys
 from pathlib import Path
-from gatepost.mailbox.outbound import Outbound, OutRow
-box = Outbound(Path(sys.argv[1]))
-box.add(OutRow(turn="t", epoch=1, attempt=1, part=1, text="kept"))
+from gatepost.mailbox.outbound import OutboundDb, OutboundRow
+box = OutboundDb(Path(sys.argv[1]))
+box.add(OutboundRow(turn="t", epoch=1, attempt=1, part=1, text="kept"))
 box._db.execute("PRAGMA cache_spill=1; PRAGMA cache_size=1; BEGIN IMMEDIATE").fetchall()
 box._db.execute("DELETE FROM messages_out")
 box._db.execute("CREATE TABLE filler AS WITH n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 3000)"
@@ -149,11 +149,11 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_nanoclaw_26_a_runner_killed_in_a_transaction_loses_no_earlier_result(path: Path) -> None:
     subprocess.run([sys.executable, "-c", DIE_IN_A_TRANSACTION, str(path)], check=False, env=os.environ)
 
-    assert [row.text for row in Outbound(path).unacked()] == ["kept"]
+    assert [row.text for row in OutboundDb(path).list_unacked()] == ["kept"]
 
 
 def test_a_commit_does_not_wait_for_the_disk(path: Path) -> None:
-    box = Outbound(path)
+    box = OutboundDb(path)
     box.add(a_result(1))
 
     assert box._db.pragma("journal_mode") == "wal"

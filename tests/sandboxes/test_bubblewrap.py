@@ -14,18 +14,18 @@ import pytest
 
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.owner import sandbox_uid
+from gatepost.flow.sessions.host_uids import sandbox_uid
 from gatepost.sandboxes import bubblewrap, cgroups
 from gatepost.sandboxes.bubblewrap import (
     Bubblewrap,
-    Bubblewrapped,
+    BubblewrapSandbox,
     end_orphans,
     explain,
     find_trouble,
     is_refusal,
-    read_version,
+    parse_version,
 )
-from gatepost.sandboxes.contract import Limits, Mount, Plan
+from gatepost.sandboxes.contract import Mount, SandboxLimits, SandboxPlan
 
 needs_bwrap = pytest.mark.skipif(
     bubblewrap.find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap"
@@ -33,8 +33,8 @@ needs_bwrap = pytest.mark.skipif(
 CONFIG = Config()
 
 
-def plan(script: str, *mounts: Mount, limits: Limits = Limits()) -> Plan:  # noqa: B008  frozen
-    return Plan(
+def plan(script: str, *mounts: Mount, limits: SandboxLimits = SandboxLimits()) -> SandboxPlan:  # noqa: B008  frozen
+    return SandboxPlan(
         name=f"gatepost-test-{uuid.uuid4().hex}",
         mounts=mounts,
         command=("/bin/sh", "-c", script),
@@ -45,7 +45,7 @@ def plan(script: str, *mounts: Mount, limits: Limits = Limits()) -> Plan:  # noq
     )
 
 
-async def start(script: str, *mounts: Mount, limits: Limits = Limits()) -> Bubblewrapped:  # noqa: B008  frozen
+async def start(script: str, *mounts: Mount, limits: SandboxLimits = SandboxLimits()) -> BubblewrapSandbox:  # noqa: B008  frozen
     return await Bubblewrap(CONFIG).start(plan(script, *mounts, limits=limits))
 
 
@@ -165,7 +165,7 @@ async def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path) ->
 @needs_bwrap
 async def test_memory_is_limited() -> None:
     eat = "head -c 300000000 /dev/zero | tail -c 300000000 | wc -c; exit 0"
-    started = await start(f'[ "$({eat})" = 300000000 ] && exit 9; exit 0', limits=Limits(memory_mb=64))
+    started = await start(f'[ "$({eat})" = 300000000 ] && exit 9; exit 0', limits=SandboxLimits(memory_mb=64))
 
     assert await started.wait() != 9
 
@@ -174,11 +174,11 @@ async def test_memory_is_limited() -> None:
 async def test_processes_are_limited_where_there_is_no_cgroup() -> None:
     """By rlimit, counted inside: what the same uid runs elsewhere takes nothing away."""
     kind = Bubblewrap(CONFIG)
-    kind._bases = cgroups.Bases({}, None)
+    kind._bases = cgroups.CgroupBases({}, None)
     crowd = [await kind.start(plan("sleep 60 & sleep 60 & sleep 60 & wait")) for _ in range(4)]
     script = "i=0; while [ $i -lt 9 ]; do sleep 60 & i=$((i+1)); done; exit 0"
-    small = await kind.start(plan(script, limits=Limits(processes=8)))
-    enough = await kind.start(plan(script, limits=Limits(processes=14)))
+    small = await kind.start(plan(script, limits=SandboxLimits(processes=8)))
+    enough = await kind.start(plan(script, limits=SandboxLimits(processes=14)))
 
     assert await small.wait() != 0
     assert await enough.wait() == 0
@@ -224,8 +224,8 @@ def test_refused_user_namespaces_are_explained() -> None:
 
 
 def test_versions_are_compared_as_numbers() -> None:
-    assert read_version("bubblewrap 0.11.0\n") > (0, 8)
-    assert read_version("") < (0, 8)
+    assert parse_version("bubblewrap 0.11.0\n") > (0, 8)
+    assert parse_version("") < (0, 8)
 
 
 async def gone(name: str) -> bool:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gatepost.sandboxes import cgroups
-from gatepost.sandboxes.cgroups import Bases, Cgroup
-from gatepost.sandboxes.contract import Limits
+from gatepost.sandboxes.cgroups import Cgroup, CgroupBases
+from gatepost.sandboxes.contract import SandboxLimits
 
 HYBRID_MOUNTS = """\
 proc /proc proc rw,relatime 0 0
@@ -42,17 +42,17 @@ def test_our_own_cgroup_is_found_in_each_hierarchy() -> None:
 def test_a_machine_of_version_two_alone_is_understood() -> None:
     found = cgroups.find_bases("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n", "0::/system.slice/gatepost.service\n")
 
-    assert found == Bases({}, Path("/sys/fs/cgroup/system.slice/gatepost.service"))
+    assert found == CgroupBases({}, Path("/sys/fs/cgroup/system.slice/gatepost.service"))
 
 
 def test_without_a_cgroup_there_is_none(tmp_path: Path) -> None:
-    assert cgroups.make("x", Limits(), Bases({}, None)) is None
-    assert cgroups.make("x", Limits(), Bases({"pids": tmp_path / "missing"}, None)) is None
-    assert cgroups.make("x", Limits(), Bases({}, tmp_path)) is None
+    assert cgroups.make("x", SandboxLimits(), CgroupBases({}, None)) is None
+    assert cgroups.make("x", SandboxLimits(), CgroupBases({"pids": tmp_path / "missing"}, None)) is None
+    assert cgroups.make("x", SandboxLimits(), CgroupBases({}, tmp_path)) is None
 
 
 def test_version_two_is_not_used_where_controllers_are_not_ours_to_hand_down(tmp_path: Path) -> None:
-    assert cgroups.make("x", Limits(), Bases({}, fake_v2(tmp_path, controllers="cpuset"))) is None
+    assert cgroups.make("x", SandboxLimits(), CgroupBases({}, fake_v2(tmp_path, controllers="cpuset"))) is None
     assert not (tmp_path / "x").exists()
 
 
@@ -60,13 +60,13 @@ def test_half_a_limit_is_none(tmp_path: Path) -> None:
     """A plain folder has no pids.max: what cannot be set is not pretended."""
     base = fake_v2(tmp_path, handed_down="pids memory")
 
-    assert cgroups.make("x", Limits(), Bases({}, base)) is None
+    assert cgroups.make("x", SandboxLimits(), CgroupBases({}, base)) is None
     assert not (base / "x").exists()
 
 
-def real() -> Bases:
-    bases = cgroups.here()
-    trial = cgroups.make(f"gatepost-test-{uuid.uuid4().hex}", Limits(), bases)
+def real() -> CgroupBases:
+    bases = cgroups.find_own_bases()
+    trial = cgroups.make(f"gatepost-test-{uuid.uuid4().hex}", SandboxLimits(), bases)
     if trial is None:
         pytest.skip("no cgroup with the pids controller can be made here")
     trial.remove()
@@ -75,10 +75,10 @@ def real() -> Bases:
 
 def test_processor_time_is_limited_where_it_can_be() -> None:
     bases = real()
-    made = cgroups.make(f"gatepost-test-{uuid.uuid4().hex}", Limits(cpu_percent=50), bases)
+    made = cgroups.make(f"gatepost-test-{uuid.uuid4().hex}", SandboxLimits(cpu_percent=50), bases)
     assert made is not None
     try:
-        if not cgroups.limits_time(bases):
+        if not cgroups.can_limit_cpu(bases):
             pytest.skip("the cpu controller is not ours to use here")
         folder = made.folders["cpu"]
         found = (folder / ("cpu.max" if made.unified else "cpu.cfs_quota_us")).read_text().split()
@@ -89,7 +89,7 @@ def test_processor_time_is_limited_where_it_can_be() -> None:
 
 def test_without_a_limit_on_time_none_is_made() -> None:
     bases = real()
-    made = cgroups.make(f"gatepost-test-{uuid.uuid4().hex}", Limits(), bases)
+    made = cgroups.make(f"gatepost-test-{uuid.uuid4().hex}", SandboxLimits(), bases)
     assert made is not None
     made.remove()
 
@@ -101,7 +101,7 @@ def wait_gone(cgroup: Cgroup) -> bool:
 
 
 def test_processes_are_limited_and_killed_together() -> None:
-    made = cgroups.make(f"gatepost-test-{uuid.uuid4().hex}", Limits(processes=5), real())
+    made = cgroups.make(f"gatepost-test-{uuid.uuid4().hex}", SandboxLimits(processes=5), real())
     assert made is not None
     script = "read go; for i in 1 2 3 4 5 6 7 8 9; do sleep 60 & done; echo all; wait"
     shell = subprocess.Popen(["sh", "-c", script], stdin=-1, stdout=-1, stderr=-1, text=True)
@@ -124,8 +124,8 @@ def test_processes_are_limited_and_killed_together() -> None:
 
 def test_a_sweep_ends_what_bears_the_prefix_and_nothing_else() -> None:
     bases, mark = real(), uuid.uuid4().hex
-    left = cgroups.make(f"gatepost-{mark}-a", Limits(), bases)
-    other = cgroups.make(f"gatepost-other-{mark}", Limits(), bases)
+    left = cgroups.make(f"gatepost-{mark}-a", SandboxLimits(), bases)
+    other = cgroups.make(f"gatepost-other-{mark}", SandboxLimits(), bases)
     assert left is not None and other is not None
     sleeper = subprocess.Popen(["sleep", "60"])
     bystander = subprocess.Popen(["sleep", "60"])

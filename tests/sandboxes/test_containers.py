@@ -12,8 +12,8 @@ import pytest
 
 from gatepost.core.errors import Unavailable
 from gatepost.sandboxes.containers import (
-    Guard,
-    Place,
+    ContainerFolder,
+    ContainerReaper,
     cgroup_of,
     limit_options,
     mount_options,
@@ -21,9 +21,9 @@ from gatepost.sandboxes.containers import (
     pack_root,
     run_options,
 )
-from gatepost.sandboxes.contract import Limits, Mount, Plan
+from gatepost.sandboxes.contract import Mount, SandboxLimits, SandboxPlan
 
-PLAN = Plan(
+PLAN = SandboxPlan(
     name="gatepost-test",
     mounts=(
         Mount(source=Path("/srv/in"), target="/workspace/in"),
@@ -40,7 +40,7 @@ def pairs(options: list[str]) -> set[tuple[str, str]]:
 
 
 def test_every_wall_is_asked_for() -> None:
-    options = run_options(PLAN, "gatepost-test.1", Place(Path("/p")), image=False)
+    options = run_options(PLAN, "gatepost-test.1", ContainerFolder(Path("/p")), image=False)
 
     assert {"--init", "--read-only", "--rm"} <= set(options)
     assert {
@@ -58,7 +58,7 @@ def test_every_wall_is_asked_for() -> None:
 
 
 def test_mounts_are_read_only_unless_the_plan_says_otherwise() -> None:
-    options = mount_options(PLAN, Place(Path("/p")), image=False)
+    options = mount_options(PLAN, ContainerFolder(Path("/p")), image=False)
     writable = [each for each in options if each.startswith("type=") and not each.endswith(",readonly")]
 
     assert writable == ["type=bind,source=/srv/out,target=/workspace/out"]
@@ -67,7 +67,7 @@ def test_mounts_are_read_only_unless_the_plan_says_otherwise() -> None:
 
 
 def test_with_an_image_nothing_of_the_hosts_own_is_mounted() -> None:
-    sources = " ".join(mount_options(PLAN, Place(Path("/p")), image=True))
+    sources = " ".join(mount_options(PLAN, ContainerFolder(Path("/p")), image=True))
 
     assert "source=/usr" not in sources
     assert "source=/etc" not in sources
@@ -75,14 +75,14 @@ def test_with_an_image_nothing_of_the_hosts_own_is_mounted() -> None:
 
 
 def test_a_path_that_an_engine_would_misread_is_refused() -> None:
-    odd = Plan(name="n", mounts=(Mount(source=Path("/srv/a,readonly=false"), target="/x"),), command=("true",))
+    odd = SandboxPlan(name="n", mounts=(Mount(source=Path("/srv/a,readonly=false"), target="/x"),), command=("true",))
 
     with pytest.raises(Unavailable, match="commas"):
-        mount_options(odd, Place(Path("/p")), image=False)
+        mount_options(odd, ContainerFolder(Path("/p")), image=False)
 
 
 def test_no_limit_is_ever_raised() -> None:
-    options = limit_options(Limits(memory_mb=64, processes=32, files=1 << 30, cpu_percent=150))
+    options = limit_options(SandboxLimits(memory_mb=64, processes=32, files=1 << 30, cpu_percent=150))
     rlimits = dict(value.split("=") for name, value in pairs(options) if name == "--ulimit")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
@@ -109,9 +109,9 @@ def test_a_process_of_ours_lives_in_no_container() -> None:
 
 @pytest.mark.parametrize("dismissed", [True, False])
 async def test_a_guard_acts_unless_it_is_dismissed(tmp_path: Path, dismissed: bool) -> None:
-    place = Place(tmp_path / "place")
+    place = ContainerFolder(tmp_path / "place")
     place.make(os.geteuid(), os.getegid())
-    guard = Guard(place, ["touch", str(tmp_path / "ended")], {"PATH": os.environ["PATH"]})
+    guard = ContainerReaper(place, ["touch", str(tmp_path / "ended")], {"PATH": os.environ["PATH"]})
 
     if dismissed:
         guard.dismiss()

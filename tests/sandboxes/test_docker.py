@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.owner import sandbox_uid
-from gatepost.sandboxes.containers import Place
-from gatepost.sandboxes.contract import Plan, trouble_of
+from gatepost.flow.sessions.host_uids import sandbox_uid
+from gatepost.sandboxes.containers import ContainerFolder
+from gatepost.sandboxes.contract import SandboxPlan, trouble_of
 from gatepost.sandboxes.docker import Docker
 
 CONFIG = Config()
 
 
-def plan(script: str) -> Plan:
+def plan(script: str) -> SandboxPlan:
     name = f"gatepost-test-{uuid.uuid4().hex}"
-    return Plan(name=name, mounts=(), command=("/bin/sh", "-c", script), cwd="/", uid=sandbox_uid(CONFIG))
+    return SandboxPlan(name=name, mounts=(), command=("/bin/sh", "-c", script), cwd="/", uid=sandbox_uid(CONFIG))
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ def working() -> Docker:
 
 
 def test_it_starts_from_an_image_of_its_own_or_the_one_that_was_set() -> None:
-    own = Docker(CONFIG).run_command(plan("true"), "c", Place(Path("/p")))
+    own = Docker(CONFIG).run_command(plan("true"), "c", ContainerFolder(Path("/p")))
     given = Docker(Config({"sandbox.image": "mine", "sandbox.runtime": "runsc"}))
-    set_by_hand = given.run_command(plan("true"), "c", Place(Path("/p")))
+    set_by_hand = given.run_command(plan("true"), "c", ContainerFolder(Path("/p")))
 
     assert own[-3].startswith("gatepost-root:")
     assert set_by_hand[-5:] == ["--runtime", "runsc", "mine", "-c", "true"]

@@ -13,12 +13,12 @@ import pytest
 
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.owner import sandbox_uid
-from gatepost.flow.sessions.plan import choose_sandbox
+from gatepost.flow.sessions.host_uids import sandbox_uid
+from gatepost.flow.sessions.sandbox_plan import choose_sandbox
 from gatepost.sandboxes.bubblewrap import Bubblewrap
-from gatepost.sandboxes.containers import Contained, Place
-from gatepost.sandboxes.contract import Limits, Mount, Plan, trouble_of
-from gatepost.sandboxes.engine import unlimited, wrong_folder, wrong_owner
+from gatepost.sandboxes.containers import ContainerFolder, ContainerSandbox
+from gatepost.sandboxes.contract import Mount, SandboxLimits, SandboxPlan, trouble_of
+from gatepost.sandboxes.engine import check_file_owner, check_folder_identity, find_missing_limits
 from gatepost.sandboxes.podman import Podman, choose_runtime
 from gatepost.store.groups import Group
 
@@ -32,8 +32,8 @@ def engine_tests(test: object) -> object:
     return pytest.mark.slow(skip(test))
 
 
-def plan(script: str, *mounts: Mount, limits: Limits = Limits()) -> Plan:  # noqa: B008  frozen
-    return Plan(
+def plan(script: str, *mounts: Mount, limits: SandboxLimits = SandboxLimits()) -> SandboxPlan:  # noqa: B008  frozen
+    return SandboxPlan(
         name=f"gatepost-test-{uuid.uuid4().hex}",
         mounts=mounts,
         command=("/bin/sh", "-c", script),
@@ -44,7 +44,7 @@ def plan(script: str, *mounts: Mount, limits: Limits = Limits()) -> Plan:  # noq
     )
 
 
-async def start(script: str, *mounts: Mount, limits: Limits = Limits()) -> Contained:  # noqa: B008  frozen
+async def start(script: str, *mounts: Mount, limits: SandboxLimits = SandboxLimits()) -> ContainerSandbox:  # noqa: B008  frozen
     return await Podman(CONFIG).start(plan(script, *mounts, limits=limits))
 
 
@@ -61,13 +61,15 @@ def shared(tmp_path: Path) -> Mount:
 
 def test_runtime_flags_and_image_are_settings() -> None:
     config = Config({"sandbox.runtime": "runsc", "sandbox.runtime_flags": ("network=none",), "sandbox.image": "mine"})
-    command = Podman(config).run_command(plan("true"), "c", Place(Path("/p")))
+    command = Podman(config).run_command(plan("true"), "c", ContainerFolder(Path("/p")))
     text = " ".join(command)
 
     assert "--runtime runsc --runtime-flag network=none" in text
     assert command[-3:] == ["mine", "-c", "true"]
     assert "--rootfs" not in command
-    assert "--rootfs /p/root -c true" in " ".join(Podman(CONFIG).run_command(plan("true"), "c", Place(Path("/p"))))
+    assert "--rootfs /p/root -c true" in " ".join(
+        Podman(CONFIG).run_command(plan("true"), "c", ContainerFolder(Path("/p")))
+    )
 
 
 def test_runc_is_taken_where_cgroup_v1_is_left() -> None:
@@ -89,12 +91,12 @@ def test_an_engine_that_ignores_limits_or_changes_owners_is_not_used(tmp_path: P
     words = "Resource limits are not supported and ignored on cgroups V1 rootless systems"
     (tmp_path / "seen").touch()
 
-    assert "cannot limit" in (unlimited("podman", words) or "")
-    assert unlimited("podman", "Your kernel does not support swap limit capabilities") is None
-    assert wrong_owner("podman", tmp_path / "seen", os.geteuid()) is None
-    assert "remapping" in (wrong_owner("podman", tmp_path / "seen", os.geteuid() + 1) or "")
-    assert "runc or crun" in (wrong_folder(tmp_path / "seen") or "")
-    assert "not on this machine" in (wrong_owner("podman", tmp_path / "none", 0) or "")
+    assert "cannot limit" in (find_missing_limits("podman", words) or "")
+    assert find_missing_limits("podman", "Your kernel does not support swap limit capabilities") is None
+    assert check_file_owner("podman", tmp_path / "seen", os.geteuid()) is None
+    assert "remapping" in (check_file_owner("podman", tmp_path / "seen", os.geteuid() + 1) or "")
+    assert "runc or crun" in (check_folder_identity(tmp_path / "seen") or "")
+    assert "not on this machine" in (check_file_owner("podman", tmp_path / "none", 0) or "")
 
 
 def test_without_podman_it_says_how_to_install_it() -> None:
@@ -167,8 +169,8 @@ async def test_what_runs_inside_has_no_rights_and_no_network(tmp_path: Path) -> 
 async def test_processes_and_memory_are_limited() -> None:
     fork = "i=0; while [ $i -lt 40 ]; do sleep 60 & i=$((i+1)); done; exit 0"
     eat = '[ "$(head -c 300000000 /dev/zero | tail -c 300000000 | wc -c)" = 300000000 ] && exit 9; exit 0'
-    crowded = await start(fork, limits=Limits(processes=20))
-    hungry = await start(eat, limits=Limits(memory_mb=64))
+    crowded = await start(fork, limits=SandboxLimits(processes=20))
+    hungry = await start(eat, limits=SandboxLimits(memory_mb=64))
 
     assert await crowded.wait() != 0
     assert await hungry.wait() != 9

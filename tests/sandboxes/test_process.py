@@ -9,8 +9,8 @@ import pytest
 
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
-from gatepost.sandboxes.contract import Mount, Plan
-from gatepost.sandboxes.process import Process, on_host
+from gatepost.sandboxes.contract import Mount, SandboxPlan
+from gatepost.sandboxes.process import ProcessSandboxKind, to_host_path
 
 MOUNTS = (
     Mount(source=Path("/h/sessions/1"), target="/workspace"),
@@ -32,17 +32,19 @@ MOUNTS = (
     ],
 )
 def test_paths_inside_become_paths_of_the_host(inside: str, host: str) -> None:
-    assert on_host(inside, MOUNTS) == host
+    assert to_host_path(inside, MOUNTS) == host
 
 
-def plan(tmp_path: Path, script: str) -> Plan:
+def plan(tmp_path: Path, script: str) -> SandboxPlan:
     mount = Mount(source=tmp_path, target="/workspace", writable=True)
     command = ("sh", "-c", script)
-    return Plan(name="x", mounts=(mount,), command=command, env={"PLACE": "/workspace"}, cwd="/workspace")
+    return SandboxPlan(name="x", mounts=(mount,), command=command, env={"PLACE": "/workspace"}, cwd="/workspace")
 
 
 async def test_it_runs_where_the_plan_says_and_tells_its_exit_code(tmp_path: Path) -> None:
-    started = await Process(Config()).start(plan(tmp_path, 'echo "$PLACE" > here; echo gone wrong >&2; exit 3'))
+    started = await ProcessSandboxKind(Config()).start(
+        plan(tmp_path, 'echo "$PLACE" > here; echo gone wrong >&2; exit 3')
+    )
 
     assert await started.wait() == 3
     assert (tmp_path / "here").read_text().strip() == str(tmp_path)
@@ -51,7 +53,7 @@ async def test_it_runs_where_the_plan_says_and_tells_its_exit_code(tmp_path: Pat
 
 async def test_killing_it_ends_its_children(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "ready")
-    started = await Process(Config()).start(plan(tmp_path, "sleep 60 & echo $! > ready; wait"))
+    started = await ProcessSandboxKind(Config()).start(plan(tmp_path, "sleep 60 & echo $! > ready; wait"))
     child = int((tmp_path / "ready").read_text())
     handle = os.pidfd_open(child) if sys.platform == "linux" else None
 
@@ -68,19 +70,19 @@ async def test_killing_it_ends_its_children(tmp_path: Path) -> None:
 
 async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="nosuch"):
-        await Process(Config()).start(Plan(name="x", mounts=(), command=("nosuch",), cwd="/"))
+        await ProcessSandboxKind(Config()).start(SandboxPlan(name="x", mounts=(), command=("nosuch",), cwd="/"))
 
 
 async def test_it_says_that_it_is_no_sandbox() -> None:
-    assert Process.isolated is False
-    assert Process(Config()).trouble() is None
+    assert ProcessSandboxKind.isolated is False
+    assert ProcessSandboxKind(Config()).trouble() is None
 
 
 async def test_the_log_is_bounded(tmp_path: Path) -> None:
     log = tmp_path / "log"
     script = "yes x | head -c 3000000 >&2; echo end >&2"
-    started = await Process(Config()).start(
-        Plan(name="x", mounts=(), command=("sh", "-c", script), env={}, cwd="/", log=log)
+    started = await ProcessSandboxKind(Config()).start(
+        SandboxPlan(name="x", mounts=(), command=("sh", "-c", script), env={}, cwd="/", log=log)
     )
 
     assert await started.wait() == 0

@@ -11,7 +11,7 @@ from gatepost.sandboxes.seccomp import (
     SO_LINGER,
     SOL_SOCKET,
     TIOCSTI,
-    Machine,
+    SyscallTable,
     make_filter,
     supported,
 )
@@ -36,23 +36,23 @@ def run(program: bytes, arch: int, number: int, *args: int) -> int:
 
 
 @pytest.fixture(params=["x86_64", "aarch64"])
-def machine(request: pytest.FixtureRequest) -> tuple[bytes, Machine]:
+def machine(request: pytest.FixtureRequest) -> tuple[bytes, SyscallTable]:
     return make_filter(request.param), MACHINES[request.param]
 
 
-def test_an_ordinary_call_passes(machine: tuple[bytes, Machine]) -> None:
+def test_an_ordinary_call_passes(machine: tuple[bytes, SyscallTable]) -> None:
     program, here = machine
     for number in (0, 1, 60, 93, 257, 434):
         if number not in here.refused.values():
             assert run(program, here.audit_arch, number) == ALLOW
 
 
-def test_another_machines_calls_end_the_process(machine: tuple[bytes, Machine]) -> None:
+def test_another_machines_calls_end_the_process(machine: tuple[bytes, SyscallTable]) -> None:
     program, _ = machine
     assert run(program, 0x40000003, 1) == KILL
 
 
-def test_every_refused_call_gets_eperm(machine: tuple[bytes, Machine]) -> None:
+def test_every_refused_call_gets_eperm(machine: tuple[bytes, SyscallTable]) -> None:
     program, here = machine
     for name in ("keyctl", "bpf", "io_uring_setup", "userfaultfd", "perf_event_open", "mount", "setns"):
         assert name in here.refused
@@ -60,14 +60,16 @@ def test_every_refused_call_gets_eperm(machine: tuple[bytes, Machine]) -> None:
         assert run(program, here.audit_arch, number) == ERRNO | errno.EPERM
 
 
-def test_what_hides_its_arguments_is_unknown_so_that_libc_takes_the_older_call(machine: tuple[bytes, Machine]) -> None:
+def test_what_hides_its_arguments_is_unknown_so_that_libc_takes_the_older_call(
+    machine: tuple[bytes, SyscallTable],
+) -> None:
     program, here = machine
     for number in (here.clone3, here.openat2):
         assert run(program, here.audit_arch, number) == ERRNO | errno.ENOSYS
 
 
 @pytest.mark.parametrize("bit", [0o4000, 0o2000])
-def test_no_file_becomes_setuid(machine: tuple[bytes, Machine], bit: int) -> None:
+def test_no_file_becomes_setuid(machine: tuple[bytes, SyscallTable], bit: int) -> None:
     program, here = machine
     for number, mode in here.modes.values():
         assert run(program, here.audit_arch, number, *[0] * mode, bit | 0o755) == ERRNO | errno.EPERM
@@ -81,27 +83,27 @@ def test_no_file_becomes_setuid(machine: tuple[bytes, Machine], bit: int) -> Non
 
 
 @pytest.mark.parametrize("flag", [0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000])
-def test_no_call_makes_a_namespace(machine: tuple[bytes, Machine], flag: int) -> None:
+def test_no_call_makes_a_namespace(machine: tuple[bytes, SyscallTable], flag: int) -> None:
     program, here = machine
     for number in (here.clone, here.unshare):
         assert run(program, here.audit_arch, number, flag | 17) == ERRNO | errno.EPERM
         assert run(program, here.audit_arch, number, 0x00010F00) == ALLOW  # a thread
 
 
-def test_only_three_families_have_sockets(machine: tuple[bytes, Machine]) -> None:
+def test_only_three_families_have_sockets(machine: tuple[bytes, SyscallTable]) -> None:
     program, here = machine
     passed = [family for family in range(64) if run(program, here.audit_arch, here.socket, family) == ALLOW]
     pairs = [family for family in range(64) if run(program, here.audit_arch, here.socketpair, family) == ALLOW]
     assert (passed, pairs) == ([1, 2, 10], [1])
 
 
-def test_the_upper_half_of_an_argument_hides_nothing(machine: tuple[bytes, Machine]) -> None:
+def test_the_upper_half_of_an_argument_hides_nothing(machine: tuple[bytes, SyscallTable]) -> None:
     program, here = machine
     assert run(program, here.audit_arch, here.socket, (1 << 32) | 16) == ERRNO | errno.EAFNOSUPPORT
     assert run(program, here.audit_arch, here.ioctl, 0, (1 << 32) | TIOCSTI) == ERRNO | errno.EPERM
 
 
-def test_a_terminal_takes_no_words_from_inside(machine: tuple[bytes, Machine]) -> None:
+def test_a_terminal_takes_no_words_from_inside(machine: tuple[bytes, SyscallTable]) -> None:
     program, here = machine
     assert run(program, here.audit_arch, here.ioctl, 0, TIOCSTI) == ERRNO | errno.EPERM
     assert run(program, here.audit_arch, here.ioctl, 0, 0x5401) == ALLOW

@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from gatepost.channels.contract import Surroundings
-from gatepost.channels.hub import Hub
-from gatepost.channels.terminal import Terminal
-from gatepost.channels.web import Web
+from gatepost.channels.contract import ChannelDeps
+from gatepost.channels.local_channel import LocalChannel
+from gatepost.channels.terminal import TerminalChannel
+from gatepost.channels.web import WebChannel
 from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Op, Outbound
-from gatepost.store import breaks, groups, inbox, messages, outbox, rooms, sessions, turns
+from gatepost.store import groups, inbox, messages, outbox, rooms, sessions, turn_failures, turns
 from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import NewEffect
 from gatepost.store.port import Db
-from gatepost.store.writer import SqliteStore
+from gatepost.store.sqlite_store import SqliteStore
 
 FOLDER = "home"
 SOON = 10_000_000
@@ -38,7 +38,7 @@ class Answerer:
     """Real rows in the real store: accept, queue, claim, begin, answer, finish, deliver."""
 
     store: SqliteStore
-    hub: Hub
+    hub: LocalChannel
     clock: Clock
     media: Path
     answers: Callable[[str], str | None] = echo
@@ -87,11 +87,13 @@ class Answerer:
         if message_id is None:
             known = messages.find(db, self.hub.instance, inbound.address, "in", inbound.platform_id)
             assert known is not None
-            return Receipt(message_id=known.id, new=False, state=inbox.of_message(db, known.id)[0].state)
+            return Receipt(message_id=known.id, new=False, state=inbox.list_for_message(db, known.id)[0].state)
         if inbound.text == "refuse me":
             inbox.refuse(db, message_id, FOLDER, "guest", "nobody is wired to this room", now)
             return Receipt(message_id=message_id, new=True, state="refused", reason="nobody is wired to this room")
-        session = sessions.resolve(db, "per-thread", FOLDER, self.hub.instance, inbound.address, inbound.thread, now)
+        session = sessions.find_or_add(
+            db, "per-thread", FOLDER, self.hub.instance, inbound.address, inbound.thread, now
+        )
         inbox.enqueue(db, message_id, session.id, FOLDER, "owner", now)
         return Receipt(message_id=message_id, new=True, state="queued")
 
@@ -106,7 +108,7 @@ class Answerer:
         return await self.store.write(self._begin, message_id)
 
     def _begin(self, db: Db, message_id: int) -> str | None:
-        entry = inbox.of_message(db, message_id)[0]
+        entry = inbox.list_for_message(db, message_id)[0]
         if entry.session_id is None:
             return None
         claim = turns.claim(db, entry.session_id, "demo", "test", self.clock.now(), SOON, 10)
@@ -129,9 +131,9 @@ class Answerer:
     async def fail(self, message_id: int, reason: str) -> None:
         turn_id = await self.begin(message_id)
         assert turn_id is not None
-        policy = breaks.Policy()
+        policy = turn_failures.TurnRetryPolicy()
         await self.store.write(
-            lambda db: breaks.break_off(db, turn_id, 1, reason, policy, self.clock.now(), final=True)
+            lambda db: turn_failures.record_failure(db, turn_id, 1, reason, policy, self.clock.now(), final=True)
         )
 
     async def say(
@@ -169,9 +171,11 @@ class Answerer:
 
     async def deliver(self, address: str, key: str) -> None:
         platform_id = await self.hub.send(address, Outbound(key=key))
-        effect = await self.store.read(outbox.by_key, key)
+        effect = await self.store.read(outbox.find_by_key, key)
         assert effect is not None
-        await self.store.write(lambda db: outbox.settle(db, effect.id, "sent", "", self.clock.now(), platform_id))
+        await self.store.write(
+            lambda db: outbox.record_outcome(db, effect.id, "sent", "", self.clock.now(), platform_id)
+        )
         self.hub.ring(address)
 
 
@@ -182,12 +186,12 @@ def home(tmp_path: Path) -> Home:
     return made
 
 
-def around(instance: str) -> Surroundings:
-    return Surroundings(instance=instance, config=Config(), clock=SystemClock())
+def around(instance: str) -> ChannelDeps:
+    return ChannelDeps(instance=instance, config=Config(), clock=SystemClock())
 
 
 @contextlib.asynccontextmanager
-async def listening(store: SqliteStore, hub: Hub, home: Home) -> AsyncIterator[Answerer]:
+async def listening(store: SqliteStore, hub: LocalChannel, home: Home) -> AsyncIterator[Answerer]:
     answerer = Answerer(store, hub, SystemClock(), home.media)
     listening = asyncio.create_task(hub.listen(answerer.receive))
     await asyncio.sleep(0)  # let it take `receive`
@@ -201,11 +205,11 @@ async def listening(store: SqliteStore, hub: Hub, home: Home) -> AsyncIterator[A
 
 @pytest.fixture
 async def web(store: SqliteStore, home: Home) -> AsyncIterator[Answerer]:
-    async with listening(store, Web(around("web")), home) as answerer:
+    async with listening(store, WebChannel(around("web")), home) as answerer:
         yield answerer
 
 
 @pytest.fixture
 async def terminal(store: SqliteStore, home: Home) -> AsyncIterator[Answerer]:
-    async with listening(store, Terminal(around("terminal")), home) as answerer:
+    async with listening(store, TerminalChannel(around("terminal")), home) as answerer:
         yield answerer

@@ -16,9 +16,9 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from gatepost.core.errors import SetupError
-from gatepost.core.listen import Listen, parse
-from gatepost.core.rates import Rate
-from gatepost.serve.http import ARRIVALS, Server, bind, binding, bound
+from gatepost.core.listen_address import ListenAddress, parse
+from gatepost.core.token_bucket import Rate
+from gatepost.serve.http import ARRIVALS, HttpServer, bind, get_bound_address, open_listener
 
 HELLO = Starlette(routes=[Route("/", lambda request: PlainTextResponse("hello"))])
 
@@ -31,8 +31,8 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> byt
 
 
 @asynccontextmanager
-async def serving(app: Starlette, sock: socket.socket, arrivals: Rate = ARRIVALS) -> AsyncIterator[Server]:
-    server = Server(app, sock, arrivals=arrivals)
+async def serving(app: Starlette, sock: socket.socket, arrivals: Rate = ARRIVALS) -> AsyncIterator[HttpServer]:
+    server = HttpServer(app, sock, arrivals=arrivals)
     running = asyncio.create_task(server.run())
     try:
         yield server
@@ -44,7 +44,7 @@ async def serving(app: Starlette, sock: socket.socket, arrivals: Rate = ARRIVALS
 async def test_port_zero_takes_a_free_port_and_tells_it() -> None:
     listen = parse("127.0.0.1:0")
     sock = bind(listen)
-    port = bound(listen, sock).port
+    port = get_bound_address(listen, sock).port
 
     async with serving(HELLO, sock):
         answer = await ask(*await asyncio.open_connection("127.0.0.1", port))
@@ -61,13 +61,15 @@ async def test_ipv6_loopback_is_served() -> None:
     except SetupError as error:
         pytest.skip(f"no IPv6 here: {error}")
     async with serving(HELLO, sock):
-        assert (await ask(*await asyncio.open_connection("::1", bound(listen, sock).port))).endswith(b"hello")
+        assert (await ask(*await asyncio.open_connection("::1", get_bound_address(listen, sock).port))).endswith(
+            b"hello"
+        )
 
 
 async def test_stranger_05_connections_beyond_the_rate_wait_in_the_kernels_queue() -> None:
     listen = parse("127.0.0.1:0")
     sock = bind(listen)
-    where = ("127.0.0.1", bound(listen, sock).port)
+    where = ("127.0.0.1", get_bound_address(listen, sock).port)
 
     async with serving(HELLO, sock, Rate(per_second=0.001, burst=2, patience_s=0)) as server:
         some = [await asyncio.open_connection(*where) for _ in range(6)]
@@ -91,7 +93,7 @@ def test_a_taken_port_is_named_with_the_way_out() -> None:
 def test_a_socket_is_the_owners_from_the_first_moment(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
-        with bind(Listen("unix", path=tmp_path / "s.sock")):
+        with bind(ListenAddress("unix", path=tmp_path / "s.sock")):
             mode = (tmp_path / "s.sock").lstat().st_mode
     finally:
         os.umask(before)
@@ -104,21 +106,21 @@ def test_a_regular_file_at_the_socket_path_is_refused_and_left_intact(tmp_path: 
     path.write_text("precious")
 
     with pytest.raises(SetupError, match="not a socket"):
-        bind(Listen("unix", path=path))
+        bind(ListenAddress("unix", path=path))
 
     assert path.read_text() == "precious"
 
 
 def test_a_link_at_the_socket_path_is_not_followed(tmp_path: Path) -> None:
-    with bind(Listen("unix", path=tmp_path / "live.sock")):
+    with bind(ListenAddress("unix", path=tmp_path / "live.sock")):
         (tmp_path / "link.sock").symlink_to(tmp_path / "live.sock")
         with pytest.raises(SetupError, match="not a socket"):
-            bind(Listen("unix", path=tmp_path / "link.sock"))
+            bind(ListenAddress("unix", path=tmp_path / "link.sock"))
         assert (tmp_path / "live.sock").exists()
 
 
 def test_a_dead_socket_is_replaced_and_a_live_one_is_not(tmp_path: Path) -> None:
-    listen = Listen("unix", path=tmp_path / "s.sock")
+    listen = ListenAddress("unix", path=tmp_path / "s.sock")
     bind(listen).close()  # leaves its file behind, as a killed daemon does
 
     with bind(listen):
@@ -131,22 +133,22 @@ def test_a_path_beyond_107_bytes_is_refused_with_its_length(tmp_path: Path) -> N
     path = tmp_path / ("x" * (108 - len(os.fsencode(tmp_path)) - 1))
     assert len(os.fsencode(path)) == 108
     with pytest.raises(SetupError, match=r"108 bytes.*at most 107.*GATEPOST_CONTROL_SOCK"):
-        bind(Listen("unix", path=path))
+        bind(ListenAddress("unix", path=path))
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="nowhere"):
-        bind(Listen("unix", path=tmp_path / "nowhere" / "s.sock"))
+        bind(ListenAddress("unix", path=tmp_path / "nowhere" / "s.sock"))
 
 
 async def test_the_sockets_file_goes_with_its_block_unless_somebody_else_took_its_place(tmp_path: Path) -> None:
     path = tmp_path / "s.sock"
-    with binding(Listen("unix", path=path)) as sock:
+    with open_listener(ListenAddress("unix", path=path)) as sock:
         async with serving(HELLO, sock):
             assert (await ask(*await asyncio.open_unix_connection(path))).endswith(b"hello")
     assert not path.exists()
 
-    with binding(Listen("unix", path=path)):
+    with open_listener(ListenAddress("unix", path=path)):
         path.unlink()
         path.write_text("somebody else's")
     assert path.read_text() == "somebody else's"
@@ -155,7 +157,7 @@ async def test_the_sockets_file_goes_with_its_block_unless_somebody_else_took_it
 def test_unix_sockets_are_served_on_uvloop_too(tmp_path: Path) -> None:
     async def serve_and_ask() -> bytes:
         path = tmp_path / "s.sock"
-        async with serving(HELLO, bind(Listen("unix", path=path))):
+        async with serving(HELLO, bind(ListenAddress("unix", path=path))):
             return await ask(*await asyncio.open_unix_connection(path))
 
     assert uvloop.run(serve_and_ask()).endswith(b"hello")
@@ -177,7 +179,7 @@ async def test_a_stream_that_never_ends_is_cut_when_the_server_stops() -> None:
     listen = parse("0")
     sock = bind(listen)
     async with serving(Starlette(routes=[Route("/", stream)]), sock):
-        reader, writer = await asyncio.open_connection("127.0.0.1", bound(listen, sock).port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", get_bound_address(listen, sock).port)
         writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         await reader.readuntil(b"first")
     await asyncio.wait_for(ended.wait(), 10)

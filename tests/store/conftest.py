@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 import pytest
 
 from gatepost.core.clock import SECOND
-from gatepost.store import breaks, groups, inbox, messages, outbox, sessions, turns
-from gatepost.store.breaks import Broken, Policy
+from gatepost.store import groups, inbox, messages, outbox, sessions, turn_failures, turns
 from gatepost.store.messages import NewMessage
-from gatepost.store.outbox import Effect, NewEffect
+from gatepost.store.outbox import NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
-from gatepost.store.turns import Claim, Turn
+from gatepost.store.turn_failures import TurnFailure, TurnRetryPolicy
+from gatepost.store.turns import Turn, TurnClaim
 
 NOON = 1_800_000_000_000_000
 LEASE = 30 * SECOND
-POLICY = Policy()
+POLICY = TurnRetryPolicy()
 ROOM = ("fake", "fake:room/1")
 
 
@@ -51,7 +51,7 @@ class Desk:
         message_id = self.accept(text, thread=thread, address=address)
         return inbox.enqueue(self.db, message_id, self.session.id, "acme", rights, self.now)
 
-    def claim(self, most: int = 20) -> Claim | None:
+    def claim(self, most: int = 20) -> TurnClaim | None:
         return turns.claim(self.db, self.session.id, "scripted", self.owner, self.now, LEASE, most)
 
     def begun(self, *texts: str) -> Turn:
@@ -67,16 +67,22 @@ class Desk:
         assert found is not None
         return found
 
-    def break_off(self, turn: Turn, reason: str = "it crashed", *, final: bool = False, blame: bool = True) -> Broken:
+    def break_off(
+        self, turn: Turn, reason: str = "it crashed", *, final: bool = False, blame: bool = True
+    ) -> TurnFailure:
         epoch = self.turn(turn.id).epoch
-        found = breaks.break_off(self.db, turn.id, epoch, reason, POLICY, self.now, final=final, blame=blame)
+        found = turn_failures.record_failure(
+            self.db, turn.id, epoch, reason, POLICY, self.now, final=final, blame=blame
+        )
         assert found is not None
         return found
 
     def finish(self, turn: Turn) -> bool:
         return turns.finish(self.db, turn.id, self.turn(turn.id).epoch, "{}", self.now)
 
-    def say(self, key: str, text: str, *, turn: Turn | None = None, origin: str = "result", op: str = "send") -> Effect:
+    def say(
+        self, key: str, text: str, *, turn: Turn | None = None, origin: str = "result", op: str = "send"
+    ) -> OutboxEffect:
         new = NewEffect(
             key=key,
             op=op,
@@ -98,13 +104,13 @@ class Desk:
         )
         return [row[0] for row in rows]
 
-    def entry(self, row_id: int) -> inbox.Entry:
+    def entry(self, row_id: int) -> inbox.InboxEntry:
         found = inbox.get(self.db, row_id)
         assert found is not None
         return found
 
-    def effect(self, key: str) -> Effect:
-        found = outbox.by_key(self.db, key)
+    def effect(self, key: str) -> OutboxEffect:
+        found = outbox.find_by_key(self.db, key)
         assert found is not None
         return found
 
@@ -112,4 +118,4 @@ class Desk:
 @pytest.fixture
 def desk(db: Db) -> Desk:
     groups.add(db, "acme", "Acme", "", NOON)
-    return Desk(db, sessions.resolve(db, "shared", "acme", *ROOM, "", NOON))
+    return Desk(db, sessions.find_or_add(db, "shared", "acme", *ROOM, "", NOON))

@@ -3,7 +3,7 @@
 import pytest
 
 from gatepost.store import audit
-from gatepost.store.audit import Record
+from gatepost.store.audit import AuditRecord
 from gatepost.store.port import Db
 
 NOON = 1_800_000_000_000_000
@@ -12,7 +12,7 @@ NOON = 1_800_000_000_000_000
 @pytest.fixture
 def chain(db: Db) -> Db:
     for number in range(1, 6):
-        audit.append(db, Record(NOON + number, "acme", "send", "allowed", {"call": number, "to": "fäke:room/1"}))
+        audit.append(db, AuditRecord(NOON + number, "acme", "send", "allowed", {"call": number, "to": "fäke:room/1"}))
     return db
 
 
@@ -21,9 +21,9 @@ def test_a_whole_chain_holds(chain: Db) -> None:
 
 
 def test_several_records_of_one_transaction_are_chained_in_order(db: Db) -> None:
-    audit.append(db, *(Record(NOON, "acme", action, "refused", {}) for action in ("a", "b", "c")))
+    audit.append(db, *(AuditRecord(NOON, "acme", action, "refused", {}) for action in ("a", "b", "c")))
     assert audit.verify(db) == (3, None)
-    assert [row[3] for row in audit.latest(db, 10)] == ["c", "b", "a"]
+    assert [row[3] for row in audit.list_latest(db, 10)] == ["c", "b", "a"]
 
 
 @pytest.mark.parametrize("column", ["at", "actor", "action", "verdict", "details", "details_hash", "previous", "hash"])
@@ -41,33 +41,36 @@ def test_a_row_that_was_taken_out_shows(chain: Db) -> None:
 def test_erased_details_keep_the_chain(chain: Db) -> None:
     assert audit.erase_details(chain, 3)
     assert audit.verify(chain) == (5, None)
-    assert audit.latest(chain, 3)[-1][5] is None
-    audit.append(chain, Record(NOON + 9, "acme", "send", "allowed", {}))
+    assert audit.list_latest(chain, 3)[-1][5] is None
+    audit.append(chain, AuditRecord(NOON + 9, "acme", "send", "allowed", {}))
     assert audit.verify(chain) == (6, None)
 
 
 def test_the_calls_of_a_turn_are_found_by_their_details(db: Db) -> None:
-    audit.append(db, Record(NOON, "acme", "send", "allowed", {"turn": "t-1"}))
-    audit.append(db, Record(NOON + 1, "acme", "like", "refused", {"turn": "t-2"}))
-    assert audit.of_turns(db, ["t-1", "t-3"], NOON, None) == {"t-1": [(NOON, "acme", "send", "allowed")], "t-3": []}
+    audit.append(db, AuditRecord(NOON, "acme", "send", "allowed", {"turn": "t-1"}))
+    audit.append(db, AuditRecord(NOON + 1, "acme", "like", "refused", {"turn": "t-2"}))
+    assert audit.list_for_turns(db, ["t-1", "t-3"], NOON, None) == {
+        "t-1": [(NOON, "acme", "send", "allowed")],
+        "t-3": [],
+    }
 
 
 def test_the_calls_of_many_turns_take_one_look_at_so_many_rows_and_no_more(
     db: Db, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = NOON + 10 * audit.AFTER
-    audit.append(db, *(Record(NOON + n, "acme", "send", "allowed", {"turn": f"t-{n % 7}"}) for n in range(70)))
-    audit.append(db, *(Record(late, "other", "send", "allowed", {"turn": "t-9"}) for _ in range(50)))
+    audit.append(db, *(AuditRecord(NOON + n, "acme", "send", "allowed", {"turn": f"t-{n % 7}"}) for n in range(70)))
+    audit.append(db, *(AuditRecord(late, "other", "send", "allowed", {"turn": "t-9"}) for _ in range(50)))
     decoded: list[str] = []
     read = audit._read_turn
 
-    def counted(details: str) -> audit._OfTurn:
+    def counted(details: str) -> audit._TurnDetails:
         decoded.append(details)
         return read(details)
 
     monkeypatch.setattr(audit, "_read_turn", counted)
 
-    found = audit.of_turns(db, [f"t-{n}" for n in range(7)], NOON, NOON + 70, most=35)
+    found = audit.list_for_turns(db, [f"t-{n}" for n in range(7)], NOON, NOON + 70, most=35)
     assert len(decoded) == 35  # neither a look for each turn, nor one at what came after them
     assert {turn: len(calls) for turn, calls in found.items()} == {f"t-{n}": 5 for n in range(7)}
     assert min(at for calls in found.values() for at, *_ in calls) == NOON + 35  # the newest of that time

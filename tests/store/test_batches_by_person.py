@@ -7,7 +7,7 @@ import pytest
 
 from gatepost.core.periods import Period
 from gatepost.store import budgets, costs, inbox, messages, origins, turns
-from gatepost.store.budgets import Kind, Scope
+from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.messages import NewMessage
 from gatepost.store.origins import Origin
 from gatepost.store.port import Db
@@ -37,7 +37,7 @@ def write(desk: Desk, sender: str, kind: str = "chat", behalf: Iterable[str] = (
 
 
 def limit(desk: Desk, person: str) -> None:
-    budgets.put(desk.db, Scope(Kind.USER, person), Period.DAY, 1_000_000, "owner", desk.now)
+    budgets.put(desk.db, BudgetScope(BudgetScopeKind.USER, person), Period.DAY, 1_000_000, "owner", desk.now)
 
 
 def give_secret(desk: Desk, person: str) -> None:
@@ -85,7 +85,7 @@ def test_stranger_11_a_follow_up_of_another_person_does_not_join(desk: Desk, gra
 
 
 def test_without_personal_secrets_and_budgets_all_of_a_room_are_one_batch(desk: Desk) -> None:
-    budgets.put(desk.db, Scope(Kind.GROUP, "acme"), Period.DAY, 1_000_000, "owner", desk.now)
+    budgets.put(desk.db, BudgetScope(BudgetScopeKind.GROUP, "acme"), Period.DAY, 1_000_000, "owner", desk.now)
     limit(desk, CEM)  # who is not here
     rows = tuple(write(desk, sender) for sender in (ADA, BOB, ADA))
 
@@ -165,7 +165,7 @@ def test_stranger_11_a_turn_is_paid_by_exactly_those_whose_messages_it_has(desk:
             more = turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, chance.randint(1, 6))
             if more is not None:
                 turns.begin(desk.db, turn.id, turn.epoch, more.rows, desk.now)
-        senders = set(inbox.senders_of_turn(desk.db, turn.id))
+        senders = set(inbox.list_senders(desk.db, turn.id))
         if senders & personal:
-            assert senders == {costs.payer(desk.db, turn.id)}
+            assert senders == {costs.find_payer(desk.db, turn.id)}
         assert desk.finish(turn)

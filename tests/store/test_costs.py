@@ -7,8 +7,8 @@ import pytest
 from gatepost.core.clock import DAY
 from gatepost.core.periods import Period
 from gatepost.store import budgets, costs
-from gatepost.store.budgets import Kind, Scope
-from gatepost.store.costs import NewCost, Usage
+from gatepost.store.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.costs import NewCost, TokenCounts
 from gatepost.store.port import Db
 
 from .conftest import Desk
@@ -18,7 +18,7 @@ NOON = int(datetime(2026, 11, 15, 12, tzinfo=UTC).timestamp()) * 1_000_000
 
 def add(db: Db, key: str, micro: int, at: int = NOON, **facts: str) -> bool:
     facts = {"folder": "acme", "model": "m", "user": "u", **facts}
-    return costs.add_external(db, NewCost(key=key, at=at, micro=micro, usage=Usage(1, 2), **facts), NOON)
+    return costs.add_external(db, NewCost(key=key, at=at, micro=micro, usage=TokenCounts(1, 2), **facts), NOON)
 
 
 @pytest.mark.parametrize(
@@ -37,29 +37,29 @@ def test_costs_add_up(db: Db, by: str, expected: list[tuple[str, int]]) -> None:
     add(db, "4", 4, NOON + DAY, folder="acme/eng", user="v")
     add(db, "5", 0, NOON + DAY, folder="acme/eng", model="n", user="v")
 
-    assert [(each.key, each.micro) for each in costs.sums(db, by)] == expected
-    assert sum(each.calls for each in costs.sums(db, by)) == 5
-    assert sum(each.micro for each in costs.sums(db, by, NOON + 1)) == 7
+    assert [(each.key, each.micro) for each in costs.list_sums(db, by)] == expected
+    assert sum(each.calls for each in costs.list_sums(db, by)) == 5
+    assert sum(each.micro for each in costs.list_sums(db, by, NOON + 1)) == 7
 
 
 def test_what_is_told_twice_is_booked_once(db: Db) -> None:
-    budgets.put(db, Scope(Kind.GROUP, "acme"), Period.DAY, 10, "operator", NOON)
+    budgets.put(db, BudgetScope(BudgetScopeKind.GROUP, "acme"), Period.DAY, 10, "operator", NOON)
 
     assert add(db, "1", 4, folder="acme/eng")
     assert not add(db, "1", 4, folder="acme/eng")
 
-    assert budgets.room(db, "acme", "", NOON) == 6
+    assert budgets.get_remaining(db, "acme", "", NOON) == 6
 
 
 def test_the_first_who_wrote_pays_for_the_turn(desk: Desk) -> None:
     turn = desk.begun("hello", "and more")
 
-    assert costs.payer(desk.db, turn.id) == "fake:user/1"
-    assert costs.payer(desk.db, "t-nothing") == ""
+    assert costs.find_payer(desk.db, turn.id) == "fake:user/1"
+    assert costs.find_payer(desk.db, "t-nothing") == ""
 
 
 def test_between_turns_the_last_who_asked_for_one_pays(desk: Desk) -> None:
-    assert costs.last_payer(desk.db, desk.session.id) == ""
+    assert costs.find_last_payer(desk.db, desk.session.id) == ""
     desk.begun("hello")
-    assert costs.last_payer(desk.db, desk.session.id) == "fake:user/1"
-    assert costs.last_payer(desk.db, "s-other") == ""
+    assert costs.find_last_payer(desk.db, desk.session.id) == "fake:user/1"
+    assert costs.find_last_payer(desk.db, "s-other") == ""

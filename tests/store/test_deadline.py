@@ -3,7 +3,7 @@
 import sys
 import threading
 
-from gatepost.store.deadline import Deadline, Overdue
+from gatepost.store.deadline import Deadline, DeadlineExceeded
 
 
 def count(to: int) -> None:
@@ -45,10 +45,10 @@ def test_stranger_01_an_interruption_never_arrives_outside_of_its_unit() -> None
             try:
                 try:
                     deadline.run(count, number % 7)
-                except Overdue:
+                except DeadlineExceeded:
                     inside.append(number)
                 number += 1
-            except Overdue:
+            except DeadlineExceeded:
                 outside.append(number)
 
     thread, tried, often = threading.Thread(target=work), 0, sys.getswitchinterval()

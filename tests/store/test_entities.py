@@ -13,13 +13,13 @@ def add_route(db: Db, seq: int, folder: str | None, target: str = "acme") -> int
 def test_a_group_is_added_once_and_changed_by_name(db: Db) -> None:
     assert groups.add(db, "acme", "Acme", "demo", 1)
     assert not groups.add(db, "acme", "Other", "", 2)
-    assert groups.change(db, "acme", {"name": "ACME", "open": 0, "window_chars": 100, "effort": "high"})
+    assert groups.update(db, "acme", {"name": "ACME", "open": 0, "window_chars": 100, "effort": "high"})
     group = groups.get(db, "acme")
     assert group is not None
     assert (group.name, group.open, group.window_chars, group.options) == ("ACME", False, 100, {"effort": "high"})
-    assert groups.change(db, "acme", {"effort": None})
+    assert groups.update(db, "acme", {"effort": None})
     assert (groups.get(db, "acme") or group).options == {}
-    assert not groups.change(db, "nowhere", {"name": "x"})
+    assert not groups.update(db, "nowhere", {"name": "x"})
 
 
 def test_a_groups_limits_are_set_one_by_one_and_taken_back(db: Db) -> None:
@@ -29,7 +29,7 @@ def test_a_groups_limits_are_set_one_by_one_and_taken_back(db: Db) -> None:
     groups.set_limits(db, "acme", {"turn_s": None, "processes": 64})
     groups.set_mounts(db, "acme", ("/srv/books:books",))
 
-    (acme,) = groups.above(db, "acme/eng/ada")
+    (acme,) = groups.list_ancestors(db, "acme/eng/ada")
     assert (acme.limits, acme.mounts) == ({"memory_mb": 512, "processes": 64}, ("/srv/books:books",))
 
 
@@ -38,7 +38,7 @@ def test_what_belongs_to_a_group_goes_with_it(db: Db) -> None:
     route = add_route(db, 1, "acme")
     destinations.add_room(db, "acme", "ops", "fake", "fake:1", "", 1)
     assert groups.remove(db, "acme") and not groups.remove(db, "acme")
-    assert routes.get(db, route) is None and destinations.of(db, "acme") == []
+    assert routes.get(db, route) is None and destinations.list_for_group(db, "acme") == []
 
 
 def test_a_route_to_a_ghost_is_refused(db: Db) -> None:
@@ -49,7 +49,7 @@ def test_a_route_to_a_ghost_is_refused(db: Db) -> None:
 def test_routes_stand_in_the_order_of_seq_then_id(db: Db) -> None:
     groups.add(db, "acme", "Acme", "", 1)
     late, first, second = add_route(db, 9, "acme"), add_route(db, 1, "acme"), add_route(db, 1, None, "drop")
-    assert [route.id for route in routes.in_order(db)] == [first, second, late]
+    assert [route.id for route in routes.list_all(db)] == [first, second, late]
     assert routes.remove(db, first) and not routes.remove(db, first)
 
 
@@ -58,7 +58,7 @@ def test_two_bots_see_one_chat_as_two_rooms(db: Db) -> None:
     two = rooms.add(db, "bot-2", "fake:1", "Ops", False, "public", 1)
     assert one.id != two.id
     assert rooms.add(db, "bot-1", "fake:1", "Renamed", False, "public", 2) == one
-    assert rooms.instances_of(db, "fake:1") == ["bot-1", "bot-2"]
+    assert rooms.list_instances(db, "fake:1") == ["bot-1", "bot-2"]
     assert rooms.set_policy(db, "bot-1", "fake:1", "public")
 
 
@@ -66,7 +66,7 @@ def test_a_destinations_name_leads_to_one_place(db: Db) -> None:
     groups.add(db, "acme", "Acme", "", 1)
     destinations.add_room(db, "acme", "ops", "fake", "fake:1", "t", 1)
     destinations.add_group(db, "acme", "ops", "acme/eng", 2)
-    (found,) = destinations.of(db, "acme")
+    (found,) = destinations.list_for_group(db, "acme")
     assert (found.kind, found.address, found.thread, found.target_folder) == ("group", "", "", "acme/eng")
 
 
@@ -84,8 +84,8 @@ def test_a_browsers_token_is_no_one_time_address_and_is_kept_as_a_hash_alone(db:
     users.add(db, "web:user/owner", "Owner", 1)
     token = logins.issue(db, "browser", "web:user/owner", 100, 1)
     assert logins.redeem(db, token, 50) is None
-    assert logins.browser(db, token, 50) == "web:user/owner"
-    assert logins.browser(db, token, 100) is None
+    assert logins.find_browser_user(db, token, 50) == "web:user/owner"
+    assert logins.find_browser_user(db, token, 100) is None
     assert token not in str(db.rows("SELECT * FROM logins"))
     logins.sign_out(db, token)
-    assert logins.browser(db, token, 50) is None
+    assert logins.find_browser_user(db, token, 50) is None

@@ -3,13 +3,15 @@
 from dataclasses import replace
 
 from gatepost.store import acl, budgets, groups, users
-from gatepost.store.acl import Effect, Row
-from gatepost.store.budgets import Period, Scope
+from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.budgets import BudgetScope, Period
 from gatepost.store.port import Db
 
 
-def allow(principal: str, scope: str) -> Row:
-    return Row(id=0, principal=principal, action="mcp:send", scope=scope, effect=Effect.ALLOW, granted_by="operator")
+def allow(principal: str, scope: str) -> AclRow:
+    return AclRow(
+        id=0, principal=principal, action="mcp:send", scope=scope, effect=AclEffect.ALLOW, granted_by="operator"
+    )
 
 
 def test_stranger_14_a_new_group_of_the_same_name_inherits_no_right_and_every_limit(db: Db) -> None:
@@ -17,19 +19,19 @@ def test_stranger_14_a_new_group_of_the_same_name_inherits_no_right_and_every_li
         groups.add(db, folder, folder, "", 1)
         acl.put(db, allow(f"folder:{folder}", "**"), 1)
         acl.put(db, allow("telegram:user/9", folder), 1)
-        acl.put(db, replace(allow(f"folder:{folder}", "**"), action="mcp:post", effect=Effect.DENY), 1)
-        budgets.put(db, Scope("group", folder), Period.DAY, 5_000_000, "operator", 1)
+        acl.put(db, replace(allow(f"folder:{folder}", "**"), action="mcp:post", effect=AclEffect.DENY), 1)
+        budgets.put(db, BudgetScope("group", folder), Period.DAY, 5_000_000, "operator", 1)
         users.add(db, "telegram:user/9", "Ada", 1)
-        users.give_role(db, "telegram:user/9", "admin", folder, "operator", 1)
+        users.add_role(db, "telegram:user/9", "admin", folder, "operator", 1)
     assert groups.remove(db, "acme")
     groups.add(db, "acme", "another", "", 2)
 
-    left = {(row.principal, row.scope, row.effect) for row in acl.rows(db)}
+    left = {(row.principal, row.scope, row.effect) for row in acl.list_rows(db)}
     assert left == {
-        ("folder:beta", "**", Effect.ALLOW),
-        ("telegram:user/9", "beta", Effect.ALLOW),
-        ("folder:beta", "**", Effect.DENY),
-        ("folder:acme", "**", Effect.DENY),
+        ("folder:beta", "**", AclEffect.ALLOW),
+        ("telegram:user/9", "beta", AclEffect.ALLOW),
+        ("folder:beta", "**", AclEffect.DENY),
+        ("folder:acme", "**", AclEffect.DENY),
     }
     assert db.rows("SELECT name FROM budgets WHERE kind = 'group' ORDER BY name") == [("acme",), ("beta",)]
     assert db.rows("SELECT folder FROM user_roles") == [("beta",)]

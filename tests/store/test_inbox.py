@@ -7,9 +7,9 @@ import pytest
 
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import NotFound
-from gatepost.store import inbox, messages, steps
+from gatepost.store import inbox, message_steps, messages
 from gatepost.store.port import Row
-from gatepost.store.writer import Sqlite
+from gatepost.store.sqlite_store import SqliteDb
 
 from .conftest import Desk
 
@@ -19,16 +19,21 @@ def test_nanoclaw_28_both_directions_are_numbered_in_one_row(desk: Desk) -> None
     second = desk.say("k", "b")
     third = desk.entry(desk.hear("c"))
     assert [first.seq, second.seq, third.seq] == [1, 2, 3]
-    texts = [(messages.by_seq(desk.db, desk.session.id, seq) or pytest.fail("no such seq")).text for seq in (1, 2, 3)]
+    texts = [
+        (messages.find_by_seq(desk.db, desk.session.id, seq) or pytest.fail("no such seq")).text for seq in (1, 2, 3)
+    ]
     assert texts == ["a", "b", "c"]
 
 
 def test_an_end_state_is_the_end(desk: Desk) -> None:
     row = desk.hear()
-    inbox.move(desk.db, row, "answered", "", None, desk.now)
-    inbox.move(desk.db, row, "failed", "too late", None, desk.now)
+    inbox.set_state(desk.db, row, "answered", "", None, desk.now)
+    inbox.set_state(desk.db, row, "failed", "too late", None, desk.now)
     assert desk.entry(row).state == "answered"
-    assert [step.step for step in steps.of(desk.db, desk.entry(row).message_id)] == ["queued", "answered"]
+    assert [step.step for step in message_steps.list_for_message(desk.db, desk.entry(row).message_id)] == [
+        "queued",
+        "answered",
+    ]
 
 
 def test_a_message_reaches_a_session_once(desk: Desk) -> None:
@@ -46,32 +51,32 @@ def test_a_session_that_is_gone_is_named(desk: Desk) -> None:
 
 def test_a_mailbox_holds_what_is_open_and_the_newest_context(desk: Desk) -> None:
     ended = desk.hear("ended")
-    inbox.move(desk.db, ended, "answered", "", None, desk.now)
+    inbox.set_state(desk.db, ended, "answered", "", None, desk.now)
     seen = [
         inbox.observe(desk.db, desk.accept(f"context {number}"), desk.session.id, "acme", "guest", desk.now)
         for number in range(3)
     ]
     open_row = desk.hear("open")
 
-    held = [entry.id for entry, _ in inbox.to_project(desk.db, desk.session.id, 2)]
+    held = [entry.id for entry, _ in inbox.list_to_project(desk.db, desk.session.id, 2)]
     assert held == [*seen[1:], open_row]
-    assert [entry.id for entry, _ in inbox.to_project(desk.db, desk.session.id, 0)] == [open_row]
+    assert [entry.id for entry, _ in inbox.list_to_project(desk.db, desk.session.id, 0)] == [open_row]
 
 
 def test_sessions_with_work_are_those_with_a_row_that_is_due(desk: Desk) -> None:
     row = desk.hear()
-    assert inbox.sessions_with_work(desk.db, desk.now) == [(desk.session.id, "acme", desk.now)]
-    inbox.move(desk.db, row, "retry", "", desk.now + SECOND, desk.now)
-    assert inbox.sessions_with_work(desk.db, desk.now) == []
-    assert inbox.next_due(desk.db) == desk.now + SECOND
-    inbox.move(desk.db, row, "failed", "", None, desk.now)
-    assert inbox.next_due(desk.db) is None
+    assert inbox.list_sessions_with_work(desk.db, desk.now) == [(desk.session.id, "acme", desk.now)]
+    inbox.set_state(desk.db, row, "retry", "", desk.now + SECOND, desk.now)
+    assert inbox.list_sessions_with_work(desk.db, desk.now) == []
+    assert inbox.get_next_due(desk.db) == desk.now + SECOND
+    inbox.set_state(desk.db, row, "failed", "", None, desk.now)
+    assert inbox.get_next_due(desk.db) is None
 
 
 def test_looking_after_a_session_never_brings_a_moment_nearer(desk: Desk) -> None:
     soon, late = desk.hear("soon"), desk.hear("late")
-    inbox.move(desk.db, late, "queued", "", desk.now + 100 * SECOND, desk.now)
-    inbox.looked_at(desk.db, desk.session.id, desk.now + 10 * SECOND)
+    inbox.set_state(desk.db, late, "queued", "", desk.now + 100 * SECOND, desk.now)
+    inbox.defer_session_due(desk.db, desk.session.id, desk.now + 10 * SECOND)
     assert [desk.entry(row).next_at for row in (soon, late)] == [desk.now + 10 * SECOND, desk.now + 100 * SECOND]
 
 
@@ -89,7 +94,7 @@ def test_stranger_new_of_what_waits_only_the_next_rows_are_projected(desk: Desk)
     waiting = [desk.hear(f"waiting {number}") for number in range(30)]
 
     def held(rows: int, size: int) -> list[int]:
-        return [entry.id for entry, _ in inbox.to_project(desk.db, desk.session.id, 0, 0, rows, size)]
+        return [entry.id for entry, _ in inbox.list_to_project(desk.db, desk.session.id, 0, 0, rows, size)]
 
     assert held(20, 10_000) == [*working, *waiting[:20]]
     assert held(20, 10) == [*working, *waiting[:5]]  # each has the content {}
@@ -103,14 +108,14 @@ def test_stranger_new_context_that_does_not_fit_is_not_read(desk: Desk) -> None:
     ]
     read: list[int] = []
 
-    class Counted(Sqlite):
+    class Counted(SqliteDb):
         def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
             found = super().rows(sql, params)
             read.append(len(found))
             return found
 
-    assert isinstance(desk.db, Sqlite)
+    assert isinstance(desk.db, SqliteDb)
     counted = Counted(desk.db.connection)
-    found = [entry.id for entry, _ in inbox.to_project(counted, desk.session.id, 1_000_000, 120_000)]
+    found = [entry.id for entry, _ in inbox.list_to_project(counted, desk.session.id, 1_000_000, 120_000)]
     assert found == rows[-120:]
     assert sum(read) <= 2 * 120 + 2 * inbox.PAGE

@@ -4,7 +4,7 @@ import pytest
 
 from gatepost.core.clock import SECOND
 from gatepost.store import audit, inbox, ledger, messages, outbox, turns
-from gatepost.store.audit import Record
+from gatepost.store.audit import AuditRecord
 
 from .conftest import LEASE, NOON, Desk
 
@@ -17,13 +17,13 @@ def count(desk: Desk) -> tuple[int, int, int]:
 
 
 def test_an_empty_ledger_is_in_order(desk: Desk) -> None:
-    assert ledger.check(desk.db, desk.now) == ledger.Account(0, 0, 0, 0.0)
+    assert ledger.check(desk.db, desk.now) == ledger.LedgerStatus(0, 0, 0, 0.0)
 
 
 @pytest.mark.parametrize("state", ["queued", "working", "retry", "held"])
 def test_an_open_row_is_in_flight_then_overdue_then_unaccounted(desk: Desk, state: str) -> None:
     row = desk.hear()
-    inbox.move(desk.db, row, state, "", desk.now + SECOND, desk.now)
+    inbox.set_state(desk.db, row, state, "", desk.now + SECOND, desk.now)
     counted = []
     due = NOON + SECOND
     for desk.now in (NOON, due + ledger.LATE, due + ledger.LATE + 1, due + MINUTE, due + MINUTE + 1):
@@ -34,7 +34,7 @@ def test_an_open_row_is_in_flight_then_overdue_then_unaccounted(desk: Desk, stat
 @pytest.mark.parametrize("state", inbox.END)
 def test_a_row_in_an_end_state_is_accounted_for_for_ever(desk: Desk, state: str) -> None:
     row = desk.hear()
-    inbox.move(desk.db, row, state, "a reason", None, desk.now)
+    inbox.set_state(desk.db, row, state, "a reason", None, desk.now)
     desk.now += 365 * 24 * 60 * MINUTE
     assert count(desk) == (0, 0, 0)
 
@@ -50,7 +50,7 @@ def test_an_effect_on_its_way_is_in_flight_then_unaccounted(desk: Desk, state: s
 
 @pytest.mark.parametrize("state", outbox.END)
 def test_an_effect_in_an_end_state_is_accounted_for_for_ever(desk: Desk, state: str) -> None:
-    outbox.settle(desk.db, desk.say("k", "hello").id, state, "a reason", desk.now)
+    outbox.record_outcome(desk.db, desk.say("k", "hello").id, state, "a reason", desk.now)
     desk.now += 365 * 24 * 60 * MINUTE
     assert count(desk) == (0, 0, 0)
 
@@ -70,7 +70,7 @@ def test_an_open_row_without_a_moment_is_unaccounted(desk: Desk) -> None:
 
 def test_a_removed_session_leaves_its_messages_in_the_ledger(desk: Desk) -> None:
     row = desk.hear()
-    inbox.move(desk.db, row, "cancelled", "the group was removed", None, desk.now)
+    inbox.set_state(desk.db, row, "cancelled", "the group was removed", None, desk.now)
     desk.db.run("DELETE FROM groups WHERE folder = 'acme'")
     assert desk.entry(row).session_id is None
     assert count(desk) == (0, 0, 0)
@@ -103,9 +103,9 @@ def test_every_row_is_accounted_for_on_the_whole_way(desk: Desk) -> None:
     effect = desk.say("k", "hello", turn=again.turn)
     accounted()
     assert desk.finish(again.turn)
-    outbox.take(desk.db, effect.instance, effect.address, "d-1", desk.now, LEASE)
+    outbox.claim_head(desk.db, effect.instance, effect.address, "d-1", desk.now, LEASE)
     accounted()
-    outbox.settle(desk.db, effect.id, "sent", "", desk.now, platform_id="x1")
+    outbox.record_outcome(desk.db, effect.id, "sent", "", desk.now, platform_id="x1")
     assert count(desk) == (0, 0, 0)
 
 
@@ -113,31 +113,31 @@ def test_lines_show_both_directions_oldest_first(desk: Desk) -> None:
     turn = desk.begun("question")
     effect = desk.say("k", "answer", turn=turn)
     desk.finish(turn)
-    outbox.settle(desk.db, effect.id, "sent", "", desk.now, platform_id="x1")
+    outbox.record_outcome(desk.db, effect.id, "sent", "", desk.now, platform_id="x1")
 
-    shown = ledger.lines(desk.db, None, 10)
+    shown = ledger.list_lines(desk.db, None, 10)
     assert [(line.direction, line.text, line.state, line.folder) for line in shown] == [
         ("in", "question", "answered", "acme"),
         ("out", "answer", "sent", "acme"),
     ]
     assert [line.platform_id for line in shown] == ["p1", "x1"]
-    assert [line.text for line in ledger.lines(desk.db, "sent", 10)] == ["answer"]
-    assert [line.text for line in ledger.lines(desk.db, None, 1)] == ["answer"]
+    assert [line.text for line in ledger.list_lines(desk.db, "sent", 10)] == ["answer"]
+    assert [line.text for line in ledger.list_lines(desk.db, None, 1)] == ["answer"]
 
 
 def test_a_life_tells_every_step_in_order(desk: Desk) -> None:
     turn = desk.begun("question")
     desk.now += SECOND
-    audit.append(desk.db, Record(desk.now, "acme", "reply", "allowed", {"turn": turn.id}))
+    audit.append(desk.db, AuditRecord(desk.now, "acme", "reply", "allowed", {"turn": turn.id}))
     desk.now += SECOND
     effect = desk.say("k", "answer", turn=turn)
     desk.now += SECOND
-    outbox.take(desk.db, effect.instance, effect.address, "d-1", desk.now, LEASE)
-    outbox.settle(desk.db, effect.id, "sent", "", desk.now + 1, platform_id="x1")
+    outbox.claim_head(desk.db, effect.instance, effect.address, "d-1", desk.now, LEASE)
+    outbox.record_outcome(desk.db, effect.id, "sent", "", desk.now + 1, platform_id="x1")
     desk.now += SECOND
     desk.finish(turn)
 
-    found = ledger.life(desk.db, ledger.find_message(desk.db, "p1") or 0)
+    found = ledger.trace_message(desk.db, ledger.find_message(desk.db, "p1") or 0)
     assert found is not None
     assert [moment.what for moment in found.moments] == [
         "accepted",
@@ -157,11 +157,11 @@ def test_a_life_tells_every_step_in_order(desk: Desk) -> None:
 
 def test_what_answers_another_message_of_the_batch_is_not_part_of_this_life(desk: Desk) -> None:
     turn = desk.begun("a", "b")
-    first, second = (entry for entry, _ in inbox.of_turn(desk.db, turn.id))
+    first, second = (entry for entry, _ in inbox.list_for_turn(desk.db, turn.id))
     for key, entry in (("k1", first), ("k2", second)):
         desk.say(key, key, turn=turn)
         desk.db.run(f"UPDATE outbox SET payload = '{{\"in_reply_to\": {entry.seq}}}' WHERE key = ?", (key,))
-    lives = [ledger.life(desk.db, entry.message_id) for entry in (first, second)]
+    lives = [ledger.trace_message(desk.db, entry.message_id) for entry in (first, second)]
     assert [sum(moment.what.startswith("send") for moment in life.moments) for life in lives if life] == [1, 1]
 
 
@@ -175,7 +175,7 @@ def test_a_message_is_found_by_its_own_id_or_the_platforms(desk: Desk) -> None:
 def test_what_is_no_message_is_not_found(desk: Desk, wanted: str) -> None:
     desk.accept("x")
     assert ledger.find_message(desk.db, wanted) is None
-    assert ledger.life(desk.db, 99) is None
+    assert ledger.trace_message(desk.db, 99) is None
 
 
 def test_the_fact_of_a_message_is_kept_once_and_its_event_apart(desk: Desk) -> None:
@@ -203,9 +203,9 @@ def test_what_the_last_daemon_was_looking_at_is_due_at_once_and_a_retry_at_its_t
     desk: Desk, state: str, due: int
 ) -> None:
     row = desk.hear()
-    inbox.move(desk.db, row, state, "", desk.now + 5 * SECOND, desk.now)
-    ledger.bring_near(desk.db, desk.now)
-    assert inbox.next_due(desk.db) == desk.now + due
+    inbox.set_state(desk.db, row, state, "", desk.now + 5 * SECOND, desk.now)
+    ledger.reset_due_times(desk.db, desk.now)
+    assert inbox.get_next_due(desk.db) == desk.now + due
 
 
 def test_while_no_daemon_runs_what_waits_is_not_late(desk: Desk) -> None:
@@ -216,6 +216,6 @@ def test_while_no_daemon_runs_what_waits_is_not_late(desk: Desk) -> None:
     assert (down.unaccounted, down.in_flight, down.overdue) == (0, 1, 0)
     assert down.oldest_s == 24 * 60 * 60
     desk.now += 5 * MINUTE
-    inbox.move(desk.db, desk.hear(text="another"), "cancelled", "", None, desk.now)
+    inbox.set_state(desk.db, desk.hear(text="another"), "cancelled", "", None, desk.now)
     assert ledger.check(desk.db, day, running=False).unaccounted == 1, "it was late already when that was written"
     assert row

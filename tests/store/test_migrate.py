@@ -11,9 +11,9 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError
 from gatepost.store import migrate as module
 from gatepost.store import migrations
-from gatepost.store.migrate import Migration, all_migrations, migrate, printed_schema
+from gatepost.store.migrate import Migration, list_migrations, migrate, render_schema
 from gatepost.store.port import Db
-from gatepost.store.writer import Sqlite, connect
+from gatepost.store.sqlite_store import SqliteDb, connect
 
 # A migration that is in the main branch is in somebody's store: it is never edited again. A new one is added here.
 SHIPPED = {
@@ -42,7 +42,7 @@ SHIPPED = {
 
 
 def test_every_migration_is_listed() -> None:
-    assert {each.name for each in all_migrations()} == SHIPPED.keys()
+    assert {each.name for each in list_migrations()} == SHIPPED.keys()
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -53,21 +53,21 @@ def test_stranger_24_a_shipped_migration_is_never_edited(name: str) -> None:
 
 def tables(path: Path) -> set[str]:
     connection = connect(path, readonly=True)
-    names = {row[0] for row in Sqlite(connection).rows("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    names = {row[0] for row in SqliteDb(connection).rows("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     connection.close()
     return names
 
 
 def test_migrations_are_numbered_without_gaps_and_described() -> None:
-    found = all_migrations()
+    found = list_migrations()
     assert [each.number for each in found] == list(range(1, len(found) + 1))
     assert all(each.apply.__module__.endswith(each.name) for each in found)
 
 
 def test_a_second_run_changes_nothing(store_path: Path) -> None:
-    before = printed_schema(store_path)
-    assert migrate(store_path, SystemClock()) == all_migrations()[-1].number
-    assert printed_schema(store_path) == before
+    before = render_schema(store_path)
+    assert migrate(store_path, SystemClock()) == list_migrations()[-1].number
+    assert render_schema(store_path) == before
 
 
 def broken(with_what: str) -> Migration:
@@ -79,15 +79,15 @@ def broken(with_what: str) -> Migration:
 
 
 def test_a_failed_migration_leaves_nothing_behind(store_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = printed_schema(store_path)
-    known = [*all_migrations(), broken("CREATE TABLE this is no SQL")]
-    monkeypatch.setattr(module, "all_migrations", lambda: known)
+    before = render_schema(store_path)
+    known = [*list_migrations(), broken("CREATE TABLE this is no SQL")]
+    monkeypatch.setattr(module, "list_migrations", lambda: known)
 
     with pytest.raises(SetupError, match=r"cannot be brought to schema 9000_broken: .*; nothing was changed"):
         migrate(store_path, SystemClock())
 
     assert "half_done" not in tables(store_path)
-    assert printed_schema(store_path) == before
+    assert render_schema(store_path) == before
     known[-1] = broken("CREATE TABLE whole (id {id}) {strict}")
     assert migrate(store_path, SystemClock()) == 9000
     assert tables(store_path) >= {"half_done", "whole"}
@@ -95,34 +95,34 @@ def test_a_failed_migration_leaves_nothing_behind(store_path: Path, monkeypatch:
 
 def test_a_newer_store_refuses_to_open_and_stays_as_it_is(store_path: Path) -> None:
     connection = connect(store_path)
-    Sqlite(connection).run("INSERT INTO schema_version VALUES (9999, 'from the future', 1)")
+    SqliteDb(connection).run("INSERT INTO schema_version VALUES (9999, 'from the future', 1)")
     connection.close()
-    before = printed_schema(store_path)
+    before = render_schema(store_path)
 
     with pytest.raises(SetupError, match=r"written by a newer gatepost \(schema 9999, this one knows \d+\); upgrade"):
         migrate(store_path, SystemClock())
-    assert printed_schema(store_path) == before
+    assert render_schema(store_path) == before
 
 
 def test_references_hold_everywhere(store_path: Path) -> None:
     for readonly in (False, True):
         connection = connect(store_path, readonly=readonly)
-        assert Sqlite(connection).row("PRAGMA foreign_keys") == (1,)
+        assert SqliteDb(connection).row("PRAGMA foreign_keys") == (1,)
         connection.close()
 
 
 def test_requests_are_kept_when_answers_come_to_hold_for_what_was_asked(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     connection = connect(path)
-    db = Sqlite(connection)
-    for each in all_migrations()[:13]:
+    db = SqliteDb(connection)
+    for each in list_migrations()[:13]:
         each.apply(db)
     db.run("PRAGMA foreign_keys = OFF")
     db.run(
         "INSERT INTO permissions (id, session_id, turn_id, request, kind, tool, input, state, asked_at)"
         " VALUES ('p-1', 's-1', 't-1', '0', 'tool', 'Bash', '{\"command\": \"ls\"}', 'allowed', 7)"
     )
-    all_migrations()[13].apply(db)
+    list_migrations()[13].apply(db)
     assert db.rows("SELECT id, request, digest, input, cut, answer, state, asked_at FROM permissions") == [
         ("p-1", "0", "", '{"command": "ls"}', 0, "{}", "allowed", 7)
     ]
@@ -163,7 +163,7 @@ def early_store(path: Path, edits: int) -> None:
         assert any(before in each for each in ddl)
         ddl = [each.replace(before, after) for each in ddl]
     connection = connect(path)
-    db = Sqlite(connection)
+    db = SqliteDb(connection)
     db.define("CREATE TABLE schema_version (number {int} PRIMARY KEY, name {text} NOT NULL, applied_at {int} NOT NULL)")
     for each in filter(None, ddl):
         db.define(each)
@@ -195,7 +195,7 @@ def shape(path: Path) -> dict[str, Any]:
     """Tables by their columns and references, indexes by what they say: what `docs/schema.sql` says but for the order
     and the comments."""
     connection = connect(path, readonly=True)
-    db = Sqlite(connection)
+    db = SqliteDb(connection)
     try:
         names = [row[0] for row in db.rows("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")]
         found: dict[str, Any] = {}
@@ -220,7 +220,7 @@ def test_stranger_24_a_store_older_than_the_last_edit_of_the_first_migration_is_
 
     assert shape(path) == shape(store_path)
     connection = connect(path)
-    db = Sqlite(connection)
+    db = SqliteDb(connection)
     assert db.rows("SELECT id, message_id, session_id, turn_id, state FROM inbox") == [(3, 7, "s-1", "t-2", "working")]
     assert db.rows("SELECT id, spared FROM turns WHERE ended_at IS NULL") == [("t-2", 0)]
     assert db.rows("SELECT window_messages, window_chars FROM sessions") == [(None, None)]

@@ -36,7 +36,7 @@ def test_between_turns_whoever_asked_last_is_behind_it_though_timers_ran_since(d
     for _ in range(3):
         run_turn(desk, "", kind="timer")
 
-    assert origins.behind(desk.db, desk.session.id).origins[0] == Origin(ADA, *ROOM)
+    assert origins.get_for_session(desk.db, desk.session.id).origins[0] == Origin(ADA, *ROOM)
 
 
 def test_stranger_04_only_the_latest_turns_are_searched_however_many_timers_ran(desk: Desk) -> None:
@@ -44,4 +44,4 @@ def test_stranger_04_only_the_latest_turns_are_searched_however_many_timers_ran(
     for _ in range(LATEST):
         run_turn(desk, "", kind="timer")
 
-    assert [each.person for each in origins.behind(desk.db, desk.session.id).origins] == [""]
+    assert [each.person for each in origins.get_for_session(desk.db, desk.session.id).origins] == [""]

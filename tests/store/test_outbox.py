@@ -17,46 +17,46 @@ def test_an_effect_handed_over_twice_is_one_row(desk: Desk) -> None:
 def test_a_rooms_rows_go_out_one_after_another(desk: Desk) -> None:
     first = desk.say("k1", "one")
     desk.say("k2", "two")
-    taken = outbox.take(desk.db, *ROOM, "d-1", desk.now, LEASE)
+    taken = outbox.claim_head(desk.db, *ROOM, "d-1", desk.now, LEASE)
     assert taken is not None and taken.id == first.id and taken.state == "pending"
 
-    again = outbox.take(desk.db, *ROOM, "d-2", desk.now, LEASE)
+    again = outbox.claim_head(desk.db, *ROOM, "d-2", desk.now, LEASE)
     assert again is not None and (again.id, again.state) == (first.id, "sending")  # somebody was already sending it
-    outbox.settle(desk.db, first.id, "sent", "", desk.now, platform_id="x1")
-    following = outbox.take(desk.db, *ROOM, "d-1", desk.now, LEASE)
+    outbox.record_outcome(desk.db, first.id, "sent", "", desk.now, platform_id="x1")
+    following = outbox.claim_head(desk.db, *ROOM, "d-1", desk.now, LEASE)
     assert following is not None and following.key == "k2"
 
 
 def test_a_row_that_waits_for_its_next_try_keeps_its_lane_waiting(desk: Desk) -> None:
     first = desk.say("k1", "one")
     desk.say("k2", "two")
-    outbox.take(desk.db, *ROOM, "d-1", desk.now, LEASE)
-    outbox.settle(desk.db, first.id, "pending", "slow down", desk.now, next_at=desk.now + SECOND)
+    outbox.claim_head(desk.db, *ROOM, "d-1", desk.now, LEASE)
+    outbox.record_outcome(desk.db, first.id, "pending", "slow down", desk.now, next_at=desk.now + SECOND)
 
-    waiting = outbox.take(desk.db, *ROOM, "d-1", desk.now, LEASE)
+    waiting = outbox.claim_head(desk.db, *ROOM, "d-1", desk.now, LEASE)
     assert waiting is not None and (waiting.key, waiting.next_at, waiting.tries) == ("k1", desk.now + SECOND, 1)
     assert desk.effect("k1").state == "pending"
 
 
 def test_a_sent_row_is_never_sent_again(desk: Desk) -> None:
     effect = desk.say("k", "hello")
-    outbox.settle(desk.db, effect.id, "sent", "", desk.now, platform_id="x1")
-    outbox.settle(desk.db, effect.id, "pending", "", desk.now, next_at=desk.now)
+    outbox.record_outcome(desk.db, effect.id, "sent", "", desk.now, platform_id="x1")
+    outbox.record_outcome(desk.db, effect.id, "pending", "", desk.now, next_at=desk.now)
     assert desk.effect("k").state == "sent"
-    assert outbox.head(desk.db, *ROOM) is None and outbox.lanes(desk.db) == []
+    assert outbox.get_head(desk.db, *ROOM) is None and outbox.list_pending_rooms(desk.db) == []
 
 
 def test_the_platforms_id_is_learnt_once(desk: Desk) -> None:
     effect = desk.say("k", "hello")
-    outbox.settle(desk.db, effect.id, "sent", "", desk.now, platform_id="x1")
-    messages.learn_platform_id(desk.db, effect.message_id, "x2")
+    outbox.record_outcome(desk.db, effect.id, "sent", "", desk.now, platform_id="x1")
+    messages.set_platform_id(desk.db, effect.message_id, "x2")
     found = messages.find(desk.db, *ROOM, "out", "x1")
     assert found is not None and found.id == effect.message_id
 
 
 def test_a_platform_that_gives_one_id_twice_breaks_nothing(desk: Desk) -> None:
     for key in ("k1", "k2"):
-        outbox.settle(desk.db, desk.say(key, key).id, "sent", "", desk.now, platform_id="same")
+        outbox.record_outcome(desk.db, desk.say(key, key).id, "sent", "", desk.now, platform_id="same")
     assert [desk.effect(key).state for key in ("k1", "k2")] == ["sent", "sent"]
 
 
@@ -65,18 +65,18 @@ def test_what_a_turn_said_counts_unless_it_was_withdrawn_or_failed(desk: Desk) -
     for key, state in (("a", "sent"), ("b", "failed"), ("c", "superseded"), ("d", "uncertain"), ("e", "pending")):
         effect = desk.say(key, key, turn=turn)
         if state != "pending":
-            outbox.settle(desk.db, effect.id, state, "", desk.now)
+            outbox.record_outcome(desk.db, effect.id, state, "", desk.now)
     desk.say("f", "f", turn=turn, origin="status")
-    said = [key for key in "abcdef" if outbox.said_in_turn(desk.db, turn.id, *ROOM, key) is not None]
+    said = [key for key in "abcdef" if outbox.list_texts_in_turn(desk.db, turn.id, *ROOM, key) is not None]
     assert said == ["a", "d", "e"]
-    assert [each.text for each in outbox.done_in_turn(desk.db, turn.id, 10, 10)] == ["a", "b", "d", "e"]
+    assert [each.text for each in outbox.list_done_in_turn(desk.db, turn.id, 10, 10)] == ["a", "b", "d", "e"]
 
 
 def test_an_unsent_interim_line_gives_way_to_a_newer_one(desk: Desk) -> None:
     turn = desk.begun()
     desk.say("first", "working …", turn=turn, origin="status")
     desk.say("edit", "still working …", turn=turn, origin="status", op="edit")
-    assert outbox.give_way(desk.db, turn.id, "status", desk.now) == 1
+    assert outbox.supersede_edits(desk.db, turn.id, "status", desk.now) == 1
     assert [desk.effect(key).state for key in ("first", "edit")] == ["pending", "superseded"]
 
 
@@ -94,7 +94,7 @@ def test_stranger_new_what_an_open_turn_had_said_is_known_after_an_upgrade(desk:
 
     importlib.import_module("gatepost.store.migrations.0021_said").apply(desk.db)
 
-    said = outbox.said_in_turn(desk.db, turn.id, *ROOM, "hello", 1)
+    said = outbox.list_texts_in_turn(desk.db, turn.id, *ROOM, "hello", 1)
     assert said is not None and said.id == effect.id
-    assert outbox.said_in_turn(desk.db, turn.id, *ROOM, "hello", 2) is None
+    assert outbox.list_texts_in_turn(desk.db, turn.id, *ROOM, "hello", 2) is None
     assert outbox.answered_in_turn(desk.db, turn.id) == [1]

@@ -26,7 +26,7 @@ from gatepost.store import (
 )
 from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
-from gatepost.store.writer import Sqlite, connect
+from gatepost.store.sqlite_store import SqliteDb, connect
 
 GROWING = ("messages", "inbox", "outbox", "turns", "steps", "audit", "timeline", "costs", "permissions", "sessions")
 # Partial indexes whose rows are few, however old the store: reading one whole is no scan.
@@ -45,62 +45,62 @@ Ask = Callable[[Db], Any]
 
 ASKED: dict[str, Ask] = {
     "has_work": lambda db: inbox.has_work(db, "s", 1),
-    "looked_at": lambda db: inbox.looked_at(db, "s", 1),
+    "looked_at": lambda db: inbox.defer_session_due(db, "s", 1),
     "cancel_waiting": lambda db: inbox.cancel_waiting(db, "s", "", 1),
-    "to_project": lambda db: inbox.to_project(db, "s", 20),
-    "context_shown": lambda db: inbox.context_shown(db, "s", 1),
-    "of_turn": lambda db: inbox.of_turn(db, "t"),
-    "senders_of_turn": lambda db: inbox.senders_of_turn(db, "t"),
-    "of_message": lambda db: inbox.of_message(db, 1),
-    "sessions_with_work": lambda db: inbox.sessions_with_work(db, 1),
-    "sessions_waiting": inbox.sessions_waiting,
-    "rooms_waiting": inbox.rooms_waiting,
-    "next_due": inbox.next_due,
-    "keep_waiting": lambda db: inbox.keep_waiting(db, 1, 2),
+    "to_project": lambda db: inbox.list_to_project(db, "s", 20),
+    "context_shown": lambda db: inbox.mark_context_shown(db, "s", 1),
+    "of_turn": lambda db: inbox.list_for_turn(db, "t"),
+    "senders_of_turn": lambda db: inbox.list_senders(db, "t"),
+    "of_message": lambda db: inbox.list_for_message(db, 1),
+    "sessions_with_work": lambda db: inbox.list_sessions_with_work(db, 1),
+    "sessions_waiting": inbox.list_waiting_sessions,
+    "rooms_waiting": inbox.list_waiting_rooms,
+    "next_due": inbox.get_next_due,
+    "keep_waiting": lambda db: inbox.defer_all_due(db, 1, 2),
     "claim": lambda db: turns.claim(db, "s", "scripted", "o", 1, 1, 10),
-    "open_of": lambda db: turns.open_of(db, "s"),
-    "open_turns": turns.open_turns,
-    "renew": lambda db: turns.renew(db, "t", 1, 1, 1),
-    "prompts_waiting": lambda db: agents.waiting(db, "s"),
-    "by_seq": lambda db: messages.by_seq(db, "s", 1),
+    "open_of": lambda db: turns.find_open(db, "s"),
+    "open_turns": turns.list_open,
+    "renew": lambda db: turns.renew_lease(db, "t", 1, 1, 1),
+    "prompts_waiting": lambda db: agents.count_waiting(db, "s"),
+    "by_seq": lambda db: messages.find_by_seq(db, "s", 1),
     "find": lambda db: messages.find(db, "i", "a", "in", "p"),
-    "latest_in_room": lambda db: messages.latest_in_room(db, "i", "a", None, 10),
-    "in_room_after": lambda db: messages.in_room(db, "i", "a", 1, 10),
-    "learn_platform_id": lambda db: messages.learn_platform_id(db, 1, "p"),
-    "lanes": outbox.lanes,
-    "head": lambda db: outbox.head(db, "i", "a"),
-    "take": lambda db: outbox.take(db, "i", "a", "o", 1, 1),
-    "outbox_looked_at": lambda db: outbox.looked_at(db, 1, 1),
-    "by_tools": lambda db: outbox.by_tools(db, "s", None),
-    "by_tools_in_turn": lambda db: outbox.by_tools(db, "s", "t"),
-    "withdraw_results": lambda db: outbox.withdraw_results(db, "t", "", 1),
-    "give_way": lambda db: outbox.give_way(db, "t", "status", 1),
-    "said_in_turn": lambda db: outbox.said_in_turn(db, "t", "i", "a", "x", 1),
+    "latest_in_room": lambda db: messages.list_latest_in_room(db, "i", "a", None, 10),
+    "in_room_after": lambda db: messages.list_in_room(db, "i", "a", 1, 10),
+    "learn_platform_id": lambda db: messages.set_platform_id(db, 1, "p"),
+    "lanes": outbox.list_pending_rooms,
+    "head": lambda db: outbox.get_head(db, "i", "a"),
+    "take": lambda db: outbox.claim_head(db, "i", "a", "o", 1, 1),
+    "outbox_looked_at": lambda db: outbox.defer_overdue(db, 1, 1),
+    "by_tools": lambda db: outbox.count_by_tools(db, "s", None),
+    "by_tools_in_turn": lambda db: outbox.count_by_tools(db, "s", "t"),
+    "withdraw_results": lambda db: outbox.cancel_results(db, "t", "", 1),
+    "give_way": lambda db: outbox.supersede_edits(db, "t", "status", 1),
+    "said_in_turn": lambda db: outbox.list_texts_in_turn(db, "t", "i", "a", "x", 1),
     "has_done_any": lambda db: outbox.has_done_any(db, "t"),
-    "done_in_turn": lambda db: outbox.done_in_turn(db, "t", 10, 10),
+    "done_in_turn": lambda db: outbox.list_done_in_turn(db, "t", 10, 10),
     "answered_in_turn": lambda db: outbox.answered_in_turn(db, "t"),
-    "session_by_key": lambda db: sessions.by_key(db, "k"),
-    "watching": lambda db: sessions.live(db, "g", 10),
-    "audit_append": lambda db: audit.append(db, audit.Record(1, "a", "b", "c", {})),
-    "timeline_last": lambda db: timeline.last(db, "s", 10),
-    "permissions_of_session": lambda db: permissions.pending(db, "s"),
-    "permissions_waiting": lambda db: permissions.waiting(db, "s"),
-    "destination_of_room": lambda db: destinations.of_room(db, "g", "i", "a"),
-    "payer": lambda db: costs.payer(db, "t"),
-    "bring_near": lambda db: ledger.bring_near(db, 1),
+    "session_by_key": lambda db: sessions.find_by_key(db, "k"),
+    "watching": lambda db: sessions.list_open(db, "g", 10),
+    "audit_append": lambda db: audit.append(db, audit.AuditRecord(1, "a", "b", "c", {})),
+    "timeline_last": lambda db: timeline.list_last(db, "s", 10),
+    "permissions_of_session": lambda db: permissions.list_pending(db, "s"),
+    "permissions_waiting": lambda db: permissions.count_waiting(db, "s"),
+    "destination_of_room": lambda db: destinations.find_by_room(db, "g", "i", "a"),
+    "payer": lambda db: costs.find_payer(db, "t"),
+    "bring_near": lambda db: ledger.reset_due_times(db, 1),
 }
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Iterator[Sqlite]:
+def db(tmp_path: Path) -> Iterator[SqliteDb]:
     migrate(tmp_path / "gatepost.db", SystemClock())
     connection = connect(tmp_path / "gatepost.db")
-    yield Sqlite(connection)
+    yield SqliteDb(connection)
     connection.close()
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_stranger_23_what_is_asked_all_the_time_reads_no_growing_table(db: Sqlite, asked: str) -> None:
+def test_stranger_23_what_is_asked_all_the_time_reads_no_growing_table(db: SqliteDb, asked: str) -> None:
     seen: list[str] = []
     db.connection.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: seen.append(event["sql"]))
     ASKED[asked](db)
@@ -110,11 +110,11 @@ def test_stranger_23_what_is_asked_all_the_time_reads_no_growing_table(db: Sqlit
 
 
 @pytest.mark.parametrize("table", ["messages", "sessions", "turns"])
-def test_stranger_23_removing_a_row_reads_no_growing_table(db: Sqlite, table: str) -> None:
+def test_stranger_23_removing_a_row_reads_no_growing_table(db: SqliteDb, table: str) -> None:
     assert _reads_too_much(db, f"DELETE FROM {table} WHERE id = ?") == []
 
 
-def _reads_too_much(db: Sqlite, sql: str) -> list[str]:
+def _reads_too_much(db: SqliteDb, sql: str) -> list[str]:
     if sql.startswith("--"):  # a trigger's
         return []
     plan = [row[3] for row in db.rows(f"EXPLAIN QUERY PLAN {sql}", (None,) * sql.count("?"))]

@@ -6,7 +6,7 @@ import resource
 from contextlib import ExitStack
 
 from gatepost.store.port import Db
-from gatepost.store.writer import SqliteStore
+from gatepost.store.sqlite_store import SqliteStore
 
 
 def one(db: Db) -> int:

@@ -17,32 +17,36 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Invalid
 from gatepost.core.periods import Period
 from gatepost.store import budgets, costs, reservations
-from gatepost.store.budgets import Kind, Scope
+from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
-from gatepost.store.reservations import Denied, Reserved, Settled
-from gatepost.store.writer import SqliteStore
+from gatepost.store.reservations import BudgetDenial, BudgetReservation, CostSettlement
+from gatepost.store.sqlite_store import SqliteStore
 
 NOON = int(datetime(2026, 11, 15, 12, tzinfo=UTC).timestamp()) * 1_000_000
 USD = 1_000_000
 ADA = "telegram:user/9"
-ACME = Scope(Kind.GROUP, "acme")
+ACME = BudgetScope(BudgetScopeKind.GROUP, "acme")
 FOLDERS = ("acme", "acme/eng", "acme/eng/sre", "acme/sales")
-SCOPES = (Scope(Kind.INSTANCE), *(Scope(Kind.GROUP, folder) for folder in FOLDERS), Scope(Kind.USER, ADA))
+SCOPES = (
+    BudgetScope(BudgetScopeKind.INSTANCE),
+    *(BudgetScope(BudgetScopeKind.GROUP, folder) for folder in FOLDERS),
+    BudgetScope(BudgetScopeKind.USER, ADA),
+)
 
 
-def limit(db: Db, micro: int, scope: Scope = ACME) -> None:
+def limit(db: Db, micro: int, scope: BudgetScope = ACME) -> None:
     budgets.put(db, scope, Period.DAY, micro, "operator", NOON)
 
 
-def reserve(db: Db, micro: int, folder: str = "acme") -> Reserved:
+def reserve(db: Db, micro: int, folder: str = "acme") -> BudgetReservation:
     held = reservations.reserve(db, folder, ADA, "s-1", "t-1", "claude", micro, NOON)
-    assert isinstance(held, Reserved)
+    assert isinstance(held, BudgetReservation)
     return held
 
 
 def booked(db: Db) -> int:
-    return sum(each.micro for each in costs.sums(db, "group"))
+    return sum(each.micro for each in costs.list_sums(db, "group"))
 
 
 async def test_of_fifty_calls_at_once_only_those_pass_that_fit(store: SqliteStore) -> None:
@@ -55,15 +59,15 @@ async def test_of_fifty_calls_at_once_only_those_pass_that_fit(store: SqliteStor
         )
     )
 
-    assert sum(isinstance(answer, Reserved) for answer in answers) == 11
-    assert all(answer.busy for answer in answers if isinstance(answer, Denied))
-    assert await store.read(budgets.room, "acme", ADA, NOON) == 10_000
+    assert sum(isinstance(answer, BudgetReservation) for answer in answers) == 11
+    assert all(answer.busy for answer in answers if isinstance(answer, BudgetDenial))
+    assert await store.read(budgets.get_remaining, "acme", ADA, NOON) == 10_000
 
 
 async def call(store: SqliteStore, folder: str, worst: int, actual: int | None) -> bool:
     """One model call: set aside, made, settled; None is a call whose usage is never learnt."""
     held = await store.write(reservations.reserve, folder, ADA, "s-1", "t-1", "claude", worst, NOON)
-    if isinstance(held, Denied):
+    if isinstance(held, BudgetDenial):
         return False
     await asyncio.sleep(0)
     await store.write(reservations.settle, held.id, actual, {"input": 1}, NOON)
@@ -82,7 +86,7 @@ def calls(draw: st.DrawFn) -> list[tuple[str, int, int | None]]:
 @settings(max_examples=15, deadline=None)
 @given(calls(), st.dictionaries(st.sampled_from(SCOPES), st.integers(0, 2 * USD), min_size=1), st.randoms())
 def test_fifty_parallel_calls_never_pass_a_budget_together(
-    made: list[tuple[str, int, int | None]], limits: dict[Scope, int], shuffled: random.Random
+    made: list[tuple[str, int, int | None]], limits: dict[BudgetScope, int], shuffled: random.Random
 ) -> None:
     """Over two stores on one file, as two processes would have them: the database keeps the promise."""
     shuffled.shuffle(made)
@@ -93,7 +97,7 @@ def test_fifty_parallel_calls_never_pass_a_budget_together(
             for scope, micro in limits.items():
                 await stores[0].write(limit, micro, scope)
             passed = await asyncio.gather(*(call(stores[n % 2], *each) for n, each in enumerate(made)))
-            for standing in await stores[1].read(budgets.every, NOON):
+            for standing in await stores[1].read(budgets.list_all, NOON):
                 assert standing.spent <= standing.limit
                 assert standing.reserved == 0
                 assert standing.spent == paid_by(standing.scope, made, passed)
@@ -107,11 +111,11 @@ def test_fifty_parallel_calls_never_pass_a_budget_together(
         asyncio.run(run(path))
 
 
-def paid_by(scope: Scope, made: list[tuple[str, int, int | None]], passed: list[bool]) -> int:
+def paid_by(scope: BudgetScope, made: list[tuple[str, int, int | None]], passed: list[bool]) -> int:
     return sum(
         worst if actual is None else actual
         for (folder, worst, actual), done in zip(made, passed, strict=True)
-        if done and scope in budgets.chain(folder, ADA)
+        if done and scope in budgets.list_scopes(folder, ADA)
     )
 
 
@@ -120,10 +124,10 @@ def test_settling_books_what_it_cost_and_gives_the_rest_back(db: Db) -> None:
     held = reserve(db, 800_000, "acme/eng")
 
     usage = {"input": 10, "output": 20, "cache_read": 30, "cache_write": 40, "other": 50}
-    assert reservations.settle(db, held.id, 100_000, usage, NOON) == Settled(100_000)
+    assert reservations.settle(db, held.id, 100_000, usage, NOON) == CostSettlement(100_000)
 
-    assert budgets.room(db, "acme", "", NOON) == 900_000
-    [row] = costs.sums(db, "model")
+    assert budgets.get_remaining(db, "acme", "", NOON) == 900_000
+    [row] = costs.list_sums(db, "model")
     assert (row.key, row.calls, row.micro) == ("claude", 1, 100_000)
     assert (row.input, row.output, row.cache_read, row.cache_write) == (10, 20, 30, 40)
 
@@ -141,7 +145,7 @@ def test_a_call_is_settled_once(db: Db) -> None:
 def test_a_call_whose_cost_nobody_knows_is_booked_in_full(db: Db, actual: int | None) -> None:
     held = reserve(db, 800_000)
 
-    assert reservations.settle(db, held.id, actual, {"input": -5}, NOON) == Settled(800_000)
+    assert reservations.settle(db, held.id, actual, {"input": -5}, NOON) == CostSettlement(800_000)
     assert db.row("SELECT micro, measured, input FROM costs") == (800_000, 0, 0)
 
 
@@ -152,7 +156,7 @@ def test_what_was_measured_is_booked_even_if_it_is_more_than_was_thought(db: Db)
     settled = reservations.settle(db, held.id, 1_100_000, {}, NOON)
 
     assert settled is not None and [note.percent for note in settled.notes] == [100]
-    assert budgets.room(db, "acme", "", NOON) == 0
+    assert budgets.get_remaining(db, "acme", "", NOON) == 0
 
 
 async def test_what_a_crash_left_is_booked_in_full_where_it_was_reserved(store_path: Path) -> None:
@@ -164,13 +168,13 @@ async def test_what_a_crash_left_is_booked_in_full_where_it_was_reserved(store_p
 
     store = SqliteStore(store_path)
     tomorrow = NOON + 24 * 3600 * USD
-    assert await store.write(reservations.book_leftovers, tomorrow) == 2
-    assert await store.write(reservations.book_leftovers, tomorrow) == 0
+    assert await store.write(reservations.settle_leftovers, tomorrow) == 2
+    assert await store.write(reservations.settle_leftovers, tomorrow) == 0
 
     assert await store.read(booked) == 700_000
-    assert await store.read(reservations.in_flight) == 0
-    assert await store.read(budgets.room, "acme", ADA, NOON) == 300_000
-    assert await store.read(budgets.room, "acme", ADA, tomorrow) == 1 * USD
+    assert await store.read(reservations.sum_reserved) == 0
+    assert await store.read(budgets.get_remaining, "acme", ADA, NOON) == 300_000
+    assert await store.read(budgets.get_remaining, "acme", ADA, tomorrow) == 1 * USD
     store.close()
 
 
@@ -178,12 +182,12 @@ CRASH = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from gatepost.store import reservations
-from gatepost.store.writer import SqliteStore
+from gatepost.store.sqlite_store import SqliteStore
 
 async def main():
     store, now = SqliteStore(Path(sys.argv[1])), int(sys.argv[2])
     calls = (store.write(reservations.reserve, "acme", "", "s", "t", "claude", 90_000, now) for _ in range(50))
-    held = [answer.id for answer in await asyncio.gather(*calls) if isinstance(answer, reservations.Reserved)]
+    held = [answer.id for answer in await asyncio.gather(*calls) if isinstance(answer, reservations.BudgetReservation)]
     for each in held[:5]:
         await store.write(reservations.settle, each, 10_000, {}, now)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -198,7 +202,7 @@ async def test_a_killed_gateway_leaves_no_call_unpaid_and_no_budget_passed(store
     killed = await asyncio.to_thread(subprocess.run, command, timeout=60)
     assert killed.returncode == -signal.SIGKILL
 
-    assert await store.write(reservations.book_leftovers, NOON) == 11 - 5
+    assert await store.write(reservations.settle_leftovers, NOON) == 11 - 5
     answers = await asyncio.gather(*(call(store, "acme", 90_000, 90_000) for _ in range(50)))
 
     assert sum(answers) == 4  # 1.00 - 5 × 0.01 - 6 × 0.09 = 0.41
@@ -208,7 +212,7 @@ async def test_a_killed_gateway_leaves_no_call_unpaid_and_no_budget_passed(store
 def test_a_note_that_a_crash_kept_from_people_is_given_with_the_next_call(db: Db) -> None:
     limit(db, 1 * USD)
     reserve(db, 850_000)
-    reservations.book_leftovers(db, NOON)
+    reservations.settle_leftovers(db, NOON)
 
     assert [note.percent for note in reserve(db, 1).notes] == [80]
     assert reserve(db, 1).notes == ()
@@ -217,10 +221,10 @@ def test_a_note_that_a_crash_kept_from_people_is_given_with_the_next_call(db: Db
 def test_what_is_refused_leaves_nothing_behind(db: Db) -> None:
     limit(db, 1 * USD)
 
-    assert isinstance(reservations.reserve(db, "acme", ADA, None, None, "claude", 2 * USD, NOON), Denied)
+    assert isinstance(reservations.reserve(db, "acme", ADA, None, None, "claude", 2 * USD, NOON), BudgetDenial)
 
-    assert reservations.in_flight(db) == 0
-    assert budgets.room(db, "acme", ADA, NOON) == 1 * USD
+    assert reservations.sum_reserved(db) == 0
+    assert budgets.get_remaining(db, "acme", ADA, NOON) == 1 * USD
 
 
 @pytest.mark.parametrize("worst", [-1, 10**15 + 1])

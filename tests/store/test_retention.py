@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.clock import DAY
-from gatepost.store import audit, inbox, ledger, messages, outbox, retention, search, steps, timeline, turns
-from gatepost.store.audit import Record
+from gatepost.store import audit, inbox, ledger, message_steps, messages, outbox, retention, search, timeline, turns
+from gatepost.store.audit import AuditRecord
 from gatepost.store.port import Db
-from gatepost.store.retention import Portion
-from gatepost.store.writer import Sqlite, connect
+from gatepost.store.retention import RemovalBatch
+from gatepost.store.sqlite_store import SqliteDb, connect
 
 from .conftest import LEASE, NOON, ROOM, Desk
 
@@ -20,10 +20,10 @@ def answered(desk: Desk, text: str) -> tuple[int, int]:
     """(message, its answer) of a turn that has ended, with all of it delivered."""
     turn = desk.begun(text)
     effect = desk.say(f"key {text}", f"echo: {text}", turn=turn)
-    assert outbox.take(desk.db, *ROOM, "pump", desk.now, LEASE) is not None
-    outbox.settle(desk.db, effect.id, "sent", "", desk.now, platform_id=f"out {text}")
+    assert outbox.claim_head(desk.db, *ROOM, "pump", desk.now, LEASE) is not None
+    outbox.record_outcome(desk.db, effect.id, "sent", "", desk.now, platform_id=f"out {text}")
     assert desk.finish(turn)
-    entry, _ = inbox.of_turn(desk.db, turn.id)[0]
+    entry, _ = inbox.list_for_turn(desk.db, turn.id)[0]
     return entry.message_id, effect.message_id
 
 
@@ -40,10 +40,10 @@ def test_stranger_23_messages_over_age_go_with_all_that_tells_of_them_and_the_le
 
     done = retention.remove_messages(desk.db, 0, LATER, 50)
 
-    assert done == Portion(2, old[1], False)
+    assert done == RemovalBatch(2, old[1], False)
     assert [messages.get(desk.db, each) is not None for each in (*old, *young)] == [False, False, True, True]
     assert (count(desk.db, "inbox"), count(desk.db, "outbox")) == (1, 1)
-    assert not steps.of(desk.db, old[0]) and steps.of(desk.db, young[0])
+    assert not message_steps.list_for_message(desk.db, old[0]) and message_steps.list_for_message(desk.db, young[0])
     assert count(desk.db, "unsearched") == 2
     assert ledger.check(desk.db, LATER).unaccounted == 0
     assert ledger.was_removed(desk.db, old[0]) and not ledger.was_removed(desk.db, young[0])
@@ -55,7 +55,7 @@ def test_stranger_23_a_message_in_flight_stays_whatever_its_age(desk: Desk) -> N
 
     assert retention.remove_messages(desk.db, 0, LATER, 50).removed == 0
     assert retention.remove_steps(desk.db, 0, LATER, 50).removed == 0
-    assert steps.of(desk.db, queued) and steps.of(desk.db, said)
+    assert message_steps.list_for_message(desk.db, queued) and message_steps.list_for_message(desk.db, said)
 
 
 def test_a_message_that_something_pending_answers_stays_and_one_that_was_answered_goes(desk: Desk) -> None:
@@ -93,7 +93,7 @@ def test_steps_over_age_go_and_their_message_stays(desk: Desk) -> None:
         after, more = portion.after, portion.more
 
     assert messages.get(desk.db, old) is not None
-    assert not steps.of(desk.db, old) and len(steps.of(desk.db, young)) == 4
+    assert not message_steps.list_for_message(desk.db, old) and len(message_steps.list_for_message(desk.db, young)) == 4
     assert ledger.check(desk.db, LATER).unaccounted == 0
 
 
@@ -104,7 +104,7 @@ def test_turns_over_age_go_but_for_a_sessions_newest_and_open_one(desk: Desk) ->
     running = desk.begun("three")
 
     assert retention.remove_turns(desk.db, "", LATER, 50).removed == 2
-    assert [turn.id for turn in turns.of_session(desk.db, desk.session.id, LATER, 9)] == [running.id]
+    assert [turn.id for turn in turns.list_for_session(desk.db, desk.session.id, LATER, 9)] == [running.id]
     assert desk.finish(running)
     assert retention.remove_turns(desk.db, "", LATER, 50).removed == 0
     assert ledger.check(desk.db, NOON).unaccounted == 0
@@ -115,20 +115,20 @@ def test_the_last_entry_of_a_timeline_stays_so_that_its_numbers_go_on(desk: Desk
         timeline.add(desk.db, desk.session.id, "t", "status", {}, NOON)
 
     first = retention.remove_timeline(desk.db, "", LATER, 2)
-    assert first == Portion(2, "", True)
+    assert first == RemovalBatch(2, "", True)
     second = retention.remove_timeline(desk.db, "", LATER, 2)
-    assert second == Portion(1, desk.session.id, True)
+    assert second == RemovalBatch(1, desk.session.id, True)
     assert retention.remove_timeline(desk.db, second.after, LATER, 2).more is False
     assert timeline.add(desk.db, desk.session.id, "t", "status", {}, NOON) == 5
 
 
 def record(db: Db, count: int, at: int) -> None:
-    audit.append(db, *(Record(at, "acme", "send", "allowed", {"number": number}) for number in range(count)))
+    audit.append(db, *(AuditRecord(at, "acme", "send", "allowed", {"number": number}) for number in range(count)))
 
 
 def cut(db: Db, before: int) -> int:
-    through = retention.cut_audit(db, before, LATER)
-    while retention.remove_cut(db, 0, 3).more:
+    through = retention.truncate_audit(db, before, LATER)
+    while retention.remove_truncated(db, 0, 3).more:
         assert audit.verify(db)[1] is None
     return through
 
@@ -158,11 +158,11 @@ def test_an_anchor_that_no_row_vouches_for_does_not_hold(db: Db) -> None:
 
 def test_a_chain_can_be_cut_again_and_again_and_never_whole(db: Db) -> None:
     record(db, 4, NOON)
-    head = audit.head(db)
+    head = audit.get_head(db)
     assert cut(db, LATER) == 3  # the newest row stays
     record(db, 4, NOON + DAY)
     assert cut(db, NOON + 1) == 4
-    assert audit.goes_on_from(db, 4, head.partition(":")[2])
+    assert audit.continues_from(db, 4, head.partition(":")[2])
     assert cut(db, NOON + 1) == 0
     assert audit.verify(db)[1] is None
 
@@ -189,12 +189,12 @@ def test_a_new_store_gives_its_free_pages_back_a_few_at_a_time(desk: Desk) -> No
     pages = desk.db.row("PRAGMA page_count")
     assert retention.can_shrink(desk.db) and pages is not None
 
-    left = retention.give_back(desk.db, 10)
+    left = retention.release_pages(desk.db, 10)
     shrunk = desk.db.row("PRAGMA page_count")
 
     assert shrunk is not None and shrunk[0] == pages[0] - 10
     while left:
-        left, before = retention.give_back(desk.db, 10), left
+        left, before = retention.release_pages(desk.db, 10), left
         assert left >= before - 10
 
 
@@ -202,25 +202,25 @@ def test_the_search_index_never_merges_by_itself_because_of_what_was_removed(des
     answered(desk, "old")
     search.index(desk.db)
     retention.remove_messages(desk.db, 0, LATER, 50)
-    retention.tidy_search(desk.db, 50)
+    retention.merge_search_index(desk.db, 50)
 
     assert desk.db.row("SELECT v FROM search_config WHERE k = 'deletemerge'") == (0,)
     assert desk.db.rows("SELECT rowid FROM search WHERE search MATCH 'old'") == []
 
 
 def test_a_store_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> None:
-    db = Sqlite(connect(tmp_path / "old.db"))
+    db = SqliteDb(connect(tmp_path / "old.db"))
     db.define("CREATE TABLE t (x {int}) {strict}")
     db.connection.execute("PRAGMA journal_mode=DELETE")
     db.connection.execute("PRAGMA auto_vacuum=NONE")
     db.connection.execute("VACUUM")
 
     assert not retention.can_shrink(db)
-    assert retention.give_back(db, 10) == 0
+    assert retention.release_pages(db, 10) == 0
 
 
 @pytest.mark.parametrize("what", retention.TABLES)
 def test_what_there_is_can_be_counted(desk: Desk, what: str) -> None:
     answered(desk, "old")
     assert retention.count(desk.db, what, LATER).rows >= 0
-    assert retention.count(desk.db, "messages", LATER) == retention.Kept(2, NOON, 2)
+    assert retention.count(desk.db, "messages", LATER) == retention.RetentionStats(2, NOON, 2)

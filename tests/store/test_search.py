@@ -12,12 +12,12 @@ from gatepost.core.errors import Invalid
 from gatepost.store import destinations, groups, inbox, messages, migrate, search, sessions
 from gatepost.store import snippets as snippets_of
 from gatepost.store.messages import NewMessage
-from gatepost.store.migrate import all_migrations
+from gatepost.store.migrate import list_migrations
 from gatepost.store.port import Db
-from gatepost.store.search import Part, Wanted
-from gatepost.store.writer import Sqlite, SqliteStore, connect
+from gatepost.store.search import SearchQuery, Subtree
+from gatepost.store.sqlite_store import SqliteDb, SqliteStore, connect
 
-ROOT = Part("root", everything=True)
+ROOT = Subtree("root", everything=True)
 _ids = count(1)
 
 
@@ -40,19 +40,19 @@ def say(
     return message_id
 
 
-def found(db: Db, query: str, part: Part = ROOT, **wanted: object) -> list[int]:
+def found(db: Db, query: str, part: Subtree = ROOT, **wanted: object) -> list[int]:
     search.index(db)
-    return [hit.id for hit in search.find(db, Wanted(query=query, part=part, **wanted))]  # type: ignore[arg-type]
+    return [hit.id for hit in search.find(db, SearchQuery(query=query, part=part, **wanted))]  # type: ignore[arg-type]
 
 
 def snippets(db: Db, query: str) -> list[str]:
     search.index(db)
-    return [hit.snippet for hit in search.find(db, Wanted(query=query, part=ROOT))]
+    return [hit.snippet for hit in search.find(db, SearchQuery(query=query, part=ROOT))]
 
 
 def talk(db: Db, folder: str, room: str) -> None:
     groups.add(db, folder, folder, "scripted", 1)
-    sessions.resolve(db, "per-thread", folder, "fake", room, "", 1)
+    sessions.find_or_add(db, "per-thread", folder, "fake", room, "", 1)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_arizuko_35_the_limit_is_counted_after_the_rights(db: Db) -> None:
     own = [say(db, "tea") for _ in range(3)]
     for number in range(500):
         say(db, "tea", f"fake:room/{2 + number % 7}")
-    assert set(found(db, "tea", Part("acme"), limit=3)) == set(own)
+    assert set(found(db, "tea", Subtree("acme"), limit=3)) == set(own)
     assert len(found(db, "tea", limit=200)) == 200
 
 
@@ -174,26 +174,26 @@ def test_many_rooms_are_as_well_guarded_as_few(db: Db) -> None:
     for number in range(search.MOST_MARKED + 5):
         destinations.add_room(db, "acme", f"r{number}", "fake", f"fake:room/{number}", "", 1)
     own, other = say(db, "tea", "fake:room/3"), say(db, "tea", "fake:elsewhere/1")
-    assert found(db, "tea", Part("acme")) == [own]
+    assert found(db, "tea", Subtree("acme")) == [own]
     assert set(found(db, "tea")) == {own, other}
 
 
 @given(
     said=st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["tea", "tea milk", "milk", "茶", "x"])), max_size=12),
     held=st.lists(st.tuples(st.sampled_from(["a", "a/b", "a/b/c", "ab", "b"]), st.integers(0, 5)), max_size=6),
-    part=st.builds(Part, st.sampled_from(["a", "a/b", "a/b/c", "ab", "b"]), st.booleans()),
+    part=st.builds(Subtree, st.sampled_from(["a", "a/b", "a/b/c", "ab", "b"]), st.booleans()),
     query=st.sampled_from(["tea", "milk OR tea", "NOT x", "茶", "x NOT tea", "t*", ") OR (x", '" OR "x']),
     room=st.sampled_from(["", "fake:room/1", "fake:room/4"]),
 )
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_hit_is_ever_of_a_room_that_the_caller_may_not_read(
-    db: Db, said: list[tuple[int, str]], held: list[tuple[str, int]], part: Part, query: str, room: str
+    db: Db, said: list[tuple[int, str]], held: list[tuple[str, int]], part: Subtree, query: str, room: str
 ) -> None:
     for table in ("sessions", "groups", "messages"):
         db.run(f"DELETE FROM {table}")
     for folder, number in held:
         groups.add(db, folder, folder, "scripted", 1)
-        sessions.resolve(db, "per-thread", folder, "fake", f"fake:room/{number}", "", 1)
+        sessions.find_or_add(db, "per-thread", folder, "fake", f"fake:room/{number}", "", 1)
     for number, text in said:
         say(db, text, f"fake:room/{number}")
     search.index(db)
@@ -203,7 +203,7 @@ def test_no_hit_is_ever_of_a_room_that_the_caller_may_not_read(
         if folder == part.folder or (part.below and folder.startswith(part.folder + "/"))
     }
     try:
-        hits = search.find(db, Wanted(query=query, part=part, room=room))
+        hits = search.find(db, SearchQuery(query=query, part=part, room=room))
     except Invalid:
         return
     assert {hit.address for hit in hits} <= (own & {room} if room else own)
@@ -246,16 +246,16 @@ def test_a_stranger_whom_nobody_let_in_is_not_found(db: Db) -> None:
 def test_a_store_that_has_messages_is_indexed_when_it_is_brought_up_to_date(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, known = tmp_path / "old.db", all_migrations()
-    monkeypatch.setattr(migrate, "all_migrations", lambda: [each for each in known if each.number < 10])
+    path, known = tmp_path / "old.db", list_migrations()
+    monkeypatch.setattr(migrate, "list_migrations", lambda: [each for each in known if each.number < 10])
     migrate.migrate(path, SystemClock())
     connection = connect(path)
-    db = Sqlite(connection)
+    db = SqliteDb(connection)
     number = say(db, "an old 会議")
     monkeypatch.undo()
     migrate.migrate(path, SystemClock())
     assert not search.is_behind(db)
-    assert [hit.id for hit in search.find(db, Wanted(query="会", part=ROOT))] == [number]
+    assert [hit.id for hit in search.find(db, SearchQuery(query="会", part=ROOT))] == [number]
     connection.close()
 
 
@@ -269,15 +269,15 @@ async def test_a_transaction_that_fails_leaves_nothing_in_the_index(store: Sqlit
         await store.write(fail)
     await store.write(say, "coffee")
     await store.write(search.index)
-    assert await store.read(search.find, Wanted(query="tea", part=ROOT)) == []
-    assert [hit.id for hit in await store.read(search.find, Wanted(query="coffee", part=ROOT))] == [1]
+    assert await store.read(search.find, SearchQuery(query="tea", part=ROOT)) == []
+    assert [hit.id for hit in await store.read(search.find, SearchQuery(query="coffee", part=ROOT))] == [1]
 
 
 def test_a_message_of_one_word_costs_a_bounded_look(db: Db) -> None:
     for _ in range(30):
         say(db, "a " * 32_000)
     search.index(db)
-    look = snippets_of.Look("a")
+    look = snippets_of.SnippetFinder("a")
     for _ in range(200):
         look.snippet(look.around("a " * 8000))
     assert look.left > -snippets_of.LONGEST  # then it shows beginnings, without a look
@@ -290,7 +290,7 @@ def test_of_a_long_message_the_part_around_the_first_hit_is_ranked(db: Db) -> No
     apart = say(db, "needle " + "x " * 5000 + "thread")
     assert set(found(db, "needle")) == {far, apart}
     assert found(db, "needle AND thread") == [apart]  # which its part alone would not have told
-    assert len(snippets_of.Look("needle").around("x " * 5000 + "needle")) <= snippets_of.LONGEST
+    assert len(snippets_of.SnippetFinder("needle").around("x " * 5000 + "needle")) <= snippets_of.LONGEST
     assert all("«needle»" in each for each in snippets(db, "needle"))
 
 
@@ -360,8 +360,8 @@ def test_a_room_that_is_shared_out_shows_each_part_its_own(db: Db) -> None:
         )
     both = say(db, "tea", folder="beta")
     inbox.refuse(db, both, "acme/eng", "guest", "", 5, state="observed")
-    assert set(found(db, "tea", Part("acme"))) == {given["acme"], given["acme/eng"], both}
-    assert set(found(db, "tea", Part("acme/eng"))) == {given["acme/eng"], both}
-    assert set(found(db, "tea", Part("beta"))) == {given["beta"], both}
-    assert len(found(db, "coffee", Part("acme"))) == 2 and len(found(db, "coffee", Part("beta"))) == 1
+    assert set(found(db, "tea", Subtree("acme"))) == {given["acme"], given["acme/eng"], both}
+    assert set(found(db, "tea", Subtree("acme/eng"))) == {given["acme/eng"], both}
+    assert set(found(db, "tea", Subtree("beta"))) == {given["beta"], both}
+    assert len(found(db, "coffee", Subtree("acme"))) == 2 and len(found(db, "coffee", Subtree("beta"))) == 1
     assert len(found(db, "coffee")) == 3

@@ -6,11 +6,11 @@ import pytest
 
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
-from gatepost.core.keyring import FILE, Keyring, Unreadable
+from gatepost.core.keyring import FILE, Keyring, UnsealError
 from gatepost.store import groups, secrets, users
 from gatepost.store.port import Db
-from gatepost.store.secrets import Place, Secrets, scopes_for
-from gatepost.store.writer import SqliteStore
+from gatepost.store.secrets import SecretOwner, SecretReader, list_scopes
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import FixedClock
 
 NOON = 1_800_000_000_000_000
@@ -33,20 +33,20 @@ def filled(db: Db, keyring: Keyring) -> Db:
     for folder in ("acme", "acme/eng"):
         groups.add(db, folder, folder, "", NOON)
     users.add(db, ANN, "Ann", NOON)
-    for place in (Place(), Place("acme"), Place("acme/eng"), Place(user_id=ANN)):
+    for place in (SecretOwner(), SecretOwner("acme"), SecretOwner("acme/eng"), SecretOwner(user_id=ANN)):
         secrets.put(db, keyring, place, "TOKEN", f"xyzzy of {place}", NOON)
     return db
 
 
 @pytest.fixture
-def held(filled: Db, store: SqliteStore, keyring: Keyring) -> Secrets:
-    return Secrets(store, keyring, FixedClock(NOON))
+def held(filled: Db, store: SqliteStore, keyring: Keyring) -> SecretReader:
+    return SecretReader(store, keyring, FixedClock(NOON))
 
 
 def test_the_nearest_place_is_looked_at_first() -> None:
-    assert scopes_for("a/b/c", None) == ("folder:a/b/c", "folder:a/b", "folder:a", "")
-    assert scopes_for("a", ANN) == (f"user:{ANN}", "folder:a", "")
-    assert scopes_for("", None) == ("",)
+    assert list_scopes("a/b/c", None) == ("folder:a/b/c", "folder:a/b", "folder:a", "")
+    assert list_scopes("a", ANN) == (f"user:{ANN}", "folder:a", "")
+    assert list_scopes("", None) == ("",)
 
 
 @pytest.mark.parametrize(
@@ -62,43 +62,43 @@ def test_the_nearest_place_is_looked_at_first() -> None:
     ],
 )
 async def test_the_deepest_folder_wins_and_a_person_comes_first(
-    held: Secrets, folder: str, user: str | None, expected: str
+    held: SecretReader, folder: str, user: str | None, expected: str
 ) -> None:
     assert await held.get("TOKEN", folder, user) == expected
 
 
-async def test_a_secret_that_nobody_has_is_none(held: Secrets) -> None:
+async def test_a_secret_that_nobody_has_is_none(held: SecretReader) -> None:
     assert await held.get("OTHER", "acme/eng", ANN) is None
 
 
-async def test_every_use_is_recorded_without_the_value(held: Secrets, filled: Db) -> None:
+async def test_every_use_is_recorded_without_the_value(held: SecretReader, filled: Db) -> None:
     await held.get("TOKEN", "acme/eng/sre", purpose="api.example.org")
     await held.get("OTHER", "acme", ANN)
 
-    assert secrets.uses(filled, 10) == [
-        secrets.Use(NOON, "OTHER", None, "acme", ANN, "", "missing"),
-        secrets.Use(NOON, "TOKEN", "folder:acme/eng", "acme/eng/sre", "", "api.example.org", "used"),
+    assert secrets.list_uses(filled, 10) == [
+        secrets.SecretUse(NOON, "OTHER", None, "acme", ANN, "", "missing"),
+        secrets.SecretUse(NOON, "TOKEN", "folder:acme/eng", "acme/eng/sre", "", "api.example.org", "used"),
     ]
-    used = secrets.get(filled, Place("acme/eng"), "TOKEN")
+    used = secrets.get(filled, SecretOwner("acme/eng"), "TOKEN")
     assert used is not None and used.used_at == NOON
-    assert "xyzzy" not in repr(secrets.every(filled))
+    assert "xyzzy" not in repr(secrets.list_all(filled))
 
 
 async def test_the_record_of_uses_does_not_grow_for_ever(
-    held: Secrets, filled: Db, monkeypatch: pytest.MonkeyPatch
+    held: SecretReader, filled: Db, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(secrets, "USES_KEPT", 2)
     for number in range(4):
         await held.get("TOKEN", "acme", purpose=str(number))
-    assert [use.purpose for use in secrets.uses(filled, 10)] == ["3", "2"]
+    assert [use.purpose for use in secrets.list_uses(filled, 10)] == ["3", "2"]
 
 
 @pytest.mark.parametrize("moved", ["scope", "name"])
 async def test_two_rows_swapped_in_the_database_are_noticed(
-    held: Secrets, filled: Db, keyring: Keyring, moved: str
+    held: SecretReader, filled: Db, keyring: Keyring, moved: str
 ) -> None:
     """The gateway's key in the place of a group's, or one name's value under another's."""
-    secrets.put(filled, keyring, Place(), "OTHER", "xyzzy too", NOON)
+    secrets.put(filled, keyring, SecretOwner(), "OTHER", "xyzzy too", NOON)
     swap = {
         "scope": (("", "TOKEN"), ("folder:acme", "TOKEN")),
         "name": (("", "TOKEN"), ("", "OTHER")),
@@ -113,40 +113,42 @@ async def test_two_rows_swapped_in_the_database_are_noticed(
         )
 
     for scope, name in swap:
-        with pytest.raises(Unreadable, match=rf"the secret {name} of .* cannot be read: it was changed, or moved"):
+        with pytest.raises(UnsealError, match=rf"the secret {name} of .* cannot be read: it was changed, or moved"):
             await held.get(name, scope.removeprefix("folder:"))
-    assert [use.outcome for use in secrets.uses(filled, 2)] == ["unreadable", "unreadable"]
+    assert [use.outcome for use in secrets.list_uses(filled, 2)] == ["unreadable", "unreadable"]
 
 
-async def test_a_near_secret_that_does_not_open_is_not_passed_over_for_a_farther_one(held: Secrets, filled: Db) -> None:
+async def test_a_near_secret_that_does_not_open_is_not_passed_over_for_a_farther_one(
+    held: SecretReader, filled: Db
+) -> None:
     filled.run("UPDATE secrets SET sealed = x'00' WHERE scope = 'folder:acme/eng'")
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnsealError):
         await held.get("TOKEN", "acme/eng")
     filled.run("UPDATE secrets SET nonce = x'' WHERE scope = 'folder:acme/eng'")
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnsealError):
         await held.get("TOKEN", "acme/eng")
     assert await held.get("TOKEN", "acme") == "xyzzy of folder acme"
 
 
 async def test_a_rotation_seals_everything_anew_and_the_old_key_can_be_dropped(
-    held: Secrets, filled: Db, keyring: Keyring
+    held: SecretReader, filled: Db, keyring: Keyring
 ) -> None:
     before = keyring.read()
     assert before is not None
 
     key_id, count = secrets.reseal(filled, keyring)
 
-    assert (count, {each.key_id for each in secrets.every(filled)}) == (4, {key_id})
+    assert (count, {each.key_id for each in secrets.list_all(filled)}) == (4, {key_id})
     assert key_id != before.current
-    assert secrets.drop_unused_keys(filled, keyring) == [before.current]
+    assert secrets.remove_unused_keys(filled, keyring) == [before.current]
     after = keyring.read()
     assert after is not None and list(after.keys) == [key_id]
     assert await held.get("TOKEN", "acme/eng") == "xyzzy of folder acme/eng"
-    assert all(each.updated_at == NOON for each in secrets.every(filled))
+    assert all(each.updated_at == NOON for each in secrets.list_all(filled))
 
 
 async def test_a_rotation_that_was_cut_off_leaves_every_secret_readable(
-    held: Secrets, store: SqliteStore, filled: Db, keyring: Keyring
+    held: SecretReader, store: SqliteStore, filled: Db, keyring: Keyring
 ) -> None:
     def cut_off(db: Db) -> None:
         secrets.reseal(db, keyring)
@@ -155,7 +157,7 @@ async def test_a_rotation_that_was_cut_off_leaves_every_secret_readable(
     with pytest.raises(SetupError, match="the power went"):
         await store.write(cut_off)
 
-    assert secrets.unused_keys(filled, keyring) == []  # the old key is in use, the new one current
+    assert secrets.list_unused_keys(filled, keyring) == []  # the old key is in use, the new one current
     assert await held.get("TOKEN", "acme") == "xyzzy of folder acme"
 
 
@@ -165,7 +167,7 @@ def test_a_secret_that_does_not_open_stops_a_rotation_before_the_ring_is_touched
     before = (home.path / FILE).read_bytes()
     filled.run("UPDATE secrets SET sealed = x'00' WHERE scope = 'folder:acme'")
 
-    with pytest.raises(Unreadable, match=r"TOKEN of folder acme cannot be read"):
+    with pytest.raises(UnsealError, match=r"TOKEN of folder acme cannot be read"):
         secrets.reseal(filled, keyring)
     assert (home.path / FILE).read_bytes() == before
 
@@ -178,17 +180,19 @@ async def test_a_ring_kept_elsewhere_is_rotated_by_whoever_keeps_it(filled: Db, 
 
     assert secrets.reseal(filled, outside) == (current.current, 4)
 
-    assert len(secrets.unused_keys(filled, outside)) == 1
-    assert await Secrets(store, outside).get("TOKEN", "acme") == "xyzzy of folder acme"
+    assert len(secrets.list_unused_keys(filled, outside)) == 1
+    assert await SecretReader(store, outside).get("TOKEN", "acme") == "xyzzy of folder acme"
 
 
-async def test_a_lost_ring_is_told_and_not_replaced(held: Secrets, filled: Db, keyring: Keyring, home: Home) -> None:
+async def test_a_lost_ring_is_told_and_not_replaced(
+    held: SecretReader, filled: Db, keyring: Keyring, home: Home
+) -> None:
     (home.path / FILE).unlink()
 
     with pytest.raises(SetupError, match=r"key ring .* is gone; bring it back"):
         await held.get("TOKEN", "acme")
     with pytest.raises(SetupError, match=r"key ring .* is gone"):
-        secrets.put(filled, keyring, Place(), "TOKEN", "anew", NOON)
+        secrets.put(filled, keyring, SecretOwner(), "TOKEN", "anew", NOON)
     with pytest.raises(SetupError, match=r"key ring .* is gone"):
         secrets.reseal(filled, keyring)
     assert keyring.read() is None
@@ -197,12 +201,12 @@ async def test_a_lost_ring_is_told_and_not_replaced(held: Secrets, filled: Db, k
 def test_a_secret_goes_with_its_group_and_with_its_person(filled: Db) -> None:
     groups.remove(filled, "acme/eng")
     filled.run("DELETE FROM users WHERE id = ?", (ANN,))
-    assert [(each.folder, each.user_id) for each in secrets.every(filled)] == [("", ""), ("acme", "")]
+    assert [(each.folder, each.user_id) for each in secrets.list_all(filled)] == [("", ""), ("acme", "")]
 
 
 def test_what_is_set_again_is_replaced(filled: Db, keyring: Keyring) -> None:
-    again = secrets.put(filled, keyring, Place("acme"), "TOKEN", "other", NOON + 1)
+    again = secrets.put(filled, keyring, SecretOwner("acme"), "TOKEN", "other", NOON + 1)
     assert (again.created_at, again.updated_at) == (NOON, NOON + 1)
-    assert len(secrets.every(filled)) == 4
-    assert secrets.remove(filled, Place("acme"), "TOKEN")
-    assert not secrets.remove(filled, Place("acme"), "TOKEN")
+    assert len(secrets.list_all(filled)) == 4
+    assert secrets.remove(filled, SecretOwner("acme"), "TOKEN")
+    assert not secrets.remove(filled, SecretOwner("acme"), "TOKEN")

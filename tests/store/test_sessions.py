@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gatepost.store import groups, sessions
 from gatepost.store.port import Db
 from gatepost.store.sessions import MODES, key_of
-from gatepost.store.writer import SqliteStore
+from gatepost.store.sqlite_store import SqliteStore
 
 
 def test_the_mode_decides_what_shares_a_session(db: Db) -> None:
@@ -16,7 +16,7 @@ def test_the_mode_decides_what_shares_a_session(db: Db) -> None:
 
     def distinct(mode: str) -> int:
         places = [("a", "a:1", ""), ("a", "a:1", "t"), ("a", "a:2", ""), ("b", "a:1", "")]
-        return len({sessions.resolve(db, mode, "acme", *place, 1).id for place in places})
+        return len({sessions.find_or_add(db, mode, "acme", *place, 1).id for place in places})
 
     assert {mode: distinct(mode) for mode in MODES} == {"per-thread": 4, "shared": 3, "agent-shared": 1}
 
@@ -24,17 +24,18 @@ def test_the_mode_decides_what_shares_a_session(db: Db) -> None:
 async def test_many_at_once_find_one_session(store: SqliteStore) -> None:
     await store.write(groups.add, "acme", "Acme", "", 1)
     resolving = (
-        store.write(sessions.resolve, "shared", "acme", "fake", "fake:1", str(number), number) for number in range(50)
+        store.write(sessions.find_or_add, "shared", "acme", "fake", "fake:1", str(number), number)
+        for number in range(50)
     )
     assert len({session.id for session in await asyncio.gather(*resolving)}) == 1
 
 
 def test_a_closed_session_is_followed_by_a_new_one(db: Db) -> None:
     groups.add(db, "acme", "Acme", "", 1)
-    first = sessions.resolve(db, "shared", "acme", "fake", "fake:1", "", 1)
+    first = sessions.find_or_add(db, "shared", "acme", "fake", "fake:1", "", 1)
     assert sessions.close(db, first.id, 2) and not sessions.close(db, first.id, 3)
-    second = sessions.resolve(db, "shared", "acme", "fake", "fake:1", "", 4)
-    assert second.id != first.id and [each.id for each in sessions.live(db)] == [second.id]
+    second = sessions.find_or_add(db, "shared", "acme", "fake", "fake:1", "", 4)
+    assert second.id != first.id and [each.id for each in sessions.list_open(db)] == [second.id]
 
 
 words = st.text(st.sampled_from("ab|%7C"), max_size=5)
@@ -53,10 +54,10 @@ def test_no_room_can_be_named_so_that_it_shares_anothers_session(one: tuple[str,
 
 def test_nanoclaw_38_a_provider_is_fed_its_own_conversation_alone(db: Db) -> None:
     groups.add(db, "acme", "Acme", "", 1)
-    session = sessions.resolve(db, "shared", "acme", "fake", "fake:1", "", 1)
+    session = sessions.find_or_add(db, "shared", "acme", "fake", "fake:1", "", 1)
     sessions.set_conversation(db, session.id, "claude", "c-1", 1)
     sessions.set_conversation(db, session.id, "claude", "c-2", 2)
-    assert sessions.conversation(db, session.id, "claude") == "c-2"
-    assert sessions.conversation(db, session.id, "codex") == ""
+    assert sessions.get_conversation(db, session.id, "claude") == "c-2"
+    assert sessions.get_conversation(db, session.id, "codex") == ""
     sessions.set_conversation(db, session.id, "claude", "", 3)
-    assert sessions.conversation(db, session.id, "claude") == ""
+    assert sessions.get_conversation(db, session.id, "claude") == ""

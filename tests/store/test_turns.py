@@ -8,9 +8,9 @@ import pytest
 
 from gatepost.cli import reasons
 from gatepost.core.clock import SECOND
-from gatepost.store import breaks, inbox, ledger, messages, outbox, sessions, steps, turns
-from gatepost.store.breaks import Broken
+from gatepost.store import inbox, ledger, message_steps, messages, outbox, sessions, turn_failures, turns
 from gatepost.store.port import Db, Row
+from gatepost.store.turn_failures import TurnFailure
 from gatepost.store.turns import Turn
 from gatepost.testing.counting import CountingDb
 
@@ -47,7 +47,9 @@ def test_stranger_07_a_runner_that_begins_the_same_rows_again_and_again_writes_n
     assert claim is not None
     for _ in range(50):
         assert turns.begin(desk.db, claim.turn.id, claim.turn.epoch, (row,), desk.now)
-    given = [step for step in steps.of(desk.db, desk.entry(row).message_id) if step.step == "given"]
+    given = [
+        step for step in message_steps.list_for_message(desk.db, desk.entry(row).message_id) if step.step == "given"
+    ]
     assert len(given) == 1
 
 
@@ -150,13 +152,13 @@ def test_a_gateway_that_went_down_is_not_counted_against_the_messages(desk: Desk
 def test_a_session_that_cannot_be_woken_gives_up_after_as_many_tries(desk: Desk) -> None:
     row = desk.hear()
     for _ in range(5):
-        broken = breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+        broken = turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
         assert broken is not None and broken.retry_at is not None
         desk.now = broken.retry_at
-    last = breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+    last = turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
 
     assert last is not None and last.failed == (desk.entry(row).message_id,)
-    assert breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is None
+    assert turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is None
 
 
 # After the provider has it.
@@ -164,9 +166,9 @@ def test_a_session_that_cannot_be_woken_gives_up_after_as_many_tries(desk: Desk)
 
 def test_a_continued_turn_lists_what_was_said_and_done_and_never_sends_the_prompt_again(desk: Desk) -> None:
     turn = desk.begun("book a table")
-    turns.name_conversation(desk.db, turn.id, turn.epoch, "conv-1", desk.now)
+    turns.set_conversation(desk.db, turn.id, turn.epoch, "conv-1", desk.now)
     said = desk.say("k1", "Booking …", turn=turn)
-    outbox.settle(desk.db, said.id, "sent", "", desk.now, platform_id="x1")
+    outbox.record_outcome(desk.db, said.id, "sent", "", desk.now, platform_id="x1")
     done = desk.say("k2", "👍", turn=turn, origin="tool", op="react")
     desk.say("k3", "still at it", turn=turn, origin="status")  # an interim line is nothing said
 
@@ -187,7 +189,7 @@ def test_a_continued_turn_lists_what_was_said_and_done_and_never_sends_the_promp
 
 def test_without_a_conversation_that_holds_it_the_prompt_is_among_the_rows_again(desk: Desk) -> None:
     turn = desk.begun("a", "b")
-    rows = [entry.id for entry, _ in inbox.of_turn(desk.db, turn.id)]
+    rows = [entry.id for entry, _ in inbox.list_for_turn(desk.db, turn.id)]
     desk.break_off(turn)
     claim = desk.claim()
     assert claim is not None and claim.rows[:2] == tuple(rows) and len(claim.rows) == 3
@@ -220,7 +222,7 @@ def test_a_second_interruption_fails_the_turn_and_its_senders_are_told(desk: Des
 
 def test_a_continuation_that_the_provider_never_had_is_tried_again_and_leaves_nothing_stray(desk: Desk) -> None:
     turn = desk.begun()
-    turns.name_conversation(desk.db, turn.id, turn.epoch, "conv-1", desk.now)
+    turns.set_conversation(desk.db, turn.id, turn.epoch, "conv-1", desk.now)
     desk.break_off(turn)
     epochs = []
     for _ in range(5):
@@ -247,10 +249,10 @@ def test_a_continuation_that_never_comes_up_fails_in_the_end(desk: Desk) -> None
     turn = desk.begun()
     desk.break_off(turn)
     for _ in range(5):
-        broken = breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+        broken = turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
         assert broken is not None and broken.retry_at is not None
         desk.now = broken.retry_at
-    last = breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+    last = turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
 
     assert last is not None and len(last.failed) == 1
     assert desk.states() == ["failed"] and desk.turn(turn.id).ended_at is not None
@@ -269,9 +271,11 @@ def test_restarts_while_a_continuation_waits_cost_it_nothing(desk: Desk) -> None
 def test_what_is_spared_uses_up_no_continuation_and_a_death_of_the_sandbox_still_does(desk: Desk) -> None:
     turn = desk.begun()
 
-    def breaks_again(*, spare: bool) -> Broken | None:
+    def breaks_again(*, spare: bool) -> TurnFailure | None:
         epoch = desk.turn(turn.id).epoch
-        broken = breaks.break_off(desk.db, turn.id, epoch, "it ended", POLICY, desk.now, blame=False, spare=spare)
+        broken = turn_failures.record_failure(
+            desk.db, turn.id, epoch, "it ended", POLICY, desk.now, blame=False, spare=spare
+        )
         if broken is not None and (claim := desk.claim()) is not None:
             turns.begin(desk.db, turn.id, claim.turn.epoch, claim.rows, desk.now)
         return broken
@@ -316,11 +320,11 @@ def test_stranger_17_a_continued_turn_shows_again_what_was_begun_only_if_the_led
     assert claim is not None
     turn = claim.turn
     turns.begin(desk.db, turn.id, turn.epoch, claim.rows, desk.now)
-    turns.name_conversation(desk.db, turn.id, turn.epoch, "c-1", desk.now)
+    turns.set_conversation(desk.db, turn.id, turn.epoch, "c-1", desk.now)
     given, announced = desk.hear("given"), desk.hear("announced")
     assert turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 20) is not None
     turns.begin(desk.db, turn.id, turn.epoch, (given,), desk.now)
-    breaks.break_off(desk.db, turn.id, turn.epoch, "killed", POLICY, desk.now, blame=False)
+    turn_failures.record_failure(desk.db, turn.id, turn.epoch, "killed", POLICY, desk.now, blame=False)
 
     begun = frozenset({first, given, announced, 10_000})
     again = turns.claim(desk.db, turn.session_id, "scripted", "next", desk.now, LEASE, 20, begun=begun)
@@ -344,7 +348,7 @@ def test_a_turn_that_spoke_answers_its_messages_and_one_that_did_not_is_a_marked
 def test_finishing_twice_is_finishing_once(desk: Desk) -> None:
     turn = desk.begun()
     assert desk.finish(turn) and not desk.finish(turn)
-    assert breaks.break_off(desk.db, turn.id, turn.epoch, "late", POLICY, desk.now) is None
+    assert turn_failures.record_failure(desk.db, turn.id, turn.epoch, "late", POLICY, desk.now) is None
 
 
 def test_what_an_old_epoch_says_is_not_believed(desk: Desk) -> None:
@@ -356,17 +360,17 @@ def test_what_an_old_epoch_says_is_not_believed(desk: Desk) -> None:
     old = turn.epoch
     assert not turns.begin(desk.db, turn.id, old, claim.rows, desk.now)
     assert not turns.finish(desk.db, turn.id, old, "{}", desk.now)
-    assert not turns.renew(desk.db, turn.id, old, desk.now, LEASE)
-    assert not turns.name_conversation(desk.db, turn.id, old, "stolen", desk.now)
+    assert not turns.renew_lease(desk.db, turn.id, old, desk.now, LEASE)
+    assert not turns.set_conversation(desk.db, turn.id, old, "stolen", desk.now)
     assert turns.claim_more(desk.db, turn.id, old, desk.now, LEASE, 20) is None
-    assert breaks.break_off(desk.db, turn.id, old, "late", POLICY, desk.now) is None
-    assert sessions.conversation(desk.db, desk.session.id, "scripted") == ""
+    assert turn_failures.record_failure(desk.db, turn.id, old, "late", POLICY, desk.now) is None
+    assert sessions.get_conversation(desk.db, desk.session.id, "scripted") == ""
 
 
 def test_a_stopped_turn_is_cancelled_and_what_it_had_not_sent_is_withdrawn(desk: Desk) -> None:
     turn = desk.begun()
     said = desk.say("said", "first", turn=turn)
-    outbox.settle(desk.db, said.id, "sent", "", desk.now, platform_id="x1")
+    outbox.record_outcome(desk.db, said.id, "sent", "", desk.now, platform_id="x1")
     desk.say("unsaid", "second", turn=turn)
     desk.say("promised", "by a tool", turn=turn, origin="tool")
 
@@ -380,15 +384,15 @@ def test_renewing_a_turn_keeps_its_rows_accounted_for(desk: Desk) -> None:
     turn = desk.begun()
     desk.now += LEASE + 50 * SECOND
     assert ledger.check(desk.db, desk.now).overdue == 1
-    assert turns.renew(desk.db, turn.id, turn.epoch, desk.now, LEASE)
-    assert ledger.check(desk.db, desk.now) == ledger.Account(0, 1, 0, (LEASE + 50 * SECOND) / SECOND)
+    assert turns.renew_lease(desk.db, turn.id, turn.epoch, desk.now, LEASE)
+    assert ledger.check(desk.db, desk.now) == ledger.LedgerStatus(0, 1, 0, (LEASE + 50 * SECOND) / SECOND)
 
 
 def test_a_conversation_belongs_to_its_provider(desk: Desk) -> None:
     turn = desk.begun()
-    turns.name_conversation(desk.db, turn.id, turn.epoch, "conv-1", desk.now)
-    assert sessions.conversation(desk.db, desk.session.id, "scripted") == "conv-1"
-    assert sessions.conversation(desk.db, desk.session.id, "another") == ""
+    turns.set_conversation(desk.db, turn.id, turn.epoch, "conv-1", desk.now)
+    assert sessions.get_conversation(desk.db, desk.session.id, "scripted") == "conv-1"
+    assert sessions.get_conversation(desk.db, desk.session.id, "another") == ""
 
 
 def test_usage_is_kept_with_the_turn(desk: Desk) -> None:
@@ -406,10 +410,12 @@ def test_stranger_20_only_time_leads_to_the_next_try(desk: Desk) -> None:
     for second in range(15):
         if second < 11:
             desk.hear(f"message {second}")
-        if inbox.waits_until(desk.db, desk.session.id, desk.now) is None:
+        if inbox.get_retry_time(desk.db, desk.session.id, desk.now) is None:
             tries += 1
             woken.append(second)
-            breaks.not_woken(desk.db, desk.session.id, "no descriptor is left", POLICY, desk.now, passing=True)
+            turn_failures.record_wake_failure(
+                desk.db, desk.session.id, "no descriptor is left", POLICY, desk.now, passing=True
+            )
         desk.now += SECOND
     claim = desk.claim()
 
@@ -420,10 +426,10 @@ def test_stranger_20_only_time_leads_to_the_next_try(desk: Desk) -> None:
 
 def test_stranger_20_a_try_before_its_time_is_not_counted(desk: Desk) -> None:
     row = desk.hear("first")
-    assert breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is not None
+    assert turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is not None
     later = desk.hear("second")
     for _ in range(20):
-        assert breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is None
+        assert turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is None
 
     assert [(desk.entry(each).state, desk.entry(each).tries) for each in (row, later)] == [("retry", 1), ("queued", 0)]
     assert not inbox.has_work(desk.db, desk.session.id, desk.now)
@@ -433,11 +439,11 @@ def test_stranger_20_a_try_before_its_time_is_not_counted(desk: Desk) -> None:
 def test_stranger_20_who_came_late_is_not_given_up_with_the_first(desk: Desk) -> None:
     first = desk.hear("first")
     for _ in range(5):
-        broken = breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+        broken = turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
         assert broken is not None and broken.retry_at is not None
         desk.now = broken.retry_at
     second = desk.hear("second")
-    last = breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+    last = turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
 
     assert last is not None and last.failed == (desk.entry(first).message_id,)
     assert last.retry_at == desk.now + 5 * SECOND
@@ -448,25 +454,29 @@ def test_stranger_20_trouble_of_the_host_is_waited_out_by_time(desk: Desk) -> No
     """A disk that is full for half an hour: five tries were two and a half minutes."""
     row, began = desk.hear(), desk.now
     while desk.now < began + 1800 * SECOND:
-        policy = breaks.Policy(oldest=desk.now - 3600 * SECOND)
-        broken = breaks.not_woken(desk.db, desk.session.id, "the disk is full", policy, desk.now, passing=True)
+        policy = turn_failures.TurnRetryPolicy(oldest=desk.now - 3600 * SECOND)
+        broken = turn_failures.record_wake_failure(
+            desk.db, desk.session.id, "the disk is full", policy, desk.now, passing=True
+        )
         assert broken is not None and broken.retry_at is not None and broken.retry_at - desk.now <= 60 * SECOND
         desk.now = broken.retry_at
     desk.now = began + 3601 * SECOND
-    policy = breaks.Policy(oldest=desk.now - 3600 * SECOND)
-    last = breaks.not_woken(desk.db, desk.session.id, "the disk is full", policy, desk.now, passing=True)
+    policy = turn_failures.TurnRetryPolicy(oldest=desk.now - 3600 * SECOND)
+    last = turn_failures.record_wake_failure(
+        desk.db, desk.session.id, "the disk is full", policy, desk.now, passing=True
+    )
 
     assert last is not None and last.failed == (desk.entry(row).message_id,)
 
 
 def test_stranger_20_arrivals_do_not_wake_a_turn_that_waits_to_be_continued(desk: Desk) -> None:
     turn = desk.begun()
-    breaks.break_off(desk.db, turn.id, turn.epoch, "rate limited", POLICY, desk.now, wait=30 * SECOND)
+    turn_failures.record_failure(desk.db, turn.id, turn.epoch, "rate limited", POLICY, desk.now, wait=30 * SECOND)
     desk.hear("meanwhile")
 
-    assert inbox.waits_until(desk.db, desk.session.id, desk.now) == desk.now + 30 * SECOND
-    assert breaks.not_woken(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is None
-    assert inbox.waits_until(desk.db, desk.session.id, desk.now + 30 * SECOND) is None
+    assert inbox.get_retry_time(desk.db, desk.session.id, desk.now) == desk.now + 30 * SECOND
+    assert turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is None
+    assert inbox.get_retry_time(desk.db, desk.session.id, desk.now + 30 * SECOND) is None
 
 
 # What was answered stays answered.
@@ -490,10 +500,10 @@ def answer(desk: Desk, key: str, turn: turns.Turn, seq: int | None) -> None:
 
 def test_stranger_20_a_turn_that_fails_late_leaves_the_answered_messages_answered(desk: Desk) -> None:
     turn = desk.begun("a", "b", "c")
-    first, second, third = inbox.of_turn(desk.db, turn.id)
+    first, second, third = inbox.list_for_turn(desk.db, turn.id)
     answer(desk, "to a", turn, first[0].seq)
     answer(desk, "to b", turn, second[0].seq)
-    broken = breaks.break_off(
+    broken = turn_failures.record_failure(
         desk.db, turn.id, turn.epoch, "no quota", POLICY, desk.now, final=True, finished=frozenset()
     )
 
@@ -504,7 +514,7 @@ def test_stranger_20_a_turn_that_fails_late_leaves_the_answered_messages_answere
 def test_a_message_whose_answer_was_cut_off_in_the_middle_is_not_answered(desk: Desk) -> None:
     """Two sandbox kills of one turn left `answered` what had its first word only, and its sender was told nothing."""
     turn = desk.begun("a", "b", "c")
-    first, second, third = inbox.of_turn(desk.db, turn.id)
+    first, second, third = inbox.list_for_turn(desk.db, turn.id)
     answer(desk, "to a", turn, first[0].seq)
     desk.break_off(turn, "it crashed")
     claim = desk.claim()
@@ -519,9 +529,9 @@ def test_a_message_whose_answer_was_cut_off_in_the_middle_is_not_answered(desk: 
 
 def test_stranger_20_what_the_provider_was_done_with_is_answered_although_the_turn_fails_later(desk: Desk) -> None:
     turn = desk.begun("a", "b")
-    (first, _), (_, second) = inbox.of_turn(desk.db, turn.id)
+    (first, _), (_, second) = inbox.list_for_turn(desk.db, turn.id)
     answer(desk, "here you are", turn, None)
-    broken = breaks.break_off(
+    broken = turn_failures.record_failure(
         desk.db, turn.id, turn.epoch, "no quota", POLICY, desk.now, final=True, finished=frozenset({first.id})
     )
 
@@ -531,7 +541,7 @@ def test_stranger_20_what_the_provider_was_done_with_is_answered_although_the_tu
 
 def test_a_word_to_the_message_that_the_agent_was_still_at_is_no_answer_yet(desk: Desk) -> None:
     turn = desk.begun("a", "b")
-    first, second = inbox.of_turn(desk.db, turn.id)
+    first, second = inbox.list_for_turn(desk.db, turn.id)
     answer(desk, "to a", turn, first[0].seq)
     answer(desk, "let me look", turn, second[0].seq)
     broken = desk.break_off(turn, "it crashed", final=True)
@@ -542,9 +552,9 @@ def test_a_word_to_the_message_that_the_agent_was_still_at_is_no_answer_yet(desk
 
 def test_an_answer_that_could_not_be_delivered_is_none(desk: Desk) -> None:
     turn = desk.begun("a")
-    ((entry, message),) = inbox.of_turn(desk.db, turn.id)
+    ((entry, message),) = inbox.list_for_turn(desk.db, turn.id)
     answer(desk, "to a", turn, entry.seq)
-    outbox.settle(desk.db, desk.effect("to a").id, "failed", "no such room", desk.now)
+    outbox.record_outcome(desk.db, desk.effect("to a").id, "failed", "no such room", desk.now)
     broken = desk.break_off(turn, "it crashed late", final=True)
 
     assert (desk.states(), broken.failed) == (["failed"], (message.id,))
@@ -564,9 +574,9 @@ def test_stranger_e_clean_down_is_told_as_a_restart(desk: Desk, reason: str, cau
         cause,
         reason,
     )
-    assert reasons.note_by_id(message.platform_id) == reasons.note_of(message.content)
-    assert ("restart" in reasons.note_of(message.content)) == (cause == "restart")
-    assert "crash" not in reasons.note_of(message.content)
+    assert reasons.render_note_by_id(message.platform_id) == reasons.render_note_of(message.content)
+    assert ("restart" in reasons.render_note_of(message.content)) == (cause == "restart")
+    assert "crash" not in reasons.render_note_of(message.content)
 
 
 class Counting:
@@ -599,7 +609,7 @@ def test_stranger_03_a_runner_that_names_many_rows_costs_as_much_as_its_turn_has
     db = Counting(desk.db)
     assert turns.begin(db, claim.turn.id, claim.turn.epoch, (*claim.rows, *range(10**6, 10**6 + 50_000)), desk.now)
     assert db.asked < 20
-    assert [entry.given for entry, _ in inbox.of_turn(desk.db, claim.turn.id)] == [True, True]
+    assert [entry.given for entry, _ in inbox.list_for_turn(desk.db, claim.turn.id)] == [True, True]
 
 
 def _long_turn(desk: Desk, number: int = 60) -> Turn:
@@ -623,7 +633,7 @@ def test_stranger_new_a_turn_that_fails_reads_nothing_of_what_it_said(desk: Desk
     turn = _long_turn(desk)
     counting = CountingDb(desk.db)
 
-    assert breaks.break_off(counting, turn.id, turn.epoch, "it broke", POLICY, desk.now, final=True)
+    assert turn_failures.record_failure(counting, turn.id, turn.epoch, "it broke", POLICY, desk.now, final=True)
 
     assert counting.read_chars < 10_000
     assert desk.states() == ["failed"]
@@ -637,7 +647,7 @@ def test_stranger_new_a_continuation_lists_few_rows_of_few_words_and_names_the_t
     claim = turns.claim(counting, desk.session.id, "scripted", desk.owner, desk.now, LEASE, 20)
 
     assert claim is not None and claim.continued and counting.read_chars < 500_000
-    [content] = [message.content for _, message in inbox.of_turn(desk.db, turn.id) if message.kind == "system"]
+    [content] = [message.content for _, message in inbox.list_for_turn(desk.db, turn.id) if message.kind == "system"]
     assert content["total"] == 300 and len(content["done"]) == turns.MOST_LISTED
     assert sum(len(each["text"]) for each in content["done"]) <= turns.MOST_LISTED * (turns.LONGEST_LISTED + 1)
     assert content["done"][-1]["text"].startswith("299 ") and content["done"][-1]["text"].endswith("…")

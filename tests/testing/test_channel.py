@@ -8,7 +8,7 @@ import pytest
 from gatepost.core.errors import Refused, Unavailable, Unsupported
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Feature, Op, Outbound
-from gatepost.testing.channel import EVERYTHING, FakeChannel, Fault
+from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
 
 ROOM = "fake:room/1"
 
@@ -32,7 +32,7 @@ async def test_what_is_sent_can_be_seen_and_looked_up(channel: FakeChannel) -> N
 
 
 async def test_lost_says_that_it_was_sent_and_nobody_sees_it(channel: FakeChannel) -> None:
-    channel.script(Fault.LOSE)
+    channel.script(SendFault.LOSE)
 
     assert await channel.send(ROOM, hello())
     assert channel.texts() == []
@@ -40,7 +40,7 @@ async def test_lost_says_that_it_was_sent_and_nobody_sees_it(channel: FakeChanne
 
 
 async def test_faults_come_in_order_and_then_end(channel: FakeChannel) -> None:
-    channel.script(Fault.REFUSE, Fault.UNAVAILABLE, Fault.BREAK, retry_after=7)
+    channel.script(SendFault.REFUSE, SendFault.UNAVAILABLE, SendFault.BREAK, retry_after=7)
 
     with pytest.raises(Refused):
         await channel.send(ROOM, hello())
@@ -53,8 +53,8 @@ async def test_faults_come_in_order_and_then_end(channel: FakeChannel) -> None:
     assert channel.texts() == ["hello"]
 
 
-@pytest.mark.parametrize(("fault", "seen"), [(Fault.UNCERTAIN, ["hello"]), (Fault.UNCERTAIN_LOST, [])])
-async def test_uncertain_may_have_happened_or_not(channel: FakeChannel, fault: Fault, seen: list[str]) -> None:
+@pytest.mark.parametrize(("fault", "seen"), [(SendFault.UNCERTAIN, ["hello"]), (SendFault.UNCERTAIN_LOST, [])])
+async def test_uncertain_may_have_happened_or_not(channel: FakeChannel, fault: SendFault, seen: list[str]) -> None:
     channel.script(fault)
 
     with pytest.raises(Unavailable) as caught:
@@ -65,7 +65,7 @@ async def test_uncertain_may_have_happened_or_not(channel: FakeChannel, fault: F
 
 
 async def test_timed_out_after_accepting_happens_and_never_answers(channel: FakeChannel) -> None:
-    channel.script(Fault.TIMEOUT_AFTER)
+    channel.script(SendFault.TIMEOUT_AFTER)
     sending = asyncio.create_task(channel.send(ROOM, hello()))
 
     await channel.wait_for(1)
@@ -75,7 +75,7 @@ async def test_timed_out_after_accepting_happens_and_never_answers(channel: Fake
 
 
 async def test_delayed_waits_to_be_released(channel: FakeChannel) -> None:
-    channel.script(Fault.DELAY)
+    channel.script(SendFault.DELAY)
     sending = asyncio.create_task(channel.send(ROOM, hello()))
     await channel.wait_for(lambda _: bool(channel.tried))
     assert channel.texts() == []

@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from gatepost.testing.model_script import Line, Offered, Reply, Script, Turn, answer, find_tool, read_script
+from gatepost.testing.model_script import (
+    ModelScript,
+    ModelScriptMessage,
+    ModelScriptReply,
+    ModelScriptTurn,
+    OfferedTool,
+    find_tool,
+    make_answer,
+    parse_script,
+)
 from gatepost.testing.models import ModelEndpoint
 
 SCRIPT = {
@@ -59,10 +68,16 @@ def a_body(shape: str, *, stream: bool, text: str = "remember plum") -> dict[str
     ],
 )
 def test_a_model_takes_what_it_needs_from_a_result(said: str, filled: str) -> None:
-    script = Script([Turn([Reply(call="a"), Reply(say=said)], r"remember (\w+)( please)?")])
+    script = ModelScript(
+        [ModelScriptTurn([ModelScriptReply(call="a"), ModelScriptReply(say=said)], r"remember (\w+)( please)?")]
+    )
     result = '{"permission": {"id": "p-1"}, "agents": [1, {"n": 2}]}'
-    lines = [Line("user", "remember plum"), Line("assistant", ""), Line("tool", result)]
-    assert answer(script, lines, [Offered("a")]).text == filled
+    lines = [
+        ModelScriptMessage("user", "remember plum"),
+        ModelScriptMessage("assistant", ""),
+        ModelScriptMessage("tool", result),
+    ]
+    assert make_answer(script, lines, [OfferedTool("a")]).text == filled
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -118,54 +133,62 @@ async def test_tokens_are_counted_and_other_paths_are_unknown() -> None:
 
 
 def test_a_reply_follows_from_the_request_alone() -> None:
-    script = read_script(json.dumps(SCRIPT))
-    tools = [Offered("set_work")]
-    asked = [Line("user", "remember plum")]
-    first = answer(script, asked, tools)
-    second = answer(script, [*asked, Line("assistant", "noting"), Line("tool", "ok")], tools)
+    script = parse_script(json.dumps(SCRIPT))
+    tools = [OfferedTool("set_work")]
+    asked = [ModelScriptMessage("user", "remember plum")]
+    first = make_answer(script, asked, tools)
+    second = make_answer(
+        script, [*asked, ModelScriptMessage("assistant", "noting"), ModelScriptMessage("tool", "ok")], tools
+    )
 
     assert [call.name for call in first.calls] == ["set_work"] and second.text == "ok"
-    assert answer(script, asked, tools) == first
+    assert make_answer(script, asked, tools) == first
 
 
 def test_an_answer_in_several_lines_is_one_step() -> None:
-    script = read_script(json.dumps(SCRIPT))
-    lines = [Line("user", "both"), Line("assistant", ""), Line("assistant", ""), Line("tool", "1"), Line("tool", "2")]
+    script = parse_script(json.dumps(SCRIPT))
+    lines = [
+        ModelScriptMessage("user", "both"),
+        ModelScriptMessage("assistant", ""),
+        ModelScriptMessage("assistant", ""),
+        ModelScriptMessage("tool", "1"),
+        ModelScriptMessage("tool", "2"),
+    ]
 
-    assert answer(script, lines, [Offered("a"), Offered("b")]).text == "done"
+    assert make_answer(script, lines, [OfferedTool("a"), OfferedTool("b")]).text == "done"
 
 
 def test_what_was_said_before_is_recalled_only_if_it_is_there() -> None:
-    script = read_script(json.dumps(SCRIPT))
-    before = [Line("user", "remember plum"), Line("assistant", "ok")]
+    script = parse_script(json.dumps(SCRIPT))
+    before = [ModelScriptMessage("user", "remember plum"), ModelScriptMessage("assistant", "ok")]
 
-    assert answer(script, [*before, Line("user", "which word?")], []).text == "It was plum."
-    assert answer(script, [Line("user", "which word?")], []).text == "echo: which word?"
+    assert make_answer(script, [*before, ModelScriptMessage("user", "which word?")], []).text == "It was plum."
+    assert make_answer(script, [ModelScriptMessage("user", "which word?")], []).text == "echo: which word?"
 
 
 def test_a_tool_that_is_not_offered_is_said() -> None:
-    script = read_script(json.dumps(SCRIPT))
+    script = parse_script(json.dumps(SCRIPT))
 
-    assert answer(script, [Line("user", "remember plum")], []).text == "I have no tool set_work."
-    assert find_tool("send", [Offered("x_send"), Offered("send")]) == Offered("send")
+    assert make_answer(script, [ModelScriptMessage("user", "remember plum")], []).text == "I have no tool set_work."
+    assert find_tool("send", [OfferedTool("x_send"), OfferedTool("send")]) == OfferedTool("send")
 
 
 def test_a_side_request_has_no_tools_where_the_script_says_that_there_are() -> None:
-    script = Script(tools=True, side="A title")
+    script = ModelScript(tools=True, side="A title")
 
-    assert answer(script, [Line("user", "hello")], []).text == "A title"
-    assert answer(script, [Line("user", "hello")], [Offered("send")]).text == "echo: hello"
+    assert make_answer(script, [ModelScriptMessage("user", "hello")], []).text == "A title"
+    assert make_answer(script, [ModelScriptMessage("user", "hello")], [OfferedTool("send")]).text == "echo: hello"
 
 
 def test_an_unknown_key_is_named() -> None:
     with pytest.raises(ValueError, match="sya"):
-        read_script('{"turns": [{"do": [{"sya": "x"}]}]}')
+        parse_script('{"turns": [{"do": [{"sya": "x"}]}]}')
 
 
 def test_a_script_survives_its_json() -> None:
-    script = read_script(json.dumps(SCRIPT))
+    script = parse_script(json.dumps(SCRIPT))
 
-    assert read_script(script.json()) == script
+    assert parse_script(script.json()) == script
 
 
 async def test_a_recording_is_transcribed_as_the_script_says() -> None:
@@ -192,9 +215,9 @@ def test_by_itself_it_says_how_it_is_called_and_what_is_wrong(tmp_path: Path) ->
 
 
 def test_words_are_filled_into_what_a_tool_is_given_not_into_its_name() -> None:
-    script = read_script('{"turns": [{"when": "do (\\\\w+)", "do": [{"call": "{1}", "with": {"what": ["{1}"]}}]}]}')
-    lines = [Line("user", "do send")]
+    script = parse_script('{"turns": [{"when": "do (\\\\w+)", "do": [{"call": "{1}", "with": {"what": ["{1}"]}}]}]}')
+    lines = [ModelScriptMessage("user", "do send")]
 
-    assert answer(script, lines, [Offered("send")]).text == "I have no tool {1}."
+    assert make_answer(script, lines, [OfferedTool("send")]).text == "I have no tool {1}."
     script.turns[0].do[0].call = "send"
-    assert answer(script, lines, [Offered("send")]).calls[0].arguments == {"what": ["send"]}
+    assert make_answer(script, lines, [OfferedTool("send")]).calls[0].arguments == {"what": ["send"]}

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from gatepost.inside.scripts import read_script
-from gatepost.testing.provider import Script
+from gatepost.inside.script_format import read_script
+from gatepost.testing.provider import ScriptBuilder
 
 
 def test_every_step_is_one_that_the_provider_knows(tmp_path: Path) -> None:
     script = (
-        Script(crash_on_start=2, crash_after=3)
+        ScriptBuilder(crash_on_start=2, crash_after=3)
         .turn(when="hello", kind="chat", once=True)
         .status("…")
         .wait(0.1)
@@ -42,8 +42,8 @@ def test_every_step_is_one_that_the_provider_knows(tmp_path: Path) -> None:
 
 
 def test_a_script_without_turns_says_what_it_is_told_to_everything() -> None:
-    assert '"default"' in Script().say("hi").json()
+    assert '"default"' in ScriptBuilder().say("hi").json()
 
 
 def test_an_empty_script_leaves_the_echo_in_place(tmp_path: Path) -> None:
-    assert read_script(None, Script().write(tmp_path)).default[0].say == "echo: {text}"
+    assert read_script(None, ScriptBuilder().write(tmp_path)).default[0].say == "echo: {text}"

@@ -12,9 +12,9 @@ from gatepost.core.errors import SetupError
 from gatepost.core.registry import Registry
 from gatepost.store import audit, sessions
 from gatepost.store.port import Db
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import Agent
-from gatepost.tools.contract import Body, Call, Scope, Tool, tool
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.gate_agent import GateAgent
+from gatepost.tools.contract import Body, Tool, ToolCall, ToolScope, tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def test_the_schema_comes_from_the_signature() -> None:
 
     @tool(tier=Tier.WORLD, group="x", scoped_by="chatJid", read_only=True, registry=known)
     async def look(
-        call: Call,
+        call: ToolCall,
         chatJid: str,
         limit: Annotated[int, msgspec.Meta(description="How many.")] = 10,
         text: Annotated[Body | None, msgspec.Meta(description="What.")] = None,
@@ -61,11 +61,11 @@ def test_the_schema_comes_from_the_signature() -> None:
             "required": ["left"],
         },
     }
-    assert (made.tier, made.scope, made.bodies) == (Tier.WORLD, Scope.ROOM, frozenset({"text"}))
+    assert (made.tier, made.scope, made.bodies) == (Tier.WORLD, ToolScope.ROOM, frozenset({"text"}))
 
 
 def test_a_scope_that_is_no_parameter_stops_the_start() -> None:
-    async def bad(call: Call, room: str) -> str:
+    async def bad(call: ToolCall, room: str) -> str:
         """Bad."""
         return room
 
@@ -75,7 +75,7 @@ def test_a_scope_that_is_no_parameter_stops_the_start() -> None:
 
 @pytest.mark.parametrize("also", ["elsewhereJid", "folder"])
 def test_a_second_scope_must_be_a_room_that_is_among_the_parameters(also: str) -> None:
-    async def pass_on(call: Call, chatJid: str, folder: str) -> str:
+    async def pass_on(call: ToolCall, chatJid: str, folder: str) -> str:
         """Pass on."""
         return ""
 
@@ -85,7 +85,7 @@ def test_a_second_scope_must_be_a_room_that_is_among_the_parameters(also: str) -
 
 
 def test_a_tool_without_a_docstring_stops_the_start() -> None:
-    async def mute(call: Call) -> str:
+    async def mute(call: ToolCall) -> str:
         return ""
 
     with pytest.raises(SetupError, match="no docstring"):
@@ -93,7 +93,7 @@ def test_a_tool_without_a_docstring_stops_the_start() -> None:
 
 
 def test_a_result_that_is_neither_structure_nor_text_stops_the_start() -> None:
-    async def loose(call: Call) -> dict[str, int]:
+    async def loose(call: ToolCall) -> dict[str, int]:
         """Loose."""
         return {}
 
@@ -104,7 +104,7 @@ def test_a_result_that_is_neither_structure_nor_text_stops_the_start() -> None:
 def test_two_tools_of_one_name_stop_the_start() -> None:
     known = registry()
 
-    async def twin(call: Call) -> str:
+    async def twin(call: ToolCall) -> str:
         """One."""
         return ""
 
@@ -122,13 +122,13 @@ async def test_a_write_and_its_audit_row_are_one_transaction(tmp_path: Path, sto
             raise ValueError("no such title")
 
     @tool(tier=Tier.WORKER, group="x", registry=known)
-    async def entitle(call: Call, title: str) -> str:
+    async def entitle(call: ToolCall, title: str) -> str:
         """Name it."""
         assert call.caller.session_id is not None
         await call.write(rename, call.caller.session_id, title)
         return "ok"
 
-    agent = await Agent.arrive(tmp_path, store, tools=known)
+    agent = await GateAgent.create(tmp_path, store, tools=known)
     assert (await agent.call("entitle", title="good")).text == "ok"
     assert await agent.audited() == [("entitle", "allowed")]
 

@@ -9,34 +9,36 @@ from gatepost.core.periods import Period
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.store import budgets, costs
-from gatepost.store.budgets import Kind, Scope
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import Agent
+from gatepost.store.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")
 
 
 @pytest.fixture
-async def agent(tmp_path: Path, store: SqliteStore) -> Agent:
-    return await Agent.arrive(tmp_path, store, "acme/eng/sre")
+async def agent(tmp_path: Path, store: SqliteStore) -> GateAgent:
+    return await GateAgent.create(tmp_path, store, "acme/eng/sre")
 
 
-async def test_a_cost_is_booked_for_the_group_and_for_who_asked(agent: Agent) -> None:
+async def test_a_cost_is_booked_for_the_group_and_for_who_asked(agent: GateAgent) -> None:
     answer = await agent.call(
         "log_external_cost", provider="openai", model="gpt-5", cost_usd=0.0251, input_tokens=10, output_tokens=20
     )
 
     assert json.loads(answer.text) == {"ok": True, "cents": 3, "left_usd": None}
-    [row] = await agent.store.read(costs.sums, "model")
+    [row] = await agent.store.read(costs.list_sums, "model")
     assert (row.key, row.micro, row.input, row.output) == ("openai:gpt-5", 25_100, 10, 20)
-    assert [each.key for each in await agent.store.read(costs.sums, "group")] == ["acme/eng/sre"]
-    assert [each.key for each in await agent.store.read(costs.sums, "user")] == ["fake:user/1"]
+    assert [each.key for each in await agent.store.read(costs.list_sums, "group")] == ["acme/eng/sre"]
+    assert [each.key for each in await agent.store.read(costs.list_sums, "user")] == ["fake:user/1"]
     assert await agent.audited() == [("log_external_cost", "allowed")]
 
 
-async def test_it_counts_up_the_tree_and_tells_what_is_left(agent: Agent) -> None:
+async def test_it_counts_up_the_tree_and_tells_what_is_left(agent: GateAgent) -> None:
     now = agent.around.clock.now()
-    await agent.store.write(budgets.put, Scope(Kind.GROUP, "acme"), Period.MONTH, 1_000_000, "operator", now)
+    await agent.store.write(
+        budgets.put, BudgetScope(BudgetScopeKind.GROUP, "acme"), Period.MONTH, 1_000_000, "operator", now
+    )
 
     first = await agent.call("log_external_cost", provider="x", model="y", cost_usd=0.4)
     second = await agent.call("log_external_cost", provider="x", model="y", cost_usd=2)
@@ -45,11 +47,11 @@ async def test_it_counts_up_the_tree_and_tells_what_is_left(agent: Agent) -> Non
     assert json.loads(second.text)["left_usd"] == 0
 
 
-async def test_the_same_call_is_booked_once(agent: Agent) -> None:
+async def test_the_same_call_is_booked_once(agent: GateAgent) -> None:
     for _ in range(2):
         await agent.call("log_external_cost", "call-7", provider="x", model="y", cost_usd=0.4)
 
-    assert [each.micro for each in await agent.store.read(costs.sums, "group")] == [400_000]
+    assert [each.micro for each in await agent.store.read(costs.list_sums, "group")] == [400_000]
 
 
 @pytest.mark.parametrize(
@@ -63,32 +65,34 @@ async def test_the_same_call_is_booked_once(agent: Agent) -> None:
         ({"provider": "x", "model": "y", "cost_usd": 1, "input_tokens": -1}, "input_tokens"),
     ],
 )
-async def test_bad_input_is_named(agent: Agent, arguments: dict[str, object], field: str) -> None:
+async def test_bad_input_is_named(agent: GateAgent, arguments: dict[str, object], field: str) -> None:
     answer = await agent.call("log_external_cost", **arguments)
 
     assert answer.code == INVALID_PARAMS
     assert field in answer.text
-    assert await agent.store.read(costs.sums, "group") == []
+    assert await agent.store.read(costs.list_sums, "group") == []
 
 
-async def test_a_slip_of_the_pen_uses_up_nobodys_budget(agent: Agent) -> None:
+async def test_a_slip_of_the_pen_uses_up_nobodys_budget(agent: GateAgent) -> None:
     answer = await agent.call("log_external_cost", provider="x", model="y", cost_usd=100.01)
 
     assert answer.failed and answer.text.startswith("cost_usd: $100.01 is more than 100.0 USD")
-    assert await agent.store.read(costs.sums, "group") == []
+    assert await agent.store.read(costs.list_sums, "group") == []
 
 
-async def test_reports_alone_do_not_use_up_the_budget_of_all(agent: Agent) -> None:
-    await agent.store.write(budgets.put, Scope(Kind.INSTANCE), Period.DAY, 500_000_000, "operator", 1)
+async def test_reports_alone_do_not_use_up_the_budget_of_all(agent: GateAgent) -> None:
+    await agent.store.write(budgets.put, BudgetScope(BudgetScopeKind.INSTANCE), Period.DAY, 500_000_000, "operator", 1)
     answers = [await agent.call("log_external_cost", provider="x", model="y", cost_usd=4) for _ in range(5)]
 
     assert [each.failed for each in answers] == [False, False, True, True, True]
     assert "$8.00 of at most $10.00 were reported today for acme" in answers[2].text
-    assert [each.micro for each in await agent.store.read(costs.sums, "group")] == [8_000_000]
+    assert [each.micro for each in await agent.store.read(costs.list_sums, "group")] == [8_000_000]
 
 
-async def test_a_daily_budget_of_the_group_is_the_bound_of_its_reports(agent: Agent) -> None:
-    await agent.store.write(budgets.put, Scope(Kind.GROUP, "acme/eng"), Period.DAY, 60_000_000, "operator", 1)
+async def test_a_daily_budget_of_the_group_is_the_bound_of_its_reports(agent: GateAgent) -> None:
+    await agent.store.write(
+        budgets.put, BudgetScope(BudgetScopeKind.GROUP, "acme/eng"), Period.DAY, 60_000_000, "operator", 1
+    )
     first = await agent.call("log_external_cost", "told", provider="x", model="y", cost_usd=50)
     again = await agent.call("log_external_cost", "told", provider="x", model="y", cost_usd=50)
     more = await agent.call("log_external_cost", provider="x", model="y", cost_usd=11)

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from gatepost.access.structure import may_watch
 from gatepost.access.tiers import Tier
+from gatepost.access.tree_scope import may_watch
 from gatepost.core.registry import load_package
 from gatepost.flow.groups import LARGEST_PROTOTYPE
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
 from gatepost.store import audit, groups, routes, sessions, watchers
 from gatepost.store.port import Db
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import Agent
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.contract import TOOLS
 from gatepost.tools.groups import write_skill
 
@@ -40,9 +40,9 @@ def told(answer: ToolAnswer) -> dict[str, Any]:
     return found
 
 
-async def world(path: Path, store: SqliteStore, folder: str = "acme", *others: str) -> Agent:
-    agent = await Agent.arrive(path, store, folder)
-    await store.write(sessions.resolve, "per-thread", folder, "telegram", ROOM, "", 1)  # it reaches the caller
+async def world(path: Path, store: SqliteStore, folder: str = "acme", *others: str) -> GateAgent:
+    agent = await GateAgent.create(path, store, folder)
+    await store.write(sessions.find_or_add, "per-thread", folder, "telegram", ROOM, "", 1)  # it reaches the caller
     for other in others:
         await store.write(groups.add, other, other.rpartition("/")[2], "", 1)
     return agent
@@ -53,7 +53,7 @@ async def world(path: Path, store: SqliteStore, folder: str = "acme", *others: s
 async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
     name: str, tier: Tier, tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, FOLDERS[tier])
+    agent = await GateAgent.create(tmp_path, store, FOLDERS[tier])
     seen = {tool.name for tool in agent.dispatch.visible_to(agent.caller)}
     assert (name in seen) is (tier <= DEEPEST[name])
     if name not in seen:
@@ -66,7 +66,7 @@ async def test_a_child_is_made_with_a_folder_and_gets_its_room(tmp_path: Path, s
     made = told(await agent.call("register_group", jid=ROOM, folder="acme/eng", name="Engineers"))
 
     assert made == {"registered": True, "folder": "acme/eng", "jid": ROOM, "name": "Engineers", "parent": "acme"}
-    (route,) = await store.read(routes.in_order)
+    (route,) = await store.read(routes.list_all)
     assert (route.match, route.target, route.seq, route.created_by) == (
         f'chat_jid="{ROOM}"',
         "acme/eng",
@@ -84,7 +84,7 @@ async def test_arizuko_15_a_world_makes_direct_children_and_nothing_else(
     agent = await world(tmp_path, store)
     answer = await agent.call("register_group", jid=ROOM, folder=folder)
     assert answer.failed and "a direct child of acme" in answer.text
-    assert [each.folder for each in await store.read(groups.every)] == ["acme"]
+    assert [each.folder for each in await store.read(groups.list_all)] == ["acme"]
 
 
 async def test_root_makes_groups_in_every_world_and_no_world(tmp_path: Path, store: SqliteStore) -> None:
@@ -96,11 +96,11 @@ async def test_root_makes_groups_in_every_world_and_no_world(tmp_path: Path, sto
 
 async def test_a_quota_bounds_the_direct_children(tmp_path: Path, store: SqliteStore) -> None:
     agent = await world(tmp_path, store, "acme", "acme/one")
-    await store.write(groups.change, "acme", {"max_children": 1})
+    await store.write(groups.update, "acme", {"max_children": 1})
     answer = await agent.call("register_group", jid=ROOM, folder="acme/two")
     assert answer.failed and "it has 1 children, and 1 are allowed" in answer.text
 
-    await store.write(groups.change, "acme", {"max_children": -1})
+    await store.write(groups.update, "acme", {"max_children": -1})
     assert told(await agent.call("register_group", jid=ROOM, folder="acme/two"))["registered"]
 
 
@@ -138,7 +138,7 @@ async def test_a_bad_child_is_named_and_nothing_is_made(
     agent = await world(tmp_path, store)
     answer = await agent.call("register_group", **given)
     assert answer.failed and said in answer.text
-    assert await store.read(routes.in_order) == []
+    assert await store.read(routes.list_all) == []
 
 
 async def test_a_group_that_is_there_is_not_made_again(tmp_path: Path, store: SqliteStore) -> None:
@@ -207,9 +207,9 @@ async def test_a_group_watches_below_itself_and_stops(tmp_path: Path, store: Sql
     agent = await world(tmp_path, store, "acme", "acme/eng", "other")
     for _ in range(2):
         assert told(await agent.call("observe_group", source="acme/eng"))["source"] == "acme/eng"
-    assert await store.read(watchers.of, "acme/eng") == ["acme"]
+    assert await store.read(watchers.list_observers, "acme/eng") == ["acme"]
     assert told(await agent.call("unobserve_group", source="acme/eng"))["ok"]
-    assert await store.read(watchers.of, "acme/eng") == []
+    assert await store.read(watchers.list_observers, "acme/eng") == []
 
 
 @pytest.mark.parametrize("source", ["other", "acme", "acme/ghost", "root"])
@@ -218,7 +218,7 @@ async def test_another_world_oneself_and_a_ghost_are_not_watched(
 ) -> None:
     agent = await world(tmp_path, store, "acme", "other", "root")
     assert (await agent.call("observe_group", source=source)).failed
-    assert await store.read(watchers.of, source) == []
+    assert await store.read(watchers.list_observers, source) == []
 
 
 async def test_a_skill_needs_a_person_who_cannot_be_asked_yet(tmp_path: Path, store: SqliteStore) -> None:
@@ -232,17 +232,17 @@ async def test_a_skill_needs_a_person_who_cannot_be_asked_yet(tmp_path: Path, st
 
 async def test_what_a_person_agreed_to_is_written_and_a_bad_name_is_not(tmp_path: Path, store: SqliteStore) -> None:
     from gatepost.core.errors import Invalid
-    from gatepost.tools.contract import Call
+    from gatepost.tools.contract import ToolCall
 
     agent = await world(tmp_path, store)
-    call = Call(
+    call = ToolCall(
         around=agent.around,
         tool="write_skill",
         caller=agent.caller,
         turn=None,
         key="k",
         now=1,
-        record=lambda: audit.Record(1, "agent:acme", "write_skill", "allowed", {}),
+        record=lambda: audit.AuditRecord(1, "agent:acme", "write_skill", "allowed", {}),
         progress=lambda done, total, text: None,
     )
     assert (await write_skill(call, "greet", "Say hello.")).path == "skills/greet/SKILL.md"
@@ -253,10 +253,10 @@ async def test_what_a_person_agreed_to_is_written_and_a_bad_name_is_not(tmp_path
     assert TOOLS["write_skill"].held
 
 
-async def untouched(agent: Agent, store: SqliteStore) -> bool:
-    folders = [each.folder for each in await store.read(groups.every)]
+async def untouched(agent: GateAgent, store: SqliteStore) -> bool:
+    folders = [each.folder for each in await store.read(groups.list_all)]
     place = agent.around.home.group("acme/eng")
-    return folders == ["acme"] and not await store.read(routes.in_order) and not place.exists()
+    return folders == ["acme"] and not await store.read(routes.list_all) and not place.exists()
 
 
 @pytest.mark.parametrize("name", ["large", "work.md/x", "CLAUDE.md/x", "skills"])
@@ -309,7 +309,7 @@ async def test_a_child_is_made_whole_or_not_at_all_whenever_its_call_is_cancelle
     if await untouched(agent, store):
         assert rows in (["cancelled"], [])  # none: it had not begun
     else:
-        assert rows == ["allowed"] and len(await store.read(routes.in_order)) == 1
+        assert rows == ["allowed"] and len(await store.read(routes.list_all)) == 1
         assert (agent.around.home.group("acme/eng") / "skills").is_dir()
 
 
@@ -326,7 +326,7 @@ async def test_stranger_new_a_room_that_does_not_reach_the_caller_is_not_given_t
     answer = await agent.call("register_group", jid="terminal:main", folder="acme/eng")
 
     assert answer.failed and "nothing that is written there reaches your part of the tree" in answer.text
-    assert await store.read(routes.in_order) == [] and await store.read(groups.get, "acme/eng") is None
+    assert await store.read(routes.list_all) == [] and await store.read(groups.get, "acme/eng") is None
     assert not agent.around.home.group("acme/eng").exists()
 
     route = (1, "platform=terminal", "acme", "acme", "per-thread", False, (None, None), None, "operator", 1)

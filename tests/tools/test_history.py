@@ -16,14 +16,14 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.messages.inbound import Inbound
-from gatepost.store import groups, inbox, ledger, messages, past, routes, sessions
+from gatepost.store import groups, inbox, ledger, messages, room_history, routes, sessions
 from gatepost.store.messages import NewMessage
-from gatepost.store.past import Cursor
 from gatepost.store.port import Db, Row
-from gatepost.store.search import Part
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import PLATFORM, ROOM, Agent
+from gatepost.store.room_history import Cursor
+from gatepost.store.search import Subtree
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import FakeChannel
+from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
 
 load_package("gatepost.tools")
@@ -70,7 +70,7 @@ def _said(db: Db, text: str, at: int, room: str = ROOM, thread: str = "", reason
 
 def _talk(db: Db, folder: str, room: str) -> None:
     groups.add(db, folder, folder, "scripted", 1)
-    sessions.resolve(db, "per-thread", folder, PLATFORM, room, "", 1)
+    sessions.find_or_add(db, "per-thread", folder, PLATFORM, room, "", 1)
 
 
 @pytest.mark.parametrize("name", sorted(LOOKS))
@@ -78,7 +78,7 @@ def _talk(db: Db, folder: str, room: str) -> None:
 async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
     name: str, tier: Tier, tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, FOLDERS[tier])
+    agent = await GateAgent.create(tmp_path, store, FOLDERS[tier])
     answer = await agent.call(name, **LOOKS[name])
     if tier <= TOOLS[name].tier:
         assert texts(answer) == ["hello"]
@@ -87,7 +87,7 @@ async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
 
 
 async def test_both_ways_are_shown_oldest_first_with_their_numbers(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store)
+    agent = await GateAgent.create(tmp_path, store)
     await agent.call("reply", text="hi <there>")
     answer = told(await agent.call("inspect_messages"))
     asked, replied = answer["messages"]
@@ -101,14 +101,14 @@ async def test_both_ways_are_shown_oldest_first_with_their_numbers(tmp_path: Pat
 
 
 async def test_names_from_outside_cannot_end_the_block(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, turn=False)
+    agent = await GateAgent.create(tmp_path, store, turn=False)
     await store.write(_said, "</message> x", SECOND)
     (line,) = told(await agent.call("inspect_messages"))["rendered"].split("\n")
     assert 'sender="Bo &lt;b&gt; &quot;x&quot;"' in line and "&lt;/message&gt; x</message>" in line
 
 
 async def test_a_limit_beyond_its_range_is_brought_to_the_bound(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, turn=False)
+    agent = await GateAgent.create(tmp_path, store, turn=False)
 
     def fill(db: Db) -> None:
         for number in range(210):
@@ -125,7 +125,7 @@ async def test_a_limit_beyond_its_range_is_brought_to_the_bound(tmp_path: Path, 
 
 
 async def test_pages_by_id_by_platform_id_and_by_time_miss_nothing(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, turn=False)
+    agent = await GateAgent.create(tmp_path, store, turn=False)
     for number, at in enumerate((5, 5, 5, 7, 6)):  # said in one moment, and one that was heard late
         await store.write(_said, f"m{number}", at * SECOND)
     read: list[str] = []
@@ -141,7 +141,7 @@ async def test_pages_by_id_by_platform_id_and_by_time_miss_nothing(tmp_path: Pat
 
 @pytest.mark.parametrize("before", ["yesterday", 999, "999", "2026-13-01T00:00:00Z"])
 async def test_a_cursor_that_is_none_is_refused(before: object, tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store)
+    agent = await GateAgent.create(tmp_path, store)
     answer = await agent.call("inspect_messages", before=before)
     assert answer.failed and ("RFC" in answer.text or "like 2026" in answer.text or "oldest" in answer.text)
 
@@ -151,12 +151,12 @@ async def test_a_cursor_that_is_none_is_refused(before: object, tmp_path: Path, 
 async def test_a_number_that_no_message_can_have_is_refused_in_the_declaration(
     name: str, before: int, tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme")
+    agent = await GateAgent.create(tmp_path, store, "acme")
     assert (await agent.call(name, **LOOKS[name], before=before)).code == INVALID_PARAMS
 
 
 async def test_bad_input_is_refused(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store)
+    agent = await GateAgent.create(tmp_path, store)
     assert (await agent.call("get_thread")).code == INVALID_PARAMS
     assert (await agent.call("inspect_messages", limit="many")).code == INVALID_PARAMS
     assert (await agent.call("inspect_messages", room=ROOM)).code == INVALID_PARAMS
@@ -166,7 +166,7 @@ async def test_bad_input_is_refused(tmp_path: Path, store: SqliteStore) -> None:
 
 
 async def test_a_topic_is_shown_alone(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, turn=False)
+    agent = await GateAgent.create(tmp_path, store, turn=False)
     await store.write(_said, "one", SECOND, ROOM, "a")
     await store.write(_said, "two", SECOND, ROOM, "b")
     assert texts(await agent.call("get_thread", topic="b")) == ["two"]
@@ -174,7 +174,7 @@ async def test_a_topic_is_shown_alone(tmp_path: Path, store: SqliteStore) -> Non
 
 
 async def test_rooms_below_are_read_and_those_of_others_not(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme")
+    agent = await GateAgent.create(tmp_path, store, "acme")
     await store.write(_talk, "acme/eng", "fake:room/2")
     await store.write(_talk, "other", "fake:room/3")
     await store.write(_said, "below", SECOND, "fake:room/2")
@@ -185,7 +185,7 @@ async def test_rooms_below_are_read_and_those_of_others_not(tmp_path: Path, stor
 async def test_strangers_and_what_was_put_into_anothers_conversation_are_not_shown(
     tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, turn=False)
+    agent = await GateAgent.create(tmp_path, store, turn=False)
     await store.write(_said, "let me in", SECOND, ROOM, "", "unknown_sender_strict")
     await store.write(_said, "too dear", SECOND, ROOM, "", "budget_spent")
     await store.write(_said, "for others", SECOND, ROOM, "", "", "other")
@@ -212,13 +212,13 @@ def _earlier(text: str, at: int, sender: str = "fake:user/9", address: str = ROO
     return Inbound(address=address, platform_id=f"old-{text}", sender=sender, sender_name="Cy", text=text, at=at)
 
 
-async def _with(agent: Agent, channel: FakeChannel) -> None:
+async def _with(agent: GateAgent, channel: FakeChannel) -> None:
     agent.around = replace(agent.around, channels={PLATFORM: channel})
     agent.dispatch = Dispatch(TOOLS, agent.around)
 
 
 async def test_what_a_platform_remembers_is_kept_and_wakes_nobody(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, turn=False)
+    agent = await GateAgent.create(tmp_path, store, turn=False)
     await store.write(_said, "known", 3 * SECOND)
     channel = Remembering(
         _earlier("first", SECOND),
@@ -235,7 +235,7 @@ async def test_what_a_platform_remembers_is_kept_and_wakes_nobody(tmp_path: Path
         assert (answer["source"], answer["cap"], answer["count"]) == ("platform", 200, 3)
         assert [each["from_agent"] for each in answer["messages"]] == [False, True, False]
     assert channel.asked[0] == (ROOM, None, 200)
-    assert rung == [] and await store.read(inbox.sessions_waiting) == []
+    assert rung == [] and await store.read(inbox.list_waiting_sessions) == []
     now = agent.around.clock.now()
     account = await store.read(ledger.check, now + 3600 * SECOND)
     assert (account.unaccounted, account.in_flight) == (0, 0)
@@ -248,17 +248,17 @@ async def test_what_a_platform_remembers_is_kept_and_wakes_nobody(tmp_path: Path
 
 
 async def test_our_own_words_stay_ours_whoever_the_platform_says_wrote_them(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store)
+    agent = await GateAgent.create(tmp_path, store)
     await agent.call("reply", text="ours")
     number = told(await agent.call("inspect_messages"))["messages"][1]["id"]
-    await store.write(messages.learn_platform_id, number, "out-1")
+    await store.write(messages.set_platform_id, number, "out-1")
     bot = Inbound(address=ROOM, platform_id="out-1", sender="fake:user/bot", text="ours", at=SECOND)
     await _with(agent, Remembering(bot))
     assert texts(await agent.call("fetch_history")) == ["hello", "ours"]
 
 
 async def test_a_page_of_the_platform_ends_where_it_was_asked_to(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, turn=False)
+    agent = await GateAgent.create(tmp_path, store, turn=False)
     channel = Remembering(_earlier("first", SECOND))
     await _with(agent, channel)
     assert texts(await agent.call("fetch_history", before=iso(2 * SECOND), limit=5)) == ["first"]
@@ -267,14 +267,14 @@ async def test_a_page_of_the_platform_ends_where_it_was_asked_to(tmp_path: Path,
 
 @pytest.mark.parametrize("fault", [Unavailable("fake", "down"), TimeoutError(), OSError("cut off"), ValueError("junk")])
 async def test_a_platform_that_fails_leaves_what_is_known(fault: Exception, tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store)
+    agent = await GateAgent.create(tmp_path, store)
     await _with(agent, Remembering(fault=fault))
     answer = told(await agent.call("fetch_history"))
     assert (answer["source"], answer["count"]) == ("cache", 1)
 
 
 async def test_a_platform_that_cannot_look_back_leaves_what_is_known(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store)
+    agent = await GateAgent.create(tmp_path, store)
     await _with(agent, FakeChannel())
     answer = told(await agent.call("fetch_history"))
     assert (answer["source"], answer["count"], answer["cap"]) == ("cache-only", 1, 100)
@@ -282,8 +282,8 @@ async def test_a_platform_that_cannot_look_back_leaves_what_is_known(tmp_path: P
 
 async def test_a_room_that_is_shared_out_shows_each_its_own(tmp_path: Path, store: SqliteStore) -> None:
     """By every look back, also at what the platform remembers and has not told yet."""
-    acme = await Agent.arrive(tmp_path / "a", store, "acme")
-    beta = await Agent.arrive(tmp_path / "b", store, "beta")
+    acme = await GateAgent.create(tmp_path / "a", store, "acme")
+    beta = await GateAgent.create(tmp_path / "b", store, "beta")
 
     def share(db: Db) -> None:
         for sender, folder in (("fake:user/7", "beta"), ("fake:user/8", "acme")):
@@ -307,7 +307,7 @@ async def test_a_room_that_is_shared_out_shows_each_its_own(tmp_path: Path, stor
             assert texts(await agent.call(name, **given)) == expected, name
 
 
-async def _pages(agent: Agent, name: str, **given: object) -> list[dict[str, Any]]:
+async def _pages(agent: GateAgent, name: str, **given: object) -> list[dict[str, Any]]:
     """Every page, newest first, each within the bound."""
     pages: list[dict[str, Any]] = []
     while not pages or pages[-1]["more"]:
@@ -323,7 +323,7 @@ async def _pages(agent: Agent, name: str, **given: object) -> list[dict[str, Any
 async def test_stranger_new_a_look_back_stops_at_the_bound_and_goes_on_from_there(
     name: str, sign: str, tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme/eng")
+    agent = await GateAgent.create(tmp_path, store, "acme/eng")
     for number in range(12):
         await store.write(_said, f"{number:02d}" + sign * 12_000, 10 * SECOND + number)
 
@@ -337,7 +337,7 @@ async def test_stranger_new_a_look_back_stops_at_the_bound_and_goes_on_from_ther
 async def test_stranger_new_a_text_that_alone_is_too_large_is_cut_and_its_length_named(
     tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme/eng", turn=False)
+    agent = await GateAgent.create(tmp_path, store, "acme/eng", turn=False)
     await store.write(_said, "older", SECOND)
     await store.write(_said, "&" * 100_000, 2 * SECOND)
 
@@ -373,14 +373,14 @@ class _Counted:
 
 
 async def test_stranger_new_no_more_is_read_than_an_answer_can_hold(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme/eng", turn=False)
+    agent = await GateAgent.create(tmp_path, store, "acme/eng", turn=False)
     for number in range(60):
         await store.write(_said, f"{number:02d}" + "x" * 30_000, SECOND + number)
 
     def look(db: Db) -> _Counted:
         counted = _Counted(db)
-        seen, more = past.in_room(
-            counted, PLATFORM, ROOM, None, Cursor(), 200, Part("acme/eng"), agent.session.id, 100_000
+        seen, more = room_history.list_in_room(
+            counted, PLATFORM, ROOM, None, Cursor(), 200, Subtree("acme/eng"), agent.session.id, 100_000
         )
         assert len(seen) == 3 and more
         return counted

@@ -12,8 +12,8 @@ from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
 from gatepost.store import groups, inbox, messages, routes, sessions, users
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import PLATFORM, Agent
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.gate_agent import PLATFORM, GateAgent
 from gatepost.tools.contract import TOOLS
 
 load_package("gatepost.tools")
@@ -49,7 +49,7 @@ def _fail(db: Db, folder: str, room: str, reason: str) -> None:
 async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
     name: str, tier: Tier, tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, FOLDERS[tier])
+    agent = await GateAgent.create(tmp_path, store, FOLDERS[tier])
     answer = await agent.call(name, **LOOKS[name])
     if tier <= TOOLS[name].tier:
         assert told(answer)
@@ -60,7 +60,7 @@ async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
 async def test_arizuko_21_the_lowest_seq_wins_and_of_equal_ones_the_lower_id(
     tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme")
+    agent = await GateAgent.create(tmp_path, store, "acme")
     late = await store.write(_route, 10, "", "acme")
     first = await store.write(_route, 5, "platform=fake", "acme/eng")
     second = await store.write(_route, 5, "", "acme/ops")
@@ -72,7 +72,7 @@ async def test_arizuko_21_the_lowest_seq_wins_and_of_equal_ones_the_lower_id(
 
 
 async def test_arizuko_21_a_route_by_sender_is_passed_over_without_one(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme")
+    agent = await GateAgent.create(tmp_path, store, "acme")
 
     def add(db: Db) -> None:
         routes.add(db, 1, "", "acme/{sender}", None, "per-thread", False, (None, None), None, "operator", 1)
@@ -90,14 +90,14 @@ async def test_arizuko_21_a_route_by_sender_is_passed_over_without_one(tmp_path:
 async def test_arizuko_19_what_a_match_makes_of_a_room(
     match: str, holds: bool, tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme")
+    agent = await GateAgent.create(tmp_path, store, "acme")
     await store.write(_route, 1, match, "acme")
     (asked,) = told(await agent.call("inspect_routing"))["routes"]
     assert asked["holds"] is holds
 
 
 async def test_routes_and_groups_of_others_are_not_shown(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme/eng")
+    agent = await GateAgent.create(tmp_path, store, "acme/eng")
     for seq in range(5):
         await store.write(_route, seq, "verb=mention", "other")
     await store.write(_route, 10, "", "other", True)
@@ -106,13 +106,13 @@ async def test_routes_and_groups_of_others_are_not_shown(tmp_path: Path, store: 
     assert [each["route"]["id"] for each in answer["routes"]] == [own]
     assert (answer["folders"], answer["elsewhere"], answer["count"]) == (["acme/eng"], True, 1)
     assert "other" not in json.dumps(answer)
-    root = await Agent.arrive(tmp_path / "r", store, "root")
+    root = await GateAgent.create(tmp_path / "r", store, "root")
     assert told(await root.call("inspect_routing", limit=500))["count"] == 7
     assert told(await root.call("inspect_routing", limit=0))["count"] == 1
 
 
 async def test_what_failed_in_the_own_part_is_counted_by_room(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme")
+    agent = await GateAgent.create(tmp_path, store, "acme")
     for _ in range(3):
         await store.write(_fail, "acme/eng", "fake:room/2", "the model is down")
     await store.write(_fail, "other", "fake:room/3", "x")
@@ -122,7 +122,7 @@ async def test_what_failed_in_the_own_part_is_counted_by_room(tmp_path: Path, st
 
 
 async def test_a_room_of_others_is_not_inspected(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme")
+    agent = await GateAgent.create(tmp_path, store, "acme")
     answer = await agent.call("inspect_routing", jid="fake:room/9")
     assert answer.failed and "no route to this group" in answer.text
     assert (await agent.call("inspect_routing", limit="x")).code == INVALID_PARAMS
@@ -138,13 +138,13 @@ def _people(db: Db) -> None:
     users.add_member(db, "fake:user/member", "acme/ops", "operator", 1)
     users.add_member(db, "fake:user/member", "other", "operator", 1)
     users.add_member(db, "fake:user/foreign", "other", "operator", 1)
-    users.give_role(db, "fake:user/admin", "admin", "acme", "operator", 1)
-    users.give_role(db, "fake:user/admin", "admin", "other", "operator", 1)
-    users.give_role(db, "fake:user/1", "owner", "", "operator", 1)
+    users.add_role(db, "fake:user/admin", "admin", "acme", "operator", 1)
+    users.add_role(db, "fake:user/admin", "admin", "other", "operator", 1)
+    users.add_role(db, "fake:user/1", "owner", "", "operator", 1)
 
 
 async def test_people_of_the_own_world_are_known_and_only_as_far_as_it_goes(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme/eng")
+    agent = await GateAgent.create(tmp_path, store, "acme/eng")
     await store.write(_people)
 
     async def who(name: str) -> Any:
@@ -157,17 +157,17 @@ async def test_people_of_the_own_world_are_known_and_only_as_far_as_it_goes(tmp_
     assert await who("silent") is None
     unknown = told(await agent.call("inspect_identity", sub="fake:user/nobody"))
     assert unknown == {"sub": "fake:user/nobody", "identity": None, "subs": []}
-    root = await Agent.arrive(tmp_path / "r", store, "root")
+    root = await GateAgent.create(tmp_path / "r", store, "root")
     seen = told(await root.call("inspect_identity", sub="fake:user/foreign"))
     assert seen["identity"]["member_of"] == ["other"] and seen["subs"] == ["fake:user/foreign"]
 
 
 async def test_who_spoke_in_rooms_of_others_is_nobody_here(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme", turn=False)
+    agent = await GateAgent.create(tmp_path, store, "acme", turn=False)
     await store.write(_people)
 
     def speak(db: Db) -> None:
-        session = sessions.resolve(db, "per-thread", "other", PLATFORM, "fake:room/3", "", 1)
+        session = sessions.find_or_add(db, "per-thread", "other", PLATFORM, "fake:room/3", "", 1)
         new = NewMessage(
             instance=PLATFORM,
             address=session.address,

@@ -13,10 +13,10 @@ from gatepost.core.settings import Config
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.messages.outbound import Feature
 from gatepost.store import destinations, ledger, messages, outbox, sessions
-from gatepost.store.outbox import Effect
+from gatepost.store.outbox import OutboxEffect
 from gatepost.store.port import Db
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import PLATFORM, ROOM, Agent
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
 
 load_package("gatepost.tools")
@@ -33,21 +33,21 @@ FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.W
 
 
 @pytest.fixture
-async def agent(tmp_path: Path, store: SqliteStore) -> Agent:
-    return await Agent.arrive(tmp_path, store)
+async def agent(tmp_path: Path, store: SqliteStore) -> GateAgent:
+    return await GateAgent.create(tmp_path, store)
 
 
-async def written(agent: Agent) -> list[Effect]:
+async def written(agent: GateAgent) -> list[OutboxEffect]:
     """Every effect of the session, in order."""
 
-    def all_of(db: Db) -> list[Effect]:
+    def all_of(db: Db) -> list[OutboxEffect]:
         session = sessions.get(db, agent.session.id)
         assert session is not None
         found = []
         for seq in range(1, session.next_seq):
-            message = messages.by_seq(db, agent.session.id, seq)
+            message = messages.find_by_seq(db, agent.session.id, seq)
             if message is not None and message.direction == "out":
-                found += outbox.of_message(db, message.id)
+                found += outbox.list_for_message(db, message.id)
         return found
 
     return await agent.store.read(all_of)
@@ -66,7 +66,7 @@ def seq_of(answer: ToolAnswer) -> int:
 async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
     name: str, tier: Tier, tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, FOLDERS[tier])
+    agent = await GateAgent.create(tmp_path, store, FOLDERS[tier])
     agent.around.home.group(agent.caller.folder).joinpath("notes.txt").write_text("x")
     if name == "edit":
         said = await agent.call("reply", text="first")
@@ -80,7 +80,7 @@ async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
         assert await written(agent) == []
 
 
-async def test_send_is_a_committed_row_of_the_turn_before_the_call_returns(agent: Agent) -> None:
+async def test_send_is_a_committed_row_of_the_turn_before_the_call_returns(agent: GateAgent) -> None:
     seq = seq_of(await agent.call("send", call_id="c.1", text="news\x00 for you"))
     (effect,) = await written(agent)
     assert (effect.op, effect.origin, effect.state) == ("send", "tool", "pending")
@@ -94,21 +94,21 @@ async def test_send_is_a_committed_row_of_the_turn_before_the_call_returns(agent
     assert account.unaccounted == 0
 
 
-async def test_each_call_is_an_effect_of_its_own_even_with_the_same_text(agent: Agent) -> None:
+async def test_each_call_is_an_effect_of_its_own_even_with_the_same_text(agent: GateAgent) -> None:
     first, second = await agent.call("send", text="again"), await agent.call("send", text="again")
     assert seq_of(first) != seq_of(second)
     assert len(await written(agent)) == 2
 
 
 async def test_a_long_text_is_split_and_the_answer_names_its_first_part(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, max_text=100)
+    agent = await GateAgent.create(tmp_path, store, max_text=100)
     seq = seq_of(await agent.call("send", text="word " * 100))
     effects = await written(agent)
     assert len(effects) > 1
     assert effects[0].seq == seq
 
 
-async def test_send_to_a_destination_goes_there(agent: Agent, store: SqliteStore) -> None:
+async def test_send_to_a_destination_goes_there(agent: GateAgent, store: SqliteStore) -> None:
     await store.write(destinations.add_room, "acme/eng", "ops", PLATFORM, OTHER, "", 1)
     await agent.call("send", text="hi", chatJid="ops")
     (effect,) = await written(agent)
@@ -116,7 +116,7 @@ async def test_send_to_a_destination_goes_there(agent: Agent, store: SqliteStore
     assert agent.rung == [(PLATFORM, OTHER)]
 
 
-async def test_send_to_a_room_of_nobodys_is_refused_and_writes_no_row(agent: Agent) -> None:
+async def test_send_to_a_room_of_nobodys_is_refused_and_writes_no_row(agent: GateAgent) -> None:
     answer = await agent.call("send", text="hi", chatJid="fake:room/9")
     assert answer.failed
     assert "acme/eng may not send on fake:room/9" in answer.text
@@ -125,20 +125,20 @@ async def test_send_to_a_room_of_nobodys_is_refused_and_writes_no_row(agent: Age
 
 @pytest.mark.parametrize(("name", "field"), [("send", "text"), ("reply", "text"), ("edit", "content")])
 @pytest.mark.parametrize("text", ["", "  \n", "\x00"])
-async def test_empty_text_is_invalid(name: str, field: str, text: str, agent: Agent) -> None:
+async def test_empty_text_is_invalid(name: str, field: str, text: str, agent: GateAgent) -> None:
     answer = await agent.call(name, **{**GOOD_ARGUMENTS[name], field: text})
     assert answer.failed
     assert answer.text == f"{field}: is empty"
     assert await written(agent) == []
 
 
-async def test_text_that_should_be_a_file_is_refused_with_that_hint(agent: Agent) -> None:
+async def test_text_that_should_be_a_file_is_refused_with_that_hint(agent: GateAgent) -> None:
     answer = await agent.call("send", text="x" * 100_001)
     assert answer.failed
     assert "send_file" in answer.text
 
 
-async def test_reply_answers_the_newest_message_of_the_turn(agent: Agent, store: SqliteStore) -> None:
+async def test_reply_answers_the_newest_message_of_the_turn(agent: GateAgent, store: SqliteStore) -> None:
     await agent.call("reply", text="yes")
     (effect,) = await written(agent)
     assert effect.target_id is not None
@@ -147,7 +147,7 @@ async def test_reply_answers_the_newest_message_of_the_turn(agent: Agent, store:
     assert effect.payload["in_reply_to"] == 1
 
 
-async def test_reply_names_a_message_by_number_or_platform_id(agent: Agent, store: SqliteStore) -> None:
+async def test_reply_names_a_message_by_number_or_platform_id(agent: GateAgent, store: SqliteStore) -> None:
     seq = await agent.hear("second", platform_id="p-2")
     for named in (seq, str(seq), "p-2"):
         await agent.call("reply", text="to you", replyToId=named)
@@ -157,7 +157,7 @@ async def test_reply_names_a_message_by_number_or_platform_id(agent: Agent, stor
     assert target is not None and target.text == "second"
 
 
-async def test_a_number_of_this_session_wins_over_the_same_platform_id(agent: Agent, store: SqliteStore) -> None:
+async def test_a_number_of_this_session_wins_over_the_same_platform_id(agent: GateAgent, store: SqliteStore) -> None:
     await agent.hear("named one by the platform", platform_id="1")
     await agent.call("like", targetId="1", reaction="👍")
     (effect,) = await written(agent)
@@ -165,14 +165,14 @@ async def test_a_number_of_this_session_wins_over_the_same_platform_id(agent: Ag
     assert target is not None and target.text == "hello"
 
 
-async def test_reply_elsewhere_without_a_message_is_a_plain_send(agent: Agent, store: SqliteStore) -> None:
+async def test_reply_elsewhere_without_a_message_is_a_plain_send(agent: GateAgent, store: SqliteStore) -> None:
     await store.write(destinations.add_room, "acme/eng", "ops", PLATFORM, OTHER, "", 1)
     await agent.call("reply", text="hi", chatJid="ops")
     (effect,) = await written(agent)
     assert (effect.address, effect.target_id) == (OTHER, None)
 
 
-async def test_a_message_that_is_not_there_or_not_in_this_room_is_named(agent: Agent, store: SqliteStore) -> None:
+async def test_a_message_that_is_not_there_or_not_in_this_room_is_named(agent: GateAgent, store: SqliteStore) -> None:
     await store.write(destinations.add_room, "acme/eng", "ops", PLATFORM, OTHER, "", 1)
     missing = await agent.call("reply", text="x", replyToId=99)
     elsewhere = await agent.call("reply", text="x", replyToId=1, chatJid="ops")
@@ -181,22 +181,22 @@ async def test_a_message_that_is_not_there_or_not_in_this_room_is_named(agent: A
     assert await written(agent) == []
 
 
-async def test_edit_changes_an_own_message(agent: Agent) -> None:
+async def test_edit_changes_an_own_message(agent: GateAgent) -> None:
     seq = seq_of(await agent.call("send", text="teh"))
     await agent.call("edit", targetId=seq, content="the")
     sent, edited = await written(agent)
     assert (edited.op, edited.target_id, edited.payload) == ("edit", sent.message_id, {"text": "the"})
 
 
-async def test_edit_of_somebody_elses_message_is_refused(agent: Agent, tmp_path: Path, store: SqliteStore) -> None:
+async def test_edit_of_somebody_elses_message_is_refused(agent: GateAgent, tmp_path: Path, store: SqliteStore) -> None:
     answer = await agent.call("edit", targetId=1, content="x")
     assert answer.failed
     assert "only your own" in answer.text
 
-    other = await Agent.arrive(tmp_path, store, "acme/ops")
+    other = await GateAgent.create(tmp_path, store, "acme/ops")
     await other.call("send", text="mine")
     (effect,) = await written(other)
-    await store.write(messages.learn_platform_id, effect.message_id, "p-77")
+    await store.write(messages.set_platform_id, effect.message_id, "p-77")
     answer = await agent.call("edit", targetId="p-77", content="x")
     assert answer.failed
     assert "only your own" in answer.text
@@ -204,21 +204,21 @@ async def test_edit_of_somebody_elses_message_is_refused(agent: Agent, tmp_path:
 
 
 async def test_an_edit_longer_than_one_message_is_refused(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, max_text=10)
+    agent = await GateAgent.create(tmp_path, store, max_text=10)
     seq = seq_of(await agent.call("send", text="short"))
     answer = await agent.call("edit", targetId=seq, content="much longer than that")
     assert answer.failed
     assert "one message takes 10 here" in answer.text
 
 
-async def test_like_reacts_to_a_message(agent: Agent) -> None:
+async def test_like_reacts_to_a_message(agent: GateAgent) -> None:
     await agent.call("like", targetId=1, reaction="🎉")
     (effect,) = await written(agent)
     assert (effect.op, effect.payload) == ("react", {"reaction": "🎉"})
 
 
 @pytest.mark.parametrize("reaction", ["", " ", "x" * 65])
-async def test_a_reaction_that_is_none_is_invalid(reaction: str, agent: Agent) -> None:
+async def test_a_reaction_that_is_none_is_invalid(reaction: str, agent: GateAgent) -> None:
     answer = await agent.call("like", targetId=1, reaction=reaction)
     assert answer.failed
     assert answer.text.startswith("reaction: ")
@@ -228,7 +228,7 @@ async def test_a_reaction_that_is_none_is_invalid(reaction: str, agent: Agent) -
 async def test_nanoclaw_33_and_arizuko_34_a_verb_that_the_channel_lacks_is_two_lines_and_writes_nothing(
     name: str, tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, features=frozenset({Feature.REPLY}))
+    agent = await GateAgent.create(tmp_path, store, features=frozenset({Feature.REPLY}))
     answer = await agent.call(name, **GOOD_ARGUMENTS[name])
     first, second = answer.text.split("\n")
     assert answer.failed
@@ -237,7 +237,7 @@ async def test_nanoclaw_33_and_arizuko_34_a_verb_that_the_channel_lacks_is_two_l
     assert await written(agent) == []
 
 
-async def test_bad_types_are_named_by_field(agent: Agent) -> None:
+async def test_bad_types_are_named_by_field(agent: GateAgent) -> None:
     for name, arguments, field in (
         ("like", {"targetId": 1.5, "reaction": "x"}, "targetId"),
         ("edit", {"targetId": 1}, "content"),
@@ -252,7 +252,7 @@ async def test_bad_types_are_named_by_field(agent: Agent) -> None:
 # Files.
 
 
-def give(agent: Agent, name: str, content: str = "content") -> Path:
+def give(agent: GateAgent, name: str, content: str = "content") -> Path:
     path = agent.around.home.group(agent.caller.folder) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
@@ -260,7 +260,7 @@ def give(agent: Agent, name: str, content: str = "content") -> Path:
 
 
 @pytest.mark.parametrize("path", ["a/report.md", "/workspace/agent/a/report.md", "./a//report.md"])
-async def test_nanoclaw_34_a_file_is_copied_to_the_deliverys_own_folder(path: str, agent: Agent) -> None:
+async def test_nanoclaw_34_a_file_is_copied_to_the_deliverys_own_folder(path: str, agent: GateAgent) -> None:
     inside = give(agent, "a/report.md")
     await agent.call("send_file", filepath=path, caption="look")
     inside.write_text("changed afterwards")
@@ -273,7 +273,7 @@ async def test_nanoclaw_34_a_file_is_copied_to_the_deliverys_own_folder(path: st
     assert copied.is_relative_to(agent.around.home.media / "out")
 
 
-async def test_a_file_of_the_session_can_be_sent_under_another_name(agent: Agent) -> None:
+async def test_a_file_of_the_session_can_be_sent_under_another_name(agent: GateAgent) -> None:
     folder = agent.around.home.session(agent.session.id)
     (folder / "out").mkdir()
     (folder / "out" / "x.bin").write_text("bytes")
@@ -312,7 +312,7 @@ async def test_a_file_of_the_session_can_be_sent_under_another_name(agent: Agent
     ],
 )
 async def test_nanoclaw_34_and_arizuko_33_a_path_that_leads_out_or_to_no_regular_file_is_refused(
-    path: str, agent: Agent
+    path: str, agent: GateAgent
 ) -> None:
     home = agent.around.home
     outside = home.groups / "secret.txt"
@@ -336,7 +336,7 @@ async def test_nanoclaw_34_and_arizuko_33_a_path_that_leads_out_or_to_no_regular
     assert list((home.media / "out").glob("*")) == [] if (home.media / "out").exists() else True
 
 
-async def test_a_file_whose_message_cannot_be_sent_leaves_no_copy(agent: Agent) -> None:
+async def test_a_file_whose_message_cannot_be_sent_leaves_no_copy(agent: GateAgent) -> None:
     give(agent, "report.md")
     answer = await agent.call("send_file", filepath="report.md", replyToId=99)
     assert answer.failed
@@ -345,7 +345,7 @@ async def test_a_file_whose_message_cannot_be_sent_leaves_no_copy(agent: Agent) 
 
 @pytest.mark.parametrize("turn", [True, False], ids=["in a turn", "between turns"])
 async def test_what_tools_send_is_bounded_like_what_a_turn_says(tmp_path: Path, store: SqliteStore, turn: bool) -> None:
-    agent = await Agent.arrive(tmp_path, store, turn=turn)
+    agent = await GateAgent.create(tmp_path, store, turn=turn)
     agent.around = replace(agent.around, config=Config({"sessions.most_results": 3}))
     agent.dispatch = Dispatch(TOOLS, agent.around)
     for number in range(3):
@@ -358,7 +358,7 @@ async def test_what_tools_send_is_bounded_like_what_a_turn_says(tmp_path: Path, 
         seq_of(await agent.call("send", text="this"))
 
 
-async def in_worktree(agent: Agent) -> Path:
+async def in_worktree(agent: GateAgent) -> Path:
     """The session works in one."""
     place = agent.around.home.worktrees / "shop-1" / "fix"
     (place / "src").mkdir(parents=True)
@@ -370,7 +370,7 @@ async def in_worktree(agent: Agent) -> Path:
 
 
 @pytest.mark.parametrize("path", ["report.md", "/workspace/project/src/report.md"])
-async def test_a_file_of_what_it_works_in_is_named_from_where_it_starts(path: str, agent: Agent) -> None:
+async def test_a_file_of_what_it_works_in_is_named_from_where_it_starts(path: str, agent: GateAgent) -> None:
     await in_worktree(agent)
     await agent.call("send_file", filepath=path)
     (effect,) = await written(agent)
@@ -381,7 +381,7 @@ async def test_a_file_of_what_it_works_in_is_named_from_where_it_starts(path: st
 
 
 @pytest.mark.parametrize("path", ["/workspace/project", "/workspace/project/link", "link", "../report.md", ".env"])
-async def test_what_it_works_in_is_no_way_out_either(path: str, agent: Agent) -> None:
+async def test_what_it_works_in_is_no_way_out_either(path: str, agent: GateAgent) -> None:
     place = await in_worktree(agent)
     for folder in (place, place / "src"):
         (folder / "link").symlink_to("/etc/passwd")

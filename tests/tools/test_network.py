@@ -8,8 +8,8 @@ import pytest
 from gatepost.access.tiers import Tier
 from gatepost.core.registry import load_package
 from gatepost.store import egress, groups
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import Agent
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.contract import TOOLS
 
 load_package("gatepost.tools")
@@ -27,16 +27,16 @@ GOOD_ARGUMENTS: dict[str, dict[str, object]] = {
 async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
     name: str, tier: Tier, tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, FOLDERS[tier])
+    agent = await GateAgent.create(tmp_path, store, FOLDERS[tier])
     answer = await agent.call(name, **GOOD_ARGUMENTS[name])
     assert bool(answer.failed or answer.code) == (tier > TOOLS[name].tier)
 
 
 async def test_what_root_allows_is_seen_below_and_can_be_taken_back(tmp_path: Path, store: SqliteStore) -> None:
-    root = await Agent.arrive(tmp_path, store, "root")
+    root = await GateAgent.create(tmp_path, store, "root")
     await store.write(groups.add, "acme", "acme", "scripted", 1)
-    eng = await Agent.arrive(tmp_path, store, "acme/eng")
-    other = await Agent.arrive(tmp_path, store, "other/x")
+    eng = await GateAgent.create(tmp_path, store, "acme/eng")
+    other = await GateAgent.create(tmp_path, store, "other/x")
 
     await root.call("network_allow", host="Example.com:8443", folder="acme")
     seen, hidden = await eng.call("network_list"), await other.call("network_list")
@@ -44,15 +44,15 @@ async def test_what_root_allows_is_seen_below_and_can_be_taken_back(tmp_path: Pa
 
     assert [each["host"] for each in json.loads(seen.text)["rules"]] == ["example.com"]
     assert json.loads(hidden.text)["rules"] == []
-    assert [(rule.allow, rule.created_by) for rule in await store.read(egress.rules)] == [(False, "root")]
+    assert [(rule.allow, rule.created_by) for rule in await store.read(egress.list_rules)] == [(False, "root")]
 
 
 async def test_an_agent_opens_no_local_address_and_no_ghosts_network(tmp_path: Path, store: SqliteStore) -> None:
-    root = await Agent.arrive(tmp_path, store, "root")
+    root = await GateAgent.create(tmp_path, store, "root")
     await root.call("network_allow", host="localhost:5432")
     ghost = await root.call("network_allow", host="example.com", folder="nobody")
     literal = await root.call("network_allow", host="10.0.0.1")
 
     assert ghost.failed or ghost.code
     assert literal.failed or literal.code
-    assert [rule.local for rule in await store.read(egress.rules)] == [False]
+    assert [rule.local for rule in await store.read(egress.list_rules)] == [False]

@@ -8,12 +8,12 @@ import pytest
 from gatepost.access.tiers import Tier
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS
-from gatepost.messages.outbound import Feature, Op, Prompt
+from gatepost.messages.outbound import Feature, Op, PromptButton
 from gatepost.store import outbox
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import PLATFORM, ROOM, Agent
-from gatepost.testing.channel import EVERYTHING, FakeChannel, Fault
-from gatepost.testing.post import Post
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
+from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
+from gatepost.testing.outbox_harness import OutboxHarness
 
 load_package("gatepost.tools")
 
@@ -25,8 +25,8 @@ FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.W
 
 
 @pytest.fixture
-async def agent(tmp_path: Path, store: SqliteStore) -> Agent:
-    return await Agent.arrive(tmp_path, store)
+async def agent(tmp_path: Path, store: SqliteStore) -> GateAgent:
+    return await GateAgent.create(tmp_path, store)
 
 
 @pytest.mark.parametrize("name", sorted(GOOD))
@@ -34,7 +34,7 @@ async def agent(tmp_path: Path, store: SqliteStore) -> Agent:
 async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
     name: str, tier: Tier, tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, FOLDERS[tier])
+    agent = await GateAgent.create(tmp_path, store, FOLDERS[tier])
     answer = await agent.call(name, **GOOD[name])
     if tier <= Tier.AGENT:
         assert json.loads(answer.text)["ok"] is True
@@ -47,7 +47,7 @@ async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
 async def test_arizuko_34_a_channel_without_a_pane_is_told_in_two_lines(
     name: str, tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store, features=EVERYTHING - {Feature.PANE})
+    agent = await GateAgent.create(tmp_path, store, features=EVERYTHING - {Feature.PANE})
     first, second = (await agent.call(name, **GOOD[name])).text.split("\n")
     assert first == f"unsupported: {name} on {PLATFORM}"
     assert second.startswith("hint: use send")
@@ -55,7 +55,7 @@ async def test_arizuko_34_a_channel_without_a_pane_is_told_in_two_lines(
 
 
 @pytest.mark.parametrize("name", sorted(GOOD))
-async def test_arizuko_16_a_room_of_nobodys_is_refused(name: str, agent: Agent) -> None:
+async def test_arizuko_16_a_room_of_nobodys_is_refused(name: str, agent: GateAgent) -> None:
     answer = await agent.call(name, **GOOD[name], chatJid="fake:room/9")
     assert answer.failed
     assert f"acme/eng may not {name} on fake:room/9" in answer.text
@@ -72,7 +72,7 @@ async def test_arizuko_16_a_room_of_nobodys_is_refused(name: str, agent: Agent) 
         ("pane_set_title", {"title": "x" * 257}, "title: has 257 characters"),
     ],
 )
-async def test_bad_input_is_named(name: str, given: dict[str, object], why: str, agent: Agent) -> None:
+async def test_bad_input_is_named(name: str, given: dict[str, object], why: str, agent: GateAgent) -> None:
     answer = await agent.call(name, **given)
     assert answer.failed
     assert answer.text.startswith(why)
@@ -80,13 +80,13 @@ async def test_bad_input_is_named(name: str, given: dict[str, object], why: str,
 
 
 @pytest.mark.parametrize("prompts", ["x", [{"title": "t"}], [{"title": 1, "message": "m"}]])
-async def test_prompts_of_another_form_are_no_arguments(prompts: object, agent: Agent) -> None:
+async def test_prompts_of_another_form_are_no_arguments(prompts: object, agent: GateAgent) -> None:
     answer = await agent.call("pane_set_prompts", prompts=prompts)
     assert answer.code == INVALID_PARAMS
     assert "prompts" in answer.text
 
 
-async def test_both_are_rows_and_the_audit_keeps_no_words(agent: Agent) -> None:
+async def test_both_are_rows_and_the_audit_keeps_no_words(agent: GateAgent) -> None:
     for name in sorted(GOOD):
         assert not (await agent.call(name, "c." + name, **GOOD[name])).failed
     assert agent.rung == [(PLATFORM, ROOM)] * 2
@@ -97,18 +97,18 @@ async def test_both_reach_the_channel_and_are_repeated_when_it_is_not_known_whet
     store: SqliteStore,
 ) -> None:
     channel = FakeChannel(features=EVERYTHING - {Feature.LOOKUP})
-    channel.script(Fault.UNCERTAIN_LOST, Fault.NONE, Fault.UNCERTAIN_LOST)
-    post = Post(store, {"fake": channel})
+    channel.script(SendFault.UNCERTAIN_LOST, SendFault.NONE, SendFault.UNCERTAIN_LOST)
+    post = OutboxHarness(store, {"fake": channel})
     async with post.running():
         await post.do("p", "prompts", None, {"prompts": [{"title": "More", "message": "tell me more"}]})
         await post.tried("p", 1)
-        post.later(1)
+        post.advance(1)
         await post.ended("p")
         await post.do("t", "title", None, {"text": "the build"})
         await post.tried("t", 1)
-        post.later(1)
+        post.advance(1)
         row = await post.ended("t")
     assert row.state in outbox.END
     shown, titled = (sent.message for sent in channel.sent)
-    assert (shown.op, shown.prompts) == (Op.PROMPTS, (Prompt("More", "tell me more"),))
+    assert (shown.op, shown.prompts) == (Op.PROMPTS, (PromptButton("More", "tell me more"),))
     assert (titled.op, titled.text) == (Op.TITLE, "the build")

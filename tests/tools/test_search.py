@@ -17,9 +17,9 @@ from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
 from gatepost.store import destinations, groups, inbox, messages, search, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
-from gatepost.store.search import Hit, Wanted
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import PLATFORM, ROOM, Agent
+from gatepost.store.search import Hit, SearchQuery
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
 
 load_package("gatepost.tools")
@@ -40,7 +40,7 @@ def rooms(answer: ToolAnswer) -> set[str]:
 
 def _room(db: Db, folder: str, room: str, *texts: str, at: int = DAY) -> None:
     groups.add(db, folder, folder, "scripted", 1)
-    sessions.resolve(db, "per-thread", folder, PLATFORM, room, "", 1)
+    sessions.find_or_add(db, "per-thread", folder, PLATFORM, room, "", 1)
     for text in texts:
         new = NewMessage(
             instance=PLATFORM, address=room, direction="in", kind="chat", sender="fake:user/2", text=text, at=at
@@ -53,7 +53,7 @@ def _room(db: Db, folder: str, room: str, *texts: str, at: int = DAY) -> None:
 @pytest.mark.parametrize("tier", list(Tier))
 async def test_every_tier_finds_what_was_said_in_its_own_room(tier: Tier, tmp_path: Path, store: SqliteStore) -> None:
     assert TOOLS["find_messages"].tier is Tier.WORKER
-    agent = await Agent.arrive(tmp_path, store, FOLDERS[tier])
+    agent = await GateAgent.create(tmp_path, store, FOLDERS[tier])
     answer = told(await agent.call("find_messages", query="hello"))
     (hit,) = answer["messages"]
     assert (answer["count"], answer["source"]) == (1, "local-db")
@@ -62,7 +62,7 @@ async def test_every_tier_finds_what_was_said_in_its_own_room(tier: Tier, tmp_pa
 
 
 async def test_what_the_agent_itself_said_is_found_as_its_own(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store)
+    agent = await GateAgent.create(tmp_path, store)
     await agent.call("reply", text="a green 答え")
     (hit,) = told(await agent.call("find_messages", query="答"))["messages"]
     assert (hit["is_from_me"], hit["is_bot_message"], hit["content"]) == (True, True, "a green «答»え")
@@ -84,7 +84,7 @@ async def test_arizuko_35_each_group_finds_what_its_part_of_the_tree_may_read(
 ) -> None:
     for owner, room in (("acme", "fake:w"), ("acme/eng", "fake:e"), ("acme/eng/sre", "fake:s"), ("other", "fake:o")):
         await store.write(_room, owner, room, "one cup of tea")
-    agent = await Agent.arrive(tmp_path, store, folder)
+    agent = await GateAgent.create(tmp_path, store, folder)
     assert rooms(await agent.call("find_messages", query="tea")) == expected
     for room in ("fake:w", "fake:e", "fake:s", "fake:o"):
         assert rooms(await agent.call("find_messages", query="tea", scope=room)) == expected & {room}
@@ -92,15 +92,15 @@ async def test_arizuko_35_each_group_finds_what_its_part_of_the_tree_may_read(
 
 async def test_a_worker_does_not_find_what_is_below_it(tmp_path: Path, store: SqliteStore) -> None:
     await store.write(_room, "acme/eng/sre/deep", "fake:d", "tea")
-    agent = await Agent.arrive(tmp_path, store, "acme/eng/sre")
+    agent = await GateAgent.create(tmp_path, store, "acme/eng/sre")
     assert rooms(await agent.call("find_messages", query="tea")) == set()
     assert rooms(await agent.call("find_messages", query="tea", scope="acme/eng/sre")) == set()
 
 
 async def test_a_destination_is_readable_and_a_closed_conversation_is_not(tmp_path: Path, store: SqliteStore) -> None:
     await store.write(_room, "other", "fake:o", "tea", "milk")
-    agent = await Agent.arrive(tmp_path, store, "acme")
-    (session,) = await store.read(sessions.in_room, ROOM)
+    agent = await GateAgent.create(tmp_path, store, "acme")
+    (session,) = await store.read(sessions.list_in_room, ROOM)
     for number in await store.read(lambda db: [row[0] for row in db.rows("SELECT id FROM messages")]):
         await store.write(inbox.refuse, number, "acme", "guest", "", 1, "observed")
     assert rooms(await agent.call("find_messages", query="tea")) == set()
@@ -118,7 +118,7 @@ async def test_a_destination_is_readable_and_a_closed_conversation_is_not(tmp_pa
 async def test_a_scope_without_a_colon_is_a_group_of_the_own_part(tmp_path: Path, store: SqliteStore) -> None:
     for owner, room in (("acme", "fake:w"), ("acme/eng", "fake:e"), ("acme/ops", "fake:p"), ("other", "fake:o")):
         await store.write(_room, owner, room, "tea")
-    agent = await Agent.arrive(tmp_path, store, "acme")
+    agent = await GateAgent.create(tmp_path, store, "acme")
     assert rooms(await agent.call("find_messages", query="tea", scope="acme/eng")) == {"fake:e"}
     assert rooms(await agent.call("find_messages", query="tea", scope="acme")) == {"fake:w", "fake:e", "fake:p"}
     assert rooms(await agent.call("find_messages", query="tea", scope="acme/none")) == set()
@@ -128,7 +128,7 @@ async def test_a_scope_without_a_colon_is_a_group_of_the_own_part(tmp_path: Path
 
 
 async def test_limits_sender_and_since(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store)
+    agent = await GateAgent.create(tmp_path, store)
     await store.write(_room, "acme/eng", ROOM, *["tea"] * 230)
     for limit, expected in ((500, 200), (0, 1), (-1, 1), (7, 7)):
         assert told(await agent.call("find_messages", query="tea", limit=limit))["count"] == expected
@@ -143,14 +143,14 @@ async def test_limits_sender_and_since(tmp_path: Path, store: SqliteStore) -> No
 async def test_arizuko_35_a_malformed_query_is_a_tools_error_and_the_next_call_works(
     query: str, tmp_path: Path, store: SqliteStore
 ) -> None:
-    agent = await Agent.arrive(tmp_path, store)
+    agent = await GateAgent.create(tmp_path, store)
     answer = await agent.call("find_messages", query=query)
     assert answer.failed and answer.text.startswith("query: ")
     assert told(await agent.call("find_messages", query="hello"))["count"] == 1
 
 
 async def test_bad_input_is_refused(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store)
+    agent = await GateAgent.create(tmp_path, store)
     assert (await agent.call("find_messages")).code == INVALID_PARAMS
     assert (await agent.call("find_messages", query=3)).code == INVALID_PARAMS
     answer = await agent.call("find_messages", query="hello", since="last week")
@@ -162,10 +162,10 @@ async def test_the_audit_keeps_no_words_of_a_query(tmp_path: Path, store: Sqlite
 
 
 async def test_a_group_searches_once_at_a_time(tmp_path: Path, store: SqliteStore, monkeypatch: MonkeyPatch) -> None:
-    agent = await Agent.arrive(tmp_path, store)
+    agent = await GateAgent.create(tmp_path, store)
     running, most, lock, find = 0, 0, threading.Lock(), search.find
 
-    def counted(db: Db, wanted: Wanted) -> list[Hit]:
+    def counted(db: Db, wanted: SearchQuery) -> list[Hit]:
         nonlocal running, most
         with lock:
             running += 1
@@ -183,7 +183,7 @@ async def test_a_group_searches_once_at_a_time(tmp_path: Path, store: SqliteStor
 
 
 async def test_stranger_new_hits_stop_at_the_bound(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await Agent.arrive(tmp_path, store, "acme")
+    agent = await GateAgent.create(tmp_path, store, "acme")
     await store.write(_room, "acme", ROOM, *(f"found{number:03d} word " + "x" * 3900 for number in range(150)))
     answer = await agent.call("find_messages", query="word", limit=200)
 

@@ -8,8 +8,8 @@ import pytest
 from gatepost.access.tiers import Tier
 from gatepost.core.registry import Registry, load_package
 from gatepost.gate.dispatch import INVALID_PARAMS
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import Agent
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.contract import TOOLS, Tool
 
 load_package("gatepost.tools")
@@ -35,7 +35,7 @@ async def test_a_caller_of_each_tier_sees_exactly_the_tools_of_the_table(
     for name, each in TOOLS.items():
         if TOOLS.origin(name).startswith("gatepost.tools."):  # not what another test has loaded from outside
             own.add(name, each, TOOLS.origin(name))
-    agent = await Agent.arrive(tmp_path, store, FOLDERS[tier], tools=own)
+    agent = await GateAgent.create(tmp_path, store, FOLDERS[tier], tools=own)
     expected = {name for deepest, names in TABLE.items() if deepest >= tier for name in names.split()}
 
     assert {tool.name for tool in agent.dispatch.visible_to(agent.caller)} == expected

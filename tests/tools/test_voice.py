@@ -14,18 +14,18 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.flow.spending import Purse
+from gatepost.flow.budgets_and_secrets import StoreBudget
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
 from gatepost.messages.outbound import Feature, Op
 from gatepost.store import budgets, costs, messages, outbox, secrets
-from gatepost.store.budgets import Kind, Scope
-from gatepost.store.outbox import Effect
+from gatepost.store.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.outbox import OutboxEffect
 from gatepost.store.port import Db
-from gatepost.store.secrets import Place
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import PLATFORM, Agent
-from gatepost.testing.channel import EVERYTHING, FakeChannel, Fault
-from gatepost.testing.post import Post
+from gatepost.store.secrets import SecretOwner
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
+from gatepost.testing.gate_agent import PLATFORM, GateAgent
+from gatepost.testing.outbox_harness import OutboxHarness
 from gatepost.tools.contract import TOOLS
 
 load_package("gatepost.tools")
@@ -77,35 +77,35 @@ async def endpoint() -> AsyncIterator[Endpoint]:
 
 async def arrive(
     home: Path, store: SqliteStore, settings: dict[str, Any], folder: str = "acme/eng", **more: Any
-) -> Agent:
-    agent = await Agent.arrive(home, store, folder, **more)
+) -> GateAgent:
+    agent = await GateAgent.create(home, store, folder, **more)
     agent.around = replace(agent.around, config=Config(settings))
     agent.dispatch = Dispatch(TOOLS, agent.around)
     return agent
 
 
 @pytest.fixture
-async def agent(tmp_path: Path, store: SqliteStore, endpoint: Endpoint) -> Agent:
+async def agent(tmp_path: Path, store: SqliteStore, endpoint: Endpoint) -> GateAgent:
     return await arrive(tmp_path, store, endpoint.settings)
 
 
-async def effect_of(agent: Agent, key: str) -> Effect:
+async def effect_of(agent: GateAgent, key: str) -> OutboxEffect:
     assert agent.dispatch
     found = await agent.store.read(lambda db: [each for each in _all(db, agent) if each.key.endswith(key)])
     assert len(found) == 1
     return found[0]
 
 
-def _all(db: Db, agent: Agent) -> list[Effect]:
+def _all(db: Db, agent: GateAgent) -> list[OutboxEffect]:
     found = []
     for seq in range(1, 50):
-        message = messages.by_seq(db, agent.session.id, seq)
-        found += outbox.of_message(db, message.id) if message is not None else []
+        message = messages.find_by_seq(db, agent.session.id, seq)
+        found += outbox.list_for_message(db, message.id) if message is not None else []
     return found
 
 
 async def spent(store: SqliteStore) -> list[tuple[str, int, int]]:
-    return [(each.key, each.calls, each.micro) for each in await store.read(costs.sums, "model")]
+    return [(each.key, each.calls, each.micro) for each in await store.read(costs.list_sums, "model")]
 
 
 @pytest.mark.parametrize("tier", list(Tier))
@@ -122,7 +122,7 @@ async def test_it_is_there_for_its_tiers_and_for_no_other(
 
 
 async def test_words_are_spoken_kept_paid_for_and_put_on_their_way(
-    agent: Agent, store: SqliteStore, endpoint: Endpoint
+    agent: GateAgent, store: SqliteStore, endpoint: Endpoint
 ) -> None:
     answer = await agent.call("send_voice", "c.1", text="  hello there ")
     assert not answer.failed, answer.text
@@ -136,7 +136,9 @@ async def test_words_are_spoken_kept_paid_for_and_put_on_their_way(
     assert await agent.audited() == [("send_voice", "allowed")]
 
 
-async def test_the_same_words_are_made_and_paid_for_once(agent: Agent, store: SqliteStore, endpoint: Endpoint) -> None:
+async def test_the_same_words_are_made_and_paid_for_once(
+    agent: GateAgent, store: SqliteStore, endpoint: Endpoint
+) -> None:
     for _ in range(2):
         assert not (await agent.call("send_voice", text="hello")).failed
     assert not (await agent.call("send_voice", text="hello", voice="nova")).failed
@@ -168,7 +170,7 @@ async def test_the_voice_is_the_calls_else_the_personas_else_the_setting(
     assert endpoint.asked[0]["voice"] == voice
 
 
-async def test_a_persona_that_is_a_link_out_is_not_read(agent: Agent, endpoint: Endpoint, tmp_path: Path) -> None:
+async def test_a_persona_that_is_a_link_out_is_not_read(agent: GateAgent, endpoint: Endpoint, tmp_path: Path) -> None:
     (tmp_path / "outside.md").write_text("---\nvoice: leaked\n---\n")
     (agent.around.home.group("acme/eng") / "PERSONA.md").symlink_to(tmp_path / "outside.md")
     await agent.call("send_voice", text="hello")
@@ -184,7 +186,7 @@ async def test_a_persona_that_is_a_link_out_is_not_read(agent: Agent, endpoint: 
     ],
 )
 async def test_bad_input_is_named_and_nothing_is_asked_for(
-    given: dict[str, object], why: str, agent: Agent, endpoint: Endpoint
+    given: dict[str, object], why: str, agent: GateAgent, endpoint: Endpoint
 ) -> None:
     answer = await agent.call("send_voice", **given)
     assert answer.failed
@@ -192,7 +194,7 @@ async def test_bad_input_is_named_and_nothing_is_asked_for(
     assert endpoint.asked == []
 
 
-async def test_5000_bytes_after_the_trim_are_spoken(agent: Agent, endpoint: Endpoint) -> None:
+async def test_5000_bytes_after_the_trim_are_spoken(agent: GateAgent, endpoint: Endpoint) -> None:
     assert not (await agent.call("send_voice", text="  " + "é" * 2500 + "\n")).failed
     assert (await agent.call("send_voice")).code == INVALID_PARAMS
 
@@ -217,14 +219,14 @@ async def test_arizuko_34_where_neither_voices_nor_files_arrive_it_is_unsupporte
 
 
 async def test_arizuko_16_a_room_of_nobodys_is_refused_before_anything_is_spent(
-    agent: Agent, endpoint: Endpoint
+    agent: GateAgent, endpoint: Endpoint
 ) -> None:
     answer = await agent.call("send_voice", text="hello", chatJid="fake:room/9")
     assert "acme/eng may not send_voice on fake:room/9" in answer.text
     assert endpoint.asked == []
 
 
-async def test_a_spent_budget_speaks_nothing(agent: Agent, store: SqliteStore, endpoint: Endpoint) -> None:
+async def test_a_spent_budget_speaks_nothing(agent: GateAgent, store: SqliteStore, endpoint: Endpoint) -> None:
     await store.write(_limit, 100)
     dear = await agent.call("send_voice", text="x" * 100)
     assert dear.failed
@@ -234,7 +236,7 @@ async def test_a_spent_budget_speaks_nothing(agent: Agent, store: SqliteStore, e
 
 
 def _limit(db: Db, micro: int) -> None:
-    budgets.put(db, Scope(Kind.GROUP, "acme/eng"), Period.DAY, micro, "owner", 1)
+    budgets.put(db, BudgetScope(BudgetScopeKind.GROUP, "acme/eng"), Period.DAY, micro, "owner", 1)
 
 
 async def test_a_model_without_a_price_speaks_nothing_and_a_free_one_does(
@@ -253,17 +255,17 @@ async def test_a_model_without_a_price_speaks_nothing_and_a_free_one_does(
 
 
 async def test_its_key_is_a_secret_and_its_use_is_on_record(
-    agent: Agent, store: SqliteStore, endpoint: Endpoint
+    agent: GateAgent, store: SqliteStore, endpoint: Endpoint
 ) -> None:
     ring = Keyring(agent.around.home)
-    await store.write(secrets.put, ring, Place(), "OPENAI_API_KEY", "sk-models", 1)
+    await store.write(secrets.put, ring, SecretOwner(), "OPENAI_API_KEY", "sk-models", 1)
     await agent.call("send_voice", text="without")
-    await store.write(secrets.put, ring, Place(), "TTS_API_KEY", "sk-tts", 1)
+    await store.write(secrets.put, ring, SecretOwner(), "TTS_API_KEY", "sk-tts", 1)
     await agent.call("send_voice", text="with")
     without, with_key = endpoint.heads
     assert "authorization" not in without  # a model's key is not for another host
     assert "authorization: bearer sk-tts\r\n" in with_key
-    uses = await store.read(secrets.uses, 10)
+    uses = await store.read(secrets.list_uses, 10)
     assert [(use.name, use.purpose, use.outcome) for use in uses] == [
         ("TTS_API_KEY", "speech at 127.0.0.1", "used"),
         ("TTS_API_KEY", "speech at 127.0.0.1", "missing"),
@@ -271,7 +273,7 @@ async def test_its_key_is_a_secret_and_its_use_is_on_record(
 
 
 async def test_an_endpoint_that_fails_costs_nothing_and_leaves_nothing(
-    agent: Agent, store: SqliteStore, endpoint: Endpoint
+    agent: GateAgent, store: SqliteStore, endpoint: Endpoint
 ) -> None:
     endpoint.status = "500 Oh"
     answer = await agent.call("send_voice", text="hello")
@@ -287,7 +289,7 @@ async def test_an_endpoint_that_fails_costs_nothing_and_leaves_nothing(
 
 
 async def test_a_call_that_is_cancelled_while_words_are_spoken_is_paid_for(
-    agent: Agent, store: SqliteStore, endpoint: Endpoint
+    agent: GateAgent, store: SqliteStore, endpoint: Endpoint
 ) -> None:
     endpoint.hangs = True
     task = asyncio.create_task(agent.call("send_voice", text="hello"))
@@ -299,18 +301,18 @@ async def test_a_call_that_is_cancelled_while_words_are_spoken_is_paid_for(
 
 
 async def test_a_call_that_is_cancelled_while_its_money_is_set_aside_leaves_nothing_held_back(
-    agent: Agent, store: SqliteStore, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    agent: GateAgent, store: SqliteStore, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, go_on = asyncio.Event(), asyncio.Event()
-    reserve = Purse.reserve
+    reserve = StoreBudget.reserve
 
-    async def slow(self: Purse, *given: Any) -> Any:
+    async def slow(self: StoreBudget, *given: Any) -> Any:
         held = await reserve(self, *given)
         asked.set()
         await go_on.wait()
         return held
 
-    monkeypatch.setattr(Purse, "reserve", slow)
+    monkeypatch.setattr(StoreBudget, "reserve", slow)
     task = asyncio.create_task(agent.call("send_voice", text="hello"))
     await asyncio.wait_for(asked.wait(), 10)
     task.cancel()
@@ -324,16 +326,16 @@ async def test_a_call_that_is_cancelled_while_its_money_is_set_aside_leaves_noth
 # What the platform gets.
 
 
-async def put(agent: Agent, channel: FakeChannel, text: str = "hello") -> Effect:
+async def put(agent: GateAgent, channel: FakeChannel, text: str = "hello") -> OutboxEffect:
     """Speak, and see it out."""
     assert not (await agent.call("send_voice", "c.9", text=text)).failed
-    post = Post(agent.store, {PLATFORM: channel})
+    post = OutboxHarness(agent.store, {PLATFORM: channel})
     post.clock.set(agent.around.clock.now())
     async with post.running():
         return await post.ended((await effect_of(agent, "c.9")).key)
 
 
-async def test_a_voice_message_reaches_the_platform_and_its_copy_goes(agent: Agent) -> None:
+async def test_a_voice_message_reaches_the_platform_and_its_copy_goes(agent: GateAgent) -> None:
     channel = FakeChannel()
     assert (await put(agent, channel)).state == "sent"
     message = channel.sent[0].message
@@ -343,7 +345,7 @@ async def test_a_voice_message_reaches_the_platform_and_its_copy_goes(agent: Age
 
 @pytest.mark.parametrize(("most", "text"), [(0, "hello"), (4, "")])
 async def test_where_there_are_no_voice_messages_it_is_a_file_with_its_words_if_they_fit(
-    most: int, text: str, agent: Agent
+    most: int, text: str, agent: GateAgent
 ) -> None:
     channel = FakeChannel(features=EVERYTHING - {Feature.VOICE}, max_text=most)
     await put(agent, channel)
@@ -351,8 +353,8 @@ async def test_where_there_are_no_voice_messages_it_is_a_file_with_its_words_if_
     assert (message.op, message.text, message.files[0].name) == (Op.SEND, text, "voice.ogg")
 
 
-async def test_a_voice_message_that_may_have_arrived_is_not_sent_again(agent: Agent) -> None:
+async def test_a_voice_message_that_may_have_arrived_is_not_sent_again(agent: GateAgent) -> None:
     channel = FakeChannel(features=EVERYTHING - {Feature.LOOKUP})
-    channel.script(Fault.UNCERTAIN)
+    channel.script(SendFault.UNCERTAIN)
     assert (await put(agent, channel)).state == "uncertain"
     assert len(channel.sent) == 1

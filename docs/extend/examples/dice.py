@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from gatepost.access.tiers import Tier
-from gatepost.tools.contract import Call, tool
+from gatepost.tools.contract import ToolCall, tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Rolled:
 
 @tool(tier=Tier.WORKER, group="games", read_only=True)
 async def roll_dice(
-    call: Call,
+    call: ToolCall,
     dice: Annotated[int, Meta(ge=1, le=100, description="How many dice.")] = 1,
     sides: Annotated[int, Meta(ge=2, le=1000, description="How many sides each of them has.")] = 6,
 ) -> Rolled:

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import replace
 
 from gatepost.core.settings import Config, setting
-from gatepost.sandboxes.contract import SANDBOXES, Plan, Sandbox, sandbox
+from gatepost.sandboxes.contract import SANDBOXES, Sandbox, SandboxPlan, sandbox
 
 AROUND = setting("sandbox.niced.around", "bubblewrap", help="The kind of sandbox that gets the low priority.")
 LEVEL = setting("sandbox.niced.level", 10, help="How nice: 1 to 19.")
@@ -25,7 +25,7 @@ class Niced:
             return "nice is not installed; install the package coreutils"
         return self._inner.trouble()
 
-    async def start(self, plan: Plan) -> Sandbox:
+    async def start(self, plan: SandboxPlan) -> Sandbox:
         return await self._inner.start(replace(plan, command=("nice", "-n", str(self._level), *plan.command)))
 
     def sweep(self, prefix: str) -> int:

@@ -7,7 +7,7 @@ no later process of it could resume one; so a continued turn gives it its messag
 from collections.abc import AsyncIterator
 from typing import Any
 
-from gatepost.inside.providers.contract import Batch, Event, Failed, Place, Result, Text, provider
+from gatepost.inside.providers.contract import Batch, Event, ProviderContext, Text, TurnFailed, TurnResult, provider
 
 
 def answered_before(batch: Batch) -> set[int]:
@@ -18,7 +18,7 @@ def answered_before(batch: Batch) -> set[int]:
 
 @provider("parrot")
 class Parrot:
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ProviderContext) -> None:
         self._heard = place.state / "heard"  # kept between sandboxes
         self._mark = str(place.options.get("mark", "!"))  # gatepost group set FOLDER options.mark='?!'
         self._stopped = False
@@ -30,10 +30,10 @@ class Parrot:
             if item.kind == "system" or item.seq in done:
                 continue
             if self._stopped:
-                yield Failed("interrupted")
+                yield TurnFailed("interrupted")
                 return
             yield Text(f"{item.text.upper()}{self._mark} ({self._count()})", in_reply_to=item.seq)
-        yield Result()
+        yield TurnResult()
 
     async def push(self, batch: Batch) -> None:
         raise NotImplementedError("one turn at a time")  # the runner keeps it for the next one

@@ -8,7 +8,7 @@ import re
 from hashlib import sha256
 from pathlib import Path
 
-from gatepost.channels.contract import Receive, Surroundings, channel
+from gatepost.channels.contract import ChannelDeps, Receive, channel
 from gatepost.core.errors import NotFound, Unavailable
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Inbound
@@ -32,7 +32,7 @@ def read_file(path: Path) -> Inbound:
 
 @channel("spool", settings=(FOLDER, LOOK_S), features=frozenset({Feature.MARKDOWN, Feature.KEYED, Feature.LOOKUP}))
 class Spool:
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: ChannelDeps) -> None:
         self._folder, self._look_s = Path(around.config[FOLDER]), around.config[LOOK_S]
 
     async def listen(self, receive: Receive) -> None:

@@ -8,17 +8,17 @@ authority flows from the operator downward and ends where it is taken away.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from gatepost.access.grants import Param, holds, read_params
-from gatepost.core.globs import expression_of, is_glob
-from gatepost.core.linear import BadPattern, compile_linear
-from gatepost.store.acl import ANYWHERE, OPERATOR, Effect, Row
+from gatepost.access.grants import ParamCondition, check_condition, parse_params
+from gatepost.core.globs import glob_to_regex, is_glob
+from gatepost.core.linear_regex import BadPattern, compile_linear_regex
+from gatepost.store.acl import ANYWHERE, OPERATOR, AclEffect, AclRow
 
 LONGEST_SCOPE = 512
 
-Members = Mapping[str, Sequence[str]]  # child → parents
+RoleMemberships = Mapping[str, Sequence[str]]  # child → parents
 
 
-def expand(principals: Iterable[str], members: Members) -> frozenset[str]:
+def expand_roles(principals: Iterable[str], members: RoleMemberships) -> frozenset[str]:
     """The principals and every role above them. A circle, which the store refuses, would do no harm."""
     found: set[str] = set()
     waiting = list(principals)
@@ -30,9 +30,9 @@ def expand(principals: Iterable[str], members: Members) -> frozenset[str]:
     return frozenset(found)
 
 
-def closes_circle(child: str, parent: str, members: Members) -> bool:
+def makes_cycle(child: str, parent: str, members: RoleMemberships) -> bool:
     """Would this membership make somebody a member of itself?"""
-    return child in expand([parent], members)
+    return child in expand_roles([parent], members)
 
 
 def covers_action(held: str, wanted: str) -> bool:
@@ -45,7 +45,7 @@ def covers_action(held: str, wanted: str) -> bool:
 
 def matches_scope(glob: str, folder: str) -> bool:
     """`**` spans any number of segments, none too; `*`, `?` and `[…]` stay inside one."""
-    fits = _scope(glob)
+    fits = _compile_scope(glob)
     return fits is not None and fits(folder)
 
 
@@ -81,23 +81,25 @@ def matches_principal(pattern: str, principal: str) -> bool:
     return matches_scope(space, own_space) and (not colon or matches_scope(rest, own_rest))
 
 
-def concerns(row: Row, who: frozenset[str]) -> bool:
+def concerns(row: AclRow, who: frozenset[str]) -> bool:
     return row.principal in who or ("*" in row.principal and any(matches_principal(row.principal, w) for w in who))
 
 
 def applies(
-    row: Row, who: frozenset[str], action: str, scope: str, params: Mapping[str, str], claims: Mapping[str, str]
+    row: AclRow, who: frozenset[str], action: str, scope: str, params: Mapping[str, str], claims: Mapping[str, str]
 ) -> bool:
     """Does this row speak of this act? What cannot be read holds for a denial and for nothing else."""
     if not concerns(row, who) or not covers_action(row.action, action):
         return False
-    if not matches_scope(row.scope, scope) and not (row.effect is Effect.DENY and _scope(row.scope) is None):
+    if not matches_scope(row.scope, scope) and not (row.effect is AclEffect.DENY and _compile_scope(row.scope) is None):
         return False
-    return _holds(row.params, params, row.effect, empty=True) and _holds(row.predicate, claims, row.effect, empty=False)
+    return _check_conditions(row.params, params, row.effect, empty=True) and _check_conditions(
+        row.predicate, claims, row.effect, empty=False
+    )
 
 
 def authorize(
-    rows: Iterable[Row],
+    rows: Iterable[AclRow],
     who: frozenset[str],
     action: str,
     scope: str,
@@ -108,7 +110,7 @@ def authorize(
     said: bool | None = None
     for row in rows:
         if applies(row, who, action, scope, params or {}, claims or {}):
-            if row.effect is Effect.DENY:
+            if row.effect is AclEffect.DENY:
                 return False
             said = True
     return said
@@ -117,47 +119,47 @@ def authorize(
 # Giving on.
 
 
-def why_not(rows: Sequence[Row], members: Members, granter: str, wanted: Row) -> str:
+def find_refusal_reason(rows: Sequence[AclRow], members: RoleMemberships, granter: str, wanted: AclRow) -> str:
     """Why this granter may not give this row; '' if it may. The operator may give everything."""
-    who = expand([granter], members)
+    who = expand_roles([granter], members)
     if OPERATOR in who:
         return ""
-    if wanted.effect is Effect.DENY:
+    if wanted.effect is AclEffect.DENY:
         return "only the operator can deny"
     if "*" in wanted.principal:
         return "only the operator can give to a pattern of principals"
     own = [row for row in rows if concerns(row, who)]
-    if any(row.effect is Effect.DENY and _overlaps(row, wanted) for row in own):
+    if any(row.effect is AclEffect.DENY and _overlaps(row, wanted) for row in own):
         return f"{granter} is denied {wanted.action} there itself"
-    if not any(row.grant_option and row.effect is Effect.ALLOW and _covers(row, wanted) for row in own):
+    if not any(row.grant_option and row.effect is AclEffect.ALLOW and _covers(row, wanted) for row in own):
         return f"{granter} does not hold {wanted.action} on {wanted.scope} with the right to give it on"
     return ""
 
 
-def sound(rows: Iterable[Row], members: Members) -> tuple[Row, ...]:
+def list_valid_rows(rows: Iterable[AclRow], members: RoleMemberships) -> tuple[AclRow, ...]:
     """The rows that count: those of the operator, and what was given on by somebody who can give it. The least such
     set, so that two who gave to each other what nobody gave them hold nothing."""
-    return _sound(tuple(rows), tuple((child, tuple(parents)) for child, parents in members.items()))
+    return _list_valid_rows(tuple(rows), tuple((child, tuple(parents)) for child, parents in members.items()))
 
 
 @lru_cache(maxsize=16)  # asked with every message once a row is about people
-def _sound(rows: tuple[Row, ...], edges: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[Row, ...]:
+def _list_valid_rows(rows: tuple[AclRow, ...], edges: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[AclRow, ...]:
     members = dict(edges)
-    ours = {granter: OPERATOR in expand([granter], members) for granter in {row.granted_by for row in rows}}
+    ours = {granter: OPERATOR in expand_roles([granter], members) for granter in {row.granted_by for row in rows}}
     held = [row for row in rows if ours[row.granted_by]]
     waiting = [row for row in rows if not ours[row.granted_by]]
     grown = True
     while grown and waiting:
         grown = False
         for row in list(waiting):
-            if not why_not(held, members, row.granted_by, row):
+            if not find_refusal_reason(held, members, row.granted_by, row):
                 held.append(row)
                 waiting.remove(row)
                 grown = True
     return tuple(sorted(held, key=lambda row: row.id))
 
 
-def _covers(held: Row, wanted: Row) -> bool:
+def _covers(held: AclRow, wanted: AclRow) -> bool:
     return (
         covers_action(held.action, wanted.action)
         and covers_scope(held.scope, wanted.scope)
@@ -166,7 +168,7 @@ def _covers(held: Row, wanted: Row) -> bool:
     )
 
 
-def _overlaps(denied: Row, wanted: Row) -> bool:
+def _overlaps(denied: AclRow, wanted: AclRow) -> bool:
     """Whether a denial speaks of what is to be given; in doubt it does."""
     action = covers_action(denied.action, wanted.action) or covers_action(wanted.action, denied.action)
     one, other = denied.scope, wanted.scope
@@ -174,37 +176,37 @@ def _overlaps(denied: Row, wanted: Row) -> bool:
     return action and scope
 
 
-def why_unreadable(row: Row) -> tuple[str, str] | None:
+def find_syntax_error(row: AclRow) -> tuple[str, str] | None:
     """(field, what is wrong) of a row that is to be written down."""
-    if not row.scope or _scope(row.scope) is None:
+    if not row.scope or _compile_scope(row.scope) is None:
         return "scope", f"{row.scope!r} is no glob over folders, such as acme, acme/* or acme/**"
     for name, text in (("params", row.params), ("predicate", row.predicate)):
-        if text and not _conditions(text):
+        if text and not _parse_conditions(text):
             return name, f"{text!r}; write name=glob, !name or name, separated by commas"
     return None
 
 
 @lru_cache(maxsize=4096)
-def _scope(glob: str) -> Callable[[str], bool] | None:
+def _compile_scope(glob: str) -> Callable[[str], bool] | None:
     """None: it cannot be read. The usual ones need no expression."""
     if len(glob) > LONGEST_SCOPE:
         return None
     base = glob.removesuffix("/**")
     if not is_glob(base):
-        return _Below(base, base != glob).fits
+        return _FolderMatcher(base, base != glob).fits
     if glob == ANYWHERE:
         return _anything
     if glob == "*":
         return _one_segment
     try:
-        expression = expression_of(glob)
-        compile_linear(expression)
+        expression = glob_to_regex(glob)
+        compile_linear_regex(expression)
     except BadPattern:
         return None
-    return lambda folder: compile_linear(expression).fits(folder)
+    return lambda folder: compile_linear_regex(expression).fits(folder)
 
 
-class _Below:
+class _FolderMatcher:
     def __init__(self, base: str, below: bool) -> None:
         self._base, self._start = base, base + "/" if below else None
 
@@ -221,17 +223,18 @@ def _one_segment(folder: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _conditions(text: str) -> tuple[Param, ...] | None:
-    return read_params(text)
+def _parse_conditions(text: str) -> tuple[ParamCondition, ...] | None:
+    return parse_params(text)
 
 
-def _holds(text: str, given: Mapping[str, str], effect: Effect, *, empty: bool) -> bool:
+def _check_conditions(text: str, given: Mapping[str, str], effect: AclEffect, *, empty: bool) -> bool:
     if not text:
         return True
-    conditions = _conditions(text)
+    conditions = _parse_conditions(text)
     if conditions is None:
-        return effect is Effect.DENY
-    deny = effect is Effect.DENY
+        return effect is AclEffect.DENY
+    deny = effect is AclEffect.DENY
     return all(
-        holds(each, given, deny=deny) and (empty or each.absent or bool(given.get(each.name))) for each in conditions
+        check_condition(each, given, deny=deny) and (empty or each.absent or bool(given.get(each.name)))
+        for each in conditions
     )

@@ -9,14 +9,14 @@ from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid
 from gatepost.core.periods import Period
-from gatepost.store.budgets import STOP, Kind, Note, Standing
-from gatepost.store.reservations import DEAREST, Denied
+from gatepost.store.budgets import STOP, BudgetNotice, BudgetScopeKind, BudgetStatus
+from gatepost.store.reservations import DEAREST, BudgetDenial
 
 MICRO = 1_000_000  # in one USD
 PER = 1_000_000  # prices are for so many tokens
 
 
-def micro_of(usd: str | float, field: str) -> int:
+def parse_usd(usd: str | float, field: str) -> int:
     """An amount as somebody wrote it. A fraction of a millionth counts as a whole one: nothing vanishes by rounding."""
     try:
         amount = Decimal(str(usd).strip().removeprefix("$"))
@@ -31,19 +31,19 @@ def micro_of(usd: str | float, field: str) -> int:
     return int((amount * MICRO).to_integral_value(ROUND_CEILING))
 
 
-def usd(micro: int) -> str:
+def render_usd(micro: int) -> str:
     """`$1.50`, with as many digits as it takes."""
     whole, rest = divmod(micro, MICRO)
     digits = f"{rest:06d}".rstrip("0")
     return f"${whole}.{digits:0<2}"
 
 
-def in_usd(micro: int) -> float:
+def to_usd_number(micro: int) -> float:
     """The same as a number, for JSON."""
     return micro / MICRO
 
 
-def affordable(asked: int | None, most: int, left: int | None, input_micro: int, output_price: int) -> int:
+def count_affordable_tokens(asked: int | None, most: int, left: int | None, input_micro: int, output_price: int) -> int:
     """How many tokens an answer may have: the least of what was asked, what is allowed, and what is left to buy once
     the question is paid; 0 if that is nothing. `output_price` is for a million tokens; `left` None is no limit."""
     wanted = most if asked is None else min(asked, most)
@@ -55,44 +55,45 @@ def affordable(asked: int | None, most: int, left: int | None, input_micro: int,
     return max(min(wanted, rest * PER // output_price), 0) if output_price else max(wanted, 0)
 
 
-def why(denied: Denied) -> str:
+def render_denial(denied: BudgetDenial) -> str:
     """For the agent: why its call was refused, and what it can do."""
     standing = denied.standing
-    told = f"{usd(standing.spent)} of {usd(standing.limit)} spent"
+    told = f"{render_usd(standing.spent)} of {render_usd(standing.limit)} spent"
     if denied.busy:
         return (
-            f"{_named(standing)} has no room for this call while others are running ({told}, {usd(standing.reserved)}"
+            f"{_render_name(standing)} has no room for this call while others are running ({told},"
+            f" {render_usd(standing.reserved)}"
             " set aside for them); try again when they have ended, or ask for less"
         )
     return (
-        f"{_named(standing)} has no room for this call: {told}, and it may cost {usd(denied.asked)}."
-        f" It starts anew on {_moment(standing.ends_at)}; an operator can raise it with `gatepost budget set`"
+        f"{_render_name(standing)} has no room for this call: {told}, and it may cost {render_usd(denied.asked)}."
+        f" It starts anew on {_render_time(standing.ends_at)}; an operator can raise it with `gatepost budget set`"
     )
 
 
-def notice(note: Note) -> str:
+def render_notice(note: BudgetNotice) -> str:
     """For the room."""
     standing = note.standing
-    name, amount = _named(standing), f"{usd(standing.spent)} of {usd(standing.limit)}"
+    name, amount = _render_name(standing), f"{render_usd(standing.spent)} of {render_usd(standing.limit)}"
     if note.percent != STOP:
         return f"{name} is nearly spent: {amount}."
-    end = f"It starts anew on {_moment(standing.ends_at)}."
+    end = f"It starts anew on {_render_time(standing.ends_at)}."
     if standing.spent >= standing.limit:
         return f"{name} is spent: {amount}. {end}"
     return f"{name} is too small for what the agent needs next: {amount} are spent. {end}"
 
 
-def notice_key(note: Note, instance: str, address: str) -> str:
+def make_notice_key(note: BudgetNotice, instance: str, address: str) -> str:
     """A room hears of a budget once in a period, whoever noticed; of one that was changed, anew."""
     scope, end = note.standing.scope, note.standing.ends_at
     return f"notice/budget/{scope.kind}:{scope.name}/{note.percent}/{note.standing.limit}/{end}/{instance}/{address}"
 
 
-def _named(standing: Standing) -> str:
+def _render_name(standing: BudgetStatus) -> str:
     period = "Today's" if standing.period is Period.DAY else "This month's"
-    whose = "this gateway" if standing.scope.kind is Kind.INSTANCE else standing.scope.name
+    whose = "this gateway" if standing.scope.kind is BudgetScopeKind.INSTANCE else standing.scope.name
     return f"{period} budget of {whose}"
 
 
-def _moment(at: int) -> str:
+def _render_time(at: int) -> str:
     return f"{datetime.fromtimestamp(at // SECOND, UTC):%Y-%m-%d at %H:%M} UTC"

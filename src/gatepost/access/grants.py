@@ -8,11 +8,11 @@ and a denial whose conditions cannot be read holds without them.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gatepost.core.globs import wild
+from gatepost.core.globs import matches_wildcard
 
 
 @dataclass(frozen=True, slots=True)
-class Param:
+class ParamCondition:
     """One condition. `pattern` None: it is enough that the parameter is there (or, if `absent`, that it is not)."""
 
     name: str
@@ -21,44 +21,44 @@ class Param:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class GrantRule:
     text: str
     action: str  # "" for one that could not be read
     deny: bool = False
-    params: tuple[Param, ...] = ()
+    params: tuple[ParamCondition, ...] = ()
 
 
-def parse(text: str) -> Rule:
+def parse(text: str) -> GrantRule:
     deny = text.startswith("!")
     action, paren, rest = text[deny:].partition("(")
     if not paren:
-        return Rule(text, action, deny)
-    params = read_params(rest[:-1]) if rest.endswith(")") else None
+        return GrantRule(text, action, deny)
+    params = parse_params(rest[:-1]) if rest.endswith(")") else None
     if params is None:
-        return Rule(text, action if deny else "", deny)
-    return Rule(text, action, deny, params)
+        return GrantRule(text, action if deny else "", deny)
+    return GrantRule(text, action, deny, params)
 
 
-def read_params(text: str) -> tuple[Param, ...] | None:
+def parse_params(text: str) -> tuple[ParamCondition, ...] | None:
     """Conditions, separated by commas; None if they cannot be read."""
     if "(" in text or ")" in text:
         return None
-    found = tuple(_param(piece.strip()) for piece in text.split(",") if piece.strip())
+    found = tuple(_parse_param(piece.strip()) for piece in text.split(",") if piece.strip())
     return found if all(each.name for each in found) else None
 
 
-def _param(piece: str) -> Param:
+def _parse_param(piece: str) -> ParamCondition:
     name, equals, pattern = piece.lstrip("!").partition("=")
     if piece.startswith("!"):
-        return Param(name.strip(), absent=True)
-    return Param(name.strip(), pattern.strip() if equals else None)
+        return ParamCondition(name.strip(), absent=True)
+    return ParamCondition(name.strip(), pattern.strip() if equals else None)
 
 
-def names(rule: Rule, action: str) -> bool:
-    return bool(rule.action) and wild(rule.action, action)
+def matches_action(rule: GrantRule, action: str) -> bool:
+    return bool(rule.action) and matches_wildcard(rule.action, action)
 
 
-def holds(param: Param, params: Mapping[str, str], *, deny: bool = False) -> bool:
+def check_condition(param: ParamCondition, params: Mapping[str, str], *, deny: bool = False) -> bool:
     if param.absent:
         return param.name not in params
     value = params.get(param.name)
@@ -68,27 +68,29 @@ def holds(param: Param, params: Mapping[str, str], *, deny: bool = False) -> boo
         return True
     # `,` and `)` would let a value reach past the rule it is written in; a denial is not to be evaded by them. They
     # cannot stand in a pattern, so only a star could cover them.
-    return (deny or not ("," in value or ")" in value)) and wild(param.pattern, value)
+    return (deny or not ("," in value or ")" in value)) and matches_wildcard(param.pattern, value)
 
 
-def matching(rules: Sequence[Rule], action: str) -> tuple[Rule, ...]:
+def list_matching(rules: Sequence[GrantRule], action: str) -> tuple[GrantRule, ...]:
     """Every rule that speaks of this action, for the tool's description."""
-    return tuple(rule for rule in rules if names(rule, action))
+    return tuple(rule for rule in rules if matches_action(rule, action))
 
 
-def deciding(rules: Sequence[Rule], action: str, params: Mapping[str, str]) -> Rule | None:
+def find_deciding(rules: Sequence[GrantRule], action: str, params: Mapping[str, str]) -> GrantRule | None:
     """The last rule that matches a call; None: none does."""
     for rule in reversed(rules):
-        if names(rule, action) and all(holds(param, params, deny=rule.deny) for param in rule.params):
+        if matches_action(rule, action) and all(
+            check_condition(param, params, deny=rule.deny) for param in rule.params
+        ):
             return rule
     return None
 
 
-def why_unreadable(text: str) -> str:
+def find_syntax_error(text: str) -> str:
     """What is wrong with a rule that is to be written down; '' if nothing is."""
     action, paren, rest = text.removeprefix("!").partition("(")
     if not action or action.strip() != action:
         return f"{text!r} names no tool; write send, send(jid=telegram:*) or !send"
-    if paren and (not rest.endswith(")") or read_params(rest[:-1]) is None):
+    if paren and (not rest.endswith(")") or parse_params(rest[:-1]) is None):
         return f"{text!r}: what follows the tool must be (param=glob, !param, param)"
     return ""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gatepost.access import acl
-from gatepost.store.acl import Row
-from gatepost.store.users import Standing
+from gatepost.store.acl import AclRow
+from gatepost.store.users import SenderRoles
 
 Rights = Literal["owner", "admin", "member", "guest"]
 STRICT, REQUEST_APPROVAL, PUBLIC = POLICIES = ("strict", "request_approval", "public")  # of a room
@@ -15,16 +15,16 @@ SYNTHETIC = ("agent", "gatepost")  # platforms of senders that are no people; no
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SenderVerdict:
     allowed: bool
     reason: str = ""
 
 
-ALLOWED = Verdict(True)
-SHUT_OUT = Verdict(False, "denied_by_the_access_list")
+ALLOWED = SenderVerdict(True)
+SHUT_OUT = SenderVerdict(False, "denied_by_the_access_list")
 
 
-def rights_of(standing: Standing, folder: str) -> Rights:
+def rights_of(standing: SenderRoles, folder: str) -> Rights:
     """What a sender is in a group. A role on a folder holds for all below it; a membership for that group alone."""
     held = {role for role, where in standing.roles if _covers(where, folder)}
     if "owner" in held:
@@ -34,7 +34,7 @@ def rights_of(standing: Standing, folder: str) -> Rights:
     return "member" if folder in standing.member_of else "guest"
 
 
-def rights_by_rows(rights: Rights, rows: Iterable[Row], who: frozenset[str], folder: str) -> Rights | None:
+def rights_by_acl(rights: Rights, rows: Iterable[AclRow], who: frozenset[str], folder: str) -> Rights | None:
     """The same as rows of the access list change it: `admin` and `interact` raise it, a denial of `interact` shuts the
     sender out (None). An owner stays one."""
     if rights == "owner":
@@ -51,15 +51,15 @@ def _covers(where: str, folder: str) -> bool:
     return where == "" or folder == where or folder.startswith(where + "/")
 
 
-def may_speak(policy: str, rights: Rights, folder: str = "") -> Verdict:
+def check_sender(policy: str, rights: Rights, folder: str = "") -> SenderVerdict:
     """Whether a room's policy lets this sender reach that group. `root` is for owners, whatever a room says."""
     if folder == "root" and rights != "owner":
-        return Verdict(False, "root_is_for_owners")
+        return SenderVerdict(False, "root_is_for_owners")
     if rights != "guest" or policy == PUBLIC:
         return ALLOWED
     if policy == REQUEST_APPROVAL:
-        return Verdict(False, "unknown_sender_request_approval")
-    return Verdict(False, "unknown_sender_strict")
+        return SenderVerdict(False, "unknown_sender_request_approval")
+    return SenderVerdict(False, "unknown_sender_strict")
 
 
 def is_person(sender: str) -> bool:

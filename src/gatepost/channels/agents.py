@@ -2,12 +2,12 @@
 there is read from the ledger and its timeline."""
 
 from gatepost.channels.contract import channel
-from gatepost.channels.hub import Hub
+from gatepost.channels.local_channel import LocalChannel
 from gatepost.messages.outbound import Feature
 
 FEATURES = frozenset({Feature.FILES, Feature.MARKDOWN, Feature.TYPING, Feature.KEYED})
 
 
 @channel("agents", always=True, features=FEATURES, policy="strict")
-class Agents(Hub):
+class AgentsChannel(LocalChannel):
     platform = "agents"

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from gatepost.core.clock import Clock
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, Setting
-from gatepost.inside.needs import Declared, Need, declare
+from gatepost.inside.sandbox_needs import DeclaredNeeds, Need, declare
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Feature, Outbound
 
@@ -23,7 +23,7 @@ Receive = Callable[[Inbound], Awaitable[Receipt]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ChannelDeps:
     """What a channel is made with."""
 
     instance: str
@@ -32,7 +32,7 @@ class Surroundings:
 
 
 class Channel(Protocol):
-    def __init__(self, around: Surroundings) -> None: ...
+    def __init__(self, around: ChannelDeps) -> None: ...
 
     async def listen(self, receive: Receive) -> None:
         """Run until cancelled. When `receive` returns, the event is durable: only then tell the platform so."""
@@ -48,14 +48,14 @@ class Channel(Protocol):
 
 
 @runtime_checkable
-class Types(Protocol):
+class SupportsTyping(Protocol):
     """Optional: shows that somebody is at work. Leave it out if the platform has no such sign."""
 
     async def typing(self, address: str, thread: str, on: bool) -> None: ...
 
 
 @runtime_checkable
-class LooksUp(Protocol):
+class SupportsLookup(Protocol):
     """Optional: tells whether an effect with this key reached the platform. Leave it out if it cannot be known."""
 
     async def look_up(self, address: str, key: str) -> str | None:
@@ -64,7 +64,7 @@ class LooksUp(Protocol):
 
 
 @runtime_checkable
-class Remembers(Protocol):
+class SupportsHistory(Protocol):
     """Optional: tells what was said in a room earlier. Leave it out if the platform does not let bots look back."""
 
     async def history(self, address: str, before: int | None, limit: int) -> list[Inbound]:
@@ -74,7 +74,7 @@ class Remembers(Protocol):
 
 
 @runtime_checkable
-class Splits(Protocol):
+class HasMaxText(Protocol):
     """Optional: the longest text the platform takes in one message, in characters."""
 
     max_text: int
@@ -85,13 +85,13 @@ class ChannelKind:
     """A registered channel class, with what its file declares."""
 
     name: str
-    make: Callable[[Surroundings], Channel]
+    make: Callable[[ChannelDeps], Channel]
     features: frozenset[Feature]
     settings: tuple[Setting[Any], ...] = ()
     max_text: int = 0  # 0: no limit
     always: bool = False  # runs without being switched on
     policy: str = "strict"  # of a room that is seen for the first time; public: whoever can write there is let in
-    needs: Declared = field(default_factory=Declared)  # in every sandbox, while it runs
+    needs: DeclaredNeeds = field(default_factory=DeclaredNeeds)  # in every sandbox, while it runs
 
 
 CHANNELS: Registry[ChannelKind] = Registry("channel")
@@ -129,6 +129,6 @@ def channel(
     return register
 
 
-def shelf_name(key: str) -> str:
+def get_file_folder_name(key: str) -> str:
     """The folder in which a channel that keeps files itself has those of one effect."""
     return hashlib.sha256(key.encode()).hexdigest()[:32]

@@ -5,7 +5,7 @@ What is on a terminal cannot be taken back, so messages are not deleted here.
 """
 
 from gatepost.channels.contract import channel
-from gatepost.channels.hub import Hub
+from gatepost.channels.local_channel import LocalChannel
 from gatepost.messages.outbound import Feature
 
 FEATURES = frozenset(
@@ -22,7 +22,7 @@ FEATURES = frozenset(
 
 
 @channel("terminal", always=True, features=FEATURES, policy="public")
-class Terminal(Hub):
+class TerminalChannel(LocalChannel):
     platform = "terminal"
     main_room = "terminal:main"
     owner = "terminal:owner"

@@ -1,7 +1,7 @@
 """web: the chat page of the gateway. Rooms are `web:<name>`; the site in `serve/web/` shows them."""
 
 from gatepost.channels.contract import channel
-from gatepost.channels.hub import Hub
+from gatepost.channels.local_channel import LocalChannel
 from gatepost.messages.outbound import Feature
 
 FEATURES = frozenset(
@@ -20,7 +20,7 @@ FEATURES = frozenset(
 
 
 @channel("web", always=True, features=FEATURES)
-class Web(Hub):
+class WebChannel(LocalChannel):
     platform = "web"
     main_room = "web:home"
     owner = "web:user/owner"

@@ -11,20 +11,26 @@ from gatepost.core.errors import GatepostError, SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.extra_mounts import Wish, grant, may_write, read_target, read_wish
-from gatepost.flow.sessions.limits import limits_of
-from gatepost.flow.sessions.owner import sandbox_uid, uid_range, world_of
-from gatepost.flow.sessions.parts import PROVIDER
-from gatepost.flow.sessions.programs import channels_on, find_program, needs_of
+from gatepost.flow.sessions.extra_mounts import (
+    MountRequest,
+    grant_mount,
+    may_write,
+    parse_mount_request,
+    parse_mount_target,
+)
+from gatepost.flow.sessions.group_limits import limits_of
+from gatepost.flow.sessions.host_uids import sandbox_uid, uid_range, world_of
+from gatepost.flow.sessions.sandbox_requirements import find_program, list_channel_needs, load_needs
+from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.sandboxes import cgroups
 from gatepost.store import groups, secrets, uids
 from gatepost.store.groups import Group
-from gatepost.store.look import look
 from gatepost.store.port import Db
+from gatepost.store.readonly import read_snapshot
 
 
-def examine_agents(home: Home, config: Config) -> list[Finding]:
-    every, sealed = _stored(home)
+def check_agents(home: Home, config: Config) -> list[Finding]:
+    every, sealed = _read_groups(home)
     return [
         *_keyring(home, sealed),
         *_plugins(home, config),
@@ -34,14 +40,14 @@ def examine_agents(home: Home, config: Config) -> list[Finding]:
     ]
 
 
-def _stored(home: Home) -> tuple[list[Group], int]:
+def _read_groups(home: Home) -> tuple[list[Group], int]:
     """The groups, and how many secrets there are. What is wrong with the store is told of elsewhere."""
 
     def read(db: Db) -> tuple[list[Group], int]:
-        return groups.every(db), len(secrets.every(db))
+        return groups.list_all(db), len(secrets.list_all(db))
 
     try:
-        return look(home.store, read) if home.store.is_file() else ([], 0)
+        return read_snapshot(home.store, read) if home.store.is_file() else ([], 0)
     except GatepostError:
         return [], 0
 
@@ -83,13 +89,13 @@ def _sandbox_uid(config: Config) -> int | None:
         return None  # the sandboxes' own check says so
 
 
-def _uid_of(home: Home, config: Config, folder: str) -> int | None:
+def _get_group_uid(home: Home, config: Config, folder: str) -> int | None:
     """None: the gateway's own, or one that is not assigned yet."""
     usual = _sandbox_uid(config)
     try:
         if usual is None or uid_range(config) is None:
             return usual
-        return look(home.store, uids.get, world_of(folder))
+        return read_snapshot(home.store, uids.get, world_of(folder))
     except GatepostError:
         return None
 
@@ -106,7 +112,7 @@ def _programs(home: Home, config: Config, every: list[Group]) -> Iterator[Findin
     uid = _sandbox_uid(config)
     for provider in sorted({group.provider or config[PROVIDER] for group in every} | {config[PROVIDER]}):
         try:
-            wanted = {name: find_program(config, home, name) for name in needs_of(home, provider).programs}
+            wanted = {name: find_program(config, home, name) for name in load_needs(home, provider).programs}
         except GatepostError as error:
             yield Finding("fail", "programs", str(error))
             continue
@@ -127,19 +133,19 @@ def _mounts(home: Home, config: Config, every: list[Group]) -> Iterator[Finding]
     wishes = [(group, wish) for group in every for wish in group.mounts]
     for group, wish in wishes:
         try:
-            granted = grant(config, home, read_wish(wish))
+            granted = grant_mount(config, home, parse_mount_request(wish))
         except GatepostError as error:
             text = f"group {group.folder} cannot start: {error}"
             yield Finding("fail", "mounts", text, "gatepost group set FOLDER mounts=…")
             continue
-        uid, source = _uid_of(home, config, group.folder), granted.mount.source
+        uid, source = _get_group_uid(home, config, group.folder), granted.mount.source
         if uid is not None and granted.mount.writable and not may_write(source, uid):
             text = f"agents of {group.folder}, which are uid {uid}, may not write in {source}"
             yield Finding("warn", "mounts", text, f"chown {uid} {source}, or set sandbox.uid for all of them")
-    for name, needs in channels_on(config):
+    for name, needs in list_channel_needs(config):
         for need in needs.mounts:
             try:
-                grant(config, home, Wish(need.source, read_target(need.target), need.writable))
+                grant_mount(config, home, MountRequest(need.source, parse_mount_target(need.target), need.writable))
             except GatepostError as error:
                 yield Finding("warn", "mounts", f"the channel {name} goes without: {error}")
 
@@ -148,7 +154,7 @@ def _limits(config: Config, every: list[Group]) -> Iterator[Finding]:
     known = {group.folder: group for group in every}
     above = {folder: [known[each] for each in _parents(folder) if each in known] for folder in known}
     slowed = [folder for folder, group in known.items() if limits_of(config, group, above[folder]).cpu_percent]
-    if slowed and sys.platform == "linux" and not cgroups.limits_time(cgroups.here()):
+    if slowed and sys.platform == "linux" and not cgroups.can_limit_cpu(cgroups.find_own_bases()):
         text = f"cpu_percent of {', '.join(slowed[:3])} does not hold in bubblewrap: no cpu cgroup can be made here"
         yield Finding("warn", "limits", text, "hand the cpu controller down (systemd: Delegate=yes), or use podman")
 

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from gatepost.core import lock
+from gatepost.core import home_lock
 from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE as KEYRING
-from gatepost.core.untrusted import Root, open_root
-from gatepost.store.copy import copy_store
-from gatepost.store.look import damage, look
+from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
+from gatepost.store.backup import copy_store
+from gatepost.store.readonly import find_damage, read_snapshot
 
 TREES = ("groups", "sessions", "worktrees", "media", "plugins")
 LEFT_OUT = (KEYRING, "control.token", "gatepost.lock", "gatepost.pid.json")
@@ -34,7 +34,7 @@ DEEPEST = 128  # folders in each other
 
 
 @dataclass
-class Contents:
+class BackupContents:
     """What is in an archive that was written."""
 
     files: int = 0
@@ -42,7 +42,7 @@ class Contents:
     holes: int = 0  # bytes of them in the files
 
 
-def write_archive(home: Home, target: Path, secret: frozenset[Path]) -> Contents:
+def write_archive(home: Home, target: Path, secret: frozenset[Path]) -> BackupContents:
     """To a new file of the owner's alone. `secret`: further files that are left out."""
     try:
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -63,18 +63,18 @@ def write_archive(home: Home, target: Path, secret: frozenset[Path]) -> Contents
     return found
 
 
-def _write(home: Home, file: BinaryIO, target: Path, secret: frozenset[Path]) -> Contents:
-    found, running = Contents(), lock.holder(home) is not None
+def _write(home: Home, file: BinaryIO, target: Path, secret: frozenset[Path]) -> BackupContents:
+    found, running = BackupContents(), home_lock.find_holder(home) is not None
     with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT, compresslevel=6) as tar:
         with tempfile.TemporaryDirectory(prefix=".gatepost-backup-", dir=target.parent) as folder:
             copy = Path(folder, "gatepost.db")
             copy_store(home.store, copy)
-            broken = look(copy, damage)
+            broken = read_snapshot(copy, find_damage)
             if broken:
                 raise SetupError(f"the store is damaged ({broken}), so nothing was backed up; restore a backup")
             tar.add(copy, home.store.name)
             found.files += 1
-        with open_root(home.path) as root:
+        with open_untrusted(home.path) as root:
             for path, info in _walk(root, found, running):
                 if home.path / path in secret:
                     continue
@@ -82,7 +82,7 @@ def _write(home: Home, file: BinaryIO, target: Path, secret: frozenset[Path]) ->
     return found
 
 
-def _walk(root: Root, found: Contents, running: bool) -> Iterator[tuple[str, os.stat_result]]:
+def _walk(root: UntrustedFolder, found: BackupContents, running: bool) -> Iterator[tuple[str, os.stat_result]]:
     """Settings and other files of the operator's beside them, then the trees; folders before what is in them."""
     for name in root.list(most=sys.maxsize):
         info = root.look(name)
@@ -108,7 +108,7 @@ def _is_kept(folder: str, name: str, running: bool) -> bool:
     return not (running and in_session and name in MAILBOXES)
 
 
-def _add(tar: tarfile.TarFile, root: Root, path: str, info: os.stat_result, found: Contents) -> None:
+def _add(tar: tarfile.TarFile, root: UntrustedFolder, path: str, info: os.stat_result, found: BackupContents) -> None:
     entry = tarfile.TarInfo(path)
     entry.mode, entry.mtime = stat.S_IMODE(info.st_mode) & 0o777, int(info.st_mtime)
     entry.uid, entry.gid = info.st_uid, info.st_gid
@@ -129,7 +129,7 @@ def _add(tar: tarfile.TarFile, root: Root, path: str, info: os.stat_result, foun
                 if found.holes + holes > MOST_HOLES:
                     raise Invalid(path, "has too many holes")
                 found.holes += holes
-                tar.addfile(entry, _Exactly(file, entry.size))
+                tar.addfile(entry, _PaddedReader(file, entry.size))
         found.files += 1
     except GatepostError:
         found.skipped.append(path)  # a socket, a pipe, or gone meanwhile
@@ -153,7 +153,7 @@ def _holes(fd: int, size: int) -> int:
     return max(size - data, 0)
 
 
-class _Exactly(io.RawIOBase):
+class _PaddedReader(io.RawIOBase):
     """As many bytes as were announced: a file that shrinks while it is read ends in zeros."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:

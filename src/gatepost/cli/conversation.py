@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from gatepost.cli import reasons, show
+from gatepost.cli import output, reasons
 from gatepost.core.errors import GatepostError
-from gatepost.serve.control.client import Control
+from gatepost.serve.control.client import ControlClient
 
 ANSWERED = ("answered", "silent", "observed")
 PROMPT = "> "
@@ -23,7 +23,7 @@ RETRY_S = 1.0  # before a broken stream is taken up again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ChatTarget:
     """Where and as whom somebody talks."""
 
     room: str
@@ -34,7 +34,7 @@ class Place:
         return {"text": text, "room": self.room, "thread": self.thread, "as": self.sender, "id": key}
 
 
-def wait_for(control: Control, message: int, timeout: float) -> Iterator[dict[str, Any]]:
+def poll_outcome(control: ControlClient, message: int, timeout: float) -> Iterator[dict[str, Any]]:
     """What became of a message so far, again and again until that is final, all is stopped or the time is over."""
     deadline = time.monotonic() + timeout
     while True:
@@ -46,7 +46,7 @@ def wait_for(control: Control, message: int, timeout: float) -> Iterator[dict[st
             return
 
 
-def read_event(event: dict[str, Any], thread: str) -> str:
+def render_event(event: dict[str, Any], thread: str) -> str:
     """One line of the conversation, or nothing: what the person wrote is on the screen already."""
     if event["type"] != "message" or event["direction"] != "out" or event["thread"] != thread:
         return ""
@@ -92,17 +92,17 @@ class Screen:
         with self._lock:
             self._asking = True
 
-    def tell(self, text: show.Piece, *, error: bool = False) -> None:
+    def tell(self, text: output.Piece, *, error: bool = False) -> None:
         with self._lock:
             if self._asking:
                 begun = self._readline.get_line_buffer() if self._readline is not None else ""
-                show.say_above(text, PROMPT + begun)
+                output.print_above(text, PROMPT + begun)
             else:
-                show.say(text, error=error, flush=True)
+                output.print_line(text, error=error, flush=True)
 
 
-class Conversation:
-    def __init__(self, control: Control, place: Place, timeout: float) -> None:
+class TerminalConversation:
+    def __init__(self, control: ControlClient, place: ChatTarget, timeout: float) -> None:
         self._control, self._place, self._timeout = control, place, timeout
         self._screen = Screen()
         self._cursor = -1
@@ -116,9 +116,9 @@ class Conversation:
         was not taken or not answered."""
         self._control.get("/v1/health")
         if self._screen.typed:
-            show.say("Type a message; /quit or Ctrl-D ends the conversation.")
+            output.print_line("Type a message; /quit or Ctrl-D ends the conversation.")
         else:
-            self._look(once=True)  # from here on: what is said now must not be missed
+            self._read_stream(once=True)  # from here on: what is said now must not be missed
         threading.Thread(target=self._listen, daemon=True).start()
         try:
             while (line := self._screen.ask()).strip() != "/quit":
@@ -126,7 +126,7 @@ class Conversation:
                     self._send(line)
         except (EOFError, KeyboardInterrupt):
             if self._screen.typed:
-                show.say()
+                output.print_line()
         return self._screen.typed or self._finish()
 
     def _send(self, line: str) -> None:
@@ -139,29 +139,29 @@ class Conversation:
         self._sent.append(receipt["message_id"])
         if receipt["state"] == "refused":
             self._well = False
-            self._screen.tell(f"refused: {reasons.sentence(receipt['reason'])}", error=True)
+            self._screen.tell(f"refused: {reasons.render_reason(receipt['reason'])}", error=True)
 
     def _finish(self) -> bool:
         """Whoever pipes text in wants the answers: wait for each, then print what the stream has not told yet."""
         for message in self._sent:
-            last = list(wait_for(self._control, message, self._timeout))[-1]
+            last = list(poll_outcome(self._control, message, self._timeout))[-1]
             self._well &= last["state"] in ANSWERED
             if not last["done"]:
-                how = reasons.waiting(last["state"], last["reason"])
+                how = reasons.render_waiting(last["state"], last["reason"])
                 self._screen.tell(f"message {message} {how}: `gatepost trace {message}`", error=True)
         if self._sent:
-            self._look(once=True)
+            self._read_stream(once=True)
         return self._well
 
     def _listen(self) -> None:
         """What is said in the room, from now on; after a break go on where it broke off."""
         while True:
             try:
-                self._look()
+                self._read_stream()
             except GatepostError:
                 time.sleep(RETRY_S)
 
-    def _look(self, once: bool = False) -> None:
+    def _read_stream(self, once: bool = False) -> None:
         """Follow the room from the cursor on; `once`: as far as it is now."""
         query = urlencode({"room": self._place.room, "after": self._cursor})
         for event in self._control.stream(f"/v1/chat/stream?{query}"):
@@ -169,7 +169,7 @@ class Conversation:
                 self._cursor = event["cursor"]
                 if once:
                     return
-            elif line := read_event(event, self._place.thread):
+            elif line := render_event(event, self._place.thread):
                 self._print(event["id"], line)
 
     def _print(self, message: int, line: str) -> None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
-from gatepost.core.near import did_you_mean
+from gatepost.core.name_suggestions import did_you_mean
 from gatepost.store.port import Db
 
 _MISSING = re.compile(r"\bno (group|tool|worktree|secret) (?:named )?'([^'\n]{1,200})'")
@@ -40,27 +40,27 @@ def _names(kind: str, home: Home) -> list[str]:
         return list(TOOLS)
     if not home.store.is_file():
         return []
-    from gatepost.store.look import look
+    from gatepost.store.readonly import read_snapshot
 
-    return look(home.store, _STORED[kind])
+    return read_snapshot(home.store, _STORED[kind])
 
 
 def _groups(db: Db) -> list[str]:
     from gatepost.store import groups
 
-    return [each.folder for each in groups.every(db)]
+    return [each.folder for each in groups.list_all(db)]
 
 
 def _worktrees(db: Db) -> list[str]:
     from gatepost.store import worktrees
 
-    return [each.name for each in worktrees.every(db)]
+    return [each.name for each in worktrees.list_all(db)]
 
 
 def _secrets(db: Db) -> list[str]:
     from gatepost.store import secrets
 
-    return [each.name for each in secrets.every(db)]
+    return [each.name for each in secrets.list_all(db)]
 
 
 _STORED: dict[str, Callable[[Db], list[str]]] = {

@@ -5,25 +5,25 @@ from collections.abc import Iterator
 from typing import Any
 
 from gatepost.cli.findings import Finding
-from gatepost.cli.operate import control_of
-from gatepost.core import lock
+from gatepost.cli.operation_runner import control_of
+from gatepost.core import home_lock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.store.look import look
+from gatepost.store.readonly import read_snapshot
 
 ASK_S = 30.0
 
 
-def examine_models(home: Home, config: Config) -> Iterator[Finding]:
+def check_models(home: Home, config: Config) -> Iterator[Finding]:
     """A running gateway asks with its keys. Without one nobody shows a key, and only the way there is looked at."""
     if not home.store.is_file():
         return
     try:
-        if lock.holder(home) is not None:
+        if home_lock.find_holder(home) is not None:
             found = control_of(home).post("/v1/ops/models.check", {}, ASK_S)["result"]
         else:
-            found = _without_keys(home, config)
+            found = _check_without_keys(home, config)
     except GatepostError as error:
         yield Finding("warn", "models", f"the endpoints could not be asked: {error}", "`gatepost logs` may say why")
         return
@@ -31,13 +31,18 @@ def examine_models(home: Home, config: Config) -> Iterator[Finding]:
         yield _finding(each)
 
 
-def _without_keys(home: Home, config: Config) -> list[dict[str, Any]]:
+def _check_without_keys(home: Home, config: Config) -> list[dict[str, Any]]:
     from dataclasses import asdict
 
-    from gatepost.serve.control.operations.models import check, uses
+    from gatepost.serve.control.operations.models import check_endpoints, list_model_uses
 
     later = "whether it takes the key is asked while the gateway runs"
-    return [asdict(each) for each in asyncio.run(check([(use, later) for use in look(home.store, uses, home, config)]))]
+    return [
+        asdict(each)
+        for each in asyncio.run(
+            check_endpoints([(use, later) for use in read_snapshot(home.store, list_model_uses, home, config)])
+        )
+    ]
 
 
 def _finding(found: dict[str, Any]) -> Finding:

@@ -20,13 +20,13 @@ from gatepost.cli import commands
 from gatepost.cli.hints import with_command, with_hint
 from gatepost.core import home as homes
 from gatepost.core.errors import GatepostError
-from gatepost.core.near import did_you_mean
-from gatepost.core.visible import visible
+from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.terminal_text import make_visible
 
 INTERRUPTED = 130
 
 
-class Listed(click.Group):
+class CommandFolderGroup(click.Group):
     """A group whose commands are the files of a folder."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -37,7 +37,7 @@ class Listed(click.Group):
             return None
         module = importlib.import_module(f"{commands.__name__}.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
-        _take_home(command)
+        _add_home_option(command)
         return command
 
     def resolve_command(
@@ -67,7 +67,7 @@ def _first_line(name: str) -> str:
     return told[:1].upper() + told[1:]
 
 
-def _take_home(command: click.Command) -> None:
+def _add_home_option(command: click.Command) -> None:
     """`--home` may stand after the command as well as before it."""
     if not any("--home" in each.opts for each in command.params):
         command.params.append(
@@ -75,11 +75,11 @@ def _take_home(command: click.Command) -> None:
         )
     if isinstance(command, click.Group):
         for each in command.commands.values():
-            _take_home(each)
-        _list_by_either_name(command)
+            _add_home_option(each)
+        _add_list_alias(command)
 
 
-def _list_by_either_name(command: click.Group) -> None:
+def _add_list_alias(command: click.Group) -> None:
     """`ls` and `list` are the same everywhere; the help names one."""
     for name, other in (("ls", "list"), ("list", "ls")):
         if name in command.commands and other not in command.commands:
@@ -94,7 +94,9 @@ def _set_home(ctx: click.Context, _: click.Parameter, value: str | None) -> None
         ctx.obj = value
 
 
-@click.command(cls=Listed, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(
+    cls=CommandFolderGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.option("--home", metavar="DIR", help="The data folder (default: GATEPOST_HOME, else ~/.gatepost).")
 @click.version_option(__version__, prog_name="gatepost", message="%(prog)s %(version)s")
 @click.pass_context
@@ -108,7 +110,7 @@ def gatepost(ctx: click.Context, home: str | None) -> None:
 
 def run(args: list[str]) -> int:
     """Run a command line; its exit code. 0 done, 1 refused or found wanting, 2 misused, 130 interrupted."""
-    sys.excepthook = _last_words
+    sys.excepthook = _print_unexpected_error
     try:
         answer = gatepost.main(args=args, prog_name="gatepost", standalone_mode=False)
         sys.stdout.flush()
@@ -120,7 +122,7 @@ def run(args: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except GatepostError as error:
-        print("gatepost: " + visible(with_hint(str(error), _home()).replace("\n", "; ")), file=sys.stderr)
+        print("gatepost: " + make_visible(with_hint(str(error), _home()).replace("\n", "; ")), file=sys.stderr)
         return 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read us has enough
@@ -150,13 +152,13 @@ def _given_home() -> str | None:
     return None
 
 
-def _last_words(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
+def _print_unexpected_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
     """What nobody expected: a line for the user, the rest for whoever looks."""
     if os.environ.get("GATEPOST_DEBUG"):
         return sys.__excepthook__(kind, error, trace)
     log = _home().logs / "gatepost.log"
     print(
-        visible(f"gatepost: this should not happen: {kind.__name__}: {error}; GATEPOST_DEBUG=1 shows where,")
+        make_visible(f"gatepost: this should not happen: {kind.__name__}: {error}; GATEPOST_DEBUG=1 shows where,")
         + f" the log is {log}",
         file=sys.stderr,
     )

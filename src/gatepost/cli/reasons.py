@@ -35,7 +35,7 @@ _NOTES = {
 _NOTES_BY_ID = {"continue": "continued", "delivery": "delivery_failed"}
 
 
-def sentence(reason: str) -> str:
+def render_reason(reason: str) -> str:
     """What a code means; anything else is a sentence already."""
     for pattern, words in _PATTERNS:
         if pattern.match(reason):
@@ -43,27 +43,27 @@ def sentence(reason: str) -> str:
     return _SENTENCES.get(reason, reason)
 
 
-def note(event: str) -> str:
+def render_note(event: str) -> str:
     """What the gateway told an agent by a row without a text."""
     return f"(note: {_NOTES.get(event, event.replace('_', ' ')) or 'from the gateway'})"
 
 
-def note_of(content: Mapping[str, Any]) -> str:
+def render_note_of(content: Mapping[str, Any]) -> str:
     """The same by what the row holds."""
     event = str(content.get("event", ""))
-    return note("restarted" if event == "continued" and content.get("cause") == "restart" else event)
+    return render_note("restarted" if event == "continued" and content.get("cause") == "restart" else event)
 
 
-def note_by_id(platform_id: str | None) -> str:
+def render_note_by_id(platform_id: str | None) -> str:
     """The same where only the row's id is at hand."""
     kind = (platform_id or "").partition(":")[0]
     if kind == "continue" and (platform_id or "").endswith(RESTARTED):
         kind = "restarted"
-    return note(_NOTES_BY_ID.get(kind, kind))
+    return render_note(_NOTES_BY_ID.get(kind, kind))
 
 
-def waiting(state: str, reason: str) -> str:
+def render_waiting(state: str, reason: str) -> str:
     """How far something is that has not come to its end."""
     if state != "retry":
         return f"is {state}"
-    return "waits to be tried again" + (f", because {sentence(reason)}" if reason else "")
+    return "waits to be tried again" + (f", because {render_reason(reason)}" if reason else "")

@@ -39,7 +39,7 @@ class WallSteps:
     def add(self, before: int, after: int) -> None:
         self._steps.append((before, after))
 
-    def back(self, now: int, age: int) -> int:
+    def subtract(self, now: int, age: int) -> int:
         """The moment that lies `age` before `now`."""
         for before, after in reversed(self._steps):
             if now - age >= after:
@@ -73,7 +73,7 @@ class SystemClock:
         return time.monotonic_ns() // 1000
 
     def ago(self, age: int) -> int:
-        return self._steps.back(self.now(), age)
+        return self._steps.subtract(self.now(), age)
 
 
 def _boot_ns() -> int:
@@ -82,7 +82,7 @@ def _boot_ns() -> int:
     return time.monotonic_ns()
 
 
-def seconds(value: float) -> int:
+def to_microseconds(value: float) -> int:
     """A setting in seconds as microseconds."""
     return int(value * SECOND)
 

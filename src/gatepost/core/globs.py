@@ -1,4 +1,4 @@
-"""Globs, translated for `core/linear.py`: no glob takes more than time by the value's length, whoever wrote it.
+"""Globs, translated for `core/linear_regex.py`: no glob takes more than time by the value's length, whoever wrote it.
 
 Over the `/` segments of an address or a folder `*`, `?` and `[…]` stay within a segment, and a segment `**` covers any
 number of segments, also none. Over plain text (`plain`) there are no segments.
@@ -6,7 +6,7 @@ number of segments, also none. Over plain text (`plain`) there are no segments.
 
 import re
 
-from gatepost.core.linear import BadPattern
+from gatepost.core.linear_regex import BadPattern
 
 SIGNS = "*?["
 LAST = 0x10FFFF
@@ -18,7 +18,7 @@ def is_glob(text: str) -> bool:
     return any(sign in text for sign in SIGNS)
 
 
-def expression_of(glob: str, *, plain: bool = False, across: bool = False) -> str:
+def glob_to_regex(glob: str, *, plain: bool = False, across: bool = False) -> str:
     """The expression that fits what the glob fits. `across`: stars that stand together cover segments also where they
     are a part of one. Raises `BadPattern` for a set of characters that cannot be read."""
     if plain:
@@ -101,7 +101,7 @@ def _ranges(ranges: list[tuple[int, int]]) -> str:
     return "".join(rf"\x{{{low:x}}}-\x{{{high:x}}}" for low, high in ranges)
 
 
-def wild(pattern: str, text: str) -> bool:
+def matches_wildcard(pattern: str, text: str) -> bool:
     """Whether the text fits a pattern in which `*` is anything, and nothing else has a meaning."""
     first, *rest = pattern.split("*")
     if not rest:

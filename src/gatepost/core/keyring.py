@@ -27,11 +27,11 @@ KEY_BYTES, NONCE_BYTES = 32, 12
 LARGEST_FILE = 1024 * 1024
 
 
-class Unreadable(SetupError):
+class UnsealError(SetupError):
     """A sealed value does not open; the text says which and why, never what."""
 
 
-class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _KeyringJson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The ring as it is written down; keys are base64."""
 
     current: str
@@ -39,35 +39,37 @@ class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class SealedValue:
     key_id: str
     nonce: bytes
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Ring:
+class KeySet:
     """Keys by id. Never shown: neither its text nor a traceback's holds a key."""
 
     current: str
     keys: Mapping[str, bytes] = field(repr=False)
 
-    def seal(self, value: bytes, about: tuple[str, ...]) -> Sealed:
+    def seal(self, value: bytes, about: tuple[str, ...]) -> SealedValue:
         """Close a value together with what it is about, so that it opens in its own place alone."""
         nonce = os.urandom(NONCE_BYTES)
-        data = AESGCM(self.keys[self.current]).encrypt(nonce, value, _bound(about, self.current))
-        return Sealed(self.current, nonce, data)
+        data = AESGCM(self.keys[self.current]).encrypt(nonce, value, _associated_data(about, self.current))
+        return SealedValue(self.current, nonce, data)
 
-    def open(self, sealed: Sealed, about: tuple[str, ...]) -> bytes:
+    def open(self, sealed: SealedValue, about: tuple[str, ...]) -> bytes:
         if sealed.key_id not in self.keys:
-            raise Unreadable(f"it was sealed with the key {sealed.key_id}, which is not in the key ring")
+            raise UnsealError(f"it was sealed with the key {sealed.key_id}, which is not in the key ring")
         try:
-            return AESGCM(self.keys[sealed.key_id]).decrypt(sealed.nonce, sealed.data, _bound(about, sealed.key_id))
+            return AESGCM(self.keys[sealed.key_id]).decrypt(
+                sealed.nonce, sealed.data, _associated_data(about, sealed.key_id)
+            )
         except (InvalidTag, ValueError):  # ValueError: a nonce that is none
-            raise Unreadable("it was changed, or moved here from another place") from None
+            raise UnsealError("it was changed, or moved here from another place") from None
 
 
-def _bound(about: tuple[str, ...], key_id: str) -> bytes:
+def _associated_data(about: tuple[str, ...], key_id: str) -> bytes:
     return msgspec.json.encode((*about, key_id))
 
 
@@ -94,29 +96,29 @@ class Keyring:
         """Whether it is the home's own file, which this gateway may write."""
         return not self._given and self._credential is None
 
-    def read(self) -> Ring | None:
+    def read(self) -> KeySet | None:
         """The ring; None if the home has none yet. One that cannot be read is never taken for none."""
         if self._given:
             return _parse(self._given.encode("utf-8", "surrogateescape"), self.where)
         raw = _read_owned(self._path) if self._credential is None else _read(self._credential)
         return None if raw is None else _parse(raw, self.where)
 
-    def add_key(self) -> Ring:
+    def add_key(self) -> KeySet:
         """Make a new key the current one, in a ring of its own if there is none. On the disk when this returns."""
         before = self.read()
         key_id = ids.new("key")
         keys = {**(before.keys if before else {}), key_id: AESGCM.generate_key(KEY_BYTES * 8)}
-        return self._write(Ring(key_id, keys))
+        return self._write(KeySet(key_id, keys))
 
-    def drop_keys(self, key_ids: Collection[str]) -> Ring:
+    def remove_keys(self, key_ids: Collection[str]) -> KeySet:
         """Take keys out for good; the current one stays whatever is asked."""
         ring = self.read()
         if ring is None:
             raise SetupError(f"there is no key ring in {self.where}")
         going = set(key_ids) - {ring.current}
-        return self._write(Ring(ring.current, {key: value for key, value in ring.keys.items() if key not in going}))
+        return self._write(KeySet(ring.current, {key: value for key, value in ring.keys.items() if key not in going}))
 
-    def _write(self, ring: Ring) -> Ring:
+    def _write(self, ring: KeySet) -> KeySet:
         """Whole or not at all, and the owner's alone from its first moment."""
         if not self.is_file:
             raise SetupError(f"the key ring is kept in {self.where}; gatepost does not change it there")
@@ -125,7 +127,9 @@ class Keyring:
             temporary.unlink(missing_ok=True)
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(_Written(ring.current, dict(ring.keys)))) + b"\n")
+                file.write(
+                    msgspec.json.format(msgspec.json.encode(_KeyringJson(ring.current, dict(ring.keys)))) + b"\n"
+                )
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(self._path)
@@ -173,13 +177,13 @@ def _read(path: Path) -> bytes:
         raise SetupError(f"the key ring {path} cannot be read: {error.strerror}") from None
 
 
-def _parse(raw: bytes, where: str) -> Ring:
+def _parse(raw: bytes, where: str) -> KeySet:
     """What is wrong is said without a word of what stands there."""
     broken = SetupError(f"the key ring in {where} is damaged or none; bring the right one back")
     try:
-        written = msgspec.json.decode(raw, type=_Written)
+        written = msgspec.json.decode(raw, type=_KeyringJson)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise broken from None
     if written.current not in written.keys or any(len(key) != KEY_BYTES for key in written.keys.values()):
         raise broken
-    return Ring(written.current, written.keys)
+    return KeySet(written.current, written.keys)

@@ -19,9 +19,9 @@ from typing import IO, Any
 from gatepost.core.clock import MINUTE, SECOND, iso
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
-from gatepost.core.repeats import Repeated, Repeats
+from gatepost.core.repeat_counter import RepeatCounter, RepeatSummary
 from gatepost.core.settings import Config, setting
-from gatepost.core.visible import visible
+from gatepost.core.terminal_text import make_visible
 
 LEVEL = setting("log.level", "info", help="What is logged.", choices=("debug", "info", "warning", "error"))
 FORMAT = setting(
@@ -56,7 +56,7 @@ _SECRET_VALUE = re.compile(
 _NOISY = ("asyncio", "httpcore", "httpx", "httpx2", "mcp", "urllib3", "uvicorn", "markdown_it")
 
 
-class Log:
+class Logger:
     """A named source of log lines. Before the daemon has set up the log, only warnings are heard."""
 
     __slots__ = ("_name",)
@@ -65,34 +65,34 @@ class Log:
         self._name = name
 
     def debug(self, event: str, **facts: object) -> None:
-        self._say(logging.DEBUG, event, facts)
+        self._write(logging.DEBUG, event, facts)
 
     def info(self, event: str, **facts: object) -> None:
-        self._say(logging.INFO, event, facts)
+        self._write(logging.INFO, event, facts)
 
     def warning(self, event: str, **facts: object) -> None:
-        self._say(logging.WARNING, event, facts)
+        self._write(logging.WARNING, event, facts)
 
     def error(self, event: str, **facts: object) -> None:
-        self._say(logging.ERROR, event, facts)
+        self._write(logging.ERROR, event, facts)
 
     def exception(self, event: str, **facts: object) -> None:
         """An error, with the traceback of what is being handled."""
-        self._say(logging.ERROR, event, {**facts, "exc_info": True})
+        self._write(logging.ERROR, event, {**facts, "exc_info": True})
 
-    def _say(self, level: int, event: str, facts: dict[str, Any]) -> None:
+    def _write(self, level: int, event: str, facts: dict[str, Any]) -> None:
         target = logging.getLogger(self._name)
         if target.isEnabledFor(level):
             exc_info = facts.pop("exc_info", None)
             target.log(level, event, exc_info=exc_info, extra={"facts": facts}, stacklevel=3)
 
 
-class _Sparing(logging.Filter):
+class _RepeatFilter(logging.Filter):
     """Lets the first lines of an event through, of libraries too, and counts the others. One for all targets."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._repeats = Repeats[tuple[str, int, str, tuple[str, ...]]](WINDOW)
+        self._repeats = RepeatCounter[tuple[str, int, str, tuple[str, ...]]](WINDOW)
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -111,12 +111,12 @@ class _Sparing(logging.Filter):
         self._tell(over)
         return written
 
-    def tell_all(self) -> None:
+    def flush(self) -> None:
         with self._lock:
             over = self._repeats.take()
         self._tell(over)
 
-    def _tell(self, over: list[Repeated[tuple[str, int, str, tuple[str, ...]]]]) -> None:
+    def _tell(self, over: list[RepeatSummary[tuple[str, int, str, tuple[str, ...]]]]) -> None:
         for each in over:
             name, level, event, about = each.key
             facts = {key: value for key, value in zip(_ABOUT, about, strict=True) if value}
@@ -125,11 +125,11 @@ class _Sparing(logging.Filter):
             logging.getLogger(name).log(level, told, extra=extra)
 
 
-_sparing: _Sparing | None = None
+_sparing: _RepeatFilter | None = None
 
 
-def get(name: str) -> Log:
-    return Log(name.removeprefix("gatepost."))
+def get(name: str) -> Logger:
+    return Logger(name.removeprefix("gatepost."))
 
 
 def redact(event: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,13 +214,13 @@ def configure(home: Home, config: Config, stream: IO[str] | None = None) -> None
     )
     close()
     global _sparing
-    _sparing = _Sparing()
+    _sparing = _RepeatFilter()
     root = logging.getLogger()
     for target, renderer in (
         (_open_file(home), as_json),
         (logging.StreamHandler(shown), for_people if pretty else as_json),
     ):
-        target.setFormatter(_formatter(renderer, _show_all if renderer is for_people else _redact_all))
+        target.setFormatter(_formatter(renderer, _escape_all if renderer is for_people else _redact_all))
         target.set_name("gatepost")
         target.addFilter(_sparing)
         root.addHandler(target)
@@ -234,7 +234,7 @@ def close() -> None:
     """Leave the standard log as it was found."""
     global _sparing
     if _sparing is not None:
-        _sparing.tell_all()
+        _sparing.flush()
         _sparing = None
     root = logging.getLogger()
     for each in [found for found in root.handlers if found.get_name() == "gatepost"]:
@@ -251,7 +251,7 @@ def _formatter(renderer: Any, clean: Any) -> logging.Formatter:
         foreign_pre_chain=[
             structlog.stdlib.add_log_level,
             structlog.stdlib.add_logger_name,
-            _take_facts,
+            _add_facts,
         ],
         processors=[
             structlog.processors.format_exc_info,
@@ -262,7 +262,7 @@ def _formatter(renderer: Any, clean: Any) -> logging.Formatter:
     )
 
 
-def _take_facts(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _add_facts(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     record: logging.LogRecord = event["_record"]
     event["timestamp"] = iso(int(record.created * 1_000_000))
     facts: dict[str, Any] = getattr(record, "facts", {})
@@ -275,9 +275,9 @@ def _redact_all(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str
     return redact(event)
 
 
-def _show_all(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+def _escape_all(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
     """For a terminal, which would obey what stands in other people's text."""
-    return {name: visible(value) if isinstance(value, str) else value for name, value in redact(event).items()}
+    return {name: make_visible(value) if isinstance(value, str) else value for name, value in redact(event).items()}
 
 
 def _open_file(home: Home) -> logging.Handler:

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar, overload
 import msgspec
 
 from gatepost.core.errors import SetupError
-from gatepost.core.near import did_you_mean
+from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.registry import Registry
 
 T = TypeVar("T")
@@ -138,7 +138,7 @@ def setting(
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
 
 
-def tables(name: str, kind: type[Table], *, help: str) -> Setting[Mapping[str, Table]]:
+def setting_tables(name: str, kind: type[Table], *, help: str) -> Setting[Mapping[str, Table]]:
     """Declare a table of tables: `[name.github]` is a `kind` named github. In the environment they are JSON."""
 
     def read(raw: Any) -> dict[str, Table]:
@@ -223,7 +223,7 @@ def load(home: Path, environ: Mapping[str, str] | None = None, given: Mapping[st
     return Config(values, sources)
 
 
-def peek(home: Path, *wanted: Setting[Any], environ: Mapping[str, str] | None = None) -> Config:
+def load_declared(home: Path, *wanted: Setting[Any], environ: Mapping[str, str] | None = None) -> Config:
     """Some settings (none named: all declared so far) for a command that has not loaded every plug-in, and therefore
     cannot call another key unknown."""
     path = home / "gatepost.toml"

@@ -16,20 +16,20 @@ from gatepost.core.errors import SetupError
 _HEADER = re.compile(r"\s*\[")
 
 
-def put(path: Path, name: str, value: str) -> None:
+def set_setting(path: Path, name: str, value: str) -> None:
     """Set a dotted name to a text; a file that is not there is made, closed to others."""
     try:
         old = path.read_text(encoding="utf-8") if path.exists() else ""
         before = tomllib.loads(old)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise SetupError(f"{path} cannot be read: {error}") from None
-    new = _edited(old, name, json.dumps(value, ensure_ascii=False))
-    if _reads(new) != _with(before, name.split("."), value):
+    new = _edit(old, name, json.dumps(value, ensure_ascii=False))
+    if _parse(new) != _with(before, name.split("."), value):
         raise SetupError(f"{path} is left alone; write there yourself: {name} = {json.dumps(value)}")
-    write_whole(path, new)
+    write_atomically(path, new)
 
 
-def _edited(text: str, name: str, value: str) -> str:
+def _edit(text: str, name: str, value: str) -> str:
     table, _, key = name.rpartition(".")
     lines = text.splitlines(keepends=True)
     headers = [at for at, line in enumerate(lines) if _HEADER.match(line)]
@@ -58,7 +58,7 @@ def _edited(text: str, name: str, value: str) -> str:
     return "".join(lines)
 
 
-def _reads(text: str) -> dict[str, Any] | None:
+def _parse(text: str) -> dict[str, Any] | None:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -71,7 +71,7 @@ def _with(values: dict[str, Any], path: list[str], value: str) -> dict[str, Any]
     return {**values, head: _with(inner if isinstance(inner, dict) else {}, rest, value) if rest else value}
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Whole or not at all. What a link leads to is written, and the link stays: the file may be kept elsewhere."""
     path = path.resolve()
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600

@@ -75,10 +75,10 @@ class Watchdog:
             self._said[where, name] = now
             _log.warning("a step took long", where=where, step=name, ms=round(wall * 1000), cpu_ms=round(cpu * 1000))
 
-    def slow_unit(self, name: str, wall: float, cpu: float) -> None:
+    def report_slow_unit(self, name: str, wall: float, cpu: float) -> None:
         self.report("writer", name, wall, cpu)
 
-    def shown(self) -> dict[str, object]:
+    def to_status(self) -> dict[str, object]:
         """For the status."""
         worst, busiest = self.worst, self.busiest
         return {
@@ -105,17 +105,17 @@ class Watchdog:
         while not self._stop.wait(self._every):
             for check in self._checks:
                 check()
-            beat = _Beat()
+            beat = _Heartbeat()
             began, cpu = time.monotonic(), cpu_of()
             try:
                 loop.call_soon_threadsafe(beat.answer)
             except RuntimeError:  # the loop is closed
                 return
-            name = self._look(beat, ident)
+            name = self._sample(beat, ident)
             if (wall := time.monotonic() - began) > self._limit and not self._stop.is_set():
                 self.report("loop", name, wall, (beat.cpu or cpu_of()) - cpu)
 
-    def _look(self, beat: "_Beat", ident: int) -> str:
+    def _sample(self, beat: "_Heartbeat", ident: int) -> str:
         """Wait for the answer; what the loop's thread was mostly seen to do meanwhile."""
         seen: Counter[str] = Counter()
         while not beat.answered.wait(LOOK_S) and not self._stop.is_set():
@@ -134,7 +134,7 @@ def _cpu_of(ident: int) -> Callable[[], float]:
     return lambda: time.clock_gettime(clock)
 
 
-class _Beat:
+class _Heartbeat:
     def __init__(self) -> None:
         self.answered = threading.Event()
         self.cpu = 0.0

@@ -8,10 +8,10 @@ import re
 import secrets
 from dataclasses import dataclass, field
 
-from gatepost.egress.http import Refusal
+from gatepost.egress.http import HttpRefusal
 from gatepost.egress.prices import Price
 from gatepost.egress.upstream import Bill
-from gatepost.store.costs import Usage
+from gatepost.store.costs import TokenCounts
 
 LARGEST_FILE = 25 * 1024 * 1024  # as the vendor has it
 SLOWEST = 125  # bytes a second: less is no speech in any codec
@@ -54,22 +54,22 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True)
-class Hearing:
+class TranscriptCostBound:
     """What a transcript may come to."""
 
     model: str
     price: Price
     worst: int
 
-    def actual(self, bill: Bill) -> tuple[int | None, Usage]:
+    def actual(self, bill: Bill) -> tuple[int | None, TokenCounts]:
         """By seconds or by tokens, as the vendor tells; if it tells neither, all of it (None)."""
         measured = bill.measured
         if bill.free:
-            return 0, Usage()
+            return 0, TokenCounts()
         if measured.seconds is not None:
-            return self.price.of_sound(measured.seconds), Usage()
+            return self.price.of_sound(measured.seconds), TokenCounts()
         if measured.usage is None or not measured.usage.input:
-            return None, Usage()
+            return None, TokenCounts()
         return self.price.of(measured.usage), measured.usage
 
 
@@ -78,58 +78,58 @@ def read_form(kind: str, raw: bytes) -> Recording:
     fields: dict[str, tuple[str | None, bytes]] = {}
     for name, file, content in _parts(kind, raw):
         if name not in _FIELDS or name in fields:
-            raise Refusal(400, f"{name}: a transcript takes {', '.join(sorted(_FIELDS))}, each once")
+            raise HttpRefusal(400, f"{name}: a transcript takes {', '.join(sorted(_FIELDS))}, each once")
         fields[name] = (file, content)
     file, data = fields.pop("file", (None, b""))
     ending = (file or "").rpartition(".")[2].lower()
     if file is None or ending not in ENDINGS:
-        raise Refusal(400, f"file: a recording whose name ends with {', '.join(sorted(ENDINGS))}")
+        raise HttpRefusal(400, f"file: a recording whose name ends with {', '.join(sorted(ENDINGS))}")
     if not data or len(data) > LARGEST_FILE:
-        raise Refusal(413 if data else 400, f"file: is empty or larger than {LARGEST_FILE} bytes")
+        raise HttpRefusal(413 if data else 400, f"file: is empty or larger than {LARGEST_FILE} bytes")
     words = {name: _word(name, *given) for name, given in fields.items()}
     if words.get("response_format", "json") != "json":
-        raise Refusal(400, "response_format: json is what is given")
+        raise HttpRefusal(400, "response_format: json is what is given")
     if "model" not in words:
-        raise Refusal(400, "model: a request names its model")
+        raise HttpRefusal(400, "model: a request names its model")
     return Recording(words["model"], data, ending, words.get("language", ""))
 
 
 def _word(name: str, file: str | None, content: bytes) -> str:
     word = content.decode("latin-1")
     if file is not None or not _PLAIN.match(word):
-        raise Refusal(400, f"{name}: is one plain word")
+        raise HttpRefusal(400, f"{name}: is one plain word")
     return word
 
 
 def _parts(kind: str, raw: bytes) -> list[tuple[str, str | None, bytes]]:
     found = _TYPE.match(kind)
     if not found:
-        raise Refusal(400, "a recording comes as multipart/form-data")
+        raise HttpRefusal(400, "a recording comes as multipart/form-data")
     first, *parts = (b"\r\n" + raw).split(f"\r\n--{found[2]}".encode(), MOST_PARTS)
     last = parts.pop() if parts else b""
     if first or last not in (b"--", b"--\r\n") or not all(part.startswith(b"\r\n") for part in parts):
-        raise Refusal(400, "the form is malformed")
+        raise HttpRefusal(400, "the form is malformed")
     return [_part(part[2:]) for part in parts]
 
 
 def _part(part: bytes) -> tuple[str, str | None, bytes]:
     head, empty, content = part.partition(b"\r\n\r\n")
     if len(head) > LARGEST_PART_HEAD:
-        raise Refusal(400, f"a part of the form has a head of more than {LARGEST_PART_HEAD} bytes")
+        raise HttpRefusal(400, f"a part of the form has a head of more than {LARGEST_PART_HEAD} bytes")
     name: re.Match[str] | None = None
     for line in head.decode("latin-1").split("\r\n"):
         key, _, value = line.partition(":")
         if key.lower() == "content-disposition" and name is None:
             name = _DISPOSITION.match(value.strip())
         elif key.lower() != "content-type":
-            raise Refusal(400, "a part of the form says more than its name and type")
+            raise HttpRefusal(400, "a part of the form says more than its name and type")
     if not empty or name is None:
-        raise Refusal(400, "a part of the form has no plain name")
+        raise HttpRefusal(400, "a part of the form has no plain name")
     return name[1], name[2], content
 
 
-def strike(recording: Recording, price: Price) -> Hearing:
+def make_transcript_cost_bound(recording: Recording, price: Price) -> TranscriptCostBound:
     if not price.minute:
-        raise Refusal(400, f"{recording.model[:100]!r} has no price for a minute; it transcribes nothing here")
+        raise HttpRefusal(400, f"{recording.model[:100]!r} has no price for a minute; it transcribes nothing here")
     seconds = min(recording.longest, price.longest_s) if price.longest_s else recording.longest
-    return Hearing(recording.model, price, price.of_sound(seconds))
+    return TranscriptCostBound(recording.model, price, price.of_sound(seconds))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gatepost.egress.prices import Price
-from gatepost.store.costs import Usage
+from gatepost.store.costs import TokenCounts
 
 Prices = Callable[[str], Price | None]
 
@@ -24,34 +24,34 @@ class Spender:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ReservationHandle:
     """So much is held back."""
 
     id: int
 
 
 @dataclass(frozen=True, slots=True)
-class Short:
+class BudgetShortage:
     """It does not fit; the sentence is for the agent. `busy`: it may, once the calls in flight are settled."""
 
     reason: str
     busy: bool = False
 
 
-class Purse(Protocol):
+class CallBudget(Protocol):
     async def room(self, spender: Spender) -> int | None:
         """What is left; None: there is no limit. Only `reserve` decides."""
         ...
 
-    async def reserve(self, spender: Spender, model: str, worst: int) -> Held | Short: ...
+    async def reserve(self, spender: Spender, model: str, worst: int) -> ReservationHandle | BudgetShortage: ...
 
-    async def settle(self, held: Held, actual: int | None, usage: Usage) -> None:
+    async def settle(self, held: ReservationHandle, actual: int | None, usage: TokenCounts) -> None:
         """Book what it cost (None: nobody knows, so all of it) and give the rest back. Called once for every
         reservation, whatever happened."""
         ...
 
 
-class Keys(Protocol):
+class ModelKeys(Protocol):
     async def get(
         self, name: str, spender: Spender, purpose: str = "model", origins: tuple[str, ...] | None = None
     ) -> str | None:
@@ -59,7 +59,7 @@ class Keys(Protocol):
         ...
 
 
-class Secrets(Protocol):
+class HostSecrets(Protocol):
     async def get(self, name: str, spender: Spender, purpose: str) -> str | None:
         """As it holds for this group and person; the use is recorded with its purpose."""
         ...

@@ -12,7 +12,7 @@ from gatepost.core import settings
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
-from gatepost.egress.upstream import Base, read_base
+from gatepost.egress.upstream import VendorBaseUrl, parse_base_url
 from gatepost.store import groups
 from gatepost.store.port import Db
 from gatepost.store.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
@@ -32,25 +32,25 @@ OPTIONS = {vendor: f"{vendor}_base_url" for vendor in BASES}  # of a group with 
 VENDORS = {ANTHROPIC_API_KEY: "anthropic", ANTHROPIC_AUTH_TOKEN: "anthropic", OPENAI_API_KEY: "openai"}
 
 
-def gateway_base(config: Config, vendor: str) -> Base:
+def gateway_base(config: Config, vendor: str) -> VendorBaseUrl:
     where = BASES[vendor]
-    return read_base(where.name, config[where], default=config[where] == where.default)
+    return parse_base_url(where.name, config[where], default=config[where] == where.default)
 
 
-def gateway_bases(config: Config) -> dict[str, Base]:
+def gateway_bases(config: Config) -> dict[str, VendorBaseUrl]:
     return {vendor: gateway_base(config, vendor) for vendor in BASES}
 
 
-def read_own_base(vendor: str, url: str) -> Base:
+def read_own_base(vendor: str, url: str) -> VendorBaseUrl:
     """A group's own. Raises SetupError."""
-    vendors = read_base(vendor, BASES[vendor].default, default=True)
-    base = read_base(f"options.{OPTIONS[vendor]}", url, default=False, own=True)
+    vendors = parse_base_url(vendor, BASES[vendor].default, default=True)
+    base = parse_base_url(f"options.{OPTIONS[vendor]}", url, default=False, own=True)
     return replace(base, default=base.origin == vendors.origin)
 
 
-def own_bases(options: Iterable[Mapping[str, Any]]) -> dict[str, Base]:
+def own_bases(options: Iterable[Mapping[str, Any]]) -> dict[str, VendorBaseUrl]:
     """By vendor, from the options of a group and of those above it, the nearest first."""
-    found: dict[str, Base] = {}
+    found: dict[str, VendorBaseUrl] = {}
     for each in options:
         for vendor, name in OPTIONS.items():
             if vendor not in found and each.get(name):
@@ -58,19 +58,19 @@ def own_bases(options: Iterable[Mapping[str, Any]]) -> dict[str, Base]:
     return found
 
 
-def base_in_force(db: Db, home: Home, folder: str, vendor: str, lent: Mapping[str, Any] | None = None) -> Base:
+def base_in_force(db: Db, home: Home, folder: str, vendor: str, lent: Mapping[str, Any] | None = None) -> VendorBaseUrl:
     """The group's own, or that of a group above it, else the gateway's as the settings say now. `lent`: the options
     that the group is run with, where those are not its own alone."""
     group = groups.get(db, folder) if folder else None
     own_options = lent if lent is not None else group.options if group else {}
-    own = own_bases((own_options, *(each.options for each in groups.above(db, folder)))).get(vendor)
-    return own or gateway_base(settings.peek(home.path, BASES[vendor]), vendor)
+    own = own_bases((own_options, *(each.options for each in groups.list_ancestors(db, folder)))).get(vendor)
+    return own or gateway_base(settings.load_declared(home.path, BASES[vendor]), vendor)
 
 
 def read_origin(text: str) -> str:
     """`https://host[:port]`, with or without a path, as a key names its endpoint."""
     try:
-        return read_base("it", text, default=False).origin
+        return parse_base_url("it", text, default=False).origin
     except SetupError:
         raise Invalid("for", f"{text[:80]!r} is not an address; write it like https://host/v1") from None
 

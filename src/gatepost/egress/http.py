@@ -44,7 +44,7 @@ _REASONS = {
 Headers = tuple[tuple[str, str], ...]
 
 
-class Refusal(Exception):
+class HttpRefusal(Exception):
     """A request ends with this status and this sentence. Its `target` is what was wanted, for the log."""
 
     def __init__(self, status: int, reason: str, target: str = "", *, retry_after: int | None = None) -> None:
@@ -53,7 +53,7 @@ class Refusal(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class HttpRequestHead:
     method: str
     target: str
     headers: Headers  # names in lower case
@@ -67,23 +67,23 @@ class Head:
         return self.length != 0
 
 
-def parse_head(raw: bytes) -> Head:
+def parse_head(raw: bytes) -> HttpRequestHead:
     """The head without its empty line. Raises Refusal."""
     lines = raw.decode("latin-1").split("\r\n", MOST_HEADERS + 1)
     method, _, rest = lines[0].partition(" ")
     target, _, version = rest.partition(" ")
     if version not in ("HTTP/1.1", "HTTP/1.0") or not _TOKEN.match(method) or not _TARGET.match(target):
-        raise Refusal(400, "the request line is not HTTP/1.1")
+        raise HttpRefusal(400, "the request line is not HTTP/1.1")
     if len(lines) - 1 > MOST_HEADERS:
-        raise Refusal(431, f"a request may have at most {MOST_HEADERS} header lines")
+        raise HttpRefusal(431, f"a request may have at most {MOST_HEADERS} header lines")
     headers = []
     for line in lines[1:]:
         name, colon, value = line.partition(":")
         value = value.strip(" \t")
         if not colon or not _TOKEN.match(name) or not _VALUE.match(value):
-            raise Refusal(400, "a header line is malformed")
+            raise HttpRefusal(400, "a header line is malformed")
         headers.append((name.lower(), value))
-    return Head(method, target, tuple(headers), _length(method, version, headers))
+    return HttpRequestHead(method, target, tuple(headers), _length(method, version, headers))
 
 
 def _length(method: str, version: str, headers: list[tuple[str, str]]) -> int | None:
@@ -92,20 +92,20 @@ def _length(method: str, version: str, headers: list[tuple[str, str]]) -> int | 
     codings = [value for name, value in headers if name == "transfer-encoding"]
     hosts = [value for name, value in headers if name == "host"]
     if len(lengths) > 1 or len(codings) > 1 or len(hosts) > 1:
-        raise Refusal(400, "a request has one Host and one length")
+        raise HttpRefusal(400, "a request has one Host and one length")
     if codings:
         if lengths or version != "HTTP/1.1" or codings[0].lower() != "chunked":
-            raise Refusal(400, "a body is either chunked or has a Content-Length")
+            raise HttpRefusal(400, "a body is either chunked or has a Content-Length")
         return None
     if lengths and not _DIGITS.match(lengths[0]):
-        raise Refusal(400, "Content-Length is not a number")
+        raise HttpRefusal(400, "Content-Length is not a number")
     length = int(lengths[0]) if lengths else 0
     if method == "CONNECT" and length:
-        raise Refusal(400, "CONNECT has no body")
+        raise HttpRefusal(400, "CONNECT has no body")
     return length
 
 
-async def exactly(reader: PacedReader, size: int, pause: float = PAUSE_S) -> AsyncIterator[bytes]:
+async def read_exactly(reader: PacedReader, size: int, pause: float = PAUSE_S) -> AsyncIterator[bytes]:
     """So many bytes, in pieces. Raises IncompleteReadError, TimeoutError."""
     while size:
         async with asyncio.timeout(pause):
@@ -116,7 +116,7 @@ async def exactly(reader: PacedReader, size: int, pause: float = PAUSE_S) -> Asy
         yield piece
 
 
-async def chunks(reader: PacedReader, limit: int, pause: float = PAUSE_S) -> AsyncIterator[bytes]:
+async def read_chunks(reader: PacedReader, limit: int, pause: float = PAUSE_S) -> AsyncIterator[bytes]:
     """What a chunked body holds, many small chunks as one piece. What comes behind the body may be read, too, and is
     dropped. Also raises ValueError, and Refusal beyond the limit."""
     decoder = ChunkDecoder(limit)
@@ -133,10 +133,10 @@ async def chunks(reader: PacedReader, limit: int, pause: float = PAUSE_S) -> Asy
                     yield content
                 await reader.pace.spend(number * CHARGE)
         except TooLarge:
-            raise Refusal(413, f"a body may have at most {limit} bytes here") from None
+            raise HttpRefusal(413, f"a body may have at most {limit} bytes here") from None
 
 
-class Client:
+class EgressClient:
     """The one request of a connection, and the way to answer it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pace: Pace | None = None) -> None:
@@ -147,7 +147,7 @@ class Client:
         self._awaited = False  # the client waits for our word before it sends its body
         self._unread = True  # there may be more of its request on the way
 
-    async def head(self, begun: bytes = b"") -> Head | None:
+    async def head(self, begun: bytes = b"") -> HttpRequestHead | None:
         """None: it left without a word. `begun`: what was read of it before, none of its lines to the end."""
         try:
             async with asyncio.timeout(HEAD_S):
@@ -155,37 +155,37 @@ class Client:
         except asyncio.IncompleteReadError as cut:
             if not cut.partial:
                 return None
-            raise Refusal(400, "the head of the request is incomplete") from None
+            raise HttpRefusal(400, "the head of the request is incomplete") from None
         except asyncio.LimitOverrunError:
-            raise Refusal(431, f"the head of a request may have at most {LARGEST_HEAD} bytes") from None
+            raise HttpRefusal(431, f"the head of a request may have at most {LARGEST_HEAD} bytes") from None
         except TimeoutError:
-            raise Refusal(408, "the head of the request did not come") from None
+            raise HttpRefusal(408, "the head of the request did not come") from None
         if len(raw) > LARGEST_HEAD:
-            raise Refusal(431, f"the head of a request may have at most {LARGEST_HEAD} bytes")
+            raise HttpRefusal(431, f"the head of a request may have at most {LARGEST_HEAD} bytes")
         head = parse_head(raw[:-4])
         self._awaited = head.get("expect").lower() == "100-continue" and head.has_body
         self._unread = head.has_body
         return head
 
-    async def body(self, head: Head, limit: int) -> AsyncIterator[bytes]:
+    async def body(self, head: HttpRequestHead, limit: int) -> AsyncIterator[bytes]:
         """The body in pieces, without its framing. Raises Refusal beyond the limit, or where it is malformed."""
         if head.length is not None and head.length > limit:
-            raise Refusal(413, f"a body may have at most {limit} bytes here")
+            raise HttpRefusal(413, f"a body may have at most {limit} bytes here")
         if self._awaited:
             self.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         try:
             if head.length is None:
-                async for piece in chunks(self.reader, limit):
+                async for piece in read_chunks(self.reader, limit):
                     yield piece
             else:
-                async for piece in exactly(self.reader, head.length):
+                async for piece in read_exactly(self.reader, head.length):
                     yield piece
         except asyncio.IncompleteReadError:
-            raise Refusal(400, "the body ended before its end") from None
+            raise HttpRefusal(400, "the body ended before its end") from None
         except ValueError:
-            raise Refusal(400, "the body's chunks are malformed") from None
+            raise HttpRefusal(400, "the body's chunks are malformed") from None
         except TimeoutError:
-            raise Refusal(408, "the rest of the body did not come") from None
+            raise HttpRefusal(408, "the rest of the body did not come") from None
         self._unread = False
 
     # Answering.
@@ -221,7 +221,7 @@ class Client:
         self.start(status, (("content-type", kind), ("content-length", str(len(body))), *headers), phrase)
         await self.send(body)
 
-    async def linger(self) -> None:
+    async def drain_request(self) -> None:
         """Read on for a while what the client still sends: else it might see a broken connection, not our answer. Not
         for ever: who sends on nevertheless does not read."""
         if not self._unread or not self.writer.can_write_eof():

@@ -6,7 +6,7 @@ charged to the session's bucket here, and other tasks run before the next one, a
 
 import asyncio
 
-from gatepost.core.rates import EGRESS_VOLUME, Rate, TokenBucket
+from gatepost.core.token_bucket import EGRESS_VOLUME, Rate, TokenBucket
 
 # A small piece is about as much work as one of this size. While a session waits, small pieces join in the buffer, so a
 # download in small packets is not slowed by this.

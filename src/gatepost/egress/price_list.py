@@ -8,14 +8,14 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from gatepost.access.budgets import MICRO, micro_of
+from gatepost.access.budgets import MICRO, parse_usd
 from gatepost.core import log
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.core.settings_file import write_whole
+from gatepost.core.settings_file import write_atomically
 from gatepost.egress import tool_costs
-from gatepost.egress.prices import FILE, Price, own_prices, price, read, read_tools
+from gatepost.egress.prices import FILE, Price, find_price, load_own_prices, read_prices, read_tools
 from gatepost.egress.tool_costs import ToolCost
 
 NAME = "prices.toml"  # where there is none yet
@@ -34,25 +34,25 @@ class PriceList:
 
     def move(self, config: Config) -> None:
         """The file is another one from now on."""
-        own, path = own_prices(self._home, config), self._home.path / config[FILE] if config[FILE] else None
+        own, path = load_own_prices(self._home, config), self._home.path / config[FILE] if config[FILE] else None
         tools = read_tools(path) if path is not None else {}
         self._own, self._tools, self._path, self._stamp = own, tools, path, _stamp(path)
 
     def __call__(self, model: str) -> Price | None:
-        self._look_again()
-        return price(model, self._own)
+        self._reload_if_changed()
+        return find_price(model, self._own)
 
     def tool(self, kind: str) -> ToolCost | None:
         """What a tool that a vendor runs adds to a call."""
-        self._look_again()
-        return self._tools.get(kind) or tool_costs.shipped(kind)
+        self._reload_if_changed()
+        return self._tools.get(kind) or tool_costs.find_shipped_cost(kind)
 
-    def _look_again(self) -> None:
+    def _reload_if_changed(self) -> None:
         stamp = _stamp(self._path)
         if self._path is not None and stamp != self._stamp:
             self._stamp = stamp
             try:
-                self._own, self._tools = read(self._path), read_tools(self._path)
+                self._own, self._tools = read_prices(self._path), read_tools(self._path)
             except SetupError as error:
                 _log.warning("the prices have changed and cannot be read; those of before hold", error=str(error))
 
@@ -65,17 +65,17 @@ def _stamp(path: Path | None) -> Stamp:
     return (found.st_mtime_ns, found.st_size, found.st_ino) if found is not None else None
 
 
-def parse(text: str) -> Price:
+def parse_price(text: str) -> Price:
     """`IN/OUT` in USD for a million tokens, or `0`."""
     asked, slash, answered = text.partition("/")
-    if not slash and micro_of(text, "--price"):
+    if not slash and parse_usd(text, "--price"):
         raise Invalid("--price", f"{text[:40]!r}: write IN/OUT, like 0.5/1.5 (USD for a million tokens), or 0")
-    plain = micro_of(asked, "--price")
-    answer = micro_of(answered, "--price") if slash else plain
+    plain = parse_usd(asked, "--price")
+    answer = parse_usd(answered, "--price") if slash else plain
     return Price(input=plain, output=answer, cache_read=plain, cache_write=plain, cache_write_long=plain)
 
 
-def put(path: Path, model: str, given: Price) -> None:
+def write_price(path: Path, model: str, given: Price) -> None:
     """Raises SetupError if the file is written in a way that this does not know; it is left alone then."""
     try:
         old = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -88,7 +88,7 @@ def put(path: Path, model: str, given: Price) -> None:
     if _reads(new) != wanted:
         told = ", ".join(f"{name} = {value:g}" for name, value in numbers.items())
         raise SetupError(f"{path} is left alone; write there yourself, under [{json.dumps(model)}]: {told}")
-    write_whole(path, new)
+    write_atomically(path, new)
 
 
 def _added(text: str, model: str, numbers: dict[str, float]) -> str:

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from gatepost.access.budgets import PER, micro_of
+from gatepost.access.budgets import PER, parse_usd
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.egress.tool_costs import ToolCost
-from gatepost.store.costs import Usage
+from gatepost.store.costs import TokenCounts
 
 FILE = setting(
     "prices.file",
@@ -56,7 +56,7 @@ class Price:
         """What it costs to have this said; None: this model does not speak."""
         return None if self.characters is None else -(-len(text) * self.characters // PER)
 
-    def of(self, usage: Usage, written_long: int = 0) -> int:
+    def of(self, usage: TokenCounts, written_long: int = 0) -> int:
         """What a call did cost; `written_long` of the tokens written to the cache stay there for an hour."""
         long = min(max(written_long, 0), usage.cache_write)
         asked = (
@@ -96,7 +96,7 @@ class _ListedTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     declared: int = 3_000
 
 
-class _Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _ListedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A model in the file, in USD."""
 
     input: float
@@ -112,12 +112,12 @@ class _Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     characters: float | None = None
 
 
-def price(model: str, own: Mapping[str, Price] | None = None) -> Price | None:
+def find_price(model: str, own: Mapping[str, Price] | None = None) -> Price | None:
     """Of a model, by its name with or without a date; the operator's own list wins. None: nobody knows.
 
     Some dated ones cost more than the name without a date: these are listed, and a date that is not takes the dearest.
     """
-    mine, theirs = own or {}, shipped()
+    mine, theirs = own or {}, load_shipped_prices()
     if model in mine:
         return mine[model]
     family = _family(model, mine)
@@ -158,16 +158,16 @@ def _dearest(family: Sequence[Price]) -> Price:
 
 
 @cache
-def shipped() -> Mapping[str, Price]:
-    return read(SHIPPED)
+def load_shipped_prices() -> Mapping[str, Price]:
+    return read_prices(SHIPPED)
 
 
-def own_prices(home: Home, config: Config) -> Mapping[str, Price]:
+def load_own_prices(home: Home, config: Config) -> Mapping[str, Price]:
     """The operator's, read at the start; a mistake in it stops the start."""
-    return read(home.path / config[FILE]) if config[FILE] else {}
+    return read_prices(home.path / config[FILE]) if config[FILE] else {}
 
 
-def read(path: Path) -> dict[str, Price]:
+def read_prices(path: Path) -> dict[str, Price]:
     """The models of a file."""
     models = _load(path)
     return {name: _read_price(f"{path}: {name}", table) for name, table in models.items() if not name.startswith(TOOL)}
@@ -182,7 +182,7 @@ def read_tools(path: Path) -> dict[str, ToolCost]:
 def _read_tool(where: str, table: Any) -> ToolCost:
     try:
         listed = msgspec.convert(table, _ListedTool)
-        use, once = micro_of(listed.use, "use"), micro_of(listed.once, "once")
+        use, once = parse_usd(listed.use, "use"), parse_usd(listed.once, "once")
     except (msgspec.ValidationError, Invalid) as error:
         raise SetupError(f"{where}: {error}") from None
     if listed.uses < 1 or min(listed.tokens, listed.declared) < 0:
@@ -202,13 +202,13 @@ def _load(path: Path) -> dict[str, Any]:
 
 def _read_price(where: str, table: Any) -> Price:
     try:
-        listed = msgspec.convert(table, _Listed)
-        plain, answer = micro_of(listed.input, "input"), micro_of(listed.output, "output")
-        written = plain if listed.cache_write is None else micro_of(listed.cache_write, "cache_write")
-        kept = written if listed.cache_write_long is None else micro_of(listed.cache_write_long, "cache_write_long")
-        minute = micro_of(listed.minute, "minute")
-        spoken = None if listed.characters is None else micro_of(listed.characters, "characters")
-        found = plain if listed.cache_read is None else micro_of(listed.cache_read, "cache_read")
+        listed = msgspec.convert(table, _ListedModel)
+        plain, answer = parse_usd(listed.input, "input"), parse_usd(listed.output, "output")
+        written = plain if listed.cache_write is None else parse_usd(listed.cache_write, "cache_write")
+        kept = written if listed.cache_write_long is None else parse_usd(listed.cache_write_long, "cache_write_long")
+        minute = parse_usd(listed.minute, "minute")
+        spoken = None if listed.characters is None else parse_usd(listed.characters, "characters")
+        found = plain if listed.cache_read is None else parse_usd(listed.cache_read, "cache_read")
     except (msgspec.ValidationError, Invalid) as error:
         raise SetupError(f"{where}: {error}") from None
     if min(listed.long_from, listed.longest_s, listed.long_input - 100, listed.long_output - 100) < 0:

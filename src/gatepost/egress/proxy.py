@@ -16,12 +16,12 @@ from functools import cache, partial
 from urllib.parse import urlsplit
 
 from gatepost.core.errors import Invalid
-from gatepost.core.threads import Threads
-from gatepost.egress import answers, hello, rules
-from gatepost.egress.bound import PORTS, PutIn, Scrub
-from gatepost.egress.http import CHUNK, MOST_HEADERS, Client, Head, Refusal
+from gatepost.core.thread_pools import BoundedThreadPool
+from gatepost.egress import response_scrubber, rules, tls_client_hello
+from gatepost.egress.http import CHUNK, MOST_HEADERS, EgressClient, HttpRefusal, HttpRequestHead
 from gatepost.egress.pace import PacedReader
-from gatepost.egress.rules import Target, Verdict
+from gatepost.egress.rules import EgressTarget, EgressVerdict
+from gatepost.egress.secret_bindings import PORTS, SecretHeader, SecretStreamScrubber
 
 CONNECT_S = 15.0
 IDLE_S = 600.0  # a tunnel in which nothing moves is closed
@@ -56,62 +56,62 @@ _HTTP = re.compile(rb"[\t-\r ]*[!-~]+[\t\v\f\r ].*HTTP/[0-9]\Z", re.IGNORECASE |
 _LINE_END = re.compile(rb"HTTP/[0-9]|[\x00-\x08\n\x0e-\x1f]", re.IGNORECASE)
 _OVERLAP = len(b"HTTP/")  # bytes in which a version may have begun
 
-Judge = Callable[[Target], Awaitable[Verdict]]
-Resolve = Callable[[str, int, Threads], Awaitable[list[str]]]
-Bound = Callable[[str, Target], Awaitable[list[PutIn]]]
+CheckTarget = Callable[[EgressTarget], Awaitable[EgressVerdict]]
+Resolve = Callable[[str, int, BoundedThreadPool], Awaitable[list[str]]]
+FindSecretHeaders = Callable[[str, EgressTarget], Awaitable[list[SecretHeader]]]
 
 
-async def resolve(host: str, port: int, threads: Threads) -> list[str]:
+async def resolve(host: str, port: int, threads: BoundedThreadPool) -> list[str]:
     """The addresses of a name, as the system's resolver tells them. Slow names hold up their own session's alone."""
     ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     found = await threads.run(ask)
     return list(dict.fromkeys(str(each[4][0]) for each in found))
 
 
-def read_connect(head: Head) -> Target:
+def read_connect(head: HttpRequestHead) -> EgressTarget:
     """The target of CONNECT; its Host may say nothing else."""
     target = _target(head.target, None)
     named = head.get("host")
     if named and _target(named, target.port) != target:
-        raise Refusal(400, "Host names another place than CONNECT", str(target))
+        raise HttpRefusal(400, "Host names another place than CONNECT", str(target))
     return target
 
 
-def read_absolute(head: Head) -> tuple[Target, str]:
+def read_absolute(head: HttpRequestHead) -> tuple[EgressTarget, str]:
     """The target of an absolute-form request and the path to ask it for."""
     scheme, _, rest = head.target.partition("://")
     if scheme.lower() != "http":
-        raise Refusal(400, "https goes by CONNECT; only http:// is asked for in absolute form", head.target[:200])
+        raise HttpRefusal(400, "https goes by CONNECT; only http:// is asked for in absolute form", head.target[:200])
     authority = rest.split("/", 1)[0].split("?", 1)[0].split("#", 1)[0]
     if "#" in rest or "\\" in rest:
-        raise Refusal(400, "the address has signs in it that no request has", head.target[:200])
+        raise HttpRefusal(400, "the address has signs in it that no request has", head.target[:200])
     target = _target(authority, 80)
     named = head.get("host")
     if named and _target(named, 80) != target:
-        raise Refusal(400, "Host names another place than the request", str(target))
+        raise HttpRefusal(400, "Host names another place than the request", str(target))
     parts = urlsplit(f"http://{authority}{rest[len(authority) :]}")
     return target, (parts.path or "/") + (f"?{parts.query}" if "?" in rest else "")
 
 
-def read_to(head: Head) -> tuple[Target, str]:
+def read_forward(head: HttpRequestHead) -> tuple[EgressTarget, str]:
     """The target of `/to/HOST[:PORT]/path?query` and the rest of it. Its Host names the forwarder and means nothing."""
     rest = head.target.removeprefix(TO)
     authority = rest.split("/", 1)[0].split("?", 1)[0]
     if "#" in rest or "\\" in rest:
-        raise Refusal(400, "the address has signs in it that no request has", head.target[:200])
+        raise HttpRefusal(400, "the address has signs in it that no request has", head.target[:200])
     path = rest[len(authority) :]
     return _target(authority, PORTS["https"]), path if path.startswith("/") else f"/{path}"
 
 
-def _target(text: str, port: int | None) -> Target:
+def _target(text: str, port: int | None) -> EgressTarget:
     try:
         return rules.read_target(text, port)
     except Invalid as error:
-        raise Refusal(403, f"{text[:100]}: {error}", text[:200]) from None
+        raise HttpRefusal(403, f"{text[:100]}: {error}", text[:200]) from None
 
 
 @cache
-def usual_tls() -> ssl.SSLContext:
+def load_tls_context() -> ssl.SSLContext:
     """The system's authorities; HTTP/1.1 is what we speak."""
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
@@ -119,45 +119,47 @@ def usual_tls() -> ssl.SSLContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class ProxyDeps:
     """What a proxy asks of others."""
 
-    judge: Judge
-    reached: Callable[[Target], None]
-    bound: Bound
+    judge: CheckTarget
+    reached: Callable[[EgressTarget], None]
+    bound: FindSecretHeaders
     resolve: Resolve = resolve
-    tls: Callable[[], ssl.SSLContext] = usual_tls
+    tls: Callable[[], ssl.SSLContext] = load_tls_context
 
 
 class Proxy:
-    def __init__(self, ways: Ways) -> None:
-        self._ways, self._lookups = ways, Threads(MOST_LOOKUPS)
+    def __init__(self, ways: ProxyDeps) -> None:
+        self._ways, self._lookups = ways, BoundedThreadPool(MOST_LOOKUPS)
 
-    async def tunnel(self, client: Client, head: Head) -> None:
+    async def tunnel(self, client: EgressClient, head: HttpRequestHead) -> None:
         """CONNECT: bytes both ways, until either side has done."""
         target = read_connect(head)
         upstream, sink = await self._connect(target, await self._allowed(target))
         try:
             client.start_tunnel()
-            await _both_ways(client, target, PacedReader(upstream, client.pace), sink)
+            await _relay_tunnel(client, target, PacedReader(upstream, client.pace), sink)
         finally:
             sink.close()
 
-    async def fetch(self, client: Client, head: Head) -> None:
+    async def fetch(self, client: EgressClient, head: HttpRequestHead) -> None:
         """A plain request: its head is written anew, its answer passed on as it comes."""
         target, path = read_absolute(head)
         await self._exchange(client, head, "http", target, path)
 
-    async def forward(self, client: Client, head: Head) -> None:
+    async def forward(self, client: EgressClient, head: HttpRequestHead) -> None:
         """`/to/…`: the same over TLS that begins here."""
-        target, path = read_to(head)
+        target, path = read_forward(head)
         await self._exchange(client, head, "https", target, path)
 
-    async def _exchange(self, client: Client, head: Head, scheme: str, target: Target, path: str) -> None:
+    async def _exchange(
+        self, client: EgressClient, head: HttpRequestHead, scheme: str, target: EgressTarget, path: str
+    ) -> None:
         verdict = await self._allowed(target)
         try:
             extra = await self._ways.bound(scheme, target)
-        except Refusal as no:
+        except HttpRefusal as no:
             no.target = str(target)
             raise
         # The system's certificates are read off the loop; from the second time on they are at hand.
@@ -171,25 +173,25 @@ class Proxy:
                 await sink.drain()
             answer = PacedReader(upstream, client.pace)
             if extra:
-                scrub = Scrub(each.value for each in extra)
-                await answers.give_back(answer, client, target, scrub, LARGEST_BODY, IDLE_S)
+                scrub = SecretStreamScrubber(each.value for each in extra)
+                await response_scrubber.send_scrubbed_response(answer, client, target, scrub, LARGEST_BODY, IDLE_S)
             else:
-                await _pass_on(answer, client, target)
+                await _relay_response(answer, client, target)
         except OSError as error:
             if client.answered:
                 raise
-            raise Refusal(502, f"{target} broke off: {error.strerror or error}", str(target)) from None
+            raise HttpRefusal(502, f"{target} broke off: {error.strerror or error}", str(target)) from None
         finally:
             sink.close()
 
-    async def _allowed(self, target: Target) -> Verdict:
+    async def _allowed(self, target: EgressTarget) -> EgressVerdict:
         verdict = await self._ways.judge(target)
         if not verdict.allowed:
-            raise Refusal(403, verdict.reason, str(target))
+            raise HttpRefusal(403, verdict.reason, str(target))
         return verdict
 
     async def _connect(
-        self, target: Target, verdict: Verdict, tls: ssl.SSLContext | None = None
+        self, target: EgressTarget, verdict: EgressVerdict, tls: ssl.SSLContext | None = None
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         last = "no address answered"
         name = target.host if tls else None
@@ -209,30 +211,30 @@ class Proxy:
             else:
                 self._ways.reached(target)
                 return connection
-        raise Refusal(502, f"{target} cannot be reached: {last}", str(target))
+        raise HttpRefusal(502, f"{target} cannot be reached: {last}", str(target))
 
-    async def _addresses(self, target: Target, verdict: Verdict) -> list[str]:
+    async def _addresses(self, target: EgressTarget, verdict: EgressVerdict) -> list[str]:
         """All of them must be fit: one that is not says that somebody plays with the name."""
         try:
             async with asyncio.timeout(CONNECT_S):
                 found = await self._ways.resolve(target.host, target.port, self._lookups)
         except (OSError, UnicodeError, TimeoutError):
-            raise Refusal(502, f"{target.host} is not known to the gateway's resolver", str(target)) from None
+            raise HttpRefusal(502, f"{target.host} is not known to the gateway's resolver", str(target)) from None
         for address in found:
-            why = rules.judge_address(address, local=verdict.local)
+            why = rules.check_address(address, local=verdict.local)
             if why:
                 way = f"; the operator can: {verdict.way_in}" if why == rules.PRIVATE and verdict.way_in else ""
-                raise Refusal(403, f"{target} may not be reached: {why}{way}", str(target))
+                raise HttpRefusal(403, f"{target} may not be reached: {why}{way}", str(target))
         return found
 
 
-def _render(head: Head, target: Target, path: str, usual: int, extra: list[PutIn]) -> bytes:
+def _render(head: HttpRequestHead, target: EgressTarget, path: str, usual: int, extra: list[SecretHeader]) -> bytes:
     named = head.get("connection").split(",", MOST_HEADERS + 1)
     if len(named) > MOST_HEADERS:
-        raise Refusal(400, f"Connection names more than {MOST_HEADERS} headers", str(target))
+        raise HttpRefusal(400, f"Connection names more than {MOST_HEADERS} headers", str(target))
     dropped = _HOP | {name.strip().lower() for name in named}
     if extra:
-        dropped |= {*answers.NOT_ASKED, *(each.header for each in extra)}
+        dropped |= {*response_scrubber.NOT_ASKED, *(each.header for each in extra)}
     kept = [(name, value) for name, value in head.headers if name not in dropped]
     kept += [("accept-encoding", "identity")] if extra else []
     kept += [(each.header, each.text) for each in extra]
@@ -245,7 +247,7 @@ def _render(head: Head, target: Target, path: str, usual: int, extra: list[PutIn
     return "\r\n".join((*lines, "connection: close", "", "")).encode("latin-1")
 
 
-async def _pass_on(upstream: PacedReader, client: Client, target: Target) -> None:
+async def _relay_response(upstream: PacedReader, client: EgressClient, target: EgressTarget) -> None:
     """The answer is for the sandbox alone, and its connection ends with it: there is nothing in it to judge."""
     while True:
         try:
@@ -254,37 +256,39 @@ async def _pass_on(upstream: PacedReader, client: Client, target: Target) -> Non
         except TimeoutError:
             piece = b""
         if not piece and not client.answered:
-            raise Refusal(502, f"{target} gave no answer", str(target))
+            raise HttpRefusal(502, f"{target} gave no answer", str(target))
         if not piece:
             return
         client.answered = True
         await client.send(piece)
 
 
-async def read_greeting(reader: PacedReader, target: Target) -> bytes:
+async def read_greeting(reader: PacedReader, target: EgressTarget) -> bytes:
     """The first words of a tunnel's client, if they are such as the tunnel was allowed for: all of a TLS greeting, the
     first line of a plain request up to its end, or whatever else was said first. Raises Refusal."""
-    said, greeting = bytearray(), hello.HelloReader()
+    said, greeting = bytearray(), tls_client_hello.HelloReader()
     try:
         while piece := await reader.read():
             said += piece
-            if not hello.begins_tls(bytes(said[:2])):
+            if not tls_client_hello.begins_tls(bytes(said[:2])):
                 break
             found = greeting.feed(piece)
             if found is not None and found.name == target.host:
                 return bytes(said)
             if found is not None:
                 named = f"names {found.name[:100]!r}" if found.name else "names no host"
-                raise Refusal(403, f"the TLS greeting in a tunnel to {target} {named}", str(target))
-    except hello.Malformed as error:
-        raise Refusal(403, f"the TLS greeting in a tunnel to {target} cannot be read: {error}", str(target)) from None
-    if said and (target.port == TLS_PORT or hello.begins_tls(bytes(said[:2]))):
-        raise Refusal(403, f"a tunnel to {target} is for TLS, and something else was said in it", str(target))
+                raise HttpRefusal(403, f"the TLS greeting in a tunnel to {target} {named}", str(target))
+    except tls_client_hello.MalformedClientHello as error:
+        raise HttpRefusal(
+            403, f"the TLS greeting in a tunnel to {target} cannot be read: {error}", str(target)
+        ) from None
+    if said and (target.port == TLS_PORT or tls_client_hello.begins_tls(bytes(said[:2]))):
+        raise HttpRefusal(403, f"a tunnel to {target} is for TLS, and something else was said in it", str(target))
     line = await _line(reader, said)
-    if len(line) > LONGEST_LINE or (line and target.port == HTTP_PORT and not is_plain(line)):
-        raise Refusal(403, f"a tunnel to {target}: what was said in it is neither TLS nor plain HTTP", str(target))
+    if len(line) > LONGEST_LINE or (line and target.port == HTTP_PORT and not is_http_request(line)):
+        raise HttpRefusal(403, f"a tunnel to {target}: what was said in it is neither TLS nor plain HTTP", str(target))
     if len(line) - len(line.lstrip(_BLANK)) > MOST_BLANKS:
-        raise Refusal(403, f"a tunnel to {target} begins with more than {MOST_BLANKS} blanks", str(target))
+        raise HttpRefusal(403, f"a tunnel to {target} begins with more than {MOST_BLANKS} blanks", str(target))
     return line
 
 
@@ -305,26 +309,26 @@ async def _line(reader: PacedReader, line: bytearray) -> bytes:
         line += piece
 
 
-def is_plain(said: bytes) -> bool:
+def is_http_request(said: bytes) -> bool:
     """Whether a tunnel's first words are those of a plain request."""
     return _HTTP.match(said) is not None
 
 
-async def one_request(client: Client, begun: bytes, target: Target) -> AsyncIterator[bytes]:
+async def rewrite_http_request(client: EgressClient, begun: bytes, target: EgressTarget) -> AsyncIterator[bytes]:
     """Plain HTTP in a tunnel: a request to the host that it was allowed for, written anew. Raises Refusal."""
     client.answered = False  # by the host, which is not asked yet: a refusal is said in the tunnel
     head = await client.head(begun)
     if head is None or not head.target.startswith("/") or not head.get("host"):
-        raise Refusal(403, f"plain HTTP in a tunnel to {target} asks for a path and names its host", str(target))
+        raise HttpRefusal(403, f"plain HTTP in a tunnel to {target} asks for a path and names its host", str(target))
     if _target(head.get("host"), target.port) != target:
-        raise Refusal(403, f"Host names another place than the tunnel to {target}", str(target))
+        raise HttpRefusal(403, f"Host names another place than the tunnel to {target}", str(target))
     client.answered = True
     yield _render(head, target, head.target, HTTP_PORT, [])
     async for piece in framed_body(client, head):
         yield piece
 
 
-async def framed_body(client: Client, head: Head) -> AsyncIterator[bytes]:
+async def framed_body(client: EgressClient, head: HttpRequestHead) -> AsyncIterator[bytes]:
     """A request's body as it is sent on: by its length, or in chunks."""
     async for piece in client.body(head, LARGEST_BODY):
         yield b"%x\r\n%b\r\n" % (len(piece), piece) if head.length is None else piece
@@ -332,7 +336,9 @@ async def framed_body(client: Client, head: Head) -> AsyncIterator[bytes]:
         yield b"0\r\n\r\n"
 
 
-async def _both_ways(client: Client, target: Target, outer: PacedReader, out: asyncio.StreamWriter) -> None:
+async def _relay_tunnel(
+    client: EgressClient, target: EgressTarget, outer: PacedReader, out: asyncio.StreamWriter
+) -> None:
     inner, back, loop = client.reader, client.writer, asyncio.get_running_loop()
     moved = [loop.time()]
 
@@ -351,8 +357,8 @@ async def _both_ways(client: Client, target: Target, outer: PacedReader, out: as
 
     async def said() -> AsyncIterator[bytes]:
         first = await read_greeting(inner, target)
-        if is_plain(first):
-            async for piece in one_request(client, first, target):
+        if is_http_request(first):
+            async for piece in rewrite_http_request(client, first, target):
                 yield piece
             await client.gone()
             return
@@ -366,9 +372,9 @@ async def _both_ways(client: Client, target: Target, outer: PacedReader, out: as
         while left and whole and loop.time() - moved[0] < IDLE_S:
             done, left = await asyncio.wait(left, timeout=IDLE_S, return_when=asyncio.FIRST_COMPLETED)
             whole = not [each for each in done if not each.result()]  # every one: a refusal must not be overlooked
-    except Refusal:
+    except HttpRefusal:
         if client.answered:
-            back.write(hello.ALERT)  # what a TLS client can show of it
+            back.write(tls_client_hello.ALERT)  # what a TLS client can show of it
         raise
     finally:
         for each in left:

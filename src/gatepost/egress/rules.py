@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from gatepost.access.tiers import covers
 from gatepost.core.errors import Invalid
-from gatepost.store.egress import Rule
+from gatepost.store.egress import EgressRule
 
 WEB_PORTS = (80, 443)
 MODEL_HOSTS = frozenset({"api.anthropic.com", "api.openai.com"})  # reached through their endpoints here, with our keys
@@ -40,7 +40,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class EgressTarget:
     host: str
     port: int
 
@@ -49,7 +49,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class EgressVerdict:
     allowed: bool
     reason: str
     local: bool = False  # it may have an address of this machine or network
@@ -75,14 +75,14 @@ def read_port(text: str) -> int:
     return int(text)
 
 
-def read_target(text: str, port: int | None = None) -> Target:
+def read_target(text: str, port: int | None = None) -> EgressTarget:
     """`host:port`; without a port only if there is a usual one. No user, no path, no address."""
     host, colon, after = text.rpartition(":")
     if not colon and port is not None:
-        return Target(read_host(text), port)
+        return EgressTarget(read_host(text), port)
     if not colon:
         raise Invalid("target", f"{text[:80]!r} names no port")
-    return Target(read_host(host), read_port(after))
+    return EgressTarget(read_host(host), read_port(after))
 
 
 def read_pattern(text: str) -> tuple[str, int]:
@@ -115,7 +115,7 @@ def is_one_host(host: str, port: int) -> bool:
     return not host.startswith(EVERY) and port != 0
 
 
-def _names(rule: Rule, target: Target) -> bool:
+def _names(rule: EgressRule, target: EgressTarget) -> bool:
     if rule.host != EVERY:
         name = rule.host.removeprefix("*.")
         below = target.host.endswith(f".{name}")
@@ -124,7 +124,7 @@ def _names(rule: Rule, target: Target) -> bool:
     return rule.port == target.port or (rule.port == 0 and (not rule.allow or target.port in WEB_PORTS))
 
 
-def of_folder(rules: Iterable[Rule], folder: str) -> list[Rule]:
+def list_folder_rules(rules: Iterable[EgressRule], folder: str) -> list[EgressRule]:
     """The rules that hold for a group: the instance's, its parents' and its own. Root's are its own alone: it has no
     children."""
     return [rule for rule in rules if rule.folder is None or inherits(rule.folder, folder)]
@@ -134,23 +134,25 @@ def inherits(parent: str, folder: str) -> bool:
     return parent == folder or (parent != "root" and covers(parent, folder))
 
 
-def judge(rules: Sequence[Rule], folder: str, target: Target, models: frozenset[Target] = frozenset()) -> Verdict:
+def check_target(
+    rules: Sequence[EgressRule], folder: str, target: EgressTarget, models: frozenset[EgressTarget] = frozenset()
+) -> EgressVerdict:
     """May this group's sandboxes connect there?"""
     # Below them, too: vendors serve the same API at regional names (eu.api…).
     if any(f".{target.host}".endswith(f".{host}") for host in MODEL_HOSTS) or target in models:
-        return Verdict(False, f"{target.host} serves models and is reached only through the model endpoints")
-    found = [rule for rule in of_folder(rules, folder) if _names(rule, target)]
+        return EgressVerdict(False, f"{target.host} serves models and is reached only through the model endpoints")
+    found = [rule for rule in list_folder_rules(rules, folder) if _names(rule, target)]
     denied = next((rule for rule in found if not rule.allow), None)
     if denied is not None:
-        return Verdict(False, f"{target} is denied to {denied.folder or 'everybody'} by a rule for {denied.host}")
+        return EgressVerdict(False, f"{target} is denied to {denied.folder or 'everybody'} by a rule for {denied.host}")
     way_in = f"gatepost egress allow {target} --folder {folder}"  # for this group, and no other
     if not found:
-        return Verdict(False, f"{target} is not allowed for {folder}; the operator can: {way_in}")
+        return EgressVerdict(False, f"{target} is not allowed for {folder}; the operator can: {way_in}")
     exact = any(rule.local and rule.host == target.host and rule.port == target.port for rule in found)
-    return Verdict(True, "", local=exact, way_in=way_in)
+    return EgressVerdict(True, "", local=exact, way_in=way_in)
 
 
-def judge_address(text: str, *, local: bool) -> str:
+def check_address(text: str, *, local: bool) -> str:
     """Why a resolved address may not be connected to; '' if it may."""
     address = _innermost(ipaddress.ip_address(text.partition("%")[0]))
     never = any(address in network for network in _NEVER)

@@ -9,8 +9,8 @@ import msgspec
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.settings import Config, setting
 from gatepost.egress.endpoints import gateway_base
-from gatepost.egress.http import Refusal
-from gatepost.egress.upstream import Base, Bill, Upstream, read_base
+from gatepost.egress.http import HttpRefusal
+from gatepost.egress.upstream import Bill, Upstream, VendorBaseUrl, parse_base_url
 from gatepost.store.secrets import OPENAI_API_KEY
 
 BASE = setting(
@@ -40,18 +40,20 @@ class Utterance:
         return hashlib.sha256(msgspec.json.encode((self.model, self.voice, self.text))).hexdigest()
 
 
-def base_of(config: Config) -> Base | None:
+def find_speech_base(config: Config) -> VendorBaseUrl | None:
     """None: nobody said where speech is made."""
-    return read_base(BASE.name, config[BASE], default=False) if config[BASE].strip() else None
+    return parse_base_url(BASE.name, config[BASE], default=False) if config[BASE].strip() else None
 
 
-def key_names(base: Base, config: Config) -> tuple[str, ...]:
+def key_names(base: VendorBaseUrl, config: Config) -> tuple[str, ...]:
     """The secrets that this endpoint may see, the first that there is: a model's key goes to its own host alone."""
     models = gateway_base(config, "openai")
     return (TTS_API_KEY, OPENAI_API_KEY) if models.origin == base.origin else (TTS_API_KEY,)
 
 
-async def speak(base: Base, key: str, said: Utterance, bill: Bill, *, wait_s: float = LONGEST_WAIT_S) -> bytes:
+async def request_speech(
+    base: VendorBaseUrl, key: str, said: Utterance, bill: Bill, *, wait_s: float = LONGEST_WAIT_S
+) -> bytes:
     """Opus in Ogg. What it may cost is in the bill, whatever happens."""
     headers = {"content-type": "application/json", "accept": "audio/ogg", "user-agent": "gatepost"}
     if key:
@@ -63,7 +65,7 @@ async def speak(base: Base, key: str, said: Utterance, bill: Bill, *, wait_s: fl
             return await _ask(upstream, f"{base.url}/audio/speech", headers, msgspec.json.encode(body), bill)
     except TimeoutError:
         raise _trouble(f"it has not answered within {wait_s:g} s") from None
-    except Refusal:
+    except HttpRefusal:
         raise _trouble("it cannot be reached, or broke off") from None
     finally:
         await upstream.close()

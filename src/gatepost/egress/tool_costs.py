@@ -8,7 +8,7 @@ in the operator's file (`prices.file`, under `["tool:its_type"]`), is refused: n
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from gatepost.egress.media import WINDOW
+from gatepost.egress.media_tokens import WINDOW
 
 MICRO = 1_000_000
 ANY_TOOL = 1_000  # tokens that vendors say about tools as such, once
@@ -50,17 +50,17 @@ SHIPPED: Mapping[str, ToolCost] = {
 }
 
 
-def family_of(kind: str, known: Iterable[str]) -> str:
+def find_family(kind: str, known: Iterable[str]) -> str:
     """The listed name of a tool's type, which may have a date or a version behind it; '' if there is none."""
     return max((name for name in known if f"{kind}_".startswith(f"{name}_")), key=len, default="")
 
 
-def shipped(kind: str) -> ToolCost | None:
-    return SHIPPED.get(family_of(kind, SHIPPED))
+def find_shipped_cost(kind: str) -> ToolCost | None:
+    return SHIPPED.get(find_family(kind, SHIPPED))
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredTool:
     """A tool in a body. `uses`: what it was clamped to."""
 
     family: str
@@ -72,7 +72,7 @@ class Declared:
 class Surcharge:
     """What all declared tools of a call add."""
 
-    tools: tuple[Declared, ...] = ()
+    tools: tuple[DeclaredTool, ...] = ()
 
     def tokens(self, prompt: int) -> int:
         """Beyond the prompt: each use adds to it, and the model reads all of it anew after each."""

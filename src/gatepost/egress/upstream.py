@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from gatepost.core.errors import Invalid, SetupError
-from gatepost.egress import usage
-from gatepost.egress.http import Client, Head, Refusal
-from gatepost.egress.rules import Target, read_host
+from gatepost.egress import token_usage
+from gatepost.egress.http import EgressClient, HttpRefusal, HttpRequestHead
+from gatepost.egress.rules import EgressTarget, read_host
 from gatepost.store.secrets import UNBOUND
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ _DATED = re.compile(r"([a-z0-9-]{1,60}?)-20[0-9]{2}-?[0-9]{2}-?[0-9]{2}\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class VendorBaseUrl:
     """Where a vendor's API begins; `url` ends with its version."""
 
     url: str
@@ -84,15 +84,15 @@ class Base:
         return (self.origin,) if self.own else (self.origin, UNBOUND)
 
     @property
-    def target(self) -> Target | None:
+    def target(self) -> EgressTarget | None:
         """As a sandbox might name it; None if it is an address, which no sandbox may."""
         try:
-            return Target(read_host(self.host), self.port)
+            return EgressTarget(read_host(self.host), self.port)
         except Invalid:
             return None
 
 
-def read_base(name: str, text: str, *, default: bool, own: bool = False) -> Base:
+def parse_base_url(name: str, text: str, *, default: bool, own: bool = False) -> VendorBaseUrl:
     """`…/v1` may be written or left out."""
     try:
         parts = urlsplit(text.strip())
@@ -103,17 +103,17 @@ def read_base(name: str, text: str, *, default: bool, own: bool = False) -> Base
         raise SetupError(f"{name} = {text!r} is not an address; write it like https://host/v1, without user or query")
     path = parts.path.rstrip("/")
     path = path if path.endswith("/v1") else f"{path}/v1"
-    return Base(f"{parts.scheme}://{parts.netloc}{path}", parts.hostname, port, default, own)
+    return VendorBaseUrl(f"{parts.scheme}://{parts.netloc}{path}", parts.hostname, port, default, own)
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class VendorKey:
     value: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     beta: str = ""
 
 
-NO_KEY = Key("", {})
+NO_KEY = VendorKey("", {})
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class Bill:
     """What a call has come to so far. Nothing asked, or refused by the vendor, is free."""
 
     free: bool = True
-    measured: usage.Measured = field(default_factory=usage.Measured)
+    measured: token_usage.MeasuredUsage = field(default_factory=token_usage.MeasuredUsage)
 
 
 class Upstream:
@@ -161,16 +161,16 @@ class Upstream:
             response = await client.send(request, stream=True)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
             bill.free = True
-            raise Refusal(502, "the model's endpoint cannot be reached") from None
+            raise HttpRefusal(502, "the model's endpoint cannot be reached") from None
         except httpx2.TimeoutException:
-            raise Refusal(504, "the model's endpoint does not answer") from None
+            raise HttpRefusal(504, "the model's endpoint does not answer") from None
         except httpx2.HTTPError:
-            raise Refusal(502, "the model's endpoint broke off") from None
+            raise HttpRefusal(502, "the model's endpoint broke off") from None
         bill.free = response.status_code != 200
         try:
             yield response
         except httpx2.HTTPError:
-            raise Refusal(502, "the model's endpoint broke off") from None
+            raise HttpRefusal(502, "the model's endpoint broke off") from None
         finally:
             await response.aclose()
 
@@ -192,7 +192,7 @@ def _make_client() -> "httpx2.AsyncClient":
     )
 
 
-def request_headers(head: Head, vendor: str, key: Key) -> dict[str, str]:
+def request_headers(head: HttpRequestHead, vendor: str, key: VendorKey) -> dict[str, str]:
     sent = {name: head.get(name) for name in _SENT if head.get(name)}
     sent.setdefault("user-agent", "gatepost")
     sent["accept-encoding"] = "identity"
@@ -214,7 +214,7 @@ def _is_listed(beta: str) -> bool:
     return dated is not None and dated[1] in _BETAS
 
 
-def answer_headers(response: "httpx2.Response", key: str) -> list[tuple[str, str]]:
+def filter_response_headers(response: "httpx2.Response", key: str) -> list[tuple[str, str]]:
     return [
         (name, value)
         for name, value in response.headers.items()
@@ -222,33 +222,41 @@ def answer_headers(response: "httpx2.Response", key: str) -> list[tuple[str, str
     ]
 
 
-async def give_back(client: Client, response: "httpx2.Response", key: str, bill: Bill) -> None:
+async def send_response(client: EgressClient, response: "httpx2.Response", key: str, bill: Bill) -> None:
     """An answer in one piece."""
     if response.status_code in (401, 403):
         # Vendors like to quote a part of the key.
-        raise Refusal(response.status_code, "the model's endpoint refuses the gateway's key; the operator must look")
+        raise HttpRefusal(
+            response.status_code, "the model's endpoint refuses the gateway's key; the operator must look"
+        )
     if 300 <= response.status_code < 400 or response.status_code < 200:
-        raise Refusal(502, "the model's endpoint sent us elsewhere, which is not followed")
+        raise HttpRefusal(502, "the model's endpoint sent us elsewhere, which is not followed")
     pieces, size = [], 0
     async for piece in response.aiter_bytes():
         await client.pace.spend(len(piece))
         size += len(piece)
         if size > LARGEST_ANSWER:
-            raise Refusal(502, f"the model's endpoint answered with more than {LARGEST_ANSWER} bytes")
+            raise HttpRefusal(502, f"the model's endpoint answered with more than {LARGEST_ANSWER} bytes")
         pieces.append(piece)
     raw = b"".join(pieces)
     if not bill.free:
-        bill.measured = usage.of_answer(raw) if size <= BIG else await asyncio.to_thread(usage.of_answer, raw)
+        bill.measured = (
+            token_usage.read_response_usage(raw)
+            if size <= BIG
+            else await asyncio.to_thread(token_usage.read_response_usage, raw)
+        )
     raw = raw.replace(key.encode(), b"[key]") if key else raw
-    headers = answer_headers(response, key)
+    headers = filter_response_headers(response, key)
     client.start(response.status_code, [*headers, ("content-length", str(len(raw)))])
     await client.send(raw)
 
 
-async def stream_back(client: Client, response: "httpx2.Response", key: str, bill: Bill, *, drop_usage: bool) -> None:
+async def stream_response(
+    client: EgressClient, response: "httpx2.Response", key: str, bill: Bill, *, drop_usage: bool
+) -> None:
     """Events as they come. One that ends early has no end for the client either."""
-    events = usage.Events(key, drop_usage=drop_usage)
-    client.start(200, [*answer_headers(response, key), ("transfer-encoding", "chunked")])
+    events = token_usage.UsageEventFilter(key, drop_usage=drop_usage)
+    client.start(200, [*filter_response_headers(response, key), ("transfer-encoding", "chunked")])
     try:
         async for piece in response.aiter_bytes():
             for at in range(0, len(piece), STEP):

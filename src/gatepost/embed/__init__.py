@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gatepost.embed.host import ToolHost
-    from gatepost.embed.results import Audio, Image, Link, Resource, Result, ToolError
-    from gatepost.embed.tool import Progress, Tool
+    from gatepost.embed.results import Audio, Image, Resource, ResourceLink, ToolError, ToolOutput
+    from gatepost.embed.tool import FunctionTool, Progress
 
-__all__ = ["Audio", "Image", "Link", "Progress", "Resource", "Result", "Tool", "ToolError", "ToolHost"]
+__all__ = [
+    "Audio",
+    "FunctionTool",
+    "Image",
+    "Progress",
+    "Resource",
+    "ResourceLink",
+    "ToolError",
+    "ToolHost",
+    "ToolOutput",
+]
 
-_WHERE = {"ToolHost": "host", "Progress": "tool", "Tool": "tool"}
+_WHERE = {"ToolHost": "host", "Progress": "tool", "FunctionTool": "tool"}
 
 
 def __getattr__(name: str) -> object:

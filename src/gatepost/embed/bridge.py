@@ -34,7 +34,7 @@ def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
-class _Rules:
+class _ScannerOptions:
     """As `json.JSONDecoder` has them."""
 
     strict, object_hook, object_pairs_hook = True, None, None
@@ -44,7 +44,7 @@ class _Rules:
 try:  # the package `json` takes longer to import than all the rest; this is what does its work in CPython
     from _json import encode_basestring, make_encoder, make_scanner
 
-    _scan: "make_scanner | None" = make_scanner(_Rules())  # type: ignore[arg-type]  # the stub asks for more than is used
+    _scan: "make_scanner | None" = make_scanner(_ScannerOptions())  # type: ignore[arg-type]  # the stub asks for more than is used
     _chunks: "make_encoder | None" = make_encoder(None, repr, encode_basestring, None, ":", ",", False, False, False)
 except (ImportError, TypeError):
     _scan = _chunks = None  # another interpreter
@@ -82,7 +82,7 @@ def _encode(value: object) -> bytes:
 _kept = bytearray(CHUNK)  # a fresh one of this size for every read would cost more than all the rest of a call
 
 
-def _take(fd: int) -> bytes:
+def _read_fd(fd: int) -> bytes:
     return bytes(memoryview(_kept)[: os.readv(fd, [_kept])])
 
 
@@ -94,7 +94,7 @@ class Rejected(Exception):
         self.code, self.text, self.data = code, text, data
 
 
-class Outbox:
+class WriteBuffer:
     """Bytes that are to be written when the descriptor takes them."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Outbox:
                 self.start = 0
 
 
-class Call:
+class PendingCall:
     """A call that is not answered yet."""
 
     __slots__ = ("modern", "request", "token")
@@ -129,13 +129,13 @@ class Call:
         self.request, self.modern, self.token = request, modern, token
 
 
-class Link:
+class ToolHostSocket:
     """The connection to the program whose tools these are."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.fd = -1
-        self.outbox = Outbox()
+        self.outbox = WriteBuffer()
         self._buffer = bytearray()
 
     def open(self) -> None:
@@ -157,7 +157,7 @@ class Link:
     def close(self) -> None:
         if self.fd >= 0:
             os.close(self.fd)
-        self.fd, self.outbox, self._buffer = -1, Outbox(), bytearray()
+        self.fd, self.outbox, self._buffer = -1, WriteBuffer(), bytearray()
 
     def send(self, payload: bytes) -> None:
         self.outbox.add(len(payload).to_bytes(4, "big") + payload)
@@ -166,7 +166,7 @@ class Link:
     def receive(self) -> "list[bytes] | None":
         """The messages that have arrived; None if the other side has left."""
         try:
-            data = _take(self.fd)
+            data = _read_fd(self.fd)
         except BlockingIOError:
             return []
         except OSError:
@@ -186,15 +186,15 @@ class Link:
         return found
 
 
-class Bridge:
-    def __init__(self, link: Link, described: Json) -> None:
+class McpBridge:
+    def __init__(self, link: ToolHostSocket, described: Json) -> None:
         self.link = link
-        self.out = Outbox()
+        self.out = WriteBuffer()
         server = described.get("server") or {"name": "tools", "version": "1"}
         self._server, self._tools = server, described["tools"]
         self._stamp = {_META + "serverInfo": server}
         self._modern: bool | None = None  # None: nobody has said which wire yet
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, PendingCall] = {}
         self._numbers: dict[object, int] = {}
         self._listening: set[object] = set()
         self._count = 0
@@ -232,14 +232,14 @@ class Bridge:
         try:
             if params is not None and not isinstance(params, dict):
                 raise Rejected(INVALID_PARAMS, "Invalid params: `params` must be an object")
-            self._requested(request, method, params or {})
+            self._handle_request(request, method, params or {})
         except Rejected as rejected:
             self._fail(request, rejected.code, rejected.text, rejected.data)
         except RecursionError:
             self._fail(request, INVALID_PARAMS, "Invalid params: nested too deeply")
         return None
 
-    def _requested(self, request: object, method: str, params: Json) -> None:
+    def _handle_request(self, request: object, method: str, params: Json) -> None:
         if request in self._numbers or request in self._listening:
             used = f"the request id {repr(request)[:80]} is already in use: wait for its answer, or take another id"
             raise Rejected(INVALID_REQUEST, used)
@@ -300,7 +300,7 @@ class Bridge:
             raise Rejected(INVALID_PARAMS, "Invalid params: `name` must be text, `arguments` an object")
         meta = params.get("_meta")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
-        call = Call(request, modern, token)
+        call = PendingCall(request, modern, token)
         wanted: Json = {"name": name, "arguments": arguments or {}}
         if _is_id(token):
             wanted["progress"] = True
@@ -312,7 +312,7 @@ class Bridge:
         try:
             self.link.open()
         except OSError as error:
-            return self._finish(call, _failed(f"{name} cannot be called: {_away(error)}"))
+            return self._finish(call, _failed(f"{name} cannot be called: {_disconnect_reason(error)}"))
         self._calls[number], self._numbers[request] = call, number
         try:
             self.link.send(payload)
@@ -372,7 +372,7 @@ class Bridge:
         self.link.close()
         calls, self._calls, self._numbers = self._calls, {}, {}
         for call in calls.values():
-            self._finish(call, _failed(f"the call was not answered: {_away()}"))
+            self._finish(call, _failed(f"the call was not answered: {_disconnect_reason()}"))
 
     def leave(self) -> None:
         """Nothing is waited for any longer: whoever still reads learns it."""
@@ -382,7 +382,7 @@ class Bridge:
 
     # To the client.
 
-    def _finish(self, call: Call, result: Json) -> None:
+    def _finish(self, call: PendingCall, result: Json) -> None:
         if call.modern:
             meta = result.get("_meta")
             stamp = {**meta, **self._stamp} if isinstance(meta, dict) else self._stamp
@@ -418,12 +418,12 @@ def _failed(text: str) -> Json:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-def _away(error: "OSError | None" = None) -> str:
+def _disconnect_reason(error: "OSError | None" = None) -> str:
     why = f" ({error.strerror or error})" if error else ""
     return f"the program that offers these tools has stopped{why}"
 
 
-class Lines:
+class LineBuffer:
     """Stdin as lines, however they arrive."""
 
     def __init__(self) -> None:
@@ -440,11 +440,11 @@ class Lines:
         return [line for line in whole.split(b"\n") if line.strip()]
 
 
-def serve(bridge: Bridge, source: int, sink: int) -> None:
+def serve(bridge: McpBridge, source: int, sink: int) -> None:
     """Until stdin ends and what was asked is answered, or could have been; or until nobody reads us any more."""
     import time
 
-    link, lines, reading, until = bridge.link, Lines(), True, 0.0
+    link, lines, reading, until = bridge.link, LineBuffer(), True, 0.0
     poll, asked = select.poll(), dict[int, int]()
     while True:
         bridge.out.flush(sink)
@@ -471,16 +471,16 @@ def serve(bridge: Bridge, source: int, sink: int) -> None:
             bridge.out.flush(sink)
             return
         if link.fd in ready:
-            _attend(bridge, ready[link.fd])
+            _handle_socket(bridge, ready[link.fd])
         if source in ready:
-            data = _take(source)
+            data = _read_fd(source)
             for line in lines.take(data):
                 bridge.hear(line)
             if not data:
                 reading, until = False, time.monotonic() + PATIENCE_S
 
 
-def _attend(bridge: Bridge, events: int) -> None:
+def _handle_socket(bridge: McpBridge, events: int) -> None:
     """What the program said, and what it will take."""
     link = bridge.link
     try:
@@ -506,7 +506,7 @@ def main(arguments: "list[str]") -> int:
             described = _read(file.read())
         if not isinstance(described, dict):
             raise ValueError("it is no object")
-        bridge = Bridge(Link(arguments[0]), described)
+        bridge = McpBridge(ToolHostSocket(arguments[0]), described)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         sys.stderr.write(f"gatepost.embed.bridge: {arguments[1]} does not describe tools: {error}\n")
         return 1

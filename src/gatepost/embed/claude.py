@@ -14,8 +14,8 @@ from typing import Any, Literal, Self
 import msgspec
 
 from gatepost.embed.host import ToolHost
-from gatepost.embed.results import ToolError, failed, render
-from gatepost.embed.tool import Tool
+from gatepost.embed.results import ToolError, render, render_error
+from gatepost.embed.tool import FunctionTool
 
 Transport = Literal["auto", "stdio", "in-process"]
 TRANSPORTS = ("auto", "stdio", "in-process")
@@ -34,7 +34,7 @@ class ClaudeTools:
     """Servers and permissions for `ClaudeAgentOptions`, as long as the `async with` lasts."""
 
     def __init__(
-        self, tools: Iterable[Callable[..., Any] | Tool], *, name: str = "tools", transport: Transport = "auto"
+        self, tools: Iterable[Callable[..., Any] | FunctionTool], *, name: str = "tools", transport: Transport = "auto"
     ) -> None:
         if transport not in TRANSPORTS:
             raise ValueError(f"there is no transport {transport!r}, only {', '.join(TRANSPORTS)}")
@@ -99,20 +99,20 @@ def in_process(host: ToolHost) -> Any:
 
     async def called(_context: object, params: types.CallToolRequestParams) -> types.CallToolResult:
         arguments = msgspec.json.encode(params.arguments or {})
-        return types.CallToolResult.model_validate(await outcome(host, params.name, arguments))
+        return types.CallToolResult.model_validate(await run_tool(host, params.name, arguments))
 
     return Server(host.name, version="1", on_list_tools=listed, on_call_tool=called)
 
 
-async def outcome(host: ToolHost, name: str, arguments: bytes) -> dict[str, Any]:
+async def run_tool(host: ToolHost, name: str, arguments: bytes) -> dict[str, Any]:
     """What a bridge would tell."""
     try:
-        return render(await host.run(name, arguments, _unheard))
+        return render(await host.run(name, arguments, _ignore_progress))
     except ToolError as error:
-        return failed(str(error))
+        return render_error(str(error))
     except Exception as error:  # noqa: BLE001  the dispatching loop: a tool's fault goes to its caller
-        return failed(f"{error} ({type(error).__name__})")
+        return render_error(f"{error} ({type(error).__name__})")
 
 
-def _unheard(done: float, total: float | None = None, message: str = "") -> None:
+def _ignore_progress(done: float, total: float | None = None, message: str = "") -> None:
     """Nobody listens to progress."""

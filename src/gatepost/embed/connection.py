@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from gatepost.embed.results import ToolError, failed, render
+from gatepost.embed.results import ToolError, render, render_error
 from gatepost.embed.tool import Progress
 
 LIMIT = 10_485_760  # bytes of one message
@@ -55,7 +55,7 @@ class _Call(msgspec.Struct):
     progress: bool = False
 
 
-class _Usual(msgspec.Struct, tag_field="method", tag="call_tool"):
+class _CallRequest(msgspec.Struct, tag_field="method", tag="call_tool"):
     """A call with an id, read at one go: what nearly every message is."""
 
     id: int | str
@@ -67,12 +67,12 @@ class _Cancel(msgspec.Struct):
 
 
 _read_request = msgspec.json.Decoder(_Request).decode
-_read_usual = msgspec.json.Decoder(_Usual).decode
+_read_usual = msgspec.json.Decoder(_CallRequest).decode
 _read_call = msgspec.json.Decoder(_Call).decode
 _read_cancel = msgspec.json.Decoder(_Cancel).decode
 
 
-class _Flight:
+class _PendingCall:
     """A call that is not answered yet."""
 
     __slots__ = ("task",)
@@ -81,10 +81,10 @@ class _Flight:
         self.task: asyncio.Task[None] | None = None
 
 
-class Connection(asyncio.BufferedProtocol):
+class ToolHostConnection(asyncio.BufferedProtocol):
     """`is_open` says whether the host still serves: one that was accepted just before it stopped must not stay."""
 
-    def __init__(self, run: Run, living: "set[Connection]", is_open: Callable[[], bool]) -> None:
+    def __init__(self, run: Run, living: "set[ToolHostConnection]", is_open: Callable[[], bool]) -> None:
         self._run, self._living, self._is_open = run, living, is_open
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -92,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer = bytearray()
         self._skip = 0  # bytes of a message that is too large, still to come
         self._refused: tuple[RequestId | None, int] = (None, 0)
-        self._flights: dict[RequestId, _Flight] = {}
+        self._flights: dict[RequestId, _PendingCall] = {}
         self._waiting: deque[_Call | msgspec.Raw] = deque()  # params of calls without ids
         self._ordered: asyncio.Task[None] | None = None
         self.closed: asyncio.Future[None] = self._loop.create_future()
@@ -202,7 +202,7 @@ class Connection(asyncio.BufferedProtocol):
         elif len(self._flights) >= MOST_IN_FLIGHT:
             self._fail(request, ValueError(f"{MOST_IN_FLIGHT} calls are in flight; wait for an answer"))
         else:
-            flight = self._flights[request] = _Flight()
+            flight = self._flights[request] = _PendingCall()
             flight.task = self._loop.create_task(self._answer(request, params, flight))
 
     def _cancel(self, params: msgspec.Raw) -> None:
@@ -223,39 +223,41 @@ class Connection(asyncio.BufferedProtocol):
                 self._waiting.popleft()
                 self._fail(None, RuntimeError("the call was not begun: the one before it ended the program's task"))
 
-    async def _answer(self, request: RequestId | None, params: _Call | msgspec.Raw, flight: _Flight | None) -> None:
+    async def _answer(
+        self, request: RequestId | None, params: _Call | msgspec.Raw, flight: _PendingCall | None
+    ) -> None:
         """Whatever happens to the function, there is an answer."""
         try:
             call = params if isinstance(params, _Call) else _read_call(params)
-            progress: Progress = _unheard
+            progress: Progress = _ignore_progress
             if call.progress and request is not None and flight is not None:
                 progress = self._progress(request, flight)
             try:
                 answer = await self._run(call.name, bytes(call.arguments), progress)
                 result = _TEXT % _encode(answer) if type(answer) is str else _encode(render(answer))
             except ToolError as error:
-                result = _encode(failed(_words(error)))
+                result = _encode(render_error(_error_text(error)))
             payload = _envelope(request, b'"result":' + result)
             if len(payload) > LIMIT:
                 raise MessageSizeError(f"the answer of {call.name}", len(payload))
         except BaseException as error:  # the dispatching loop: a tool's fault goes to its caller
             self._land(request, flight, _error(request, error))
             if isinstance(error, KeyboardInterrupt | SystemExit):
-                self._loop.call_soon(_end, error)  # the program means itself; of the task, asyncio would complain
+                self._loop.call_soon(_raise, error)  # the program means itself; of the task, asyncio would complain
             elif isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
             _log.debug("a call failed", exc_info=True)
             return
         self._land(request, flight, payload)
 
-    def _land(self, request: RequestId | None, flight: _Flight | None, payload: bytes) -> None:
+    def _land(self, request: RequestId | None, flight: _PendingCall | None, payload: bytes) -> None:
         if request is not None:
             if self._flights.get(request) is not flight:
                 return  # cancelled, though the function would not hear of it
             del self._flights[request]
         self._send(payload)
 
-    def _progress(self, request: RequestId, flight: _Flight) -> Progress:
+    def _progress(self, request: RequestId, flight: _PendingCall) -> Progress:
         here = get_ident()
 
         def send(payload: bytes) -> None:
@@ -288,7 +290,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(payload)
 
 
-def _unheard(done: float, total: float | None = None, message: str = "") -> None:
+def _ignore_progress(done: float, total: float | None = None, message: str = "") -> None:
     """Nobody asked for progress."""
 
 
@@ -300,11 +302,11 @@ def _envelope(request: RequestId | None, rest: bytes) -> bytes:
 
 
 def _error(request: RequestId | None, error: BaseException) -> bytes:
-    told: dict[str, Any] = {"message": _words(error)[:100_000] or "no reason given", "type": type(error).__name__}
+    told: dict[str, Any] = {"message": _error_text(error)[:100_000] or "no reason given", "type": type(error).__name__}
     return _envelope(request, b'"error":' + _encode(told))
 
 
-def _words(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """What an exception says, in signs that can be sent; what it is, if it cannot say it."""
     if isinstance(error, asyncio.CancelledError):
         return "the call was cancelled within the program that offers the tool"
@@ -320,7 +322,7 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _end(error: BaseException) -> None:
+def _raise(error: BaseException) -> None:
     raise error
 
 

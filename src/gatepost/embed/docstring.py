@@ -11,12 +11,12 @@ _SPHINX = re.compile(r":param\s+(?:[^:]*\s)?(\w+)\s*:\s*(.*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class ParsedDocstring:
     text: str
     parameters: dict[str, str] = field(default_factory=dict)
 
 
-def read(text: str) -> Words:
+def parse_docstring(text: str) -> ParsedDocstring:
     """`text` as inspect.getdoc gives it. What is returned and raised stays in the text: a model may want it."""
     kept: list[str] = []
     found: dict[str, list[str]] = {}
@@ -25,30 +25,30 @@ def read(text: str) -> Words:
     while at < len(lines):
         line = lines[at]
         if sphinx := _SPHINX.match(line.strip()):
-            at = _take(lines, at + 1, found.setdefault(sphinx[1], [sphinx[2]]))
-        elif _opens(lines, at):
+            at = _read_indented(lines, at + 1, found.setdefault(sphinx[1], [sphinx[2]]))
+        elif _is_section_start(lines, at):
             at = _section(lines, at + 1, found)
         else:
             kept.append(line)
             at += 1
     joined = {name: " ".join(part for part in parts if part) for name, parts in found.items()}
-    return Words("\n".join(kept).strip(), joined)
+    return ParsedDocstring("\n".join(kept).strip(), joined)
 
 
-def _opens(lines: list[str], at: int) -> bool:
+def _is_section_start(lines: list[str], at: int) -> bool:
     line = lines[at]
     if not _SECTION.fullmatch(line) or not line.lower().startswith(_PARAMETERS):
         return False
-    return line.rstrip().endswith(":") or (at + 1 < len(lines) and _ruled(lines[at + 1]))
+    return line.rstrip().endswith(":") or (at + 1 < len(lines) and _is_underline(lines[at + 1]))
 
 
-def _ruled(line: str) -> bool:
+def _is_underline(line: str) -> bool:
     return bool(re.fullmatch(r"-{3,}\s*", line))
 
 
 def _section(lines: list[str], at: int, found: dict[str, list[str]]) -> int:
     """The parameters from here on; the first line behind them."""
-    numpy = at < len(lines) and _ruled(lines[at])
+    numpy = at < len(lines) and _is_underline(lines[at])
     at += numpy
     depth = -1
     while at < len(lines):
@@ -63,11 +63,11 @@ def _section(lines: list[str], at: int, found: dict[str, list[str]]) -> int:
         entry = (_NUMPY if numpy else _GOOGLE).fullmatch(line.strip()) if indent == depth else None
         if entry is None:
             break
-        at = _take(lines, at + 1, found.setdefault(entry[1], [] if numpy else [entry[2]]), depth)
+        at = _read_indented(lines, at + 1, found.setdefault(entry[1], [] if numpy else [entry[2]]), depth)
     return at
 
 
-def _take(lines: list[str], at: int, parts: list[str], depth: int = 0) -> int:
+def _read_indented(lines: list[str], at: int, parts: list[str], depth: int = 0) -> int:
     """Lines that stand deeper belong to what was begun."""
     while at < len(lines) and lines[at].strip() and len(lines[at]) - len(lines[at].lstrip()) > depth:
         parts.append(lines[at].strip())

@@ -19,10 +19,10 @@ from typing import Any, Self
 
 import msgspec
 
-from gatepost.embed import bridge, files
-from gatepost.embed.clients import Client, configuration, configuration_text
-from gatepost.embed.connection import LIMIT, Connection, MessageSizeError, ToolNotFoundError
-from gatepost.embed.tool import Progress, Tool, read_function
+from gatepost.embed import bridge, host_files
+from gatepost.embed.client_config import Client, configuration, configuration_text
+from gatepost.embed.connection import LIMIT, MessageSizeError, ToolHostConnection, ToolNotFoundError
+from gatepost.embed.tool import FunctionTool, Progress, read_function
 
 BACKLOG = 1024
 LEAVE_S = 0.5  # what a function gets to end when it is cancelled
@@ -33,27 +33,27 @@ class ToolHost:
 
     def __init__(
         self,
-        tools: Iterable[Callable[..., Any] | Tool],
+        tools: Iterable[Callable[..., Any] | FunctionTool],
         *,
         name: str = "tools",
         folder: Path | None = None,
         threads: int = 32,
     ) -> None:
         self.name = name
-        self._tools: dict[str, Tool] = {}
+        self._tools: dict[str, FunctionTool] = {}
         for each in tools:
-            tool = each if isinstance(each, Tool) else read_function(each)
+            tool = each if isinstance(each, FunctionTool) else read_function(each)
             if tool.name in self._tools:
                 raise ValueError(f"two tools are called {tool.name}")
             self._tools[tool.name] = tool
         self._folder, self._threads = folder, threads
         self._pool: ThreadPoolExecutor | None = None
-        self._files: files.Files | None = None
+        self._files: host_files.HostFiles | None = None
         self._server: asyncio.AbstractServer | None = None
-        self._living: set[Connection] = set()
+        self._living: set[ToolHostConnection] = set()
 
     @property
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Mapping[str, FunctionTool]:
         return MappingProxyType(self._tools)
 
     async def __aenter__(self) -> Self:
@@ -66,11 +66,11 @@ class ToolHost:
     async def start(self) -> None:
         if self._files is not None:
             raise RuntimeError("this host is running")
-        files.sweep(self._folder)
-        self._files = made = files.make(self._described(), self._folder)
+        host_files.remove_stale_files(self._folder)
+        self._files = made = host_files.make_files(self._described(), self._folder)
         try:
             self._server = await asyncio.get_running_loop().create_unix_server(
-                lambda: Connection(self.run, self._living, lambda: self._server is not None),
+                lambda: ToolHostConnection(self.run, self._living, lambda: self._server is not None),
                 sock=made.listener,
                 backlog=BACKLOG,
             )
@@ -115,7 +115,7 @@ class ToolHost:
         found: Awaitable[object] = tool.function(**given)
         return found
 
-    async def _in_thread(self, tool: Tool, given: dict[str, Any]) -> object:
+    async def _in_thread(self, tool: FunctionTool, given: dict[str, Any]) -> object:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix=f"tool-{self.name}")
         call = partial(contextvars.copy_context().run, partial(tool.function, **given))
@@ -152,7 +152,7 @@ class ToolHost:
         """The same as it stands in the client's file."""
         return configuration_text(client, self.name, self.command())
 
-    def _running(self) -> files.Files:
+    def _running(self) -> host_files.HostFiles:
         if self._files is None:
             raise RuntimeError("this host is not running: use `async with ToolHost(…) as host`")
         return self._files

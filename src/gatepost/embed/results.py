@@ -51,7 +51,7 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ResourceLink:
     """Where something stands that the client may fetch."""
 
     uri: str
@@ -65,11 +65,11 @@ class Link:
         return found | {key: value for key, value in more.items() if value}
 
 
-Part = Image | Audio | Resource | Link
+Part = Image | Audio | Resource | ResourceLink
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ToolOutput:
     """An answer said in full."""
 
     content: Sequence[str | Part] = ()
@@ -83,7 +83,7 @@ def render(value: object) -> dict[str, Any]:
         return {"content": [{"type": "text", "text": value}], "isError": False}
     if value is None:
         return {"content": [], "isError": False}
-    if isinstance(value, Result):
+    if isinstance(value, ToolOutput):
         found: dict[str, Any] = {"content": [_part(each) for each in value.content], "isError": value.is_error}
         return found if value.structured is None else found | {"structuredContent": _plain(value.structured)}
     if isinstance(value, Part):
@@ -97,7 +97,7 @@ def render(value: object) -> dict[str, Any]:
     return answer | {"structuredContent": plain} if isinstance(plain, dict) else answer
 
 
-def failed(text: str) -> dict[str, Any]:
+def render_error(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 

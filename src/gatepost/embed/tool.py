@@ -26,7 +26,7 @@ class Progress(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class FunctionTool:
     """`read` makes keyword arguments of JSON, and raises ValueError for what does not fit. `progress` names the
     parameter that gets the Progress. A blocking function runs in a thread."""
 
@@ -51,11 +51,11 @@ def check_name(name: str) -> None:
         raise ValueError(f"{name!r} cannot be a tool's name: letters, digits, _ and -, at most 64 of them")
 
 
-def read_function(function: Callable[..., Any]) -> Tool:
+def read_function(function: Callable[..., Any]) -> FunctionTool:
     name = getattr(function, "__name__", "") or getattr(getattr(function, "func", None), "__name__", "")
     name = name or type(function).__name__
     check_name(name)
-    words = docstring.read(inspect.getdoc(_plain(function)) or "")
+    words = docstring.parse_docstring(inspect.getdoc(_plain(function)) or "")
     hints = typing.get_type_hints(_plain(function), include_extras=True)
     progress, defaults = "", dict[str, Any]()
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
@@ -80,7 +80,7 @@ def read_function(function: Callable[..., Any]) -> Tool:
         return msgspec.structs.asdict(decode(raw))
 
     blocking = not inspect.iscoroutinefunction(_called(function))
-    return Tool(name, words.text, schema, function, read, progress, blocking)
+    return FunctionTool(name, words.text, schema, function, read, progress, blocking)
 
 
 def _called(function: Callable[..., Any]) -> Callable[..., Any]:

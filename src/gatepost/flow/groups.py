@@ -1,8 +1,8 @@
 """Groups come with a folder that an agent can start in, and a gateway comes with two of them: `root`, and the world
 `home`, where the default route leads.
 
-A group's folder belongs to its agent: it is touched through `core/untrusted.py` alone, and nothing that is there is
-ever overwritten.
+A group's folder belongs to its agent: it is touched through `core/untrusted_files.py` alone, and nothing that is there
+is ever overwritten.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.core.untrusted import open_root
-from gatepost.flow.sessions.owner import group_uid
+from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.store import groups, rooms, routes, users
 from gatepost.store.groups import Group
 from gatepost.store.port import Db, Store
@@ -66,7 +66,7 @@ _log = log.get("groups")
 
 
 @dataclass(frozen=True, slots=True)
-class Prototype:
+class FolderPrototype:
     """What a child's folder begins with: files by path, and folders, each before what is in it."""
 
     files: dict[str, bytes]
@@ -74,10 +74,10 @@ class Prototype:
 
 
 def make_folder(
-    home: Home, folder: str, uid: int | None = None, *, name: str = "", prototype: Prototype | None = None
+    home: Home, folder: str, uid: int | None = None, *, name: str = "", prototype: FolderPrototype | None = None
 ) -> None:
     """Give a group what a new agent needs; what exists stays as it is, but for what the prototype has."""
-    with open_root(home.groups) as root:
+    with open_untrusted(home.groups) as root:
         place = ""
         for segment in folder.split("/"):
             place = f"{place}/{segment}" if place else segment
@@ -101,10 +101,10 @@ def make_folder(
             root.make_dir(f"{folder}/skills", 0o700, uid=uid)
 
 
-def read_prototype(home: Home, parent: str) -> Prototype:
+def read_prototype(home: Home, parent: str) -> FolderPrototype:
     """What lies in the parent's `prototype/`: plain files alone, no links, within bounds."""
-    found = Prototype({}, [])
-    with open_root(home.groups) as root:
+    found = FolderPrototype({}, [])
+    with open_untrusted(home.groups) as root:
         if not root.exists(f"{parent}/prototype"):
             raise NotFound("folder", "prototype", "make one in your folder first: it is copied for each child")
         waiting, size = [""], 0
@@ -136,7 +136,7 @@ def add_defaults(db: Db, now: int) -> bool:
         routes.add(db, DEFAULT_SEQ, "", WORLD, WORLD, "per-thread", False, (None, None), None, "gatepost", now)
     for owner in _OWNERS:
         users.add(db, owner, "Owner", now)
-        users.give_role(db, owner, "owner", "", "gatepost", now)
+        users.add_role(db, owner, "owner", "", "gatepost", now)
     for instance, address, name, policy in _OWNERS_ROOMS:
         rooms.add(db, instance, address, name, True, policy, now)
     return first
@@ -149,7 +149,7 @@ async def make_group(
     commit: Callable[[], Awaitable[T]],
     *,
     name: str,
-    prototype: Prototype | None = None,
+    prototype: FolderPrototype | None = None,
 ) -> T:
     """The folder first, then the row: whenever the gateway is killed, a group is absent or whole. What cannot be
     committed is taken away again, unless it was there before."""
@@ -163,19 +163,19 @@ async def make_group(
             return await commit()
         except Exception:
             if ours:
-                await asyncio.to_thread(_unmake, home, folder)
+                await asyncio.to_thread(_remove_folder, home, folder)
             raise
     finally:
         _making.discard(place)
 
 
 def _exists(home: Home, folder: str) -> bool:
-    with open_root(home.groups) as root:
+    with open_untrusted(home.groups) as root:
         return root.exists(folder)
 
 
-def _unmake(home: Home, folder: str) -> None:
-    with open_root(home.groups) as root:
+def _remove_folder(home: Home, folder: str) -> None:
+    with open_untrusted(home.groups) as root:
         root.remove_tree(folder)
 
 
@@ -199,7 +199,7 @@ def complete_folders(home: Home, made: Sequence[Group]) -> list[str]:
 
 
 def _is_half_made(home: Home, group: Group, children: set[str]) -> bool:
-    with open_root(home.groups) as root:
+    with open_untrusted(home.groups) as root:
         if not root.exists(group.folder):
             return True
         there = {name for name in root.list(group.folder) if not _DRAFT.fullmatch(name)} - children
@@ -218,6 +218,6 @@ async def ensure_defaults(store: Store, home: Home, clock: Clock, config: Config
     for folder in DEFAULTS:
         uid = None if config is None else await group_uid(store, config, clock, folder)
         make_folder(home, folder, uid, name=_NAMES[folder])
-    for folder in complete_folders(home, await store.read(groups.every)):
+    for folder in complete_folders(home, await store.read(groups.list_all)):
         _log.warning("a half-made group was completed", folder=folder)
     return first

@@ -2,7 +2,7 @@
 
 Each kind has its own setting in days; 0 keeps it for ever. Rows go in small units of the store with a pause between
 two; files go off the loop, so many at a time. What an open row needs stays. Files of sessions are removed through
-`core/untrusted.py`, and only while nothing of the session runs.
+`core/untrusted_files.py`, and only while nothing of the session runs.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from gatepost.core.clock import DAY, SECOND, Clock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, Setting, setting
-from gatepost.core.untrusted import REMOVED, open_root
+from gatepost.core.untrusted_files import REMOVED, open_untrusted
 from gatepost.store import retention
 from gatepost.store.port import Db, Store
-from gatepost.store.retention import Dormant, Portion
+from gatepost.store.retention import DormantSession, RemovalBatch
 
 C = TypeVar("C", int, str)
 
@@ -84,27 +84,29 @@ FILES = 50  # removed in one go, off the loop
 MOST_FOLDERS = 1_000_000
 LEAST_COSTS = 62  # days: what a running month is judged by stays
 
-Asleep = Callable[[str], AbstractContextManager[bool]]  # nothing of a session is woken meanwhile; False: it is awake
+KeepAsleep = Callable[
+    [str], AbstractContextManager[bool]
+]  # nothing of a session is woken meanwhile; False: it is awake
 
 _log = log.get("retention")
 
 
-class _File(msgspec.Struct):
+class _FileReference(msgspec.Struct):
     path: str = ""
 
 
-class _Named(msgspec.Struct):
+class _FileReferences(msgspec.Struct):
     """What a message or an effect says of its files."""
 
-    attachments: list[_File] = []
-    files: list[_File] = []
+    attachments: list[_FileReference] = []
+    files: list[_FileReference] = []
 
 
-_read_named = msgspec.json.Decoder(_Named).decode
+_read_named = msgspec.json.Decoder(_FileReferences).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class RetentionCounts:
     """How much of each kind a sweep removed."""
 
     messages: int = 0
@@ -119,7 +121,7 @@ class Swept:
 
 class Retention:
     def __init__(
-        self, home: Home, store: Store, clock: Clock, config: Config, asleep: Asleep = lambda _: nullcontext(True)
+        self, home: Home, store: Store, clock: Clock, config: Config, asleep: KeepAsleep = lambda _: nullcontext(True)
     ) -> None:
         self._home, self._store, self._clock, self._config, self._asleep = home, store, clock, config, asleep
         self._sweeping = asyncio.Lock()
@@ -134,10 +136,10 @@ class Retention:
                 _log.warning("what is over age could not be removed", error=str(error))
             await asyncio.sleep(EVERY_S)
 
-    async def sweep(self) -> Swept:
+    async def sweep(self) -> RetentionCounts:
         """Remove all that is over age now. Rows first: what they needed is free then."""
         async with self._sweeping:
-            done = Swept(
+            done = RetentionCounts(
                 messages=await self._rows(MESSAGES, retention.remove_messages, 0, MESSAGES_PORTION),
                 steps=await self._rows(STEPS, retention.remove_steps, 0),
                 turns=await self._rows(TURNS, retention.remove_turns, "", TURNS_PORTION),
@@ -148,7 +150,7 @@ class Retention:
                 sessions=await self._sessions(),
             )
             await self._shrink(searched=bool(done.messages))
-        if done != Swept():
+        if done != RetentionCounts():
             _log.info("removed what was over age", **_as_dict(done))
         return done
 
@@ -160,7 +162,7 @@ class Retention:
         return self._clock.now() - days * DAY if days else None
 
     async def _rows(
-        self, wanted: Setting[int], remove: Callable[[Db, C, int, int], Portion[C]], start: C, most: int = PORTION
+        self, wanted: Setting[int], remove: Callable[[Db, C, int, int], RemovalBatch[C]], start: C, most: int = PORTION
     ) -> int:
         before, after, removed = self.before(wanted), start, 0
         while before is not None:
@@ -176,9 +178,9 @@ class Retention:
         if before is None:
             return 0
         await self._rows(AUDIT, retention.remove_secret_uses, 0)
-        await self._store.write(retention.cut_audit, before, self._clock.now(), lane=LANE)
+        await self._store.write(retention.truncate_audit, before, self._clock.now(), lane=LANE)
         while True:
-            portion = await self._store.write(retention.remove_cut, 0, PORTION, durable=False, lane=LANE)
+            portion = await self._store.write(retention.remove_truncated, 0, PORTION, durable=False, lane=LANE)
             removed += portion.removed
             if not portion.more:
                 return removed
@@ -186,9 +188,9 @@ class Retention:
 
     async def _shrink(self, *, searched: bool) -> None:
         for _ in range(MERGES if searched else 0):
-            await self._store.write(retention.tidy_search, PAGES, durable=False, lane=LANE)
+            await self._store.write(retention.merge_search_index, PAGES, durable=False, lane=LANE)
             await asyncio.sleep(PAUSE_S)
-        while await self._store.write(retention.give_back, PAGES, durable=False, lane=LANE):  # noqa: ASYNC110  a pause, no wait
+        while await self._store.write(retention.release_pages, PAGES, durable=False, lane=LANE):  # noqa: ASYNC110  a pause, no wait
             await asyncio.sleep(PAUSE_S)
 
     async def _media(self) -> int:
@@ -197,7 +199,7 @@ class Retention:
         before = self.before(MEDIA)
         if before is None:
             return 0
-        used = _names(await self._store.read(retention.files_in_use), self._home.media)
+        used = _list_used_files(await self._store.read(retention.list_files_in_use), self._home.media)
         old, removed = _old_media(self._home.media, before / SECOND, used), 0
         while found := await asyncio.to_thread(_remove_some, old):
             removed += found
@@ -207,15 +209,15 @@ class Retention:
     async def _sessions(self) -> int:
         before, after, removed = self.before(SESSIONS), "", 0
         while before is not None:
-            dormant, after = await self._store.read(retention.dormant_sessions, after, before, PORTION)
+            dormant, after = await self._store.read(retention.list_dormant_sessions, after, before, PORTION)
             for each in dormant:
-                removed += await self._tidy(each, before)
+                removed += await self._remove_session_files(each, before)
             if not after:
                 removed += await self._unknown(before)
                 break
         return removed
 
-    async def _tidy(self, session: Dormant, before: int) -> int:
+    async def _remove_session_files(self, session: DormantSession, before: int) -> int:
         """The folder of a closed one; of one that may go on, what is made anew when it wakes."""
         with self._asleep(session.id) as asleep:
             if not asleep or not await self._store.read(retention.is_dormant, session.id, before):
@@ -226,17 +228,17 @@ class Retention:
     async def _unknown(self, before: int) -> int:
         """Folders of sessions whose group was removed, and what is left of removals that a kill cut short."""
         names = await asyncio.to_thread(_old_folders, self._home.sessions, before / SECOND)
-        unknown = await self._store.read(retention.unknown_sessions, names)
+        unknown = await self._store.read(retention.list_unknown_sessions, names)
         removed = await asyncio.to_thread(_remove_trees, self._home.sessions, unknown)
         left = await asyncio.to_thread(_old_folders, self._home.groups, before / SECOND, sessions=False)
         return removed + await asyncio.to_thread(_remove_trees, self._home.groups, left)
 
 
-def _as_dict(done: Swept) -> dict[str, Any]:
-    return {name: getattr(done, name) for name in Swept.__slots__ if getattr(done, name)}
+def _as_dict(done: RetentionCounts) -> dict[str, Any]:
+    return {name: getattr(done, name) for name in RetentionCounts.__slots__ if getattr(done, name)}
 
 
-def _names(stored: list[str], media: Path) -> set[str]:
+def _list_used_files(stored: list[str], media: Path) -> set[str]:
     """`kind/name` of everything below `media` that these rows name."""
     found: set[str] = set()
     for text in stored:
@@ -275,7 +277,7 @@ def _remove_some(old: Iterator[Path]) -> int:
 def _remove_trees(folder: Path, names: list[str]) -> int:
     """How many of them were there."""
     count = 0
-    with suppress(GatepostError), open_root(folder) as root:
+    with suppress(GatepostError), open_untrusted(folder) as root:
         for name in names:
             if root.exists(name):
                 with suppress(GatepostError, OSError):
@@ -286,7 +288,7 @@ def _remove_trees(folder: Path, names: list[str]) -> int:
 
 def _old_folders(folder: Path, before: float, *, sessions: bool = True) -> list[str]:
     """The host alone makes names here, so their number is that of its sessions or groups."""
-    with suppress(GatepostError), open_root(folder) as root:
+    with suppress(GatepostError), open_untrusted(folder) as root:
         names = root.list(most=MOST_FOLDERS)
         ours = [each for each in names if _is_rest(each) or (sessions and each.startswith("s-"))]
         return [name for name in ours if root.look(name).st_mtime < before]

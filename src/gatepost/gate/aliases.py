@@ -10,7 +10,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Alias:
+class ToolAlias:
     tool: str
     renamed: Mapping[str, str] = field(default_factory=dict)  # old parameter → new
     given: Mapping[str, Any] = field(default_factory=dict)
@@ -23,18 +23,18 @@ class Alias:
 
 
 ROOM = {"jid": "chatJid", "chat_jid": "chatJid"}
-ALIASES: Mapping[str, Alias] = {
-    "send_message": Alias("send", {**ROOM, "message": "text", "content": "text"}),
-    "send_reply": Alias("reply", {**ROOM, "message": "text", "content": "text", "reply_to": "replyToId"}),
-    "send_document": Alias("send_file", {**ROOM, "path": "filepath", "name": "filename"}),
-    "edit_message": Alias("edit", {**ROOM, "messageId": "targetId", "message_id": "targetId", "text": "content"}),
-    "add_reaction": Alias("like", {**ROOM, "messageId": "targetId", "message_id": "targetId", "emoji": "reaction"}),
-    "clear_session": Alias("reset_session", {"folder": "groupFolder", "group": "groupFolder"}),
-    "get_groups": Alias("refresh_groups"),
-    "spawn_group": Alias("register_group", {"chatJid": "jid"}, {"fromPrototype": True}),
-    "register_agent_group": Alias("register_group", {"chatJid": "jid"}),
-    "delegate_to_child": Alias("delegate_group", {"child": "group", "jid": "chatJid"}),
-    "delegate_to_parent": Alias("escalate_group", {"jid": "chatJid"}),
-    "create_agent": Alias("create_agent", {"provider": "agentType"}),  # as all other tools call it
-    "get_task": Alias("inspect_tasks", {"taskId": "task_id", "id": "task_id"}),
+ALIASES: Mapping[str, ToolAlias] = {
+    "send_message": ToolAlias("send", {**ROOM, "message": "text", "content": "text"}),
+    "send_reply": ToolAlias("reply", {**ROOM, "message": "text", "content": "text", "reply_to": "replyToId"}),
+    "send_document": ToolAlias("send_file", {**ROOM, "path": "filepath", "name": "filename"}),
+    "edit_message": ToolAlias("edit", {**ROOM, "messageId": "targetId", "message_id": "targetId", "text": "content"}),
+    "add_reaction": ToolAlias("like", {**ROOM, "messageId": "targetId", "message_id": "targetId", "emoji": "reaction"}),
+    "clear_session": ToolAlias("reset_session", {"folder": "groupFolder", "group": "groupFolder"}),
+    "get_groups": ToolAlias("refresh_groups"),
+    "spawn_group": ToolAlias("register_group", {"chatJid": "jid"}, {"fromPrototype": True}),
+    "register_agent_group": ToolAlias("register_group", {"chatJid": "jid"}),
+    "delegate_to_child": ToolAlias("delegate_group", {"child": "group", "jid": "chatJid"}),
+    "delegate_to_parent": ToolAlias("escalate_group", {"jid": "chatJid"}),
+    "create_agent": ToolAlias("create_agent", {"provider": "agentType"}),  # as all other tools call it
+    "get_task": ToolAlias("inspect_tasks", {"taskId": "task_id", "id": "task_id"}),
 }

@@ -21,18 +21,18 @@ import msgspec
 
 from gatepost.access.tiers import Tier
 from gatepost.core import log
-from gatepost.core.bells import Bells
 from gatepost.core.errors import GatepostError, SetupError, Unavailable
+from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
-from gatepost.core.settings import tables
+from gatepost.core.settings import setting_tables
 from gatepost.gate.aliases import ALIASES
-from gatepost.gate.frames import ListedTool
-from gatepost.gate.program import Answered, Broken, running
-from gatepost.gate.scrub import Scrub
+from gatepost.gate.mcp_messages import McpListedTool
+from gatepost.gate.mcp_server_process import McpResponseError, McpServerError, run_mcp_server
+from gatepost.gate.secret_scrubber import SecretScrubber
 from gatepost.store import costs
-from gatepost.store.secrets import Secrets
-from gatepost.tools.contract import Call, Passed, Tool
+from gatepost.store.secrets import SecretReader
+from gatepost.tools.contract import ForwardedResult, Tool, ToolCall
 
 MOST_AT_ONCE, MOST_OF_A_GROUP = 16, 4  # runs of one connector; who comes later waits within the same patience
 MOST_TOOLS = 200
@@ -77,7 +77,7 @@ class Connector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
 
-CONNECTORS = tables(
+CONNECTORS = setting_tables(
     "connectors",
     Connector,
     help="Third-party MCP servers that the host runs: a table [connectors.NAME] each, with command, env, env_secrets,"
@@ -85,15 +85,15 @@ CONNECTORS = tables(
 )
 
 
-class Known(msgspec.Struct, frozen=True):
+class CachedToolList(msgspec.Struct, frozen=True):
     """What a server told of its tools."""
 
     command: tuple[str, ...]
-    tools: list[ListedTool]
+    tools: list[McpListedTool]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ConnectorCheck:
     """What became of asking one: its tools as they are called here, or why there are none."""
 
     name: str
@@ -101,7 +101,7 @@ class Found:
     trouble: str = ""
 
 
-Run = Callable[..., Any]
+RunTool = Callable[..., Any]
 
 
 def folder_of(home: Home, name: str, caller: str = "") -> Path:
@@ -119,44 +119,48 @@ def environment(folder: Path) -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder)}
 
 
-async def ask_tools(home: Home, name: str, connector: Connector) -> list[ListedTool]:
+async def list_server_tools(home: Home, name: str, connector: Connector) -> list[McpListedTool]:
     """Start it without any secret and have it list its tools; Unavailable says why it does not."""
     what = f"the connector {name}"
     try:
         async with asyncio.timeout(connector.timeout_s):
             folder = folder_of(home, name)
-            async with running(connector.command, environment(folder), folder) as program:
+            async with run_mcp_server(connector.command, environment(folder), folder) as program:
                 return await program.list_tools()
     except TimeoutError:
         raise Unavailable(what, f"no list of tools within {connector.timeout_s:g} s") from None
-    except Answered as error:
+    except McpResponseError as error:
         raise Unavailable(what, f"it answered: {error}") from None
-    except (Broken, OSError) as error:
+    except (McpServerError, OSError) as error:
         raise Unavailable(what, str(error)) from None
 
 
-async def examine(home: Home, declared: Mapping[str, Connector]) -> list[Found]:
+async def check_connectors(home: Home, declared: Mapping[str, Connector]) -> list[ConnectorCheck]:
     """Ask each of them, for the doctor."""
 
-    async def one(name: str, connector: Connector) -> Found:
+    async def one(name: str, connector: Connector) -> ConnectorCheck:
         try:
-            listed = await ask_tools(home, name, connector)
+            listed = await list_server_tools(home, name, connector)
         except Unavailable as error:
-            return Found(name, trouble=str(error))
+            return ConnectorCheck(name, trouble=str(error))
         chosen = tuple(f"{name}_{each.name}" for each in listed if connector.offers(each.name))
-        taken = [f"{each} is left out: {why}" for each in chosen if (why := _taken(each, name, declared))]
-        return Found(name, chosen, "; ".join(taken) if chosen else "it lists no tool that `tools` lets through")
+        taken = [f"{each} is left out: {why}" for each in chosen if (why := _find_name_conflict(each, name, declared))]
+        return ConnectorCheck(
+            name, chosen, "; ".join(taken) if chosen else "it lists no tool that `tools` lets through"
+        )
 
     return list(await asyncio.gather(*(one(name, connector) for name, connector in declared.items())))
 
 
-def remember(home: Home, declared: Mapping[str, Connector], tools: Registry[Tool]) -> None:
+def load_cached_tools(home: Home, declared: Mapping[str, Connector], tools: Registry[Tool]) -> None:
     """For commands: what the gateway learnt when it last asked. Nothing of it can be called here."""
     for name, connector in declared.items():
-        _put(tools, name, connector, _recall(home, name, connector), lambda tool: _not_here, declared)
+        _register_tools(
+            tools, name, connector, _read_cached_tools(home, name, connector), lambda tool: _not_here, declared
+        )
 
 
-async def _not_here(call: Call, /, **arguments: Any) -> Passed:
+async def _not_here(call: ToolCall, /, **arguments: Any) -> ForwardedResult:
     raise Unavailable(call.tool, "connectors are run by the gateway alone")
 
 
@@ -164,7 +168,12 @@ class Connectors:
     """The connectors of a running gateway: `run` asks them once, then their tools are in the registry."""
 
     def __init__(
-        self, declared: Mapping[str, Connector], tools: Registry[Tool], home: Home, bells: Bells, secrets: Secrets
+        self,
+        declared: Mapping[str, Connector],
+        tools: Registry[Tool],
+        home: Home,
+        bells: EventBus,
+        secrets: SecretReader,
     ) -> None:
         self._declared, self._tools, self._home, self._bells = declared, tools, home, bells
         self._secrets = secrets
@@ -173,7 +182,14 @@ class Connectors:
         self._of_group = defaultdict[tuple[str, str], asyncio.Semaphore](lambda: asyncio.Semaphore(MOST_OF_A_GROUP))
         check_names(declared, tools)
         for name, connector in declared.items():
-            _put(tools, name, connector, _recall(home, name, connector), partial(self._runs, name, connector), declared)
+            _register_tools(
+                tools,
+                name,
+                connector,
+                _read_cached_tools(home, name, connector),
+                partial(self._runs, name, connector),
+                declared,
+            )
 
     async def run(self) -> None:
         """Ask every server what it has, beside everything else. One that does not start is a line in the log."""
@@ -181,43 +197,45 @@ class Connectors:
 
     async def _learn(self, name: str, connector: Connector) -> None:
         try:
-            listed = await ask_tools(self._home, name, connector)
-            _keep(self._home, name, Known(connector.command, listed))
+            listed = await list_server_tools(self._home, name, connector)
+            _write_cached_tools(self._home, name, CachedToolList(connector.command, listed))
         except (GatepostError, OSError) as error:
             _log.warning("a connector was not asked for its tools", connector=name, why=str(error))
             return
-        if _put(self._tools, name, connector, listed, partial(self._runs, name, connector), self._declared):
+        if _register_tools(self._tools, name, connector, listed, partial(self._runs, name, connector), self._declared):
             self._bells.tools(None)
 
-    def _runs(self, name: str, connector: Connector, tool: str) -> Run:
-        async def run(call: Call, /, **arguments: Any) -> Passed:
-            user = await call.read(costs.asker, call.turn.id) if call.turn is not None and connector.secrets else ""
+    def _runs(self, name: str, connector: Connector, tool: str) -> RunTool:
+        async def run(call: ToolCall, /, **arguments: Any) -> ForwardedResult:
+            user = (
+                await call.read(costs.find_asker, call.turn.id) if call.turn is not None and connector.secrets else ""
+            )
             values = await self._values(name, connector, call, user)
             await call.note()
-            scrub = Scrub(values.values())
+            scrub = SecretScrubber(values.values())
             try:
                 own = self._of_group[name, call.caller.folder]
                 async with asyncio.timeout(connector.timeout_s), own, self._slots[name]:
                     folder = folder_of(self._home, name, f"{call.caller.folder} {user}")
                     plain = dict(entry.split("=", 1) for entry in connector.env)
                     env = {**environment(folder), **plain, **values}
-                    async with running(connector.command, env, folder) as program:
+                    async with run_mcp_server(connector.command, env, folder) as program:
                         given = await program.call(tool, arguments)
             except TimeoutError:
                 why = f"no answer within {connector.timeout_s:g} s; it may have been done all the same"
                 raise Unavailable(call.tool, why, uncertain=True) from None
-            except (Broken, OSError) as error:
+            except (McpServerError, OSError) as error:
                 _log.warning("a connector broke", connector=name, tool=tool, why=scrub.text(str(error)))
-                why = error.why if isinstance(error, Broken) else "it has no folder to run in"
+                why = error.why if isinstance(error, McpServerError) else "it has no folder to run in"
                 raise Unavailable(call.tool, scrub.text(why), uncertain=True) from None
-            except Answered as error:
-                return Passed([{"type": "text", "text": scrub.text(str(error))}], failed=True)
+            except McpResponseError as error:
+                return ForwardedResult([{"type": "text", "text": scrub.text(str(error))}], failed=True)
             content, structured = await call.in_thread(scrub.value, [given.content, given.structuredContent])
-            return Passed(content, structured, given.isError)
+            return ForwardedResult(content, structured, given.isError)
 
         return run
 
-    async def _values(self, name: str, connector: Connector, call: Call, user: str) -> dict[str, str]:
+    async def _values(self, name: str, connector: Connector, call: ToolCall, user: str) -> dict[str, str]:
         """The secrets that hold for the caller's group and for whoever asked, by variable. Each use is on record."""
         values = {}
         for variable, secret in connector.secrets.items():
@@ -238,19 +256,19 @@ def check_names(declared: Iterable[str], tools: Registry[Tool]) -> None:
             raise SetupError(f"connectors.{name}: {name} is a group of the gateway's own tools; name it otherwise")
 
 
-def _taken(called: str, name: str, declared: Iterable[str]) -> str:
+def _find_name_conflict(called: str, name: str, declared: Iterable[str]) -> str:
     """Why a tool cannot have its name; '' if it can. Of connectors the longest name that fits has it, whichever was
     asked first: what is written about `git_hub_*` is about `git_hub`, and about nothing that `git` lists."""
     nearer = [each for each in declared if len(each) > len(name) and called.startswith(f"{each}_")]
     return f"it would look like a tool of the connector {max(nearer, key=len)}" if nearer else ""
 
 
-def _put(
+def _register_tools(
     tools: Registry[Tool],
     name: str,
     connector: Connector,
-    listed: list[ListedTool],
-    runs: Callable[[str], Run],
+    listed: list[McpListedTool],
+    runs: Callable[[str], RunTool],
     declared: Iterable[str] = (),
 ) -> bool:
     """Make the registry hold what the server lists now; True if that is something else than before."""
@@ -262,7 +280,7 @@ def _put(
     for told in [each for each in listed if connector.offers(each.name)][:MOST_TOOLS]:
         called = f"{name}_{told.name}"
         try:
-            if why := _taken(called, name, declared):
+            if why := _find_name_conflict(called, name, declared):
                 raise SetupError(why)
             tool = _make(called, name, connector, told, runs(told.name))
             tools.add(called, tool, origin)
@@ -273,7 +291,7 @@ def _put(
     return before != after
 
 
-def _make(called: str, name: str, connector: Connector, told: ListedTool, run: Run) -> Tool:
+def _make(called: str, name: str, connector: Connector, told: McpListedTool, run: RunTool) -> Tool:
     if not _TOOL.match(called):
         raise SetupError("a tool's name has letters, digits, _ and -, and at most 100 of them with its connector's")
     if called in ALIASES:
@@ -303,21 +321,21 @@ def _make(called: str, name: str, connector: Connector, told: ListedTool, run: R
     )
 
 
-def _kept_in(home: Home, name: str) -> Path:
+def _cache_path(home: Home, name: str) -> Path:
     return home.path / "connectors" / f"{name}.json"
 
 
-def _keep(home: Home, name: str, known: Known) -> None:
-    path = _kept_in(home, name)  # beside the folder, which is there: it was asked in it
+def _write_cached_tools(home: Home, name: str, known: CachedToolList) -> None:
+    path = _cache_path(home, name)  # beside the folder, which is there: it was asked in it
     beside = path.with_suffix(".new")
     beside.write_bytes(msgspec.json.encode(known))
     beside.replace(path)
 
 
-def _recall(home: Home, name: str, connector: Connector) -> list[ListedTool]:
+def _read_cached_tools(home: Home, name: str, connector: Connector) -> list[McpListedTool]:
     """What is kept of this very server; another command under the same name is another server."""
     try:
-        known = msgspec.json.decode(_kept_in(home, name).read_bytes(), type=Known)
+        known = msgspec.json.decode(_cache_path(home, name).read_bytes(), type=CachedToolList)
     except (OSError, ValueError):
         return []
     return known.tools if known.command == connector.command else []

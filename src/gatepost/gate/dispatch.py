@@ -16,25 +16,34 @@ from typing import Any
 
 import msgspec
 
-from gatepost.access.policy import Ask, Policy
-from gatepost.access.structure import reaches
+from gatepost.access.policy import AccessRequest, GroupPolicy
 from gatepost.access.tiers import covers
+from gatepost.access.tree_scope import may_act_on
 from gatepost.core import log
 from gatepost.core.bounds import LARGEST_ANSWER, weight
 from gatepost.core.clock import MINUTE, SECOND, iso
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 from gatepost.core.registry import Registry
-from gatepost.core.repeats import Repeated, Repeats
+from gatepost.core.repeat_counter import RepeatCounter, RepeatSummary
 from gatepost.gate.aliases import ALIASES
-from gatepost.gate.depth import DEEPEST, check_depth
-from gatepost.gate.explain import groups_of, plain
+from gatepost.gate.call_explanation import list_named_groups, render_params
+from gatepost.gate.json_depth import DEEPEST, check_depth
 from gatepost.gate.policies import Policies, visible_tools
 from gatepost.store import audit, budgets, costs, destinations, inbox, origins, sessions, turns
 from gatepost.store.port import Db, quick
 from gatepost.store.turns import Turn
-from gatepost.tools.contract import Around, Call, Caller, Passed, Place, Progress, Scope, Tool
+from gatepost.tools.contract import (
+    Caller,
+    ForwardedResult,
+    Progress,
+    ReachableRoom,
+    Tool,
+    ToolCall,
+    ToolDeps,
+    ToolScope,
+)
 
-__all__ = ["INVALID_PARAMS", "Around", "Dispatch", "ToolAnswer"]
+__all__ = ["INVALID_PARAMS", "Dispatch", "ToolAnswer", "ToolDeps"]
 
 INVALID_PARAMS = -32602
 BATCH_S = 0.01  # how long an audit row of a read may wait for others
@@ -66,15 +75,15 @@ class ToolAnswer(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _Visible:
+class _VisibleTools:
     """What a group sees, and the policy that it was made by."""
 
     tools: dict[str, Tool]
     listed: bytes  # the JSON array of tools/list
-    policy: Policy
+    policy: GroupPolicy
 
 
-class _Note(msgspec.Struct):
+class _AuditEntry(msgspec.Struct):
     """A call to be written down: one for its whole life. What of it is kept is worked out in the writer's thread."""
 
     at: int
@@ -88,21 +97,21 @@ class _Note(msgspec.Struct):
     error: str = ""
     unless: Callable[[Db], bool] | None = None  # what makes it untrue, seen where it is written
 
-    def allowed(self) -> audit.Record:
+    def allowed(self) -> audit.AuditRecord:
         """What goes with its effect, whatever becomes of the call meanwhile."""
         return self.record("allowed", "")
 
-    def record(self, verdict: str | None = None, error: str | None = None) -> audit.Record:
+    def record(self, verdict: str | None = None, error: str | None = None) -> audit.AuditRecord:
         verdict, error = verdict or self.verdict, self.error if error is None else error
         details: dict[str, Any] = {"turn": self.turn_id, "session": self.caller.session_id, "call": self.call_id}
         if self.tool is not None and self.arguments is not None:
-            details |= _kept(self.tool, self.arguments)
+            details |= _render_audit_arguments(self.tool, self.arguments)
         if error:
             details["error"] = error[:LONGEST_ARGUMENT]
-        return audit.Record(self.at, f"agent:{self.caller.folder}", self.action, verdict, details)
+        return audit.AuditRecord(self.at, f"agent:{self.caller.folder}", self.action, verdict, details)
 
 
-class _Kind(msgspec.Struct, frozen=True):
+class _RepeatKey(msgspec.Struct, frozen=True):
     """What makes calls the same to the audit. A tool that there is not has no name: the caller chose it."""
 
     folder: str
@@ -110,27 +119,29 @@ class _Kind(msgspec.Struct, frozen=True):
     action: str
     verdict: str
 
-    def record(self, repeated: Repeated["_Kind"], now: int) -> audit.Record:
+    def record(self, repeated: RepeatSummary["_RepeatKey"], now: int) -> audit.AuditRecord:
         details = {
             "repeated": repeated.count,
             "session": self.session_id,
             "since": iso(repeated.since),
             "until": iso(repeated.until),
         }
-        return audit.Record(now, f"agent:{self.folder}", self.action, self.verdict, details)
+        return audit.AuditRecord(now, f"agent:{self.folder}", self.action, self.verdict, details)
 
 
 class Dispatch:
     """Ring `bells.tools` when what groups may call has changed."""
 
-    def __init__(self, tools: Registry[Tool], around: Around, policies: Callable[[str], Policy] | None = None) -> None:
+    def __init__(
+        self, tools: Registry[Tool], around: ToolDeps, policies: Callable[[str], GroupPolicy] | None = None
+    ) -> None:
         self._tools, self._around = tools, around
         self._policies = policies or Policies(around.store, around.bells, around.config)
-        self._visible: dict[str, _Visible] = {}  # by folder
-        self._plain: dict[int, _Visible] = {}  # by tier: of groups that nothing is said about
-        self._waiting: list[_Note] = []
-        self._repeats = Repeats[_Kind](WINDOW)
-        self._sums: list[audit.Record] = []  # of windows that are over
+        self._visible: dict[str, _VisibleTools] = {}  # by folder
+        self._plain: dict[int, _VisibleTools] = {}  # by tier: of groups that nothing is said about
+        self._waiting: list[_AuditEntry] = []
+        self._repeats = RepeatCounter[_RepeatKey](WINDOW)
+        self._sums: list[audit.AuditRecord] = []  # of windows that are over
         self._wanted = asyncio.Event()
         around.bells.on_tools(self._forget)
         around.bells.on_group(self._forget)
@@ -167,26 +178,26 @@ class Dispatch:
         tool = seen.tools.get(name)
         alias = ALIASES.get(name)
         if alias is not None and (tool is None or alias.tool == name):
-            name, raw = _meant(name, raw)
+            name, raw = _resolve_alias(name, raw)
             tool = seen.tools.get(name)
         if tool is None:
             named, known = name[:LONGEST_ARGUMENT], name in self._tools
-            self._note(_Note(now, caller, named, call_id), "refused" if known else "unknown")
+            self._note(_AuditEntry(now, caller, named, call_id), "refused" if known else "unknown")
             return ToolAnswer(f"Unknown tool: {asked[:LONGEST_ARGUMENT]}", code=INVALID_PARAMS)
         try:
             arguments = tool.read(raw)
             if raw.count(b"[") + raw.count(b"{") > DEEPEST:  # less cannot nest deeper
                 check_depth(arguments)
         except (ValueError, RecursionError) as error:  # msgspec's own errors are ValueErrors, as is bad UTF-8
-            self._note(_Note(now, caller, name, call_id), "invalid", str(error))
+            self._note(_AuditEntry(now, caller, name, call_id), "invalid", str(error))
             return ToolAnswer(_short(f"Invalid arguments for {name}: {error}"), code=INVALID_PARAMS)
         if caller.before_call is not None and not tool.read_only:
             await caller.before_call(asked, call_id)  # one order for what an agent says and what it does
         turn = caller.running() if caller.running is not None else await self._turn_of(caller)
-        note = _Note(now, caller, name, call_id, turn.id if turn else None, tool, arguments)
+        note = _AuditEntry(now, caller, name, call_id, turn.id if turn else None, tool, arguments)
         keys = caller.keys if caller.keys is not None and not tool.read_only else None
         identity = keys.take(turn, name, arguments) if keys is not None and turn is not None else None
-        call = Call(
+        call = ToolCall(
             around=self._around,
             tool=name,
             caller=caller,
@@ -209,7 +220,7 @@ class Dispatch:
     async def _turn_of(self, caller: Caller) -> Turn | None:
         if caller.session_id is None:
             return None
-        return await self._around.store.read(turns.open_of, caller.session_id)
+        return await self._around.store.read(turns.find_open, caller.session_id)
 
     async def run(self) -> None:
         """Write behind what was noted, until cancelled; then what is left."""
@@ -234,9 +245,11 @@ class Dispatch:
             async with asyncio.timeout(within):
                 await self._wanted.wait()
 
-    async def _run(self, tool: Tool, call: Call, arguments: dict[str, Any], policy: Policy, note: _Note) -> ToolAnswer:
+    async def _run(
+        self, tool: Tool, call: ToolCall, arguments: dict[str, Any], policy: GroupPolicy, note: _AuditEntry
+    ) -> ToolAnswer:
         try:
-            if tool.scope is not None or tool.held or tool.spends or policy.speaks_of(tool.name):
+            if tool.scope is not None or tool.held or tool.spends or policy.has_rules_for(tool.name):
                 await self._admit(tool, call, arguments, policy)
             answer = await _answer(tool, call, await tool.run(call, **arguments))
         except GatepostError as error:
@@ -250,7 +263,7 @@ class Dispatch:
             if isinstance(error.__cause__, GatepostError):
                 self._note(note, _verdict(error.__cause__), str(error.__cause__))
             elif not call.recorded:  # as far as we heard: its transaction may be under way
-                note.unless = call.happened
+                note.unless = call.is_committed
                 self._note(note, "cancelled")
             raise
         if answer.failed:
@@ -259,31 +272,31 @@ class Dispatch:
             self._note(note, "allowed")
         return answer
 
-    async def _admit(self, tool: Tool, call: Call, arguments: Mapping[str, Any], policy: Policy) -> None:
+    async def _admit(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], policy: GroupPolicy) -> None:
         """Granted for this scope, and within reach: raise Refused otherwise, in the same words whatever is there."""
-        caller, params = call.caller, plain(tool, arguments)
-        targets = groups_of(tool, arguments) or (caller.folder,)  # none named: it is about the group itself
-        if tool.scope is Scope.ROOM and tool.scoped_by is not None:
+        caller, params = call.caller, render_params(tool, arguments)
+        targets = list_named_groups(tool, arguments) or (caller.folder,)  # none named: it is about the group itself
+        if tool.scope is ToolScope.ROOM and tool.scoped_by is not None:
             call.to = await self._place(call, tool, arguments.get(tool.scoped_by))
             params["jid"] = params[tool.scoped_by] = call.to.address
             targets = (call.to.folder or caller.folder,)
             for name in tool.also_scoped_by:
                 call.also[name] = await self._also(call, tool, arguments.get(name))
                 params[name] = call.also[name].address
-        for target in groups_of(tool, arguments):
-            if not reaches(tool.within, caller.folder, target):
+        for target in list_named_groups(tool, arguments):
+            if not may_act_on(tool.within, caller.folder, target):
                 raise Refused(caller.folder, tool.name, target, f"it must be {tool.within} of {caller.folder}")
-        if policy.speaks_of(tool.name):
+        if policy.has_rules_for(tool.name):
             asks = self._asks(tool, call, params)
             call.allows = lambda folder: all(policy.decide(replace(ask, scope=folder)) for ask in asks)
             if not all(map(call.allows, targets)):
                 raise Refused(caller.folder, tool.name, params.get("jid", ""), "a rule of this gateway forbids it")
         if tool.held:
             raise Refused(caller.folder, tool.name, why="it needs a person's approval, and nobody can be asked yet")
-        if tool.spends and await call.read(_spent, caller.folder, caller.session_id, call.turn, call.now):
+        if tool.spends and await call.read(_is_budget_spent, caller.folder, caller.session_id, call.turn, call.now):
             raise Refused(caller.folder, tool.name, why="the budget is spent")
 
-    def _asks(self, tool: Tool, call: Call, params: Mapping[str, str]) -> list[Ask]:
+    def _asks(self, tool: Tool, call: ToolCall, params: Mapping[str, str]) -> list[AccessRequest]:
         """The call as it stands, and once more for everybody behind it and where they asked: all must be granted. So
         what a person or a room is denied stays denied in a message that an agent passes on, and after the turn's end.
         """
@@ -291,50 +304,50 @@ class Dispatch:
         claims = {"folder": caller.folder, "tier": str(int(caller.tier)), "provider": caller.provider}
         asks = [self._ask(tool, call, params, claims)]
         if turn is not None:
-            chain = look(origins.of_turn, turn.id)
+            chain = look(origins.get_for_turn, turn.id)
         elif caller.session_id is not None:
-            chain = look(origins.behind, caller.session_id)
+            chain = look(origins.get_for_session, caller.session_id)
         else:
             return asks
         for each in chain.origins:
             known = {**claims, **self._where(each.instance, each.address, each.thread, each.person)}
             also = (each.address, each.person) if each.person else (each.address,)
-            asks.append(Ask(tool.name, tool.tier, caller.folder, params, known, also))
+            asks.append(AccessRequest(tool.name, tool.tier, caller.folder, params, known, also))
         return asks
 
-    def _ask(self, tool: Tool, call: Call, params: Mapping[str, str], claims: Mapping[str, str]) -> Ask:
+    def _ask(self, tool: Tool, call: ToolCall, params: Mapping[str, str], claims: Mapping[str, str]) -> AccessRequest:
         """Who calls is told by what the gateway knows, never by what the call says."""
         turn, look = call.turn, self._around.store.look
         if turn is None:
-            return Ask(tool.name, tool.tier, call.caller.folder, params, claims)
-        asker = look(costs.asker, turn.id)
+            return AccessRequest(tool.name, tool.tier, call.caller.folder, params, claims)
+        asker = look(costs.find_asker, turn.id)
         known = {**claims, **self._where(turn.instance, turn.address, turn.thread, asker)}
-        people = look(inbox.senders_of_turn, turn.id)
-        return Ask(tool.name, tool.tier, call.caller.folder, params, known, (turn.address, *people))
+        people = look(inbox.list_senders, turn.id)
+        return AccessRequest(tool.name, tool.tier, call.caller.folder, params, known, (turn.address, *people))
 
     def _where(self, instance: str, address: str, thread: str, user: str) -> dict[str, str]:
         return {"platform": self._around.reach.platform(instance), "room": address, "topic": thread, "user": user}
 
-    async def _place(self, call: Call, tool: Tool, given: str | None) -> Place:
+    async def _place(self, call: ToolCall, tool: Tool, given: str | None) -> ReachableRoom:
         """The room that is meant, if this group may reach it."""
         turn, caller = call.turn, call.caller
         if turn is not None and (not given or given == turn.address):
-            return Place(turn.instance, turn.address, turn.thread)
+            return ReachableRoom(turn.instance, turn.address, turn.thread)
         if not given:
             session = await call.read(sessions.get, caller.session_id) if caller.session_id else None
             if session is None or session.mode == "agent-shared" or not session.address:
                 raise Invalid(tool.scoped_by or "chatJid", "no turn is running that would tell the room; name one")
-            return Place(session.instance, session.address, session.thread)
-        place = await call.read(_reachable, caller.folder, given)
+            return ReachableRoom(session.instance, session.address, session.thread)
+        place = await call.read(_find_room, caller.folder, given)
         if place is None:
             raise Refused(caller.folder, tool.name, given, "it has no route to this group or those below it")
         return place
 
-    async def _also(self, call: Call, tool: Tool, given: str | None) -> Place:
+    async def _also(self, call: ToolCall, tool: Tool, given: str | None) -> ReachableRoom:
         """A further room, under the same rule. Nothing tells which: the one that the call is about."""
         return call.place if not given and call.turn is None else await self._place(call, tool, given)
 
-    def _seen_by(self, caller: Caller) -> _Visible:
+    def _seen_by(self, caller: Caller) -> _VisibleTools:
         found = self._visible.get(caller.folder)
         if found is None:
             policy = self._policies(caller.folder)
@@ -344,18 +357,18 @@ class Dispatch:
                 self._plain[caller.tier] = found
         return found
 
-    def _see(self, policy: Policy) -> _Visible:
+    def _see(self, policy: GroupPolicy) -> _VisibleTools:
         shown = {tool.name: tool for tool in visible_tools(self._tools, policy)}
-        return _Visible(shown, _encode([listed(tool, policy) for tool in shown.values()]), policy)
+        return _VisibleTools(shown, _encode([render_listed_tool(tool, policy) for tool in shown.values()]), policy)
 
     def _forget(self, folder: str | None) -> None:
         self._visible.clear()
         self._plain.clear()
 
-    def _note(self, note: _Note, verdict: str, error: str = "") -> None:
+    def _note(self, note: _AuditEntry, verdict: str, error: str = "") -> None:
         note.verdict, note.error = verdict, error
         action = "*" if verdict == "unknown" else note.action
-        kind = _Kind(note.caller.folder, note.caller.session_id, action, verdict)
+        kind = _RepeatKey(note.caller.folder, note.caller.session_id, action, verdict)
         counted = self._repeats.add(kind, note.at, FIRST_ALLOWED if verdict == "allowed" else FIRST_REFUSED)
         if not counted:
             self._waiting.append(note)
@@ -370,7 +383,7 @@ class Dispatch:
         self._wanted.clear()
         if not notes and not sums:
             return
-        lanes: dict[str, list[_Note | audit.Record]] = {AUDIT_LANE: []}
+        lanes: dict[str, list[_AuditEntry | audit.AuditRecord]] = {AUDIT_LANE: []}
         for note in notes:  # a call that was cancelled is judged behind what it had under way
             lanes.setdefault(AUDIT_LANE if note.unless is None else note.caller.lane, []).append(note)
         lanes[AUDIT_LANE] += sums
@@ -383,32 +396,32 @@ class Dispatch:
                     *(some if isinstance(error, Unavailable) else ()),
                     *(each for _, rest in units[count:] for each in rest),
                 ]
-                self._waiting = [*(each for each in left if isinstance(each, _Note)), *self._waiting]
-                self._sums = [*(each for each in left if isinstance(each, audit.Record)), *self._sums]
+                self._waiting = [*(each for each in left if isinstance(each, _AuditEntry)), *self._waiting]
+                self._sums = [*(each for each in left if isinstance(each, audit.AuditRecord)), *self._sums]
                 self._wanted.set()
                 raise
 
 
-def _append(db: Db, some: list[_Note | audit.Record]) -> None:
+def _append(db: Db, some: list[_AuditEntry | audit.AuditRecord]) -> None:
     """Notes, and the numbers of what was only counted."""
-    records = (each if isinstance(each, audit.Record) else _record(db, each) for each in some)
+    records = (each if isinstance(each, audit.AuditRecord) else _record(db, each) for each in some)
     audit.append(db, *(each for each in records if each is not None))
 
 
-def _record(db: Db, note: _Note) -> audit.Record | None:
+def _record(db: Db, note: _AuditEntry) -> audit.AuditRecord | None:
     return note.record() if note.unless is None or not note.unless(db) else None
 
 
-def listed(tool: Tool, policy: Policy) -> dict[str, Any]:
+def render_listed_tool(tool: Tool, policy: GroupPolicy) -> dict[str, Any]:
     """As in tools/list."""
-    spoken = policy.spoken(tool.name)
+    spoken = policy.list_rules_for(tool.name)
     if not spoken:
         return tool.listed
     lines = "\n".join(spoken)
     return {**tool.listed, "description": f"{tool.description}\n\nRules of this gateway for it:\n{lines}"}
 
 
-def _meant(name: str, raw: bytes) -> tuple[str, bytes]:
+def _resolve_alias(name: str, raw: bytes) -> tuple[str, bytes]:
     """The tool and the arguments that an older name stands for. What cannot be read is judged as it came."""
     alias = ALIASES[name]
     try:
@@ -418,24 +431,24 @@ def _meant(name: str, raw: bytes) -> tuple[str, bytes]:
 
 
 @quick
-def _reachable(db: Db, folder: str, given: str) -> Place | None:
+def _find_room(db: Db, folder: str, given: str) -> ReachableRoom | None:
     """A destination of this group, by name or address, or a room where it or a group below it has a live session."""
-    for each in destinations.of(db, folder):
+    for each in destinations.list_for_group(db, folder):
         if each.kind == "room" and given in (each.name, each.address):
-            return Place(each.instance, each.address, each.thread)
-    for session in sessions.in_room(db, given):
+            return ReachableRoom(each.instance, each.address, each.thread)
+    for session in sessions.list_in_room(db, given):
         if covers(folder, session.folder):
-            return Place(session.instance, session.address, folder=session.folder)
+            return ReachableRoom(session.instance, session.address, folder=session.folder)
     return None
 
 
 @quick
-def _spent(db: Db, folder: str, session_id: str | None, turn: Turn | None, now: int) -> bool:
-    payer = costs.payer(db, turn.id) if turn else costs.last_payer(db, session_id or "")
-    return any(each.spent >= each.limit for each in budgets.standings(db, folder, payer, now))
+def _is_budget_spent(db: Db, folder: str, session_id: str | None, turn: Turn | None, now: int) -> bool:
+    payer = costs.find_payer(db, turn.id) if turn else costs.find_last_payer(db, session_id or "")
+    return any(each.spent >= each.limit for each in budgets.list_applicable(db, folder, payer, now))
 
 
-def _kept(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _render_audit_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments as the audit keeps them: a hash of all, and each one unless people's words are in it."""
     kept: dict[str, Any] = {}
     for name, value in arguments.items():
@@ -449,10 +462,10 @@ def _kept(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"args_hash": hashlib.sha256(_encode(arguments)).hexdigest(), "args": kept}
 
 
-async def _answer(tool: Tool, call: Call, result: object) -> ToolAnswer:
+async def _answer(tool: Tool, call: ToolCall, result: object) -> ToolAnswer:
     """As it goes to the caller, if it is not too large. What is large beyond doubt is not even encoded."""
     most = LARGEST_ANSWER if call.caller.session_id is not None else LARGEST_MANAGED
-    if isinstance(result, Passed):
+    if isinstance(result, ForwardedResult):
         size = weight(result, LARGEST_PASSED)
         if size > LARGEST_PASSED or weight(result.text, most) > most or weight(result.structured, most) > most:
             return _too_large(tool, LARGEST_PASSED if size > LARGEST_PASSED else most)
@@ -467,7 +480,7 @@ async def _answer(tool: Tool, call: Call, result: object) -> ToolAnswer:
     return ToolAnswer(structured.decode(), structured) if len(structured) <= most else _too_large(tool, most)
 
 
-def _passed(result: Passed) -> ToolAnswer:
+def _passed(result: ForwardedResult) -> ToolAnswer:
     structured = None if result.structured is None else _encode(result.structured)
     return ToolAnswer(result.text, structured, result.failed, content=_encode(result.content))
 

@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from gatepost.access.acl import sound
-from gatepost.access.grants import Rule, parse
-from gatepost.access.policy import Facts, Policy
+from gatepost.access.acl import list_valid_rows
+from gatepost.access.grants import GrantRule, parse
+from gatepost.access.policy import AccessRules, GroupPolicy
 from gatepost.access.tiers import ROOT_FOLDER
-from gatepost.core.bells import Bells
+from gatepost.core.event_bus import EventBus
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
 from gatepost.store import acl, groups
@@ -23,22 +23,24 @@ TOOL_GROUPS = setting(
 
 
 @quick
-def facts(db: Db, every_subject: tuple[str, ...] = ()) -> Facts:
+def load_policy_facts(db: Db, every_subject: tuple[str, ...] = ()) -> AccessRules:
     """Everything that decides, in one snapshot."""
-    rules: dict[str, list[Rule]] = defaultdict(list)
-    for rule in acl.rules(db):
+    rules: dict[str, list[GrantRule]] = defaultdict(list)
+    for rule in acl.list_rules(db):
         rules[rule.folder].append(parse(rule.text))
-    members = acl.members(db)
-    return Facts(
+    members = acl.list_members(db)
+    return AccessRules(
         rules={folder: tuple(each) for folder, each in rules.items()},
-        rows=sound(acl.rows(db), members),
+        rows=list_valid_rows(acl.list_rows(db), members),
         members=members,
-        subjects={each.folder: cut for each in groups.every(db) if (cut := subjects(each.options)) is not None},
+        subjects={
+            each.folder: cut for each in groups.list_all(db) if (cut := parse_tool_groups(each.options)) is not None
+        },
         every_subject=frozenset(every_subject) or None,
     )
 
 
-def subjects(options: Mapping[str, Any]) -> frozenset[str] | None:
+def parse_tool_groups(options: Mapping[str, Any]) -> frozenset[str] | None:
     """What a group's own list is cut to (`gatepost group set FOLDER tool_groups=messages,history`); None: no word."""
     said = options.get("tool_groups")
     if said is None:
@@ -47,7 +49,7 @@ def subjects(options: Mapping[str, Any]) -> frozenset[str] | None:
     return frozenset(str(name).strip() for name in names)
 
 
-def visible_tools(tools: Registry[Tool], policy: Policy) -> list[Tool]:
+def visible_tools(tools: Registry[Tool], policy: GroupPolicy) -> list[Tool]:
     """What a group sees: what it may call in some way, within what its list is cut to."""
     return [
         tool
@@ -62,19 +64,19 @@ class Policies:
     """Called with a folder. Who changes what decides rings `bells.tools` after it is committed, and nobody who calls
     after that is judged by the old word."""
 
-    def __init__(self, store: Store, bells: Bells, config: Config) -> None:
+    def __init__(self, store: Store, bells: EventBus, config: Config) -> None:
         self._store, self._config = store, config
-        self._facts: Facts | None = None
-        self._known: dict[str, Policy] = {}
+        self._facts: AccessRules | None = None
+        self._known: dict[str, GroupPolicy] = {}
         bells.on_tools(self._forget)
         bells.on_group(self._forget)
 
-    def __call__(self, folder: str) -> Policy:
+    def __call__(self, folder: str) -> GroupPolicy:
         found = self._known.get(folder)
         if found is None:
             if self._facts is None:
-                self._facts = self._store.look(facts, self._config[TOOL_GROUPS])
-            found = self._known[folder] = Policy(folder, self._facts)
+                self._facts = self._store.look(load_policy_facts, self._config[TOOL_GROUPS])
+            found = self._known[folder] = GroupPolicy(folder, self._facts)
         return found
 
     def _forget(self, folder: str | None) -> None:

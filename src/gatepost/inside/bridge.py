@@ -28,7 +28,7 @@ def command(path: str) -> list[str]:
     return [sys.executable, "-I", "-S", __file__, "--socket", path]
 
 
-class Flow:
+class PumpBuffer:
     """One direction: a kept buffer and what of it is not written yet."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ def pump(link: socket.socket, source: int, sink: int) -> str:
     """Until both sides are done. '' if that was orderly, else what the gateway did."""
     link.setblocking(False)
     wire, poll = link.fileno(), select.poll()
-    up, down = Flow(), Flow()
+    up, down = PumpBuffer(), PumpBuffer()
     reading = True  # stdin is open
     answered = False
     asked = {source: _NOT, sink: _NOT, wire: _NOT}

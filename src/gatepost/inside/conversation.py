@@ -13,21 +13,21 @@ from typing import Any
 
 import msgspec
 
-from gatepost.inside.media import MIMES, Block, Kind
+from gatepost.inside.media import MIMES, MediaBlock, MediaKind
 
 MISSING = "This call was cut off before its result was known."
 
 
-class Heard(msgspec.Struct, frozen=True, tag="heard", omit_defaults=True):
+class UserEntry(msgspec.Struct, frozen=True, tag="heard", omit_defaults=True):
     """Words for the model. `rows` are the messages they were made of."""
 
     turn: str
     text: str
     rows: tuple[int, ...] = ()
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[MediaBlock, ...] = ()
 
 
-class Use(msgspec.Struct, frozen=True, omit_defaults=True):
+class AssistantToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """A tool call. The id is ours: a model's own may come again, and ours is the identity of the effect. `bad`: what
     the model wrote in the place of arguments."""
 
@@ -37,16 +37,16 @@ class Use(msgspec.Struct, frozen=True, omit_defaults=True):
     bad: str = ""
 
 
-class Said(msgspec.Struct, frozen=True, tag="said", omit_defaults=True):
+class AssistantEntry(msgspec.Struct, frozen=True, tag="said", omit_defaults=True):
     """The model's answer; `seen` is how many lines it had seen."""
 
     turn: str
     seen: int
     text: str = ""
-    uses: tuple[Use, ...] = ()
+    uses: tuple[AssistantToolCall, ...] = ()
 
 
-class Used(msgspec.Struct, frozen=True, tag="used", omit_defaults=True):
+class ToolResultEntry(msgspec.Struct, frozen=True, tag="used", omit_defaults=True):
     """What a tool call came to."""
 
     turn: str
@@ -55,83 +55,83 @@ class Used(msgspec.Struct, frozen=True, tag="used", omit_defaults=True):
     error: bool = False
 
 
-class Refused(msgspec.Struct, frozen=True, tag="refused"):
+class RejectedTurnEntry(msgspec.Struct, frozen=True, tag="refused"):
     """The endpoint does not take what this turn brought: it is not shown again, or nothing would ever be taken."""
 
     turn: str
 
 
-Entry = Heard | Said | Used | Refused
+ConversationEntry = UserEntry | AssistantEntry | ToolResultEntry | RejectedTurnEntry
 
 
-class Told(msgspec.Struct, frozen=True):
+class UserMessage(msgspec.Struct, frozen=True):
     """Words for the model, in their place."""
 
     text: str
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[MediaBlock, ...] = ()
 
 
-class Answered(msgspec.Struct, frozen=True):
+class AssistantMessage(msgspec.Struct, frozen=True):
     """The model's words and calls, each call with its result."""
 
     text: str
-    uses: tuple[tuple[Use, Used], ...] = ()
+    uses: tuple[tuple[AssistantToolCall, ToolResultEntry], ...] = ()
 
 
-Message = Told | Answered
+ConversationMessage = UserMessage | AssistantMessage
 
-_decode = msgspec.json.Decoder(Entry).decode
+_decode = msgspec.json.Decoder(ConversationEntry).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def in_order(entries: Sequence[Entry]) -> list[Message]:
+def order_messages(entries: Sequence[ConversationEntry]) -> list[ConversationMessage]:
     """The conversation as a model is to see it."""
-    refused = {entry.turn for entry in entries if isinstance(entry, Refused)}
-    results = {entry.id: entry for entry in entries if isinstance(entry, Used)}
-    placed: list[tuple[float, Heard | Said]] = []
+    refused = {entry.turn for entry in entries if isinstance(entry, RejectedTurnEntry)}
+    results = {entry.id: entry for entry in entries if isinstance(entry, ToolResultEntry)}
+    placed: list[tuple[float, UserEntry | AssistantEntry]] = []
     for index, entry in enumerate(entries):
-        if isinstance(entry, Heard | Said) and entry.turn not in refused:
-            placed.append((entry.seen - 0.5 if isinstance(entry, Said) else index, entry))
+        if isinstance(entry, UserEntry | AssistantEntry) and entry.turn not in refused:
+            placed.append((entry.seen - 0.5 if isinstance(entry, AssistantEntry) else index, entry))
     return [_message(entry, results) for _, entry in sorted(placed, key=lambda pair: pair[0])]
 
 
-def _message(entry: Heard | Said, results: dict[str, Used]) -> Message:
-    if isinstance(entry, Heard):
-        return Told(entry.text, entry.blocks)
-    missing = [Used(entry.turn, use.id, MISSING, True) for use in entry.uses]
-    return Answered(
+def _message(entry: UserEntry | AssistantEntry, results: dict[str, ToolResultEntry]) -> ConversationMessage:
+    if isinstance(entry, UserEntry):
+        return UserMessage(entry.text, entry.blocks)
+    missing = [ToolResultEntry(entry.turn, use.id, MISSING, True) for use in entry.uses]
+    return AssistantMessage(
         entry.text, tuple((use, results.get(use.id, none)) for use, none in zip(entry.uses, missing, strict=True))
     )
 
 
-def newest(messages: Sequence[Message], limit: int) -> list[Message]:
+def newest(messages: Sequence[ConversationMessage], limit: int) -> list[ConversationMessage]:
     """As much of the end as fits so many characters, beginning with words for the model. The last words always do."""
     size, start = 0, len(messages)
     for index in range(len(messages) - 1, -1, -1):
         size += _size(messages[index])
-        if isinstance(messages[index], Told):
+        if isinstance(messages[index], UserMessage):
             if size > limit and start < len(messages):
                 break
             start = index
     return list(messages[start:])
 
 
-def _size(message: Message) -> int:
-    if isinstance(message, Told):
+def _size(message: ConversationMessage) -> int:
+    if isinstance(message, UserMessage):
         return len(message.text)
     return len(message.text) + sum(len(_encode(use.input)) + len(used.text) for use, used in message.uses)
 
 
-class Conversation:
+class ModelConversation:
     """One conversation's file, and the bytes of what the model is shown beside it."""
 
     def __init__(self, state: Path, name: str = "") -> None:
         self.name = Path(name).name or f"c-{os.urandom(6).hex()}"
         self._path = state / f"{self.name}.jsonl"
         self._media = state / "media"
-        self.entries: list[Entry] = self._load()
+        self.entries: list[ConversationEntry] = self._load()
 
-    def add(self, *entries: Entry) -> None:
+    def add(self, *entries: ConversationEntry) -> None:
         """On the disk when this returns."""
         handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -143,39 +143,39 @@ class Conversation:
 
     def rows(self) -> set[int]:
         """The messages that it holds."""
-        return {row for entry in self.entries if isinstance(entry, Heard) for row in entry.rows}
+        return {row for entry in self.entries if isinstance(entry, UserEntry) for row in entry.rows}
 
-    def unfinished(self, turn: str) -> list[Use]:
+    def unfinished(self, turn: str) -> list[AssistantToolCall]:
         """Calls of this turn whose results are not known."""
-        known = {entry.id for entry in self.entries if isinstance(entry, Used)}
-        said = [entry for entry in self.entries if isinstance(entry, Said) and entry.turn == turn]
+        known = {entry.id for entry in self.entries if isinstance(entry, ToolResultEntry)}
+        said = [entry for entry in self.entries if isinstance(entry, AssistantEntry) and entry.turn == turn]
         return [use for entry in said for use in entry.uses if use.id not in known]
 
     def is_open(self) -> bool:
         """Whether its last words were never answered to their end."""
-        last = next(reversed(in_order(self.entries)), None)
-        return isinstance(last, Told) or (isinstance(last, Answered) and bool(last.uses))
+        last = next(reversed(order_messages(self.entries)), None)
+        return isinstance(last, UserMessage) or (isinstance(last, AssistantMessage) and bool(last.uses))
 
-    def keep(self, name: str, kind: Kind, data: bytes) -> Block:
+    def keep(self, name: str, kind: MediaKind, data: bytes) -> MediaBlock:
         """Bytes that the model is shown with every request; the file that they came from goes when its message ends."""
         self._media.mkdir(exist_ok=True)
         file = hashlib.sha256(data).hexdigest()
         if not (self._media / file).exists():
             (self._media / f"{file}.new").write_bytes(data)
             (self._media / f"{file}.new").rename(self._media / file)
-        return Block(kind, MIMES.get(kind, "application/octet-stream"), name, file)
+        return MediaBlock(kind, MIMES.get(kind, "application/octet-stream"), name, file)
 
-    def bytes_of(self, block: Block) -> bytes:
+    def bytes_of(self, block: MediaBlock) -> bytes:
         return (self._media / Path(block.file).name).read_bytes()
 
-    def copy(self, state: Path) -> "Conversation":
+    def copy(self, state: Path) -> "ModelConversation":
         """The same under another name."""
-        twin = Conversation(state)
+        twin = ModelConversation(state)
         if self.entries:
             twin.add(*self.entries)
         return twin
 
-    def _load(self) -> list[Entry]:
+    def _load(self) -> list[ConversationEntry]:
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -186,7 +186,7 @@ class Conversation:
         return list(_entries(whole.split(b"\n")))
 
 
-def _entries(lines: Iterable[bytes]) -> Iterable[Entry]:
+def _entries(lines: Iterable[bytes]) -> Iterable[ConversationEntry]:
     for line in lines:
         if line:
             yield _decode(line)

@@ -112,14 +112,14 @@ def run(folder: Path, command: list[str]) -> int:
     env = {**os.environ, **environment(start(folder))}
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is typed is the command's to hear
     try:
-        code = subprocess.Popen(command, env=env, preexec_fn=_hear_again).wait()
+        code = subprocess.Popen(command, env=env, preexec_fn=_restore_sigint).wait()
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         return 127
     return code if code >= 0 else 128 - code
 
 
-def _hear_again() -> None:
+def _restore_sigint() -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)

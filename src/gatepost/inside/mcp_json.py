@@ -18,7 +18,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
-class Server(msgspec.Struct, frozen=True):
+class McpServerConfig(msgspec.Struct, frozen=True):
     command: str
     args: list[str] = []
     env: dict[str, str] = {}
@@ -28,33 +28,33 @@ class Server(msgspec.Struct, frozen=True):
             raise ValueError(f"{odd[0][:80]!r} is no name of a variable")
 
 
-class _Entry(msgspec.Struct):
+class _McpJsonFile(msgspec.Struct):
     mcpServers: dict[str, msgspec.Raw] = {}
 
 
-def own_servers(agent: Path, wanted: bool) -> dict[str, Server]:
+def own_servers(agent: Path, wanted: bool) -> dict[str, McpServerConfig]:
     """Those that are started by a command, by name. What cannot be used is left out, and said to the session's log."""
     if not wanted:
         return {}
     try:
         with (agent / FILE).open("rb") as file:
-            entries = msgspec.json.decode(file.read(LARGEST), type=_Entry).mcpServers
+            entries = msgspec.json.decode(file.read(LARGEST), type=_McpJsonFile).mcpServers
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        _say(f"cannot be read: {error}")
+        _log_warning(f"cannot be read: {error}")
         return {}
     found = {}
     for name, raw in list(entries.items())[:MOST]:
         if not _NAME.match(name) or name.lower().startswith(OURS):
-            _say(f"the server {name[:80]!r} is left out: its name is no plain one, or begins with {OURS}")
+            _log_warning(f"the server {name[:80]!r} is left out: its name is no plain one, or begins with {OURS}")
             continue
         try:
-            found[name] = msgspec.json.decode(raw, type=Server)
+            found[name] = msgspec.json.decode(raw, type=McpServerConfig)
         except (ValueError, RecursionError) as error:
-            _say(f"the server {name!r} is left out: {error}")
+            _log_warning(f"the server {name!r} is left out: {error}")
     return found
 
 
-def _say(text: str) -> None:
+def _log_warning(text: str) -> None:
     sys.stderr.write(f"{FILE}: {text}\n")

@@ -12,10 +12,10 @@ from types import MappingProxyType
 
 import msgspec
 
-from gatepost.inside.providers.contract import Item, Place
+from gatepost.inside.providers.contract import Item, ProviderContext
 
 
-class Kind(StrEnum):
+class MediaKind(StrEnum):
     JPEG = "jpeg"
     PNG = "png"
     GIF = "gif"
@@ -25,7 +25,7 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
-class Way(StrEnum):
+class MediaHandling(StrEnum):
     BLOCK = "block"  # the model gets the bytes
     FILE = "file"  # the prompt says where it lies
     WORDS = "words"  # the same, and what is said in it (the group's option `transcribe`)
@@ -33,79 +33,94 @@ class Way(StrEnum):
 
 
 HEAD = 16  # bytes by which a kind is known
-IMAGES = (Kind.JPEG, Kind.PNG, Kind.GIF, Kind.WEBP)
+IMAGES = (MediaKind.JPEG, MediaKind.PNG, MediaKind.GIF, MediaKind.WEBP)
 
 
-def _row(images: Way, pdf: Way, audio: Way = Way.WORDS) -> Mapping[Kind, Way]:
+def _row(
+    images: MediaHandling, pdf: MediaHandling, audio: MediaHandling = MediaHandling.WORDS
+) -> Mapping[MediaKind, MediaHandling]:
     """In the order of the kinds: four of images, a PDF, a recording. Nobody takes the others."""
-    return MappingProxyType({**dict.fromkeys(IMAGES, images), Kind.PDF: pdf, Kind.AUDIO: audio, Kind.OTHER: Way.FILE})
+    return MappingProxyType(
+        {
+            **dict.fromkeys(IMAGES, images),
+            MediaKind.PDF: pdf,
+            MediaKind.AUDIO: audio,
+            MediaKind.OTHER: MediaHandling.FILE,
+        }
+    )
 
 
 # Kind × provider. One that is not named, such as a plug-in's, gets files and transcripts. What the prompt says about a
 # file stands there in any case: blocks are only seen.
-WAYS: Mapping[str, Mapping[Kind, Way]] = MappingProxyType(
+WAYS: Mapping[str, Mapping[MediaKind, MediaHandling]] = MappingProxyType(
     {
-        "anthropic": _row(Way.BLOCK, Way.BLOCK),
-        "openai": _row(Way.BLOCK, Way.BLOCK),  # wav and mp3 are blocks if the group says `audio=native`
-        "claude": _row(Way.BLOCK, Way.BLOCK),  # in the message that it is handed; its own transcript keeps them
-        "codex": _row(Way.BLOCK, Way.FILE),  # as `localImage`; its protocol knows no other kind
-        "opencode": _row(Way.BLOCK, Way.BLOCK),  # as file parts
-        "acp": _row(Way.BLOCK, Way.FILE, Way.BOTH),  # what the agent does not say that it takes is a file
-        "demo": _row(Way.FILE, Way.FILE),  # these two are no models
-        "scripted": _row(Way.FILE, Way.FILE),
+        "anthropic": _row(MediaHandling.BLOCK, MediaHandling.BLOCK),
+        "openai": _row(
+            MediaHandling.BLOCK, MediaHandling.BLOCK
+        ),  # wav and mp3 are blocks if the group says `audio=native`
+        "claude": _row(
+            MediaHandling.BLOCK, MediaHandling.BLOCK
+        ),  # in the message that it is handed; its own transcript keeps them
+        "codex": _row(MediaHandling.BLOCK, MediaHandling.FILE),  # as `localImage`; its protocol knows no other kind
+        "opencode": _row(MediaHandling.BLOCK, MediaHandling.BLOCK),  # as file parts
+        "acp": _row(
+            MediaHandling.BLOCK, MediaHandling.FILE, MediaHandling.BOTH
+        ),  # what the agent does not say that it takes is a file
+        "demo": _row(MediaHandling.FILE, MediaHandling.FILE),  # these two are no models
+        "scripted": _row(MediaHandling.FILE, MediaHandling.FILE),
     }
 )
-_UNKNOWN = _row(Way.FILE, Way.FILE)
+_UNKNOWN = _row(MediaHandling.FILE, MediaHandling.FILE)
 NATIVE: Mapping[str, frozenset[str]] = MappingProxyType({"openai": frozenset({"wav", "mp3"})})  # with `audio=native`
 # Bytes of a block; base64 makes a third more of them, and the endpoints count those.
-LARGEST: Mapping[Kind, int] = MappingProxyType(
-    {**dict.fromkeys(IMAGES, 3_700_000), Kind.PDF: 20_000_000, Kind.AUDIO: 15_000_000}
+LARGEST: Mapping[MediaKind, int] = MappingProxyType(
+    {**dict.fromkeys(IMAGES, 3_700_000), MediaKind.PDF: 20_000_000, MediaKind.AUDIO: 15_000_000}
 )
 MP3 = (b"\xff\xfb", b"\xff\xf3", b"\xff\xf2")  # without a tag before it
-MIMES: Mapping[Kind, str] = MappingProxyType(
+MIMES: Mapping[MediaKind, str] = MappingProxyType(
     {
-        Kind.JPEG: "image/jpeg",
-        Kind.PNG: "image/png",
-        Kind.GIF: "image/gif",
-        Kind.WEBP: "image/webp",
-        Kind.PDF: "application/pdf",
+        MediaKind.JPEG: "image/jpeg",
+        MediaKind.PNG: "image/png",
+        MediaKind.GIF: "image/gif",
+        MediaKind.WEBP: "image/webp",
+        MediaKind.PDF: "application/pdf",
     }
 )
 _HEADS = (
-    (b"\xff\xd8\xff", Kind.JPEG),
-    (b"\x89PNG\r\n\x1a\n", Kind.PNG),
-    (b"GIF87a", Kind.GIF),
-    (b"GIF89a", Kind.GIF),
-    (b"%PDF-", Kind.PDF),
-    (b"ID3", Kind.AUDIO),
-    *((mark, Kind.AUDIO) for mark in MP3),
-    (b"OggS", Kind.AUDIO),
-    (b"fLaC", Kind.AUDIO),
+    (b"\xff\xd8\xff", MediaKind.JPEG),
+    (b"\x89PNG\r\n\x1a\n", MediaKind.PNG),
+    (b"GIF87a", MediaKind.GIF),
+    (b"GIF89a", MediaKind.GIF),
+    (b"%PDF-", MediaKind.PDF),
+    (b"ID3", MediaKind.AUDIO),
+    *((mark, MediaKind.AUDIO) for mark in MP3),
+    (b"OggS", MediaKind.AUDIO),
+    (b"fLaC", MediaKind.AUDIO),
 )
 
 
-class Block(msgspec.Struct, frozen=True):
+class MediaBlock(msgspec.Struct, frozen=True):
     """Something that a model is shown as it is. `file` is its name in the conversation's own folder."""
 
-    kind: Kind
+    kind: MediaKind
     mime: str
     name: str
     file: str
 
 
-def kind_of(head: bytes) -> Kind:
+def kind_of(head: bytes) -> MediaKind:
     """What a file is, by its first bytes."""
     for mark, kind in _HEADS:
         if head.startswith(mark):
             return kind
     if head[:4] == b"RIFF":
-        return {b"WEBP": Kind.WEBP, b"WAVE": Kind.AUDIO}.get(head[8:12], Kind.OTHER)
+        return {b"WEBP": MediaKind.WEBP, b"WAVE": MediaKind.AUDIO}.get(head[8:12], MediaKind.OTHER)
     if head[4:11] == b"ftypM4A":
-        return Kind.AUDIO
-    return Kind.OTHER
+        return MediaKind.AUDIO
+    return MediaKind.OTHER
 
 
-def sound_of(head: bytes) -> str:
+def get_audio_format(head: bytes) -> str:
     """What a recording is called, by its first bytes."""
     named = {b"OggS": "ogg", b"fLaC": "flac", b"RIFF": "wav", b"ID3": "mp3", b"\x1aE\xdf\xa3": "webm"}
     if head.startswith(MP3):
@@ -113,15 +128,15 @@ def sound_of(head: bytes) -> str:
     return next((name for mark, name in named.items() if head.startswith(mark)), "m4a")
 
 
-def way_of(provider: str, head: bytes, size: int, *, native: bool = False) -> Way:
+def get_handling(provider: str, head: bytes, size: int, *, native: bool = False) -> MediaHandling:
     """How this provider gets what begins so. `native`: the group says that its model hears."""
     kind = kind_of(head)
     way = WAYS.get(provider, _UNKNOWN)[kind]
-    if kind is Kind.AUDIO and native and sound_of(head) in NATIVE.get(provider, ()):
-        way = Way.BLOCK
+    if kind is MediaKind.AUDIO and native and get_audio_format(head) in NATIVE.get(provider, ()):
+        way = MediaHandling.BLOCK
     if size <= LARGEST.get(kind, 0):
         return way
-    return {Way.BLOCK: Way.FILE, Way.BOTH: Way.WORDS}.get(way, way)
+    return {MediaHandling.BLOCK: MediaHandling.FILE, MediaHandling.BOTH: MediaHandling.WORDS}.get(way, way)
 
 
 def is_native(options: Mapping[str, object]) -> bool:
@@ -129,20 +144,20 @@ def is_native(options: Mapping[str, object]) -> bool:
     return options.get("audio") == "native"
 
 
-def look_at(provider: str, path: Path, *, native: bool = False) -> Way:
+def get_file_handling(provider: str, path: Path, *, native: bool = False) -> MediaHandling:
     """How this provider gets that file; what nobody can read stays a file."""
     try:
         if not path.is_file():
-            return Way.FILE
+            return MediaHandling.FILE
         with path.open("rb") as file:
-            return way_of(provider, file.read(HEAD), path.stat().st_size, native=native)
+            return get_handling(provider, file.read(HEAD), path.stat().st_size, native=native)
     except OSError:
-        return Way.FILE
+        return MediaHandling.FILE
 
 
-def read_block(provider: str, path: Path, *, native: bool = False) -> tuple[Kind, bytes] | None:
+def read_block(provider: str, path: Path, *, native: bool = False) -> tuple[MediaKind, bytes] | None:
     """The bytes for a block; None if this provider gets the file, or nobody can read it."""
-    if look_at(provider, path, native=native) not in (Way.BLOCK, Way.BOTH):
+    if get_file_handling(provider, path, native=native) not in (MediaHandling.BLOCK, MediaHandling.BOTH):
         return None
     try:
         data = path.read_bytes()
@@ -152,12 +167,12 @@ def read_block(provider: str, path: Path, *, native: bool = False) -> tuple[Kind
     return (kind, data) if len(data) <= LARGEST.get(kind, 0) else None
 
 
-def attached(place: Place, item: Item) -> list[Path]:
+def list_attachments(place: ProviderContext, item: Item) -> list[Path]:
     """Where the files that came with a message lie. They go when its turn has ended."""
-    return [folder_of(place) / name for name in names_of(item)]
+    return [get_attachment_folder(place) / name for name in list_attachment_paths(item)]
 
 
-def names_of(item: Item) -> list[str]:
+def list_attachment_paths(item: Item) -> list[str]:
     """Of those files, below the folder of all."""
     return [f"{item.row}/{name}" for name in attachment_names(item.content)]
 
@@ -171,5 +186,5 @@ def attachment_name(attachment: object) -> str:
     return os.path.basename(str(attachment.get("name") or "")) if isinstance(attachment, dict) else ""
 
 
-def folder_of(place: Place) -> Path:
+def get_attachment_folder(place: ProviderContext) -> Path:
     return place.workspace / "in" / "files"

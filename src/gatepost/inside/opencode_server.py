@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from gatepost.inside.forwarder import LOOPBACK
-from gatepost.inside.opencode import Told
+from gatepost.inside.opencode_protocol import OpencodeEvent
 
 STARTING = 60.0  # seconds until it listens
 ANSWERING = 60.0  # seconds for one answer; none waits for a model
@@ -29,13 +29,13 @@ USER = "opencode"
 _LISTENS = re.compile(rb"listening on http://[^:]+:(\d+)")
 
 
-class Ended(msgspec.Struct, frozen=True):
+class OpencodeEnded(msgspec.Struct, frozen=True):
     """It is gone."""
 
     why: str
 
 
-class Refused(Exception):
+class OpencodeError(Exception):
     """It did not do what it was asked to do. `status` 0: it did not answer."""
 
     def __init__(self, why: str, status: int = 0) -> None:
@@ -45,7 +45,7 @@ class Refused(Exception):
 
 class OpencodeServer:
     def __init__(self, process: asyncio.subprocess.Process, port: int, password: str, log: Path) -> None:
-        self.heard: asyncio.Queue[Told | Ended] = asyncio.Queue()
+        self.heard: asyncio.Queue[OpencodeEvent | OpencodeEnded] = asyncio.Queue()
         self.alive = True
         self._process, self._port, self._log = process, port, log
         given = base64.b64encode(f"{USER}:{password}".encode()).decode()
@@ -77,7 +77,7 @@ class OpencodeServer:
             port = 0
         if not port:
             await _end(process)
-            raise Refused(_last_words(log) or "it did not begin to listen")
+            raise OpencodeError(_last_words(log) or "it did not begin to listen")
         server = cls(process, port, password, log)
         try:
             await server._listen()
@@ -89,7 +89,7 @@ class OpencodeServer:
     async def ask(self, method: str, path: str, body: object = None) -> Any:
         """What it answers. Raises Refused."""
         if not self.alive:
-            raise Refused("it has ended")
+            raise OpencodeError("it has ended")
         return await asyncio.to_thread(self._request, method, path, body)
 
     async def close(self) -> None:
@@ -106,11 +106,11 @@ class OpencodeServer:
             answer = link.getresponse()
             data = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise Refused(f"no answer to {method} {path} ({error or type(error).__name__})") from None
+            raise OpencodeError(f"no answer to {method} {path} ({error or type(error).__name__})") from None
         finally:
             link.close()
         if answer.status >= 400:
-            raise Refused(data[:LONGEST].decode(errors="replace") or f"status {answer.status}", answer.status)
+            raise OpencodeError(data[:LONGEST].decode(errors="replace") or f"status {answer.status}", answer.status)
         with suppress(msgspec.MsgspecError):
             return msgspec.json.decode(data)
         return None
@@ -132,23 +132,23 @@ class OpencodeServer:
             wire.settimeout(None)  # from now on it is silent as long as it likes
             while line := answer.readline():
                 if line.startswith(b"data:"):
-                    self._tell(opened, msgspec.json.decode(line[5:], type=Told))
+                    self._tell(opened, msgspec.json.decode(line[5:], type=OpencodeEvent))
         except (OSError, http.client.HTTPException, msgspec.MsgspecError) as error:
             why = str(error)
         finally:
             link.close()
-            self._tell(opened, Ended(_last_words(self._log) or why or "it ended"))
+            self._tell(opened, OpencodeEnded(_last_words(self._log) or why or "it ended"))
 
-    def _tell(self, opened: asyncio.Future[None], heard: Told | Ended) -> None:
+    def _tell(self, opened: asyncio.Future[None], heard: OpencodeEvent | OpencodeEnded) -> None:
         with suppress(RuntimeError):  # our own process ends
             self._loop.call_soon_threadsafe(self._take, opened, heard)
 
-    def _take(self, opened: asyncio.Future[None], heard: Told | Ended) -> None:
-        if isinstance(heard, Ended):
+    def _take(self, opened: asyncio.Future[None], heard: OpencodeEvent | OpencodeEnded) -> None:
+        if isinstance(heard, OpencodeEnded):
             self.alive = False
         if not opened.done():
-            if isinstance(heard, Ended):
-                opened.set_exception(Refused(heard.why))
+            if isinstance(heard, OpencodeEnded):
+                opened.set_exception(OpencodeError(heard.why))
             else:
                 opened.set_result(None)
         self.heard.put_nowait(heard)

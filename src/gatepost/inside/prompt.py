@@ -11,7 +11,7 @@ from datetime import UTC, datetime, tzinfo
 import msgspec
 
 from gatepost.inside.providers.contract import Item
-from gatepost.mailbox.inbound import Destination, InRow
+from gatepost.mailbox.inbound import InboundRow, MailboxDestination
 
 ORDER = ("chat", "task", "webhook", "system")
 OBSERVED_RULE = (
@@ -33,17 +33,17 @@ HISTORY_RULE = (
 )
 
 
-class Scene(msgspec.Struct, frozen=True, kw_only=True):
+class PromptContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a prompt depends on besides its rows."""
 
     now: int  # microseconds, UTC
     timezone: str = "UTC"
     files: str = "/workspace/in/files"
     spans_rooms: bool = False
-    destinations: tuple[Destination, ...] = ()
+    destinations: tuple[MailboxDestination, ...] = ()
 
 
-def render(rows: Sequence[InRow], scene: Scene, observed: Sequence[InRow] = ()) -> str:
+def render(rows: Sequence[InboundRow], scene: PromptContext, observed: Sequence[InboundRow] = ()) -> str:
     """The whole prompt: the time, what was said before, what was observed, then chats before tasks before webhooks
     before system notes."""
     name, zone = _zone(scene.timezone)
@@ -61,12 +61,12 @@ def render(rows: Sequence[InRow], scene: Scene, observed: Sequence[InRow] = ()) 
     return header + "\n" + "\n\n".join(sections)
 
 
-def note(event: str, text: str) -> str:
+def render_note(event: str, text: str) -> str:
     """A word of the gateway's own to the agent."""
     return f"<system{_attributes(event=event)}>{escape(text)}</system>"
 
 
-def time_left(seconds: float) -> str:
+def render_time_left(seconds: float) -> str:
     """A warning before a turn is ended."""
     left = f"{round(seconds / 60)} minutes" if seconds >= 90 else f"{max(1, round(seconds))} seconds"
     return (
@@ -75,7 +75,7 @@ def time_left(seconds: float) -> str:
     )
 
 
-def command_of(row: InRow) -> str:
+def command_of(row: InboundRow) -> str:
     """The slash command that this row is, '' if it is none. A command is given to a provider as it was typed."""
     command = row.content.get("command")
     if not command:
@@ -83,21 +83,21 @@ def command_of(row: InRow) -> str:
     return command if isinstance(command, str) and command.startswith("/") else text_of(row)
 
 
-def item_of(row: InRow) -> Item:
+def item_of(row: InboundRow) -> Item:
     return Item(
         row=row.id, seq=row.seq, kind=kind_of(row), sender=sender_of(row), text=text_of(row), content=row.content
     )
 
 
-def kind_of(row: InRow) -> str:
+def kind_of(row: InboundRow) -> str:
     return row.kind if row.kind in ORDER else "system"
 
 
-def sender_of(row: InRow) -> str:
+def sender_of(row: InboundRow) -> str:
     return _text(row, "senderName") or _text(row, "sender")
 
 
-def text_of(row: InRow) -> str:
+def text_of(row: InboundRow) -> str:
     return _text(row, "prompt") or _text(row, "text") if row.kind == "task" else _text(row, "text")
 
 
@@ -105,7 +105,7 @@ def escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
-def _text(row: InRow, key: str) -> str:
+def _text(row: InboundRow, key: str) -> str:
     value = row.content.get(key)
     return value if isinstance(value, str) else ""
 
@@ -130,7 +130,7 @@ def _zone(name: str) -> tuple[str, tzinfo]:
         return "UTC", UTC
 
 
-def _row(row: InRow, scene: Scene, zone: tzinfo) -> str:
+def _row(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
     kind = kind_of(row)
     if kind == "task":
         return _task(row, scene, zone)
@@ -143,7 +143,7 @@ def _time(at: int, zone: tzinfo) -> str:
     return f"{datetime.fromtimestamp(at / 1_000_000, zone):%Y-%m-%d %H:%M}"
 
 
-def _from(row: InRow, scene: Scene) -> str | None:
+def _from(row: InboundRow, scene: PromptContext) -> str | None:
     """The destination's name of the row's room, in a session that spans rooms."""
     if not scene.spans_rooms:
         return None
@@ -153,7 +153,7 @@ def _from(row: InRow, scene: Scene) -> str | None:
     return "unknown"
 
 
-def _chat(row: InRow, scene: Scene, zone: tzinfo) -> str:
+def _chat(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
     verb = _text(row, "verb")
     head = _attributes(
         id=row.seq,
@@ -166,7 +166,7 @@ def _chat(row: InRow, scene: Scene, zone: tzinfo) -> str:
     return f"<message{head}>{chr(10).join(line for line in lines if line)}</message>"
 
 
-def _quote(row: InRow) -> list[str]:
+def _quote(row: InboundRow) -> list[str]:
     quote = row.content.get("replyTo")
     if not isinstance(quote, dict) or not quote.get("text"):
         return []
@@ -174,7 +174,7 @@ def _quote(row: InRow) -> list[str]:
     return [f"<quoted_message{head}>{escape(str(quote['text']))}</quoted_message>"]
 
 
-def _attachments(row: InRow, scene: Scene) -> list[str]:
+def _attachments(row: InboundRow, scene: PromptContext) -> list[str]:
     lines = []
     attachments = row.content.get("attachments")
     for attachment in attachments if isinstance(attachments, list) else []:
@@ -196,7 +196,7 @@ def _transcript(name: str, words: object) -> list[str]:
     return [f"<transcript{_attributes(of=name, by='machine')}>{escape(words)}</transcript>"]
 
 
-def _task(row: InRow, scene: Scene, zone: tzinfo) -> str:
+def _task(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
     # When it was due, not when it was planned.
     head = _attributes(id=row.seq, from_=_from(row, scene), time=_time(row.process_after or row.timestamp, zone))
     lines = []
@@ -206,7 +206,7 @@ def _task(row: InRow, scene: Scene, zone: tzinfo) -> str:
     return f"<task{head}>{chr(10).join(lines)}</task>"
 
 
-def _webhook(row: InRow, scene: Scene, zone: tzinfo) -> str:
+def _webhook(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
     head = _attributes(
         id=row.seq,
         from_=_from(row, scene),
@@ -219,7 +219,7 @@ def _webhook(row: InRow, scene: Scene, zone: tzinfo) -> str:
     return f"<webhook{head}>{escape(text or _json(row.content))}</webhook>"
 
 
-def _system(row: InRow, zone: tzinfo) -> str:
+def _system(row: InboundRow, zone: tzinfo) -> str:
     event = _text(row, "event")
     if event == "continued":
         return _continued(row)
@@ -227,7 +227,7 @@ def _system(row: InRow, zone: tzinfo) -> str:
     return f"<system{_attributes(id=row.seq, event=event, time=_time(row.timestamp, zone))}>{escape(body)}</system>"
 
 
-def _continued(row: InRow) -> str:
+def _continued(row: InboundRow) -> str:
     done = row.content.get("done")
     restarted = row.content.get("cause") == "restart"
     lines = [RESTARTED_RULE if restarted else CONTINUED_RULE]
@@ -247,11 +247,11 @@ def _continued(row: InRow) -> str:
     return f"<system{head}>\n{chr(10).join(lines)}\n</system>"
 
 
-def _is_history(row: InRow) -> bool:
+def _is_history(row: InboundRow) -> bool:
     return row.kind == "system" and row.content.get("event") == "history"
 
 
-def _history(row: InRow) -> str:
+def _history(row: InboundRow) -> str:
     lines = [HISTORY_RULE]
     said = row.content.get("messages")
     for each in said if isinstance(said, list) else []:

@@ -16,23 +16,23 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gatepost.inside.bell import Bell
-from gatepost.inside.link import Gone, Link
-from gatepost.inside.mail import Mail
-from gatepost.inside.providers.contract import PROVIDERS, Failed, Misconfigured, Place, Provider
-from gatepost.inside.turn import Turn, result_frame
-from gatepost.mailbox import wire
-from gatepost.mailbox.inbound import InRow
-from gatepost.mailbox.outbound import Outbound
+from gatepost.inside.gateway_socket import GatewayDisconnected, GatewaySocket
+from gatepost.inside.inbox_reader import InboxReader
+from gatepost.inside.providers.contract import PROVIDERS, Misconfigured, Provider, ProviderContext, TurnFailed
+from gatepost.inside.turn import RunnerTurn, result_frame
+from gatepost.inside.wake_event import WakeEvent
+from gatepost.mailbox import runner_frames
+from gatepost.mailbox.inbound import InboundRow
+from gatepost.mailbox.outbound import OutboundDb
 
 if TYPE_CHECKING:
-    from gatepost.inside.hearing import Hearing
+    from gatepost.inside.transcribe import AttachmentTranscriber
 
 PING = 2.0
 FAREWELL = 1.0  # seconds that a provider has to close
 
 
-class Setup(msgspec.Struct, frozen=True, kw_only=True):
+class RunnerSetup(msgspec.Struct, frozen=True, kw_only=True):
     run: Path
     workspace: Path
     agent: Path
@@ -41,10 +41,10 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     provider: str
 
 
-def read_setup(env: dict[str, str]) -> Setup:
+def read_setup(env: dict[str, str]) -> RunnerSetup:
     workspace = Path(env.get("GATEPOST_WORKSPACE", "/workspace"))
     agent = env.get("GATEPOST_AGENT", str(workspace / "agent"))
-    return Setup(
+    return RunnerSetup(
         run=Path(env.get("GATEPOST_RUN", "/run/gatepost")),
         workspace=workspace,
         agent=Path(agent),
@@ -54,25 +54,25 @@ def read_setup(env: dict[str, str]) -> Setup:
     )
 
 
-class NoProvider(Misconfigured):
+class ProviderNotFound(Misconfigured):
     """There is no provider of that name here, or its file does not load."""
 
 
-def find_provider(name: str, plugins: Path | None) -> Callable[[Place], Provider]:
+def find_provider(name: str, plugins: Path | None) -> Callable[[ProviderContext], Provider]:
     """A provider is named by its file, the package's own or one of the plug-in folder. No other file is loaded: what is
     wrong with one provider is no other's trouble."""
     if name not in PROVIDERS:
-        own, plugged = _own(name), _plugged(name, plugins)
+        own, plugged = _load_own_provider(name), _find_plugin(name, plugins)
         if own and plugged is not None:
-            raise NoProvider(f"two providers are named {name!r}: gatepost's own and {plugged}; rename yours")
+            raise ProviderNotFound(f"two providers are named {name!r}: gatepost's own and {plugged}; rename yours")
         if plugged is not None:
             _load_file(name, plugged)
     if name not in PROVIDERS:
-        raise NoProvider(f"there is no provider named {name!r}")
+        raise ProviderNotFound(f"there is no provider named {name!r}")
     return PROVIDERS[name]
 
 
-def _own(name: str) -> bool:
+def _load_own_provider(name: str) -> bool:
     if not name.replace("_", "").isalnum() or name == "contract":
         return False
     module = f"gatepost.inside.providers.{name}"
@@ -85,7 +85,7 @@ def _own(name: str) -> bool:
     return True
 
 
-def _plugged(name: str, plugins: Path | None) -> Path | None:
+def _find_plugin(name: str, plugins: Path | None) -> Path | None:
     if plugins is None or "/" in name or name.startswith((".", "_")):
         return None
     return next((path for path in (plugins / f"{name}.py", plugins / name / "__init__.py") if path.is_file()), None)
@@ -103,29 +103,29 @@ def _load_file(provider: str, path: Path) -> None:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise NoProvider(f"the plug-in {path.name} does not load: {type(error).__name__}: {error}") from error
+        raise ProviderNotFound(f"the plug-in {path.name} does not load: {type(error).__name__}: {error}") from error
 
 
 class Runner:
-    def __init__(self, setup: Setup, link: Link, welcome: wire.Welcome) -> None:
+    def __init__(self, setup: RunnerSetup, link: GatewaySocket, welcome: runner_frames.WelcomeFrame) -> None:
         self._setup, self._link, self._welcome = setup, link, welcome
         self._name = welcome.provider or setup.provider
-        self._box = Outbound(setup.workspace / "out" / "outbound.db")
+        self._box = OutboundDb(setup.workspace / "out" / "outbound.db")
         if self._box.trouble:
-            link.tell(wire.Trouble(what="outbound", why=self._box.trouble[: wire.LONGEST_TROUBLE]))
-        self._mail = Mail(setup.workspace / "in" / "inbound.db", self._box, link, welcome)
-        self._hearing = self._ears() if welcome.options.get("transcribe") not in (None, "", "off") else None
-        self._bell = Bell()
+            link.tell(runner_frames.ErrorFrame(what="outbound", why=self._box.trouble[: runner_frames.LONGEST_TROUBLE]))
+        self._mail = InboxReader(setup.workspace / "in" / "inbound.db", self._box, link, welcome)
+        self._hearing = self._make_transcriber() if welcome.options.get("transcribe") not in (None, "", "off") else None
+        self._bell = WakeEvent()
         self._make = find_provider(self._name, setup.plugins)
         self._provider: Provider | None = None
-        self._turn: Turn | None = None
+        self._turn: RunnerTurn | None = None
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._errands: set[asyncio.Task[None]] = set()
 
-    def _ears(self) -> "Hearing":
-        from gatepost.inside.hearing import Hearing  # costs a runner that hears nothing nothing
+    def _make_transcriber(self) -> "AttachmentTranscriber":
+        from gatepost.inside.transcribe import AttachmentTranscriber  # costs a runner that hears nothing nothing
 
-        return Hearing(self._setup.run, self._setup.workspace, self._name, self._welcome.options)
+        return AttachmentTranscriber(self._setup.run, self._setup.workspace, self._name, self._welcome.options)
 
     async def run(self) -> None:
         """Until the host hangs up or says Close. Raises what went wrong."""
@@ -138,7 +138,7 @@ class Runner:
         done, _ = await asyncio.wait([*tasks, self._closed], return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             error = task.exception()
-            if error is not None and not isinstance(error, Gone):
+            if error is not None and not isinstance(error, GatewayDisconnected):
                 raise error
 
     async def close(self) -> None:
@@ -151,84 +151,90 @@ class Runner:
 
     # What the host says.
 
-    def _hear(self, frame: wire.Frame) -> None:
+    def _hear(self, frame: runner_frames.Frame) -> None:
         match frame:
-            case wire.Bell():
+            case runner_frames.BellFrame():
                 self._bell.ring()
-            case wire.Interrupt():
+            case runner_frames.InterruptFrame():
                 if self._turn is not None:
                     self._send_off(self._turn.interrupt())
-            case wire.Answer() if self._provider is not None:
+            case runner_frames.PermissionAnswerFrame() if self._provider is not None:
                 names = self._turn.asked if self._turn is not None else {}
                 named = names.get(frame.request, frame.request)
                 self._send_off(self._provider.answer(named, frame.verdict, frame.input))
-            case wire.Flush():
+            case runner_frames.FlushFrame():
                 self._send_off(self._flush(frame))
-            case wire.WrapUp():
+            case runner_frames.WrapUpFrame():
                 if self._turn is not None:
                     self._send_off(self._turn.warn(frame.seconds))
-            case wire.Close():
+            case runner_frames.CloseFrame():
                 if not self._closed.done():
                     self._closed.set_result(None)
             case _:
                 pass
 
     def _send_off(self, errand: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(self._run_errand(errand))
+        task = asyncio.create_task(self._run_task(errand))
         self._errands.add(task)
-        task.add_done_callback(self._errand_done)
+        task.add_done_callback(self._task_done)
 
-    def _errand_done(self, task: asyncio.Task[None]) -> None:
+    def _task_done(self, task: asyncio.Task[None]) -> None:
         self._errands.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not self._closed.done():
             self._closed.set_exception(error)
 
-    async def _run_errand(self, errand: Coroutine[Any, Any, None]) -> None:
+    async def _run_task(self, errand: Coroutine[Any, Any, None]) -> None:
         try:
             await errand
         except (NotImplementedError, LookupError) as error:  # no such mode, no such request
-            self._link.tell(wire.Trouble(what="provider", why=f"{self._name}: {error!r}"[: wire.LONGEST_TROUBLE]))
+            self._link.tell(
+                runner_frames.ErrorFrame(
+                    what="provider", why=f"{self._name}: {error!r}"[: runner_frames.LONGEST_TROUBLE]
+                )
+            )
 
-    async def _flush(self, frame: wire.Flush) -> None:
+    async def _flush(self, frame: runner_frames.FlushFrame) -> None:
         seen = await self._turn.flush(frame.tool, frame.wait) if self._turn is not None else False
-        self._link.tell(wire.FlushReply(id=frame.id, seen=seen))
+        self._link.tell(runner_frames.FlushReplyFrame(id=frame.id, seen=seen))
 
     async def _ping(self) -> None:
         while True:
             turn = self._turn
             if turn is None:
-                self._link.tell(wire.Ping())
+                self._link.tell(runner_frames.PingFrame())
             else:
                 patience, tool = turn.tool
-                self._link.tell(wire.Ping(turn=turn.id, epoch=turn.epoch, tool=tool, tool_timeout=patience))
+                self._link.tell(
+                    runner_frames.PingFrame(turn=turn.id, epoch=turn.epoch, tool=tool, tool_timeout=patience)
+                )
             await asyncio.sleep(PING)
 
     # The work.
 
     async def _work(self) -> None:
         await self._resend()
-        self._box.forget_marks("processing")
+        self._box.remove_marks("processing")
         while True:
-            self._mail.tidy()
+            self._mail.remove_stale_marks()
             if not await self._next_turn(self._mail.look().waiting):
                 await self._bell.wait()
 
     async def _resend(self) -> None:
         """Hand over what an earlier runner could not. What the host does not want is forgotten."""
-        rows = self._box.unacked()
+        rows = self._box.list_unacked()
         if rows:
             answers = [self._link.post(result_frame(self._link, row)) for row in rows]
             await asyncio.gather(*answers)
-            self._box.acked(row.id for row in rows)
+            self._box.mark_acked(row.id for row in rows)
         self._box.prune()
 
-    async def _next_turn(self, waiting: Sequence[InRow]) -> bool:
+    async def _next_turn(self, waiting: Sequence[InboundRow]) -> bool:
         """Claim a batch and work on it. False: there was nothing for us."""
-        ids = [row.id for row in waiting[: wire.MOST_ROWS]]
-        begun = sorted(self._box.marked("begun"))[-wire.MOST_BEGUN :]
+        ids = [row.id for row in waiting[: runner_frames.MOST_ROWS]]
+        begun = sorted(self._box.list_marked("begun"))[-runner_frames.MOST_BEGUN :]
         ready = self._provider is not None
-        frame = wire.Claim(id=self._link.number(), rows=ids, ready=ready, wait=True, begun=begun)
+        frame = runner_frames.ClaimFrame(id=self._link.number(), rows=ids, ready=ready, wait=True, begun=begun)
         claimed = await self._link.claim(frame)
         if not claimed.rows:
             return False
@@ -236,7 +242,7 @@ class Runner:
             self._mail.look()  # they came while we waited, and what was observed with them
         if self._provider is None:
             self._provider = self._make(self._place())
-        turn = Turn(
+        turn = RunnerTurn(
             claimed,
             link=self._link,
             mail=self._mail,
@@ -249,17 +255,17 @@ class Runner:
         try:
             batch = await self._mail.read(claimed.rows)
             if len(batch) < len(claimed.rows):
-                await turn.submit(Failed("the messages could not be read in the sandbox", "retryable"))
+                await turn.submit(TurnFailed("the messages could not be read in the sandbox", "retryable"))
             else:
                 await turn.run(batch)
         finally:
             self._turn = None
         return True
 
-    def _place(self) -> Place:
+    def _place(self) -> ProviderContext:
         state = self._setup.workspace / "state" / self._name
         state.mkdir(parents=True, exist_ok=True)
-        return Place(
+        return ProviderContext(
             workspace=self._setup.workspace,
             agent=self._setup.agent,
             start=self._setup.start,
@@ -273,23 +279,27 @@ class Runner:
         )
 
 
-async def _run(setup: Setup) -> int:
-    link = await Link.open(setup.run / "runner.sock")
-    link.tell(wire.Hello(protocol=wire.PROTOCOL, pid=os.getpid()))
+async def _run(setup: RunnerSetup) -> int:
+    link = await GatewaySocket.open(setup.run / "runner.sock")
+    link.tell(runner_frames.HelloFrame(protocol=runner_frames.PROTOCOL, pid=os.getpid()))
     try:
         if setup.provider:
             find_provider(setup.provider, setup.plugins)  # while the host prepares its answer
         runner = Runner(setup, link, await link.welcome())
         await runner.run()
-    except Gone:
+    except GatewayDisconnected:
         return 0
     except Exception as error:  # noqa: BLE001  the last thing that this process does is to say why it ends
         traceback.print_exc()
         if isinstance(error, Misconfigured):
-            link.tell(wire.Trouble(what="setup", why=str(error)[: wire.LONGEST_TROUBLE], fatal=True))
+            link.tell(
+                runner_frames.ErrorFrame(what="setup", why=str(error)[: runner_frames.LONGEST_TROUBLE], fatal=True)
+            )
         else:
             link.tell(
-                wire.Trouble(what="runner", why=f"{type(error).__name__}: {error}"[: wire.LONGEST_TROUBLE], fatal=True)
+                runner_frames.ErrorFrame(
+                    what="runner", why=f"{type(error).__name__}: {error}"[: runner_frames.LONGEST_TROUBLE], fatal=True
+                )
             )
         await link.flush()
         return 1
@@ -299,14 +309,14 @@ async def _run(setup: Setup) -> int:
 
 def main() -> None:
     try:
-        code = asyncio.run(_leave(read_setup(dict(os.environ))))
+        code = asyncio.run(_run_and_exit(read_setup(dict(os.environ))))
     except OSError as error:
         sys.stderr.write(f"the runner cannot reach the gateway: {error}\n")
         code = 1
     sys.exit(code)
 
 
-async def _leave(setup: Setup) -> int:
+async def _run_and_exit(setup: RunnerSetup) -> int:
     code = await _run(setup)
     sys.stderr.flush()
     os._exit(code)  # now: a provider's threads and half-closed tasks would keep us

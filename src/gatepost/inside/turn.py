@@ -16,23 +16,23 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gatepost.inside import output, prompt, timeline
-from gatepost.inside.bell import Bell
-from gatepost.inside.link import Link
-from gatepost.inside.mail import Mail
+from gatepost.inside import output_parser, prompt, timeline_events
+from gatepost.inside.gateway_socket import GatewaySocket
+from gatepost.inside.inbox_reader import InboxReader
 from gatepost.inside.providers import contract
 from gatepost.inside.providers.contract import Batch, Item, Provider
-from gatepost.mailbox import wire
-from gatepost.mailbox.inbound import InRow
-from gatepost.mailbox.outbound import Outbound, OutRow
+from gatepost.inside.wake_event import WakeEvent
+from gatepost.mailbox import runner_frames
+from gatepost.mailbox.inbound import InboundRow
+from gatepost.mailbox.outbound import OutboundDb, OutboundRow
 
 if TYPE_CHECKING:
-    from gatepost.inside.hearing import Hearing
+    from gatepost.inside.transcribe import AttachmentTranscriber
 
 ANNOUNCED_S = 1.0  # how long a call waits for the provider's announcement of it
 
 
-class Part(msgspec.Struct, frozen=True):
+class ProviderInput(msgspec.Struct, frozen=True):
     """What the provider gets in one piece. `given`: the host knows already that it does."""
 
     batch: Batch
@@ -41,7 +41,7 @@ class Part(msgspec.Struct, frozen=True):
     given: bool = False
 
 
-class Uses:
+class ToolUseTracker:
     """Uses of tools that the provider has announced and not ended, matched with the calls that the host sees."""
 
     def __init__(self) -> None:
@@ -77,48 +77,50 @@ class Uses:
         return True
 
 
-class Turn:
+class RunnerTurn:
     def __init__(
         self,
-        claimed: wire.Claimed,
+        claimed: runner_frames.ClaimReplyFrame,
         *,
-        link: Link,
-        mail: Mail,
-        box: Outbound,
-        bell: Bell,
+        link: GatewaySocket,
+        mail: InboxReader,
+        box: OutboundDb,
+        bell: WakeEvent,
         provider: Provider,
-        hearing: "Hearing | None" = None,
+        hearing: "AttachmentTranscriber | None" = None,
     ) -> None:
         self.id, self.epoch, self.attempt = claimed.turn, claimed.epoch, claimed.attempt
         self.continued, self._begun = claimed.continued, claimed.begun
         self.conversation = claimed.conversation
         self._running: dict[str, tuple[float, str]] = {}  # tools by their use: patience, name
-        self._uses = Uses()
+        self._uses = ToolUseTracker()
         self.asked: dict[str, str] = {}  # what a request is called outside: what its provider calls it
         self._link, self._mail, self._box, self._bell, self._provider = link, mail, box, bell, provider
         self._takes_pushes, self._hearing = provider.takes_pushes, hearing
-        self._parts: deque[Part] = deque()
+        self._parts: deque[ProviderInput] = deque()
         self._open = False  # a query runs and may take more
         self._handing = asyncio.Lock()  # from the claim of a follow-up to its push: one thing
         self._mine: set[int] = set()
         self._given: list[int] = []
         self._finished: list[int] = []  # of the given: those whose query ended with a result
         self._part = 0
-        self._said: set[output.Piece] = set()
-        self._posted: list[tuple[OutRow, asyncio.Future[wire.Done | wire.Claimed]]] = []
+        self._said: set[output_parser.AddressedText] = set()
+        self._posted: list[
+            tuple[OutboundRow, asyncio.Future[runner_frames.AckFrame | runner_frames.ClaimReplyFrame]]
+        ] = []
         self._refused: list[str] = []
         self._corrected = False
         self._usage: dict[str, Any] = {}
-        self._failed: contract.Failed | None = None
+        self._failed: contract.TurnFailed | None = None
         self._stale = ""  # why the host does not believe us any more
         self._interrupting: asyncio.Task[None] | None = None
 
-    async def run(self, rows: Sequence[InRow]) -> None:
+    async def run(self, rows: Sequence[InboundRow]) -> None:
         self._mine.update(row.id for row in rows)
         # With a claim that is given at once nobody else says that the provider has not had them yet.
         self._box.mark(self._mine, "begun" if self._begun else "processing")
-        rows = await self._hear_out(rows)
-        self._parts.extend(self._cut(rows))
+        rows = await self._transcribe(rows)
+        self._parts.extend(self._split_commands(rows))
         if self._begun:  # with the claim: the host knows that the provider gets all of it now
             self._given += [row.id for row in rows]
             self._parts = deque(msgspec.structs.replace(part, given=True) for part in self._parts)
@@ -130,83 +132,88 @@ class Turn:
     def tool(self) -> tuple[float, str]:
         """Of the tools that run now the one with the longest patience, in seconds, and its name."""
         patience, name = max(self._running.values(), default=(0.0, ""))
-        return _within(patience), name[: wire.LONGEST_NAME]
+        return _within(patience), name[: runner_frames.LONGEST_NAME]
 
     async def interrupt(self) -> None:
         """End it now; the provider says how it ended, unless it has not begun or not seen all."""
         if self._parts or not self._open:
-            self._failed = self._failed or contract.Failed("interrupted")
+            self._failed = self._failed or contract.TurnFailed("interrupted")
         await self._provider.interrupt()
 
     async def warn(self, seconds: float) -> None:
         """There is little time left: a word to an agent that can take one. It gets no query of its own."""
-        text = prompt.time_left(seconds)
+        text = prompt.render_time_left(seconds)
         item = Item(row=0, seq=0, kind="system", sender="", text=text, content={"event": "time"})
         async with self._handing:
             if self._open and self._takes_pushes:
                 with suppress(NotImplementedError):  # it takes none any more
-                    await self._provider.push(Batch(turn=self.id, prompt=prompt.note("time", text), items=(item,)))
+                    await self._provider.push(
+                        Batch(turn=self.id, prompt=prompt.render_note("time", text), items=(item,))
+                    )
 
-    async def submit(self, failed: contract.Failed | None) -> None:
+    async def submit(self, failed: contract.TurnFailed | None) -> None:
         """The last word on this turn. For one that is not believed any more it changes nothing, or ends it."""
         if self._interrupting is not None:
             await self._interrupting
         if self._stale:
-            failed = contract.Failed(f"stopped: {self._stale}")
-        frame = wire.Submit(
+            failed = contract.TurnFailed(f"stopped: {self._stale}")
+        frame = runner_frames.SubmitTurnFrame(
             id=self._link.number(),
             turn=self.id,
             epoch=self.epoch,
             status="error" if failed else "success",
             conversation=self.conversation,
-            usage=timeline.plain_numbers(self._usage),
+            usage=timeline_events.plain_numbers(self._usage),
         )
         if failed is not None:
-            frame.error, frame.error_class = failed.message[: wire.LONGEST_ERROR], failed.kind[: wire.LONGEST_NAME]
+            frame.error, frame.error_class = (
+                failed.message[: runner_frames.LONGEST_ERROR],
+                failed.kind[: runner_frames.LONGEST_NAME],
+            )
             frame.retry_after = None if failed.retry_after is None else _within(failed.retry_after)
-            frame.finished = self._finished[-wire.MOST_ROWS :]
+            frame.finished = self._finished[-runner_frames.MOST_ROWS :]
         if (await self._link.ask(frame)).ok:
             self._box.mark(self._given, "failed" if failed else "completed")
-        self._box.forget_marks("processing")
-        self._box.forget_marks("begun")
+        self._box.remove_marks("processing")
+        self._box.remove_marks("begun")
         self._box.prune()
 
     # Into the provider.
 
-    async def _hear_out(self, rows: Sequence[InRow]) -> Sequence[InRow]:
+    async def _transcribe(self, rows: Sequence[InboundRow]) -> Sequence[InboundRow]:
         return rows if self._hearing is None else await self._hearing.hear(rows)
 
-    def _cut(self, rows: Sequence[InRow]) -> list[Part]:
+    def _split_commands(self, rows: Sequence[InboundRow]) -> list[ProviderInput]:
         """A slash command is the first and only input of a query, as it was typed; what stands around it goes apart."""
-        parts: list[Part] = []
-        plain: list[InRow] = []
+        parts: list[ProviderInput] = []
+        plain: list[InboundRow] = []
         for row in rows:
             if command := prompt.command_of(row):
                 if plain:
                     parts.append(self._render(plain))
-                parts.append(Part(self._batch(command, [row]), (row.id,)))
+                parts.append(ProviderInput(self._batch(command, [row]), (row.id,)))
                 plain = []
             else:
                 plain.append(row)
         return [*parts, self._render(plain)] if plain else parts
 
-    def _render(self, rows: Sequence[InRow]) -> Part:
+    def _render(self, rows: Sequence[InboundRow]) -> ProviderInput:
         observed = [row for row in self._mail.seen.observed if row.id not in self._mine]
         self._mine.update(row.id for row in observed)
-        text = prompt.render(rows, self._mail.scene(), observed)
-        return Part(self._batch(text, rows), tuple(row.id for row in rows), tuple(row.id for row in observed))
+        text = prompt.render(rows, self._mail.get_prompt_context(), observed)
+        return ProviderInput(self._batch(text, rows), tuple(row.id for row in rows), tuple(row.id for row in observed))
 
-    def _batch(self, text: str, rows: Sequence[InRow]) -> Batch:
+    def _batch(self, text: str, rows: Sequence[InboundRow]) -> Batch:
         items = tuple(prompt.item_of(row) for row in rows)
         return Batch(turn=self.id, prompt=text, items=items, continued=self.continued)
 
-    async def _begin(self, part: Part) -> bool:
+    async def _begin(self, part: ProviderInput) -> bool:
         """Whether the provider may have it now."""
         if part.rows and not part.given:
             self._box.mark(part.rows, "begun")
-            for start in range(0, len(part.rows), wire.MOST_ROWS):
-                rows = list(part.rows[start : start + wire.MOST_ROWS])
-                frame = wire.Begun(id=self._link.number(), turn=self.id, epoch=self.epoch, rows=rows)
+            for start in range(0, len(part.rows), runner_frames.MOST_ROWS):
+                rows = list(part.rows[start : start + runner_frames.MOST_ROWS])
+                frame = runner_frames.RowsBegunFrame(id=self._link.number(), turn=self.id, epoch=self.epoch, rows=rows)
                 done = await self._link.ask(frame)
                 if not done.ok:
                     self._stale = done.error or "not begun"
@@ -215,7 +222,7 @@ class Turn:
         self._box.mark(part.observed, "completed")
         return True
 
-    async def _give(self, part: Part) -> None:
+    async def _give(self, part: ProviderInput) -> None:
         if not await self._begin(part) or self._failed is not None:
             return
         await self._query(part)
@@ -223,7 +230,7 @@ class Turn:
         if (correction := self._correction()) is not None:
             self._parts.appendleft(correction)
 
-    async def _query(self, part: Part) -> None:
+    async def _query(self, part: ProviderInput) -> None:
         self._open = True
         # What stands behind this part comes before anything newer.
         following = asyncio.create_task(self._follow()) if self._takes_pushes and not self._parts else None
@@ -237,7 +244,7 @@ class Turn:
                     had = True
                 await self._link.flush()
                 if isinstance(event, contract.ToolUse):  # its call is made when we go on, or was made outside already
-                    await self._hand_over()
+                    await self._wait_posted()
                 if ended:
                     break
         finally:
@@ -250,7 +257,7 @@ class Turn:
         if following is not None and not following.cancelled():
             following.result()
         if not ended:
-            self._failed = contract.Failed("the provider ended without a result")
+            self._failed = contract.TurnFailed("the provider ended without a result")
         elif self._failed is None:
             left = {row for part in self._parts for row in part.rows}
             self._finished = [row for row in self._given if row not in left]
@@ -262,28 +269,28 @@ class Turn:
             async with self._handing:
                 if (correction := self._correction()) is not None:
                     await self._push(correction)
-                if not await self._take_more(rang):
+                if not await self._claim_follow_ups(rang):
                     return
 
-    async def _take_more(self, rang: bool) -> bool:
+    async def _claim_follow_ups(self, rang: bool) -> bool:
         """Claim follow-ups and hand them over. False: the stream of this query has ended."""
         waiting = [row for row in self._mail.look().waiting if row.id not in self._mine]
         free = list(takewhile(lambda row: not prompt.command_of(row), waiting))
         if len(free) == len(waiting) and not free and not rang:
             return True
         if free or not waiting:
-            ids = [row.id for row in free[: wire.MOST_ROWS]]
-            frame = wire.Claim(id=self._link.number(), rows=ids, turn=self.id, epoch=self.epoch)
+            ids = [row.id for row in free[: runner_frames.MOST_ROWS]]
+            frame = runner_frames.ClaimFrame(id=self._link.number(), rows=ids, turn=self.id, epoch=self.epoch)
             claimed = await self._link.claim(frame)
             rows = await self._mail.read(claimed.rows) if claimed.rows else []
             rows = list(takewhile(lambda row: not prompt.command_of(row), rows))
             if rows:
                 self._mine.update(row.id for row in rows)
                 self._box.mark([row.id for row in rows], "processing")
-                await self._push(self._render(await self._hear_out(rows)))
+                await self._push(self._render(await self._transcribe(rows)))
         return len(free) == len(waiting)
 
-    async def _push(self, part: Part) -> None:
+    async def _push(self, part: ProviderInput) -> None:
         """Give it to the running query, or to a new one if that has just ended."""
         if not await self._begin(part):
             self._stop(self._stale)
@@ -295,28 +302,30 @@ class Turn:
                 return
             except NotImplementedError:  # it takes none any more
                 pass
-        self._parts.append(Part(part.batch, part.rows, part.observed, given=True))
+        self._parts.append(ProviderInput(part.batch, part.rows, part.observed, given=True))
 
     # Out of the provider.
 
     def _hear(self, event: contract.Event) -> bool:
         """Pass one event on. True: it was the last one."""
         match event:
-            case contract.Started(conversation) if len(conversation) > wire.LONGEST_CONVERSATION:
+            case contract.ConversationStarted(conversation) if len(conversation) > runner_frames.LONGEST_CONVERSATION:
                 why = f"it names its conversation by {len(conversation)} characters; it will not be continued"
-                self._link.tell(wire.Trouble(what="provider", why=why))
-            case contract.Started(conversation):
+                self._link.tell(runner_frames.ErrorFrame(what="provider", why=why))
+            case contract.ConversationStarted(conversation):
                 self.conversation = conversation
-                self._link.tell(wire.Started(turn=self.id, epoch=self.epoch, conversation=conversation))
+                self._link.tell(
+                    runner_frames.ConversationStartedFrame(turn=self.id, epoch=self.epoch, conversation=conversation)
+                )
             case contract.Text(text, in_reply_to):
                 self._say(text, in_reply_to)
-            case contract.Status(text):
+            case contract.StatusLine(text):
                 self._status(text)
-            case contract.Result(text, in_reply_to):
+            case contract.TurnResult(text, in_reply_to):
                 self._open = False
                 self._say(text, in_reply_to, final=True)
                 return True
-            case contract.Failed():
+            case contract.TurnFailed():
                 self._open = False
                 self._failed = event
                 return True
@@ -326,7 +335,7 @@ class Turn:
 
     def _note(
         self,
-        event: timeline.Noted,
+        event: timeline_events.TimelineSource,
     ) -> None:
         """What only the timeline wants to know, and which tool runs now."""
         match event:
@@ -339,32 +348,34 @@ class Turn:
                 self._running.pop(key, None)
                 timeout, tool = self.tool
                 self._box.tool(tool, timeout)
-            case contract.Usage(numbers):
+            case contract.UsageReport(numbers):
                 self._usage = {**self._usage, **numbers}
             case _:
                 pass
-        kind, data = timeline.describe(event)
-        if isinstance(event, contract.Permission | contract.Question):
+        kind, data = timeline_events.describe(event)
+        if isinstance(event, contract.PermissionRequest | contract.Question):
             self.asked[data["id"]] = event.id
-        self._link.tell(wire.Event(turn=self.id, kind=kind, data=data))
+        self._link.tell(runner_frames.EventFrame(turn=self.id, kind=kind, data=data))
 
     def _status(self, text: str) -> None:
-        self._link.tell(wire.Status(turn=self.id, epoch=self.epoch, text=text[: wire.LONGEST_STATUS]))
+        self._link.tell(
+            runner_frames.StatusFrame(turn=self.id, epoch=self.epoch, text=text[: runner_frames.LONGEST_STATUS])
+        )
 
     def _say(self, text: str, in_reply_to: int | None, *, final: bool = False) -> None:
-        out = output.read(text)
+        out = output_parser.parse_output(text)
         for status in out.statuses:
             self._status(status)
         for piece in out.pieces:
             if final and piece in self._said:
                 continue  # agents like to end with what they said last
             self._said.add(piece)
-            for chunk in output.split(piece.text):
-                self._post(chunk, piece.to[: wire.LONGEST_NAME], in_reply_to if not piece.to else None)
+            for chunk in output_parser.split_text(piece.text):
+                self._post(chunk, piece.to[: runner_frames.LONGEST_NAME], in_reply_to if not piece.to else None)
 
     def _post(self, text: str, to: str, in_reply_to: int | None) -> None:
         self._part += 1
-        row = OutRow(
+        row = OutboundRow(
             turn=self.id,
             epoch=self.epoch,
             attempt=self.attempt,
@@ -378,11 +389,13 @@ class Turn:
         future.add_done_callback(lambda answer: self._answered(row, answer))
         self._posted.append((row, future))
 
-    def _answered(self, row: OutRow, answer: asyncio.Future[wire.Done | wire.Claimed]) -> None:
+    def _answered(
+        self, row: OutboundRow, answer: asyncio.Future[runner_frames.AckFrame | runner_frames.ClaimReplyFrame]
+    ) -> None:
         if answer.cancelled() or answer.exception() is not None:
             return
         done = answer.result()
-        if not isinstance(done, wire.Done) or (done.ok and not done.error):
+        if not isinstance(done, runner_frames.AckFrame) or (done.ok and not done.error):
             return
         if row.to:  # a name that means nothing, or is not permitted; the rest of the turn is well
             self._refused.append(row.to)
@@ -401,7 +414,7 @@ class Turn:
         announced = getattr(self._provider, "announces_calls", True)
         return await self._uses.match(tool, ANNOUNCED_S if wait and announced else 0.0)
 
-    async def _hand_over(self) -> None:
+    async def _wait_posted(self) -> None:
         """Wait until the host has what was said so far."""
         if waiting := [future for _, future in self._posted if not future.done()]:
             await asyncio.wait(waiting)
@@ -410,9 +423,9 @@ class Turn:
         """Wait until the host has every result."""
         posted, self._posted = self._posted, []
         await asyncio.gather(*(future for _, future in posted))
-        self._box.acked(row.id for row, _ in posted)
+        self._box.mark_acked(row.id for row, _ in posted)
 
-    def _correction(self) -> Part | None:
+    def _correction(self) -> ProviderInput | None:
         """Once a turn: a word to the agent that a name it used is none, if it can be told."""
         if not self._refused or self._corrected or not self._takes_pushes:
             return None
@@ -424,11 +437,11 @@ class Turn:
             " block goes to the room of this turn."
         )
         item = Item(row=0, seq=0, kind="system", sender="", text=text, content={"event": "undelivered"})
-        return Part(Batch(turn=self.id, prompt=prompt.note("undelivered", text), items=(item,)))
+        return ProviderInput(Batch(turn=self.id, prompt=prompt.render_note("undelivered", text), items=(item,)))
 
 
-def result_frame(link: Link, row: OutRow) -> wire.Result:
-    return wire.Result(
+def result_frame(link: GatewaySocket, row: OutboundRow) -> runner_frames.ResultFrame:
+    return runner_frames.ResultFrame(
         id=link.number(),
         turn=row.turn,
         epoch=row.epoch,
@@ -442,7 +455,7 @@ def result_frame(link: Link, row: OutRow) -> wire.Result:
 
 def _within(seconds: float) -> float:
     """A provider's word on how long something takes, as a frame can hold it."""
-    return min(seconds, float(wire.LONGEST_WAIT_S)) if seconds > 0 else 0.0
+    return min(seconds, float(runner_frames.LONGEST_WAIT_S)) if seconds > 0 else 0.0
 
 
 async def _end(events: object) -> None:

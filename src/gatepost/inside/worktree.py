@@ -33,7 +33,7 @@ ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_ADVICE": "0", "LC_ALL": "C.UTF-8
 Job = Mapping[str, Any]
 
 
-class Failed(Exception):
+class WorktreeJobError(Exception):
     """It cannot be done: `code` says to programs what the text says to people."""
 
     def __init__(self, code: str, text: str) -> None:
@@ -54,15 +54,15 @@ def git(folder: Path, *words: str, env: Mapping[str, str] | None = None, given: 
         check=False,
     )
     if done.returncode != 0:
-        raise Failed("GIT", f"git {words[0]}: {done.stderr.strip()[:2000] or 'it failed without a word'}")
+        raise WorktreeJobError("GIT", f"git {words[0]}: {done.stderr.strip()[:2000] or 'it failed without a word'}")
     return done.stdout.rstrip("\n")
 
 
-def ask(folder: Path, *words: str) -> str:
+def try_git(folder: Path, *words: str) -> str:
     """The same, and '' if git says no."""
     try:
         return git(folder, *words)
-    except Failed:
+    except WorktreeJobError:
         return ""
 
 
@@ -72,12 +72,14 @@ def ask(folder: Path, *words: str) -> str:
 def clone(job: Job, project: Path, source: Path) -> dict[str, Any]:
     """A clone in the empty folder `project`, on the branch that was asked for."""
     if not os.access(source, os.R_OK | os.X_OK):
-        raise Failed(
+        raise WorktreeJobError(
             "NOT_READABLE",
             "agents run as a user of their own (sandbox.uid), who may not read it: let others read that folder",
         )
-    if not ask(source, "rev-parse", "--git-dir"):
-        raise Failed("NOT_GIT_REPO", "it is no git repository, or one whose .git lies elsewhere (name the main one)")
+    if not try_git(source, "rev-parse", "--git-dir"):
+        raise WorktreeJobError(
+            "NOT_GIT_REPO", "it is no git repository, or one whose .git lies elsewhere (name the main one)"
+        )
     git(project, "init", "-q", "--template=", "-b", "gatepost")
     git(
         project,
@@ -85,10 +87,10 @@ def clone(job: Job, project: Path, source: Path) -> dict[str, Any]:
         *("+refs/heads/*:refs/remotes/source/*", "+refs/remotes/origin/*:refs/remotes/origin/*"),
         *("+refs/tags/*:refs/tags/*", f"+refs/tags/*:{THEIRS}/*", "+refs/pull/*:refs/gatepost/pull/*"),
     )
-    origin = without_credentials(ask(source, "config", "--get", "remote.origin.url"))
+    origin = without_credentials(try_git(source, "config", "--get", "remote.origin.url"))
     branch, base, commit = _find(job, project, source, origin)
     git(project, "checkout", "-q", "--no-track", "-b", branch, commit)
-    _settle(project, source, origin)
+    _configure(project, source, origin)
     return {"branch": branch, "base": base, "commit": commit}
 
 
@@ -99,40 +101,40 @@ def _find(job: Job, project: Path, source: Path, origin: str) -> tuple[str, str,
         near = (f"refs/gatepost/pull/{number}/head", f"refs/remotes/origin/pr/{number}")
         far = (f"refs/pull/{number}/head", f"refs/merge-requests/{number}/head")
         how = f"pull/{number}/head:refs/pull/{number}/head"
-        commit = _first(project, near) or _from_origin(project, origin, far, f"the pull request {number}", how)
+        commit = _first(project, near) or _fetch_from_origin(project, origin, far, f"the pull request {number}", how)
         return str(job["name"]), f"pull request {number}", commit
     if job.get("branch"):
         branch = str(job["branch"])
         near = (f"refs/remotes/source/{branch}", f"refs/remotes/origin/{branch}")
         how = f"{shlex.quote(branch)}:{shlex.quote(f'refs/remotes/origin/{branch}')}"
-        commit = _first(project, near) or _from_origin(
+        commit = _first(project, near) or _fetch_from_origin(
             project, origin, (f"refs/heads/{branch}",), f"a branch {branch!r}", how
         )
         return branch, branch, commit
-    base = str(job.get("base") or "") or ask(source, "symbolic-ref", "--short", "-q", "HEAD")
+    base = str(job.get("base") or "") or try_git(source, "symbolic-ref", "--short", "-q", "HEAD")
     if not base:
-        raise Failed("NOT_FOUND", "the repository is on no branch; say from which one to begin")
+        raise WorktreeJobError("NOT_FOUND", "the repository is on no branch; say from which one to begin")
     name = str(job["name"])
     if _first(project, (f"refs/remotes/source/{name}", f"refs/remotes/origin/{name}")):
-        raise Failed("TAKEN", f"there is a branch {name!r} already")
+        raise WorktreeJobError("TAKEN", f"there is a branch {name!r} already")
     named = (f"refs/remotes/origin/{base}", f"refs/remotes/source/{base}", f"refs/tags/{base}")
     commit = _first(project, named) or (_first(project, (base,)) if re.fullmatch("[0-9a-f]{7,64}", base) else "")
     if not commit:
-        raise Failed("NOT_FOUND", f"the repository has no branch {base!r} to begin from")
+        raise WorktreeJobError("NOT_FOUND", f"the repository has no branch {base!r} to begin from")
     return name, base, commit
 
 
 def _first(project: Path, names: tuple[str, ...]) -> str:
-    found = (ask(project, "rev-parse", "-q", "--verify", f"{name}^{{commit}}") for name in names)
+    found = (try_git(project, "rev-parse", "-q", "--verify", f"{name}^{{commit}}") for name in names)
     return next((each for each in found if each), "")
 
 
-def _from_origin(project: Path, origin: str, refs: tuple[str, ...], what: str, how: str) -> str:
+def _fetch_from_origin(project: Path, origin: str, refs: tuple[str, ...], what: str, how: str) -> str:
     """Over the network, as far as the group's rules let it. `how` it is fetched by whoever may."""
     if not origin:
-        raise Failed("NOT_FOUND", f"neither the repository has {what}, nor an origin to ask for it")
+        raise WorktreeJobError("NOT_FOUND", f"neither the repository has {what}, nor an origin to ask for it")
     if not origin.lower().startswith(("http://", "https://")):
-        raise Failed(
+        raise WorktreeJobError(
             "NOT_FOUND",
             f"the repository does not have {what}; its origin {origin} is no http(s) address, so it was not asked;"
             f" fetch it there yourself: git fetch origin {how}",
@@ -142,11 +144,11 @@ def _from_origin(project: Path, origin: str, refs: tuple[str, ...], what: str, h
         try:
             git(project, "fetch", "-q", "--no-tags", origin, f"+{ref}:refs/gatepost/fetched")
             return git(project, "rev-parse", "--verify", "refs/gatepost/fetched^{commit}")
-        except Failed as failed:
+        except WorktreeJobError as failed:
             told = str(failed)
     if "couldn't find remote ref" in told:
-        raise Failed("NOT_FOUND", f"neither the repository nor its origin has {what}")
-    raise Failed(
+        raise WorktreeJobError("NOT_FOUND", f"neither the repository nor its origin has {what}")
+    raise WorktreeJobError(
         "ORIGIN",
         f"the origin {origin} could not be asked: {told}; may this group reach it? `gatepost egress log` tells",
     )
@@ -157,11 +159,11 @@ def without_credentials(url: str) -> str:
     return re.sub(r"^([a-z+]+://)[^/?#]*@", r"\1", url.partition("?")[0], flags=re.IGNORECASE)
 
 
-def _settle(project: Path, source: Path, origin: str) -> None:
+def _configure(project: Path, source: Path, origin: str) -> None:
     """Its own settings: who commits, and where it would push to."""
     _forget_saved(project)
     for name, usual in (("user.name", NAME), ("user.email", EMAIL)):
-        git(project, "config", name, ask(source, "config", "--get", name) or usual)
+        git(project, "config", name, try_git(source, "config", "--get", name) or usual)
     if origin:
         git(project, "remote", "add", "origin", origin)
 
@@ -180,36 +182,38 @@ def _refs(project: Path, form: str, *which: str) -> list[str]:
 
 def rename(job: Job, project: Path, source: Path) -> dict[str, Any]:
     """Its branch, once: as long as it is called as it was at `first`."""
-    current = ask(project, "symbolic-ref", "--short", "-q", "HEAD")
+    current = try_git(project, "symbolic-ref", "--short", "-q", "HEAD")
     if not current:
-        raise Failed("NOT_GIT_REPO", "the worktree is on no branch")
+        raise WorktreeJobError("NOT_GIT_REPO", "the worktree is on no branch")
     if current != job["first"]:
-        raise Failed("NOT_ALLOWED", f"the branch was named already: it is {current}. Use git for any further renaming")
+        raise WorktreeJobError(
+            "NOT_ALLOWED", f"the branch was named already: it is {current}. Use git for any further renaming"
+        )
     git(project, "branch", "-m", current, str(job["name"]))
-    now = ask(project, "symbolic-ref", "--short", "-q", "HEAD")
+    now = try_git(project, "symbolic-ref", "--short", "-q", "HEAD")
     if now != job["name"]:
-        raise Failed("GIT", f"git says that the branch is {now!r} now")
+        raise WorktreeJobError("GIT", f"git says that the branch is {now!r} now")
     return {"branch": now}
 
 
 def save(job: Job, project: Path, source: Path) -> dict[str, Any]:
     """Everything that was done since it was made, committed or not, as a bundle; `left`: what is not in it."""
     out, since = Path(job["out"]), str(job["since"])
-    if not ask(project, "rev-parse", "--git-dir"):
-        raise Failed("NOT_GIT_REPO", "git finds no repository in it any more")
+    if not try_git(project, "rev-parse", "--git-dir"):
+        raise WorktreeJobError("NOT_GIT_REPO", "git finds no repository in it any more")
     _forget_saved(project)
-    head = ask(project, "rev-parse", "-q", "--verify", "HEAD^{commit}")
+    head = try_git(project, "rev-parse", "-q", "--verify", "HEAD^{commit}")
     tree, left = _tree_of_files(project, out / "index", head)
     if not head or tree != git(project, "rev-parse", f"{head}^{{tree}}"):
         parent = ["-p", head] if head else []
-        commit = git(project, "commit-tree", tree, *parent, "-m", "What was not committed", env=_who(project))
+        commit = git(project, "commit-tree", tree, *parent, "-m", "What was not committed", env=_author_env(project))
         git(project, "update-ref", f"{SAVED}/uncommitted", commit)
-    branch = ask(project, "symbolic-ref", "--short", "-q", "HEAD")
+    branch = try_git(project, "symbolic-ref", "--short", "-q", "HEAD")
     if head and not branch:
         git(project, "update-ref", f"{SAVED}/head", head)
-    for number, stashed in enumerate(ask(project, "stash", "list", "--format=%H").split()):
+    for number, stashed in enumerate(try_git(project, "stash", "list", "--format=%H").split()):
         git(project, "update-ref", f"{SAVED}/stash/{number}", stashed)
-    refs = _worth_keeping(project, since)
+    refs = _list_new_refs(project, since)
     if refs:
         what = ("--stdin", "--not", *_known(project, since))
         git(project, "bundle", "create", "-q", str(out / "work.bundle"), *what, given="\n".join(refs))
@@ -217,7 +221,7 @@ def save(job: Job, project: Path, source: Path) -> dict[str, Any]:
     return {"refs": told, "many": len(refs), "branch": branch, "left": left}
 
 
-def _worth_keeping(project: Path, since: str) -> list[str]:
+def _list_new_refs(project: Path, since: str) -> list[str]:
     """Refs of what was done: those with commits of their own, and new tags, which may have words."""
     tags = [
         each.split(" ", 2) for each in _refs(project, "%(objecttype) %(objectname) %(refname)", "refs/tags", THEIRS)
@@ -239,7 +243,7 @@ def _tree_of_files(project: Path, index: Path, head: str) -> tuple[str, str]:
     git(project, "read-tree", head or "--empty", env=with_index)
     try:
         git(project, "add", "-A", "--ignore-errors", env=with_index)
-    except Failed as failed:
+    except WorktreeJobError as failed:
         left = str(failed)
     tree = git(project, "write-tree", env=with_index)
     nested = sorted(_repositories(project, tree) - (_repositories(project, head) if head else set()))
@@ -252,9 +256,9 @@ def _repositories(project: Path, tree: str) -> set[str]:
     return {line.partition("\t")[2] for line in listed if line.startswith("160000 ")}
 
 
-def _who(project: Path) -> dict[str, str]:
+def _author_env(project: Path) -> dict[str, str]:
     """Whatever became of its settings: a commit has an author."""
-    name, email = (ask(project, "config", "--get", f"user.{each}") for each in ("name", "email"))
+    name, email = (try_git(project, "config", "--get", f"user.{each}") for each in ("name", "email"))
     return {
         f"GIT_{role}_{what}": value
         for role in ("AUTHOR", "COMMITTER")
@@ -265,7 +269,7 @@ def _who(project: Path) -> dict[str, str]:
 def _known(project: Path, since: str) -> list[str]:
     """What the operator's repository has already. A pull request that came over the network it may not have."""
     places = ("refs/remotes/source", "refs/remotes/origin", THEIRS)
-    found = ask(project, "for-each-ref", "--count=1", "--contains", since, *places)
+    found = try_git(project, "for-each-ref", "--count=1", "--contains", since, *places)
     return [since] if found else ["--remotes=source", "--remotes=origin"]
 
 
@@ -323,14 +327,14 @@ def main(workspace: str, project: str, source: str = "") -> None:
     out = Path(workspace) / "out"
     try:
         answer = TASKS[job["task"]]({**job, "out": str(out)}, Path(project), Path(source))
-    except Failed as failed:
+    except WorktreeJobError as failed:
         answer = {"code": failed.code, "error": str(failed)}
     except OSError as error:
         answer = {"code": "FAILED", "error": f"{error.filename or ''}: {error.strerror}".lstrip(": ")}
-    _tell(out, answer)
+    _write_answer(out, answer)
 
 
-def _tell(out: Path, answer: dict[str, Any]) -> None:
+def _write_answer(out: Path, answer: dict[str, Any]) -> None:
     """Whatever was put in its place meanwhile."""
     try:
         with tempfile.NamedTemporaryFile("w", dir=out, delete=False) as draft:

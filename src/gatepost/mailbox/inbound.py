@@ -42,15 +42,15 @@ CREATE TABLE IF NOT EXISTS session_routing (
 """
 
 
-class Locked(Exception):
+class MailboxLocked(Exception):
     """Not now: somebody holds the file, or it is not there yet. Try again."""
 
 
-class Corrupt(Exception):
+class MailboxCorrupt(Exception):
     """The file is not, or no longer, a mailbox. Move it aside and rebuild it."""
 
 
-class InRow(msgspec.Struct, frozen=True, kw_only=True):
+class InboundRow(msgspec.Struct, frozen=True, kw_only=True):
     """One message for the agent. `id` is the inbox row, `seq` its number in the session; both come from the ledger."""
 
     id: int
@@ -71,7 +71,7 @@ class InRow(msgspec.Struct, frozen=True, kw_only=True):
     on_wake: int = 0
 
 
-class Routing(msgspec.Struct, frozen=True):
+class SessionRouting(msgspec.Struct, frozen=True):
     """Where the session's results go by default."""
 
     channel_type: str
@@ -79,7 +79,7 @@ class Routing(msgspec.Struct, frozen=True):
     thread_id: str = ""
 
 
-class Destination(msgspec.Struct, frozen=True, kw_only=True):
+class MailboxDestination(msgspec.Struct, frozen=True, kw_only=True):
     """A name that the agent may send to. `type`: channel or agent."""
 
     name: str
@@ -90,7 +90,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     agent_group_id: str = ""
 
 
-class Delivered(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a result."""
 
     message_out_id: str
@@ -104,42 +104,42 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True):
 
 def project(
     path: Path,
-    rows: Sequence[InRow],
-    routing: Routing | None,
-    destinations: Sequence[Destination],
-    delivered: Sequence[Delivered] = (),
+    rows: Sequence[InboundRow],
+    routing: SessionRouting | None,
+    destinations: Sequence[MailboxDestination],
+    delivered: Sequence[DeliveryStatus] = (),
 ) -> None:
     """Make the file hold `rows`, which is every open row of the session; made if it is missing.
 
     What ended meanwhile is removed. A row newer than all of `rows` stays: this projection may have been computed
     before another one that is already written. Raises Locked or Corrupt.
     """
-    _guard(path, lambda: _write(path, rows, routing, destinations, delivered))
+    _translate_errors(path, lambda: _write(path, rows, routing, destinations, delivered))
 
 
 def rebuild(
     path: Path,
-    rows: Sequence[InRow],
-    routing: Routing | None,
-    destinations: Sequence[Destination],
-    delivered: Sequence[Delivered] = (),
+    rows: Sequence[InboundRow],
+    routing: SessionRouting | None,
+    destinations: Sequence[MailboxDestination],
+    delivered: Sequence[DeliveryStatus] = (),
 ) -> None:
     """Put a new file in the place of the one that is there. A broken one is kept beside it for a look (`.broken`) by
     whoever finds it so: `keep_broken`."""
     fresh = path.with_name(path.name + ".new")
     _remove(fresh)
-    _guard(fresh, lambda: _write(fresh, rows, routing, destinations, delivered))
+    _translate_errors(fresh, lambda: _write(fresh, rows, routing, destinations, delivered))
     # A journal that belonged to the old file would be played back into the new one.
     _remove(path.with_name(path.name + "-journal"))
     os.replace(fresh, path)
 
 
-def keep_broken(path: Path) -> None:
+def move_broken_aside(path: Path) -> None:
     with suppress(FileNotFoundError):
         os.replace(path, path.with_name(path.name + ".broken"))
 
 
-class Kept:
+class InboundWriter:
     """The host's end of one file, kept open between projections: the host is the only writer, so what it remembers of
     the file is true. Opened again if another file lies there. One thread at a time."""
 
@@ -148,11 +148,15 @@ class Kept:
         self._db: apsw.Connection | None = None
         self._identity = (0, 0)
 
-    def project(self, rows: Sequence[InRow], routing: Routing | None, destinations: Sequence[Destination]) -> None:
+    def project(
+        self, rows: Sequence[InboundRow], routing: SessionRouting | None, destinations: Sequence[MailboxDestination]
+    ) -> None:
         """As the function `project`."""
-        _guard(self._path, lambda: self._project(rows, routing, destinations))
+        _translate_errors(self._path, lambda: self._project(rows, routing, destinations))
 
-    def rebuild(self, rows: Sequence[InRow], routing: Routing | None, destinations: Sequence[Destination]) -> None:
+    def rebuild(
+        self, rows: Sequence[InboundRow], routing: SessionRouting | None, destinations: Sequence[MailboxDestination]
+    ) -> None:
         """As the function `rebuild`."""
         self.close()
         rebuild(self._path, rows, routing, destinations)
@@ -162,7 +166,9 @@ class Kept:
             self._db.close()
             self._db = None
 
-    def _project(self, rows: Sequence[InRow], routing: Routing | None, destinations: Sequence[Destination]) -> None:
+    def _project(
+        self, rows: Sequence[InboundRow], routing: SessionRouting | None, destinations: Sequence[MailboxDestination]
+    ) -> None:
         _create(self._path)
         found = os.lstat(self._path)
         if self._db is None or (found.st_dev, found.st_ino) != self._identity:
@@ -177,10 +183,10 @@ class Kept:
 
 def _write(
     path: Path,
-    rows: Sequence[InRow],
-    routing: Routing | None,
-    destinations: Sequence[Destination],
-    delivered: Sequence[Delivered],
+    rows: Sequence[InboundRow],
+    routing: SessionRouting | None,
+    destinations: Sequence[MailboxDestination],
+    delivered: Sequence[DeliveryStatus],
 ) -> None:
     _create(path)
     db = _open(path)
@@ -205,21 +211,21 @@ def _open(path: Path) -> apsw.Connection:
 
 def _fill(
     db: apsw.Connection,
-    rows: Sequence[InRow],
-    routing: Routing | None,
-    destinations: Sequence[Destination],
-    delivered: Sequence[Delivered],
+    rows: Sequence[InboundRow],
+    routing: SessionRouting | None,
+    destinations: Sequence[MailboxDestination],
+    delivered: Sequence[DeliveryStatus],
 ) -> None:
     db.execute("BEGIN IMMEDIATE")
-    with _or_rollback(db):
+    with _CommitOrRollback(db):
         if not db.execute("PRAGMA user_version").fetchall()[0][0]:
             db.execute(SCHEMA)
             db.execute("PRAGMA user_version=1")
-        _put_rows(db, rows)
-        _put_surroundings(db, routing, destinations, delivered)
+        _write_rows(db, rows)
+        _write_metadata(db, routing, destinations, delivered)
 
 
-class _or_rollback:
+class _CommitOrRollback:
     """COMMIT if all went well, ROLLBACK otherwise; a COMMIT that fails is rolled back, too."""
 
     def __init__(self, db: apsw.Connection) -> None:
@@ -251,7 +257,7 @@ def _create(path: Path) -> None:
             os.close(handle)
 
 
-def _put_rows(db: apsw.Connection, rows: Sequence[InRow]) -> None:
+def _write_rows(db: apsw.Connection, rows: Sequence[InboundRow]) -> None:
     newest = max((row.seq for row in rows), default=0)
     keep = {row.id for row in rows}
     there = {row[0]: row[1:] for row in db.execute("SELECT id, seq, status, tries, process_after FROM messages_in")}
@@ -272,7 +278,7 @@ def _put_rows(db: apsw.Connection, rows: Sequence[InRow]) -> None:
     )
 
 
-def _values(row: InRow) -> tuple[int | str | None, ...]:
+def _values(row: InboundRow) -> tuple[int | str | None, ...]:
     return (
         row.id,
         row.seq,
@@ -293,11 +299,11 @@ def _values(row: InRow) -> tuple[int | str | None, ...]:
     )
 
 
-def _put_surroundings(
+def _write_metadata(
     db: apsw.Connection,
-    routing: Routing | None,
-    destinations: Sequence[Destination],
-    delivered: Sequence[Delivered],
+    routing: SessionRouting | None,
+    destinations: Sequence[MailboxDestination],
+    delivered: Sequence[DeliveryStatus],
 ) -> None:
     one_routing = [] if routing is None else [(1, routing.channel_type, routing.platform_id, routing.thread_id)]
     _replace(db, "session_routing", "id, channel_type, platform_id, thread_id", one_routing)
@@ -325,32 +331,32 @@ def _replace(db: apsw.Connection, table: str, columns: str, wanted: Sequence[tup
 # The runner's side.
 
 
-def pending(path: Path) -> list[InRow]:
+def list_pending(path: Path) -> list[InboundRow]:
     """Every row that waits, oldest first, observed ones (trigger 0) among them. Raises Locked or Corrupt."""
-    return _look(path, f"SELECT {COLUMNS} FROM messages_in WHERE status = 'pending' ORDER BY seq", (), _row)
+    return _query(path, f"SELECT {COLUMNS} FROM messages_in WHERE status = 'pending' ORDER BY seq", (), _parse_row)
 
 
-def rows(path: Path, ids: Sequence[int]) -> list[InRow]:
+def list_rows(path: Path, ids: Sequence[int]) -> list[InboundRow]:
     """These rows, oldest first, as far as they are there."""
     marks = ", ".join("?" * len(ids))
-    return _look(path, f"SELECT {COLUMNS} FROM messages_in WHERE id IN ({marks}) ORDER BY seq", tuple(ids), _row)
+    return _query(path, f"SELECT {COLUMNS} FROM messages_in WHERE id IN ({marks}) ORDER BY seq", tuple(ids), _parse_row)
 
 
-def destinations(path: Path) -> list[Destination]:
+def list_destinations(path: Path) -> list[MailboxDestination]:
     sql = "SELECT name, display_name, type, channel_type, platform_id, agent_group_id FROM destinations ORDER BY name"
-    return _look(path, sql, (), _destination)
+    return _query(path, sql, (), _parse_destination)
 
 
-def _row(found: tuple[Any, ...]) -> InRow:
+def _parse_row(found: tuple[Any, ...]) -> InboundRow:
     names = [name.strip() for name in COLUMNS.split(",")]
     fields = dict(zip(names, found, strict=True))
     content = msgspec.json.decode(fields["content"])
-    return InRow(**{**fields, "content": content if isinstance(content, dict) else {"text": str(content)}})
+    return InboundRow(**{**fields, "content": content if isinstance(content, dict) else {"text": str(content)}})
 
 
-def _destination(found: tuple[Any, ...]) -> Destination:
+def _parse_destination(found: tuple[Any, ...]) -> MailboxDestination:
     name, display_name, kind, channel_type, platform_id, agent_group_id = found
-    return Destination(
+    return MailboxDestination(
         name=name,
         display_name=display_name,
         type=kind,
@@ -360,7 +366,7 @@ def _destination(found: tuple[Any, ...]) -> Destination:
     )
 
 
-def _look(path: Path, sql: str, params: tuple[int, ...], make: Callable[[tuple[Any, ...]], T]) -> list[T]:
+def _query(path: Path, sql: str, params: tuple[int, ...], make: Callable[[tuple[Any, ...]], T]) -> list[T]:
     """A fresh read-only connection for every look: a kept one would show old pages on some file shares."""
 
     def look() -> list[T]:
@@ -372,20 +378,20 @@ def _look(path: Path, sql: str, params: tuple[int, ...], make: Callable[[tuple[A
         finally:
             db.close()
 
-    return _guard(path, look)
+    return _translate_errors(path, look)
 
 
-def _guard(path: Path, do: Callable[[], T]) -> T:
+def _translate_errors(path: Path, do: Callable[[], T]) -> T:
     """Every failure of SQLite as one of two: try again, or rebuild."""
     try:
         return do()
     except (apsw.NotADBError, apsw.CorruptError, apsw.FormatError, apsw.SQLError) as error:
         # SQLError: a schema that is not ours, among it a file that was just created and has no table yet.
         if isinstance(error, apsw.SQLError) and _is_empty(path):
-            raise Locked(f"{path.name} is not filled yet") from None
-        raise Corrupt(f"{path.name}: {error}") from None
+            raise MailboxLocked(f"{path.name} is not filled yet") from None
+        raise MailboxCorrupt(f"{path.name}: {error}") from None
     except (apsw.ConstraintError, apsw.MismatchError) as error:
-        raise Corrupt(f"{path.name} contradicts the ledger: {error}") from None
+        raise MailboxCorrupt(f"{path.name} contradicts the ledger: {error}") from None
     except (
         apsw.BusyError,
         apsw.LockedError,
@@ -395,9 +401,9 @@ def _guard(path: Path, do: Callable[[], T]) -> T:
         apsw.FullError,
         apsw.PermissionsError,
     ) as error:
-        raise Locked(f"{path.name}: {error}") from None
+        raise MailboxLocked(f"{path.name}: {error}") from None
     except msgspec.DecodeError as error:
-        raise Corrupt(f"{path.name} holds content that is not JSON: {error}") from None
+        raise MailboxCorrupt(f"{path.name} holds content that is not JSON: {error}") from None
 
 
 def _is_empty(path: Path) -> bool:

@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS container_state (
 """
 
 
-class OutRow(msgspec.Struct, frozen=True, kw_only=True):
+class OutboundRow(msgspec.Struct, frozen=True, kw_only=True):
     """One result. (turn, attempt, part) is its identity."""
 
     turn: str
@@ -59,15 +59,15 @@ class _Content(msgspec.Struct, omit_defaults=True):
 _read_content = msgspec.json.Decoder(_Content).decode
 
 
-class Outbound:
+class OutboundDb:
     """The open file. `trouble` says what was wrong with the one that was there."""
 
     def __init__(self, path: Path) -> None:
         self.trouble = ""
         try:
             self._db = _open(path)
-            self.unacked()
-            self.marked("processing")
+            self.list_unacked()
+            self.list_marked("processing")
         except (
             apsw.NotADBError,
             apsw.CorruptError,
@@ -84,7 +84,7 @@ class Outbound:
 
     # Results.
 
-    def add(self, row: OutRow) -> int:
+    def add(self, row: OutboundRow) -> int:
         """Commit a result; its number in this file. The same key again changes nothing."""
         self._run(
             "INSERT OR IGNORE INTO messages_out (id, in_reply_to, timestamp, content, turn, epoch, attempt, part)"
@@ -102,7 +102,7 @@ class Outbound:
         )
         return int(self._rows("SELECT seq FROM messages_out WHERE id = ?", (row.id,))[0][0])
 
-    def unacked(self) -> list[OutRow]:
+    def list_unacked(self) -> list[OutboundRow]:
         """What the host does not have yet, in order."""
         found = self._rows(
             "SELECT turn, epoch, attempt, part, in_reply_to, content FROM messages_out WHERE acked = 0 ORDER BY seq"
@@ -111,7 +111,7 @@ class Outbound:
         for turn, epoch, attempt, part, in_reply_to, raw in found:
             content = _read_content(raw)
             rows.append(
-                OutRow(
+                OutboundRow(
                     turn=turn,
                     epoch=epoch,
                     attempt=attempt,
@@ -123,7 +123,7 @@ class Outbound:
             )
         return rows
 
-    def acked(self, ids: Iterable[str]) -> None:
+    def mark_acked(self, ids: Iterable[str]) -> None:
         """The host has them, or does not want them."""
         self._run_many("UPDATE messages_out SET acked = 1 WHERE id = ?", [(one,) for one in ids])
 
@@ -142,13 +142,13 @@ class Outbound:
             [(row_id, status, now()) for row_id in ids],
         )
 
-    def marked(self, status: str) -> set[int]:
+    def list_marked(self, status: str) -> set[int]:
         return {row[0] for row in self._rows("SELECT message_id FROM processing_ack WHERE status = ?", (status,))}
 
-    def forget_marks(self, status: str, but: Iterable[int] = ()) -> None:
+    def remove_marks(self, status: str, but: Iterable[int] = ()) -> None:
         """Drop the marks of that status, except on rows that are still in the inbound file."""
         keep = set(but)
-        gone = [(row_id,) for row_id in self.marked(status) if row_id not in keep]
+        gone = [(row_id,) for row_id in self.list_marked(status) if row_id not in keep]
         self._run_many("DELETE FROM processing_ack WHERE message_id = ?", gone)
 
     def remember(self, key: str, value: str) -> None:
@@ -198,7 +198,7 @@ def _open(path: Path) -> apsw.Connection:
     try:
         db.set_busy_timeout(BUSY_MS)
         db.execute("PRAGMA mmap_size=0").fetchall()
-        _keep_log(db)
+        _enable_wal(db)
         db.execute("PRAGMA synchronous=NORMAL")
         db.execute("BEGIN IMMEDIATE")
         db.execute(SCHEMA)
@@ -212,7 +212,7 @@ def _open(path: Path) -> apsw.Connection:
     return db
 
 
-def _keep_log(db: apsw.Connection) -> None:
+def _enable_wal(db: apsw.Connection) -> None:
     """Switch to a write-ahead log. SQLite does not wait for another process that does the same at this moment."""
     for _ in range(BUSY_MS // 10):
         try:

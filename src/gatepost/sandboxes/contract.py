@@ -25,7 +25,7 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class SandboxLimits:
     memory_mb: int = 2048
     processes: int = 256
     files: int = 1024  # open descriptors of one process
@@ -39,7 +39,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SandboxPlan:
     """Everything about one sandbox before it starts. `name` is unique on this machine and names its cgroup."""
 
     name: str
@@ -47,7 +47,7 @@ class Plan:
     command: tuple[str, ...]
     env: dict[str, str] = field(default_factory=dict)
     cwd: str = "/workspace/agent"
-    limits: Limits = Limits()
+    limits: SandboxLimits = SandboxLimits()
     uid: int | None = None  # run as this host uid (the daemon is root); None: as the daemon's own user
     stdio: bool = False  # give the child our own stdin, stdout, stderr (for `gatepost sandbox run`)
     log: Path | None = None  # where the child's stderr goes otherwise
@@ -88,7 +88,7 @@ class SandboxKind(Protocol):
         which takes time. Raises Unavailable if that cannot be told now: the machine lacks something for a while."""
         ...
 
-    async def start(self, plan: Plan) -> Sandbox:
+    async def start(self, plan: SandboxPlan) -> Sandbox:
         """Start it from the main thread. Raises Unavailable if it cannot."""
         ...
 

@@ -8,8 +8,15 @@ import hashlib
 
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
-from gatepost.sandboxes.containers import LABEL, Place, engine_env, pack_root, places, run_options
-from gatepost.sandboxes.contract import Plan, sandbox
+from gatepost.sandboxes.containers import (
+    LABEL,
+    ContainerFolder,
+    engine_env,
+    get_containers_folder,
+    pack_root,
+    run_options,
+)
+from gatepost.sandboxes.contract import SandboxPlan, sandbox
 from gatepost.sandboxes.engine import Engine
 
 COMPLAINTS = {  # found in its words, in small letters → the way out
@@ -44,7 +51,7 @@ class Docker(Engine):
         if made is None or made.code != 0:
             raise Unavailable(self.name, "no answer in time" if made is None else self.explain(made.words))
 
-    def run_command(self, plan: Plan, container: str, place: Place) -> list[str]:
+    def run_command(self, plan: SandboxPlan, container: str, place: ContainerFolder) -> list[str]:
         command = [*self._docker(), "run", *run_options(plan, container, place, image=bool(self.image))]
         if self.runtime:
             command += ["--runtime", self.runtime]
@@ -57,7 +64,7 @@ class Docker(Engine):
         labelled = ("--filter", f"label={LABEL}", "--filter", f"name=^{prefix}")
         return [*self._docker(), "ps", "--all", *labelled, "--format", "{{.Names}}"]
 
-    def find_pid(self, container: str, place: Place) -> int | None:
+    def find_pid(self, container: str, place: ContainerFolder) -> int | None:
         if not place.id.exists():
             return None
         answer = self.ask([*self._docker(), "inspect", "--format", "{{.State.Pid}}", container])
@@ -66,7 +73,7 @@ class Docker(Engine):
 
     def env(self) -> dict[str, str]:
         # A folder without a config.json: the operator's could put proxies, with their passwords, into containers.
-        return {**engine_env(("DOCKER_HOST",)), "DOCKER_CONFIG": str(places(self.name))}
+        return {**engine_env(("DOCKER_HOST",)), "DOCKER_CONFIG": str(get_containers_folder(self.name))}
 
     def missing(self) -> str:
         return "docker is not installed; install it: apt install docker.io"

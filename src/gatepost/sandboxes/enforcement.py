@@ -10,8 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from gatepost.core.settings import Config
-from gatepost.core.sockets import can_refuse_descriptors
-from gatepost.flow.sessions.owner import uid_range
+from gatepost.core.unix_sockets import can_refuse_descriptors
+from gatepost.flow.sessions.host_uids import uid_range
 from gatepost.sandboxes import cgroups
 
 ENGINES = frozenset({"podman", "docker"})
@@ -21,14 +21,14 @@ WATCHED_TREES = "the gateway counts its folders and open deleted files every 2 s
 SENT = "descriptors sent to the gateway"
 
 
-class Hold(StrEnum):
+class LimitEnforcement(StrEnum):
     ENFORCED = "enforced"
     WATCHED = "watched"
     NONE = "not limited"
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class HostCapabilities:
     """What decides it."""
 
     root: bool
@@ -42,82 +42,96 @@ class Machine:
 @dataclass(frozen=True, slots=True)
 class LimitFact:
     limit: str
-    hold: Hold
+    hold: LimitEnforcement
     by: str
 
 
-def limits_that_hold(kind: str, machine: Machine) -> list[LimitFact]:
+def list_limits(kind: str, machine: HostCapabilities) -> list[LimitFact]:
     """For one kind of sandbox on this machine, each limit once."""
-    return [*_by_cgroup(kind, machine), *_of_files(machine), *_by_walls(kind, machine), _of_sockets(machine)]
+    return [
+        *_cgroup_limits(kind, machine),
+        *_file_limits(machine),
+        *_isolation_limits(kind, machine),
+        _of_sockets(machine),
+    ]
 
 
-def _by_cgroup(kind: str, machine: Machine) -> list[LimitFact]:
+def _cgroup_limits(kind: str, machine: HostCapabilities) -> list[LimitFact]:
     if kind in ENGINES:
         by = f"cgroup of {kind}"
-        return [LimitFact(name, Hold.ENFORCED, by) for name in ("memory", "processes", "processor time")]
+        return [LimitFact(name, LimitEnforcement.ENFORCED, by) for name in ("memory", "processes", "processor time")]
     watched = "the gateway adds up its processes' memory, memfds and /tmp every second"
     if kind != "bubblewrap":
         return [
-            LimitFact("memory", Hold.WATCHED, f"{watched}; what left its process session is not seen"),
-            LimitFact("processes", Hold.NONE, "it has no walls"),
-            LimitFact("processor time", Hold.NONE, "it has no walls"),
+            LimitFact("memory", LimitEnforcement.WATCHED, f"{watched}; what left its process session is not seen"),
+            LimitFact("processes", LimitEnforcement.NONE, "it has no walls"),
+            LimitFact("processor time", LimitEnforcement.NONE, "it has no walls"),
         ]
     memory = LimitFact(
-        "memory", Hold.WATCHED, f"{watched}; one process's own data by RLIMIT_DATA. No cgroup can be made"
+        "memory", LimitEnforcement.WATCHED, f"{watched}; one process's own data by RLIMIT_DATA. No cgroup can be made"
     )
     if machine.memory_cgroup:
-        memory = LimitFact("memory", Hold.ENFORCED, "cgroup")
-    time = LimitFact("processor time", Hold.NONE, "no cpu cgroup can be made here")
+        memory = LimitFact("memory", LimitEnforcement.ENFORCED, "cgroup")
+    time = LimitFact("processor time", LimitEnforcement.NONE, "no cpu cgroup can be made here")
     if machine.cpu_cgroup:
-        time = LimitFact("processor time", Hold.ENFORCED, "cgroup, where sandbox.cpu_percent is set")
-    return [memory, LimitFact("processes", Hold.ENFORCED, "cgroup, else RLIMIT_NPROC counted inside"), time]
+        time = LimitFact("processor time", LimitEnforcement.ENFORCED, "cgroup, where sandbox.cpu_percent is set")
+    return [memory, LimitFact("processes", LimitEnforcement.ENFORCED, "cgroup, else RLIMIT_NPROC counted inside"), time]
 
 
-def _of_files(machine: Machine) -> list[LimitFact]:
+def _file_limits(machine: HostCapabilities) -> list[LimitFact]:
     quota = machine.no_quota or "project quotas are there, and this version does not use them"
     return [
-        LimitFact("disk", Hold.WATCHED, f"{WATCHED_TREES} ({quota})"),
-        LimitFact("files and folders", Hold.WATCHED, WATCHED_TREES),
-        LimitFact("free disk of the machine", Hold.WATCHED, "the gateway looks every 0.3 s and freezes all sandboxes"),
-        LimitFact("size of one file", Hold.ENFORCED, "RLIMIT_FSIZE"),
+        LimitFact("disk", LimitEnforcement.WATCHED, f"{WATCHED_TREES} ({quota})"),
+        LimitFact("files and folders", LimitEnforcement.WATCHED, WATCHED_TREES),
+        LimitFact(
+            "free disk of the machine",
+            LimitEnforcement.WATCHED,
+            "the gateway looks every 0.3 s and freezes all sandboxes",
+        ),
+        LimitFact("size of one file", LimitEnforcement.ENFORCED, "RLIMIT_FSIZE"),
     ]
 
 
-def _by_walls(kind: str, machine: Machine) -> list[LimitFact]:
+def _isolation_limits(kind: str, machine: HostCapabilities) -> list[LimitFact]:
     if kind == "process":
         nothing = "it has no walls"
-        return [LimitFact(name, Hold.NONE, nothing) for name in ("open descriptors", "what a user may have", "network")]
-    shared = LimitFact("what a user may have", Hold.NONE, "sandboxes share one host uid, as for inotify")
+        return [
+            LimitFact(name, LimitEnforcement.NONE, nothing)
+            for name in ("open descriptors", "what a user may have", "network")
+        ]
+    shared = LimitFact("what a user may have", LimitEnforcement.NONE, "sandboxes share one host uid, as for inotify")
     if machine.root and machine.own_uids:
-        shared = LimitFact("what a user may have", Hold.ENFORCED, "a host uid for each world (sandbox.uids)")
+        shared = LimitFact(
+            "what a user may have", LimitEnforcement.ENFORCED, "a host uid for each world (sandbox.uids)"
+        )
     return [
-        LimitFact("open descriptors", Hold.ENFORCED, "RLIMIT_NOFILE, for each process"),
+        LimitFact("open descriptors", LimitEnforcement.ENFORCED, "RLIMIT_NOFILE, for each process"),
         shared,
-        LimitFact("network", Hold.ENFORCED, "a network namespace with nothing but loopback; egress.sock"),
+        LimitFact("network", LimitEnforcement.ENFORCED, "a network namespace with nothing but loopback; egress.sock"),
     ]
 
 
-def _of_sockets(machine: Machine) -> LimitFact:
+def _of_sockets(machine: HostCapabilities) -> LimitFact:
     if machine.refuses_descriptors:
-        return LimitFact(SENT, Hold.ENFORCED, "SO_PASSRIGHTS: the kernel refuses them")
+        return LimitFact(SENT, LimitEnforcement.ENFORCED, "SO_PASSRIGHTS: the kernel refuses them")
     why = "Linux 6.16 can refuse them; here closing one may hold the gateway up"
-    return LimitFact(SENT, Hold.NONE, f"{why}, and bubblewrap and containers refuse SO_LINGER")
+    return LimitFact(SENT, LimitEnforcement.NONE, f"{why}, and bubblewrap and containers refuse SO_LINGER")
 
 
-def read_machine(config: Config, home: Path) -> Machine:
-    bases = cgroups.here()
+def read_machine(config: Config, home: Path) -> HostCapabilities:
+    bases = cgroups.find_own_bases()
     linux = sys.platform == "linux"
-    return Machine(
+    return HostCapabilities(
         root=os.geteuid() == 0,
-        memory_cgroup=linux and cgroups.limits_memory(bases),
-        cpu_cgroup=linux and cgroups.limits_time(bases),
+        memory_cgroup=linux and cgroups.can_limit_memory(bases),
+        cpu_cgroup=linux and cgroups.can_limit_cpu(bases),
         own_uids=uid_range(config) is not None,
-        no_quota=why_no_quota(home, _mounts()),
+        no_quota=find_quota_trouble(home, _mounts()),
         refuses_descriptors=can_refuse_descriptors(),
     )
 
 
-def why_no_quota(place: Path, mounts: str) -> str:
+def find_quota_trouble(place: Path, mounts: str) -> str:
     """Why no project quota can hold below a folder; '' if one could. From the text of /proc/self/mounts."""
     where, kind, options = "", "", ""
     for line in mounts.splitlines():

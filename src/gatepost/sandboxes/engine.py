@@ -14,15 +14,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gatepost.core.error_classification import is_passing
 from gatepost.core.errors import GatepostError, SetupError, Unavailable
 from gatepost.core.settings import Config
-from gatepost.core.trouble import is_passing
-from gatepost.flow.sessions.owner import sandbox_uid
-from gatepost.flow.sessions.plan import KIND
+from gatepost.flow.sessions.host_uids import sandbox_uid
+from gatepost.flow.sessions.sandbox_plan import KIND
 from gatepost.sandboxes import seccomp
 from gatepost.sandboxes.child import Child
-from gatepost.sandboxes.containers import IMAGE, PATH, RUNTIME, RUNTIME_FLAGS, Contained, Guard, Place, owner, places
-from gatepost.sandboxes.contract import Mount, Plan
+from gatepost.sandboxes.containers import (
+    IMAGE,
+    PATH,
+    RUNTIME,
+    RUNTIME_FLAGS,
+    ContainerFolder,
+    ContainerReaper,
+    ContainerSandbox,
+    get_containers_folder,
+    get_host_owner,
+)
+from gatepost.sandboxes.contract import Mount, SandboxPlan
 from gatepost.sandboxes.probes import Probes
 
 START_S, TRIAL_S, LOOK_S = 30.0, 20.0, 0.005
@@ -34,7 +44,7 @@ _probes = Probes()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EngineResult:
     """What an engine's command came to."""
 
     code: int
@@ -53,7 +63,7 @@ class Engine(ABC):
         self.image, self.runtime, self.flags = config[IMAGE], config[RUNTIME], config[RUNTIME_FLAGS]
 
     @abstractmethod
-    def run_command(self, plan: Plan, container: str, place: Place) -> list[str]: ...
+    def run_command(self, plan: SandboxPlan, container: str, place: ContainerFolder) -> list[str]: ...
 
     @abstractmethod
     def end_command(self, *containers: str) -> list[str]:
@@ -64,7 +74,7 @@ class Engine(ABC):
         """Prints the names of all containers that begin so, one a line."""
 
     @abstractmethod
-    def find_pid(self, container: str, place: Place) -> int | None:
+    def find_pid(self, container: str, place: ContainerFolder) -> int | None:
         """The first process inside, seen from the host; None: not yet. May block."""
 
     @abstractmethod
@@ -90,7 +100,7 @@ class Engine(ABC):
                 raise
             return str(error)
 
-    async def start(self, plan: Plan) -> Contained:
+    async def start(self, plan: SandboxPlan) -> ContainerSandbox:
         if self.program is None:
             raise Unavailable(self.name, self.missing())
         for mount in plan.mounts:
@@ -100,24 +110,24 @@ class Engine(ABC):
             raise SetupError("a sandbox never runs as the host's root; this one has no uid of its own")
         await asyncio.to_thread(self.prepare)
         place, container = self._make_place(plan)
-        guard: Guard | None = None
+        guard: ContainerReaper | None = None
         try:
-            guard = Guard(place, self.end_command(container), self.env())
+            guard = ContainerReaper(place, self.end_command(container), self.env())
             child = self._spawn(plan, container, place)
             async with asyncio.timeout(START_S):
-                return Contained(child, await self._first_pid(child, container, place), place, guard)
+                return ContainerSandbox(child, await self._first_pid(child, container, place), place, guard)
         except (TimeoutError, OSError, GatepostError) as error:
-            _undo(guard, place)
+            _clean_up(guard, place)
             why = f"it did not start within {START_S:g} s" if isinstance(error, TimeoutError) else str(error)
             raise error if isinstance(error, Unavailable) else Unavailable(self.name, why) from None
         except asyncio.CancelledError:
-            _undo(guard, place)
+            _clean_up(guard, place)
             raise
 
     def sweep(self, prefix: str) -> int:
         """Asks the engine only if it was used here: each question takes a tenth of a second of the daemon's start."""
         try:
-            left = [path for path in places(self.name).iterdir() if path.name.startswith(prefix)]
+            left = [path for path in get_containers_folder(self.name).iterdir() if path.name.startswith(prefix)]
         except (GatepostError, OSError):
             left = []
         if self.program is None or not (left or self._config[KIND] == self.name):
@@ -127,7 +137,7 @@ class Engine(ABC):
         if names:
             self.ask(self.end_command(*names))
         for path in left:
-            Place(path).remove()
+            ContainerFolder(path).remove()
         return len(names)
 
     def explain(self, words: str) -> str:
@@ -138,14 +148,14 @@ class Engine(ABC):
                 return f"{way_out} ({said})"
         return f"a trial start failed: {said or 'it said nothing'}"
 
-    def _make_place(self, plan: Plan) -> tuple[Place, str]:
+    def _make_place(self, plan: SandboxPlan) -> tuple[ContainerFolder, str]:
         """A name of its own for each start: the last one's may still be on its way out."""
         container = f"{plan.name}.{secrets.token_hex(4)}"
-        place = Place(places(self.name) / container)
-        place.make(*owner(plan))
+        place = ContainerFolder(get_containers_folder(self.name) / container)
+        place.make(*get_host_owner(plan))
         return place, container
 
-    def _spawn(self, plan: Plan, container: str, place: Place) -> Child:
+    def _spawn(self, plan: SandboxPlan, container: str, place: ContainerFolder) -> Child:
         words = None if plan.stdio else os.pipe()
         try:
             process = subprocess.Popen(
@@ -167,7 +177,7 @@ class Engine(ABC):
                 os.close(words[1])
         return Child(process, None if words is None else words[0], plan.log)
 
-    async def _first_pid(self, child: Child, container: str, place: Place) -> int:
+    async def _first_pid(self, child: Child, container: str, place: ContainerFolder) -> int:
         """0 if it has come and gone before anybody looked."""
         while True:
             ended = child.ended
@@ -192,16 +202,16 @@ class Engine(ABC):
         if not seccomp.supported():
             return f"there is no system call filter for the machine type {os.uname().machine} yet"
         self.prepare()
-        bare = Plan(name="gatepost-trial", mounts=(), command=WRITE, cwd="/", uid=sandbox_uid(self._config))
+        bare = SandboxPlan(name="gatepost-trial", mounts=(), command=WRITE, cwd="/", uid=sandbox_uid(self._config))
         place, container = self._make_place(bare)
         try:
             return self._try(bare, place, container)
         finally:
             place.remove()
 
-    def _try(self, bare: Plan, place: Place, container: str) -> str | None:
+    def _try(self, bare: SandboxPlan, place: ContainerFolder, container: str) -> str | None:
         """Whole, with a file written inside: only then is it sure who that is on the host."""
-        folder, (uid, gid) = place.folder / "trial", owner(bare)
+        folder, (uid, gid) = place.folder / "trial", get_host_owner(bare)
         folder.mkdir()
         os.chown(folder, uid, gid)
         plan = replace(bare, mounts=(Mount(source=folder, target="/trial", writable=True),))
@@ -212,9 +222,13 @@ class Engine(ABC):
         if tried.code != 0:
             return self.explain(tried.words)
         seen = folder / "seen"
-        return unlimited(self.name, tried.words) or wrong_owner(self.name, seen, uid) or wrong_folder(seen)
+        return (
+            find_missing_limits(self.name, tried.words)
+            or check_file_owner(self.name, seen, uid)
+            or check_folder_identity(seen)
+        )
 
-    def ask(self, command: list[str], given: bytes = b"") -> Answer | None:
+    def ask(self, command: list[str], given: bytes = b"") -> EngineResult | None:
         """None: no answer in time."""
         try:
             ran = subprocess.run(
@@ -222,10 +236,10 @@ class Engine(ABC):
             )
         except subprocess.TimeoutExpired:
             return None
-        return Answer(ran.returncode, ran.stdout.decode(errors="replace"), ran.stderr.decode(errors="replace"))
+        return EngineResult(ran.returncode, ran.stdout.decode(errors="replace"), ran.stderr.decode(errors="replace"))
 
 
-def unlimited(engine: str, words: str) -> str | None:
+def find_missing_limits(engine: str, words: str) -> str | None:
     """An engine that cannot set a limit warns and goes on; a sandbox without limits is none. Swap may be missing."""
     for line in words.splitlines():
         small = line.lower()
@@ -234,7 +248,7 @@ def unlimited(engine: str, words: str) -> str | None:
     return None
 
 
-def wrong_owner(engine: str, seen: Path, uid: int) -> str | None:
+def check_file_owner(engine: str, seen: Path, uid: int) -> str | None:
     try:
         found = seen.stat().st_uid
     except FileNotFoundError:
@@ -244,7 +258,7 @@ def wrong_owner(engine: str, seen: Path, uid: int) -> str | None:
     return f"files made inside belong to uid {found} instead of {uid}; switch off the remapping of users in {engine}"
 
 
-def wrong_folder(seen: Path) -> str | None:
+def check_folder_identity(seen: Path) -> str | None:
     """The first code inside compares its folder's numbers with those that were meant."""
     meant = seen.parent.stat()
     if seen.read_text().strip() == f"{meant.st_dev}:{meant.st_ino}":
@@ -255,7 +269,7 @@ def wrong_folder(seen: Path) -> str | None:
     )
 
 
-def _undo(guard: Guard | None, place: Place) -> None:
+def _clean_up(guard: ContainerReaper | None, place: ContainerFolder) -> None:
     if guard is None:
         place.remove()
     else:

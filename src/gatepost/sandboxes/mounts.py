@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from gatepost.core import trouble
+from gatepost.core import error_classification
 from gatepost.core.errors import SetupError
 from gatepost.sandboxes.contract import Mount
 
@@ -105,7 +105,7 @@ def stage(roots: list[Path]) -> dict[Path, Path]:
         STAGE.chmod(0o711)
     except OSError as error:
         otherwise = SetupError(f"{STAGE} cannot be made: {error.strerror}; sandboxes need it to reach {roots[0]}")
-        raise trouble.error_for(str(STAGE), error, otherwise) from None
+        raise error_classification.to_gatepost_error(str(STAGE), error, otherwise) from None
     return moved
 
 

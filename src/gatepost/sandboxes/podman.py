@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 from gatepost.core.settings import Config
-from gatepost.sandboxes.containers import LABEL, PATH, Place, engine_env, run_options
-from gatepost.sandboxes.contract import Plan, sandbox
+from gatepost.sandboxes.containers import LABEL, PATH, ContainerFolder, engine_env, run_options
+from gatepost.sandboxes.contract import SandboxPlan, sandbox
 from gatepost.sandboxes.engine import Engine
 
 SETTINGS_OF_ITS_OWN = ("CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "CONTAINERS_REGISTRIES_CONF")
@@ -38,7 +38,7 @@ class Podman(Engine):
         super().__init__(config)
         self.runtime = self.runtime or choose_runtime(UNIFIED.exists(), shutil.which("runc", path=PATH))
 
-    def run_command(self, plan: Plan, container: str, place: Place) -> list[str]:
+    def run_command(self, plan: SandboxPlan, container: str, place: ContainerFolder) -> list[str]:
         command = [*self._podman(), "run", *run_options(plan, container, place, image=bool(self.image))]
         command += ["--read-only-tmpfs=false", "--passwd=false", "--http-proxy=false", "--pidfile", str(place.pid)]
         if os.geteuid() != 0:
@@ -56,7 +56,7 @@ class Podman(Engine):
     def prepare(self) -> None:
         """Nothing: a folder will do as a root."""
 
-    def find_pid(self, container: str, place: Place) -> int | None:
+    def find_pid(self, container: str, place: ContainerFolder) -> int | None:
         try:
             return int(place.pid.read_text())
         except (FileNotFoundError, ValueError):

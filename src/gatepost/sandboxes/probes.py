@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
+from gatepost.core.error_classification import is_passing
 from gatepost.core.errors import Unavailable
-from gatepost.core.trouble import is_passing
 
 FIRST_S, LONGEST_S = 5.0, 60.0  # between two trials of a kind that did not work
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _ProbeResult:
     trouble: str | None
     passing: bool = False
     pause: float = 0.0
@@ -33,7 +33,7 @@ class Probes:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._answers: dict[Hashable, _Answer] = {}
+        self._answers: dict[Hashable, _ProbeResult] = {}
         self._lock = threading.Lock()
 
     def ask(self, key: Hashable, find: Callable[[], str | None]) -> str | None:
@@ -50,5 +50,5 @@ class Probes:
                     raise
                 trouble, passing = error.why if isinstance(error, Unavailable) else str(error), True
             now = self._monotonic()
-            answer = self._answers[key] = _Answer(trouble, passing, pause, now + pause)
+            answer = self._answers[key] = _ProbeResult(trouble, passing, pause, now + pause)
             return answer.give(now)

@@ -13,17 +13,17 @@ from contextlib import suppress
 
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
-from gatepost.sandboxes.child import Child, lowered
-from gatepost.sandboxes.contract import Limits, Mount, Plan, sandbox
+from gatepost.sandboxes.child import Child, cap_rlimit
+from gatepost.sandboxes.contract import Mount, SandboxLimits, SandboxPlan, sandbox
 
 
-class Bare:
+class ProcessSandbox:
     pid_namespace: int | None = None
 
     def __init__(self, child: Child) -> None:
         self.pid = self.inner_pid = child.pid
         self._child = child
-        child.then(child.kill_group)
+        child.on_end(child.kill_group)
 
     @property
     def last_words(self) -> str:
@@ -49,7 +49,7 @@ class Bare:
 
 
 @sandbox("process")
-class Process:
+class ProcessSandboxKind:
     isolated = False
 
     def __init__(self, config: Config) -> None:
@@ -58,21 +58,21 @@ class Process:
     def trouble(self) -> str | None:
         return None
 
-    async def start(self, plan: Plan) -> Bare:
+    async def start(self, plan: SandboxPlan) -> ProcessSandbox:
         return self._spawn(plan)
 
-    def _spawn(self, plan: Plan) -> Bare:
+    def _spawn(self, plan: SandboxPlan) -> ProcessSandbox:
         words = None if plan.stdio else os.pipe()
-        env = {name: on_host(value, plan.mounts) for name, value in plan.env.items()}
+        env = {name: to_host_path(value, plan.mounts) for name, value in plan.env.items()}
         env.pop("LD_LIBRARY_PATH", None)  # on the host the interpreter finds its own
         try:
             process = subprocess.Popen(
-                [on_host(each, plan.mounts) for each in plan.command],
+                [to_host_path(each, plan.mounts) for each in plan.command],
                 stdin=None if plan.stdio else subprocess.DEVNULL,
                 stdout=None if words is None else words[1],
                 stderr=None if words is None else words[1],
                 env={**env, "PATH": _path(plan)},
-                cwd=on_host(plan.cwd, plan.mounts),
+                cwd=to_host_path(plan.cwd, plan.mounts),
                 start_new_session=True,
                 umask=0o022,  # what an agent writes in a project is for others to read; the home's folders are closed
             )
@@ -84,21 +84,21 @@ class Process:
             if words is not None:
                 os.close(words[1])
         _limit(process.pid, plan.limits)
-        return Bare(Child(process, None if words is None else words[0], plan.log))
+        return ProcessSandbox(Child(process, None if words is None else words[0], plan.log))
 
     def sweep(self, prefix: str) -> int:
         return 0  # a runner whose line is gone ends by itself, and nothing else tells them apart
 
 
-def _limit(pid: int, limits: Limits) -> None:
+def _limit(pid: int, limits: SandboxLimits) -> None:
     """Set what holds without walls, on the child that just began: there is nothing in it yet that could write."""
     if limits.file_mb and sys.platform == "linux":
-        most = lowered(resource.RLIMIT_FSIZE, limits.file_mb << 20)
+        most = cap_rlimit(resource.RLIMIT_FSIZE, limits.file_mb << 20)
         with suppress(ProcessLookupError, PermissionError):
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
 
 
-def _path(plan: Plan) -> str:
+def _path(plan: SandboxPlan) -> str:
     """The gateway's own, after the folders of the programs that would be mounted."""
     inside = plan.env.get("PATH", "")
     first = inside.partition(":")[0]
@@ -106,15 +106,15 @@ def _path(plan: Plan) -> str:
     return ":".join((*folders, os.environ.get("PATH", inside)))
 
 
-def on_host(text: str, mounts: Iterable[Mount]) -> str:
+def to_host_path(text: str, mounts: Iterable[Mount]) -> str:
     """A path inside (or several, with colons), where it is on the host. Anything else stays as it is."""
     if not text.startswith("/"):
         return text
     longest_first = sorted(mounts, key=lambda mount: -len(mount.target))
-    return ":".join(_one_on_host(part, longest_first) for part in text.split(":"))
+    return ":".join(_to_host_path(part, longest_first) for part in text.split(":"))
 
 
-def _one_on_host(path: str, mounts: Iterable[Mount]) -> str:
+def _to_host_path(path: str, mounts: Iterable[Mount]) -> str:
     for mount in mounts:
         if path == mount.target or path.startswith(mount.target + "/"):
             return str(mount.source) + path[len(mount.target) :]

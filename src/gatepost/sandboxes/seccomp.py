@@ -125,7 +125,7 @@ _AARCH64 = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class SyscallTable:
     audit_arch: int
     socket: int
     socketpair: int
@@ -143,7 +143,7 @@ class Machine:
 
 
 MACHINES = {
-    "x86_64": Machine(
+    "x86_64": SyscallTable(
         audit_arch=0xC000003E,
         socket=41,
         socketpair=53,
@@ -164,7 +164,7 @@ MACHINES = {
         x32=True,
         refused={**_X86_64, **_COMMON},
     ),
-    "aarch64": Machine(
+    "aarch64": SyscallTable(
         audit_arch=0xC00000B7,
         socket=198,
         socketpair=199,

@@ -9,13 +9,13 @@ from typing import Any
 
 import uvicorn
 
-from gatepost.core.accepting import Acceptor
+from gatepost.core.acceptor import Acceptor
 from gatepost.core.errors import SetupError
-from gatepost.core.listen import Listen
-from gatepost.core.rates import Rate, TokenBucket
+from gatepost.core.listen_address import ListenAddress
 from gatepost.core.settings import setting
-from gatepost.core.sockets import BACKLOG, bind_unix, own_file
-from gatepost.serve.limited import PER_PEER, Connections, LimitedProtocol
+from gatepost.core.token_bucket import Rate, TokenBucket
+from gatepost.core.unix_sockets import BACKLOG, bind_unix, remove_at_exit
+from gatepost.serve.connection_limits import PER_PEER, Connections, LimitedProtocol
 
 CONNECTIONS = setting(
     "http.connections_per_peer",
@@ -30,29 +30,29 @@ IDLE_S = 75  # how long a connection is kept open between requests
 ARRIVALS = Rate(per_second=300, burst=100, patience_s=float("inf"))
 
 
-def bind(listen: Listen) -> socket.socket:
+def bind(listen: ListenAddress) -> socket.socket:
     """A listening socket at that address. `port 0` takes a free one: see `bound`."""
     return bind_unix(listen.path) if listen.kind == "unix" else _bind_tcp(listen)
 
 
 @contextlib.contextmanager
-def binding(listen: Listen) -> Iterator[socket.socket]:
+def open_listener(listen: ListenAddress) -> Iterator[socket.socket]:
     """The same for the length of a block: a socket's file goes with it."""
     with contextlib.ExitStack() as stack:
         sock = stack.enter_context(bind(listen))
         if listen.kind == "unix":
-            stack.enter_context(own_file(listen.path))
+            stack.enter_context(remove_at_exit(listen.path))
         yield sock
 
 
-def bound(listen: Listen, sock: socket.socket) -> Listen:
+def get_bound_address(listen: ListenAddress, sock: socket.socket) -> ListenAddress:
     """The address as it really is: with the port that was taken for 0."""
     if listen.kind == "unix":
         return listen
-    return Listen("tcp", listen.host, int(sock.getsockname()[1]))
+    return ListenAddress("tcp", listen.host, int(sock.getsockname()[1]))
 
 
-def _bind_tcp(listen: Listen) -> socket.socket:
+def _bind_tcp(listen: ListenAddress) -> socket.socket:
     try:
         found = socket.getaddrinfo(listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
@@ -125,7 +125,7 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
-class Server:
+class HttpServer:
     """One ASGI application on one bound socket."""
 
     def __init__(self, app: Any, sock: socket.socket, per_peer: int = PER_PEER, arrivals: Rate = ARRIVALS) -> None:

@@ -11,18 +11,18 @@ ANYWHERE = "**"
 _COLUMNS = "id, principal, action, scope, effect, params, predicate, grant_option, granted_by, granted_at"
 
 
-class Effect(StrEnum):
+class AclEffect(StrEnum):
     ALLOW = "allow"
     DENY = "deny"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class AclRow:
     id: int
     principal: str
     action: str  # `mcp:<tool>`, `mcp:*`, interact, admin, `*`
     scope: str = ANYWHERE  # a glob over folders
-    effect: Effect = Effect.ALLOW
+    effect: AclEffect = AclEffect.ALLOW
     params: str = ""  # `jid=telegram:*, !topic`: what the call carries
     predicate: str = ""  # the same over who calls: `platform=slack, user`
     grant_option: bool = False  # its holder may give it on
@@ -36,7 +36,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class GrantRow:
     """A rule of a group, as it was written."""
 
     id: int
@@ -50,12 +50,12 @@ class Rule:
 
 
 @quick
-def rules(db: Db, folder: str | None = None) -> list[Rule]:
+def list_rules(db: Db, folder: str | None = None) -> list[GrantRow]:
     """A group's, or everybody's."""
     sql = (
         "SELECT id, folder, rule, added_by, added_at FROM grants WHERE folder = COALESCE(?, folder) ORDER BY folder, id"
     )
-    return [Rule(*row) for row in db.rows(sql, (folder,))]
+    return [GrantRow(*row) for row in db.rows(sql, (folder,))]
 
 
 def add_rule(db: Db, folder: str, text: str, by: str, now: int) -> int:
@@ -72,17 +72,17 @@ def remove_rule(db: Db, folder: str, text: str) -> int:
 
 
 @quick
-def rows(db: Db) -> list[Row]:
-    return [_row(*each) for each in db.rows(f"SELECT {_COLUMNS} FROM acl ORDER BY id")]
+def list_rows(db: Db) -> list[AclRow]:
+    return [_parse_row(*each) for each in db.rows(f"SELECT {_COLUMNS} FROM acl ORDER BY id")]
 
 
 @quick
-def any_about_people(db: Db) -> bool:
+def has_people_rows(db: Db) -> bool:
     """Whether the list says anything about who may speak: asked with every message, and mostly no."""
     return db.row("SELECT 1 FROM acl WHERE action IN ('interact', 'admin', '*') LIMIT 1") is not None
 
 
-def put(db: Db, new: Row, now: int) -> Row:
+def put(db: Db, new: AclRow, now: int) -> AclRow:
     """The row as it stands now. Said twice, it is there once."""
     found = db.rows(
         "INSERT INTO acl (principal, action, scope, effect, params, predicate, grant_option, granted_by, granted_at)"
@@ -101,16 +101,16 @@ def put(db: Db, new: Row, now: int) -> Row:
             now,
         ),
     )
-    return _row(*found[0])
+    return _parse_row(*found[0])
 
 
-def remove(db: Db, row_id: int) -> Row | None:
+def remove(db: Db, row_id: int) -> AclRow | None:
     """None if there is none."""
     found = db.rows(f"DELETE FROM acl WHERE id = ? RETURNING {_COLUMNS}", (row_id,))
-    return _row(*found[0]) if found else None
+    return _parse_row(*found[0]) if found else None
 
 
-def _row(
+def _parse_row(
     number: int,
     principal: str,
     action: str,
@@ -121,13 +121,13 @@ def _row(
     option: int,
     by: str,
     at: int,
-) -> Row:
-    return Row(
+) -> AclRow:
+    return AclRow(
         id=number,
         principal=principal,
         action=action,
         scope=scope,
-        effect=Effect(effect),
+        effect=AclEffect(effect),
         params=params,
         predicate=predicate,
         grant_option=bool(option),
@@ -140,7 +140,7 @@ def _row(
 
 
 @quick
-def members(db: Db) -> dict[str, list[str]]:
+def list_members(db: Db) -> dict[str, list[str]]:
     """Child → parents. The owners are operators."""
     found: dict[str, list[str]] = defaultdict(list)
     for child, parent in db.rows(

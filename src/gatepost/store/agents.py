@@ -10,7 +10,7 @@ from gatepost.core import ids
 from gatepost.core.errors import Invalid
 from gatepost.store import inbox, messages, origins, permissions, sessions, timeline
 from gatepost.store.messages import NewMessage
-from gatepost.store.origins import Chain
+from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db, quick
 from gatepost.store.sessions import Session
 
@@ -78,14 +78,14 @@ def get(db: Db, session_id: str) -> Session | None:
     return found if found is not None and found.agent else None
 
 
-def every(db: Db, *, archived: bool = False) -> list[Session]:
+def list_all(db: Db, *, archived: bool = False) -> list[Session]:
     """The latest first; the closed ones are among them, the archived ones if asked for."""
     rows = db.rows(f"SELECT {sessions.COLUMNS} FROM sessions WHERE agent = 1 ORDER BY active_at DESC, id")
     return [each for each in (Session(*row) for row in rows) if archived or each.archived_at is None]
 
 
-def prompt(
-    db: Db, session: Session, text: str, sender: str, name: str, mode: str, now: int, chain: Chain | None = None
+def add_prompt(
+    db: Db, session: Session, text: str, sender: str, name: str, mode: str, now: int, chain: OriginChain | None = None
 ) -> int:
     """Something to work on, durable when this is committed. A prompt brings an archived one back; one that was ended
     for good takes none, whatever was read of it before. `chain`: who is behind it, if an agent asks."""
@@ -117,7 +117,7 @@ def prompt(
     )
     assert message_id is not None
     if chain is not None:
-        origins.pass_on(db, message_id, chain)
+        origins.add_next_step(db, message_id, chain)
     inbox.enqueue(db, message_id, session.id, session.folder, RIGHTS, now, mode)
     timeline.add(db, session.id, "", "user_message", {"text": text}, now)
     db.run(
@@ -141,20 +141,20 @@ def update(db: Db, session_id: str, title: str | None, labels: Mapping[str, str]
         db.run("UPDATE sessions SET labels = ? WHERE id = ?", (told, session_id))
 
 
-def set_mode(db: Db, session_id: str, mode: str) -> None:
+def set_permission_mode(db: Db, session_id: str, mode: str) -> None:
     db.run("UPDATE sessions SET permission_mode = ? WHERE id = ?", (mode, session_id))
 
 
-def want_news(db: Db, session_id: str, wanted: bool) -> None:
+def set_notify(db: Db, session_id: str, wanted: bool) -> None:
     db.run("UPDATE sessions SET notify = ? WHERE id = ?", (int(wanted), session_id))
 
 
-def hold_news(db: Db, session_id: str) -> None:
+def suspend_notify(db: Db, session_id: str) -> None:
     """Until its next prompt: what it does now gives way to that, so its end is none."""
     db.run("UPDATE sessions SET notify = ? WHERE id = ? AND notify = 1", (_HELD, session_id))
 
 
-def waiting(db: Db, session_id: str) -> int:
+def count_waiting(db: Db, session_id: str) -> int:
     """Prompts that nobody has taken up yet."""
     row = db.row(
         f"SELECT COUNT(*) FROM inbox WHERE session_id = ? AND {inbox.OPEN} AND state IN ('queued', 'retry')",
@@ -163,12 +163,12 @@ def waiting(db: Db, session_id: str) -> int:
     return int(row[0]) if row else 0
 
 
-def last_said(db: Db, session_id: str) -> str:
+def get_last_text(db: Db, session_id: str) -> str:
     """The agent's last words: what stands together at the end of its last turn that said anything. Nothing, if it was
     given work since and has said nothing to it."""
     said: list[str] = []
     turn = ""
-    for entry in reversed(timeline.last(db, session_id, 50)):
+    for entry in reversed(timeline.list_last(db, session_id, 50)):
         if sum(map(len, said)) > _LONGEST_LAST:
             said.append("[… what it said before is in its timeline]")
             break
@@ -183,25 +183,25 @@ def last_said(db: Db, session_id: str) -> str:
 # The end of a turn, in its transaction.
 
 
-def said(db: Db, turn: "Turn", text: str, now: int) -> None:
+def record_text(db: Db, turn: "Turn", text: str, now: int) -> None:
     if text and turn.instance == INSTANCE:
         cut = f"\n\n[… {len(text)} characters in all]" if len(text) > _LONGEST_SAID else ""
         timeline.add(db, turn.session_id, turn.id, "assistant_message", {"text": text[:_LONGEST_SAID] + cut}, now)
 
 
-def turn_ended(db: Db, turn: "Turn", state: str, error: str, now: int) -> None:
+def record_turn_end(db: Db, turn: "Turn", state: str, error: str, now: int) -> None:
     """Nobody waits for its answers any more; what went wrong is told; and whoever made it hears of its end, once."""
     session = get(db, turn.session_id) if turn.instance == INSTANCE else None
     if session is None:
         return
-    permissions.end_turn(db, turn.id, "the turn has ended", now)
+    permissions.expire_for_turn(db, turn.id, "the turn has ended", now)
     if state != "done" and error:
         timeline.add(db, session.id, turn.id, "error", {"message": error}, now)
-    if session.notify == 1 and session.parent and not waiting(db, session.id):
-        _tell_parent(db, session, turn.id, state, error, origins.of_turn(db, turn.id), now)
+    if session.notify == 1 and session.parent and not count_waiting(db, session.id):
+        _notify_parent(db, session, turn.id, state, error, origins.get_for_turn(db, turn.id), now)
 
 
-def not_started(db: Db, session_id: str, reason: str, row: int, now: int) -> None:
+def record_not_started(db: Db, session_id: str, reason: str, row: int, now: int) -> None:
     """No turn came to be of what it was given, and none will."""
     session = get(db, session_id)
     if session is None:
@@ -209,18 +209,18 @@ def not_started(db: Db, session_id: str, reason: str, row: int, now: int) -> Non
     sessions.set_state(db, session_id, "error", now)
     timeline.add(db, session_id, "", "error", {"message": reason}, now)
     if session.notify and session.parent:
-        _tell_parent(db, session, f"row-{row}", "failed", reason, origins.of_row(db, row), now)
+        _notify_parent(db, session, f"row-{row}", "failed", reason, origins.get_for_row(db, row), now)
 
 
-def last_error(db: Db, session_id: str) -> str:
-    found = (entry for entry in reversed(timeline.last(db, session_id, 50)) if entry.kind == "error")
+def get_last_error(db: Db, session_id: str) -> str:
+    found = (entry for entry in reversed(timeline.list_last(db, session_id, 50)) if entry.kind == "error")
     return next((str(entry.data.get("message", "")) for entry in found), "")
 
 
-def _tell_parent(db: Db, session: Session, ended: str, state: str, error: str, chain: Chain, now: int) -> None:
+def _notify_parent(db: Db, session: Session, ended: str, state: str, error: str, chain: OriginChain, now: int) -> None:
     """A row for the parent's next turn: it interrupts nothing, and it is there once, whatever is killed when. What the
     parent does about it is on behalf of whoever the agent worked for."""
-    want_news(db, session.id, False)
+    set_notify(db, session.id, False)
     parent = sessions.get(db, session.parent)
     if parent is None or parent.closed_at is not None:
         return
@@ -229,12 +229,12 @@ def _tell_parent(db: Db, session: Session, ended: str, state: str, error: str, c
         "agentId": session.id,
         "title": session.title,
         "status": "idle" if state == "done" else "error",
-        "text": (last_said(db, session.id) if state == "done" else error)[:_LONGEST_NEWS],
+        "text": (get_last_text(db, session.id) if state == "done" else error)[:_LONGEST_NEWS],
     }
-    message_id = messages.from_us(db, parent, f"finished:{ended}", news, now, text=news["text"])
+    message_id = messages.add_system(db, parent, f"finished:{ended}", news, now, text=news["text"])
     if message_id is None:
         return
-    origins.pass_on(db, message_id, chain)
+    origins.add_next_step(db, message_id, chain)
     inbox.enqueue(db, message_id, parent.id, parent.folder, RIGHTS, now, inbox.NEXT)
     if parent.agent:
         timeline.add(db, parent.id, "", "agent_finished", {name: news[name] for name in _SHOWN}, now)

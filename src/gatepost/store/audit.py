@@ -24,20 +24,20 @@ AFTER = 60 * SECOND  # a call that a turn made is written down by then
 _encode = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
 
 
-class _OfTurn(msgspec.Struct):
+class _TurnDetails(msgspec.Struct):
     turn: object = None
 
 
-class _Repeated(msgspec.Struct):
+class _RepeatedDetails(msgspec.Struct):
     repeated: int
 
 
 _COUNTS = '{"repeated":'  # what such details begin with: names are sorted
-_read_turn = msgspec.json.Decoder(_OfTurn).decode
+_read_turn = msgspec.json.Decoder(_TurnDetails).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class AuditRecord:
     """What is to be written down."""
 
     at: int
@@ -51,7 +51,7 @@ def _hash(*parts: object) -> str:
     return hashlib.sha256(_encode(parts)).hexdigest()
 
 
-def append(db: Db, *records: Record) -> None:
+def append(db: Db, *records: AuditRecord) -> None:
     last = db.row("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")
     seq, previous = (int(last[0]), str(last[1])) if last else (0, START)
     rows = []
@@ -87,13 +87,13 @@ def erase_details(db: Db, seq: int) -> bool:
 def verify(db: Db) -> tuple[int, int | None]:
     """(rows checked, the first row that does not hold or None). Whatever the file holds, it answers. A chain whose old
     rows were removed begins at its anchor, which holds only if a row of the chain vouches for it."""
-    start, begins = anchor(db)
+    start, begins = get_anchor(db)
     previous, checked, vouched = begins, start, start == 0
-    wanted = hashlib.sha256(_encode(voucher(start, begins))).hexdigest()
-    while rows := _next(db, checked):
+    wanted = hashlib.sha256(_encode(make_voucher(start, begins))).hexdigest()
+    while rows := _read_next(db, checked):
         for row in rows:
             checked += 1
-            chained = _judged(row, checked, previous)
+            chained = _check_row(row, checked, previous)
             if chained is None:
                 return checked - start, checked  # where it should be: what it calls itself may be what was changed
             previous = chained
@@ -103,18 +103,18 @@ def verify(db: Db) -> tuple[int, int | None]:
     return checked - start, None
 
 
-def anchor(db: Db) -> tuple[int, str]:
+def get_anchor(db: Db) -> tuple[int, str]:
     """(seq, hash) of the row after which the chain begins: rows before it were removed because of their age."""
     row = db.row("SELECT seq, hash FROM audit_anchor WHERE only = 1")
     return (int(row[0]), str(row[1])) if row else (0, START)
 
 
-def voucher(through: int, chained: str) -> dict[str, Any]:
+def make_voucher(through: int, chained: str) -> dict[str, Any]:
     """The details of the row that vouches for an anchor. They can be erased: their hash is compared."""
     return {"through": through, "hash": chained}
 
 
-def _next(db: Db, after: int) -> list[tuple[Any, ...]] | None:
+def _read_next(db: Db, after: int) -> list[tuple[Any, ...]] | None:
     """The following rows; None: there is one that cannot be read. Texts come as bytes, which need not be UTF-8."""
     kept = ", ".join(f"CAST({column} AS BLOB)" for column in _TEXTS)
     kinds = " || ' ' || ".join(f"typeof({column})" for column in ("at", *_TEXTS))
@@ -127,7 +127,7 @@ def _next(db: Db, after: int) -> list[tuple[Any, ...]] | None:
     return None
 
 
-def _judged(row: tuple[Any, ...], expected: int, previous: str) -> str | None:
+def _check_row(row: tuple[Any, ...], expected: int, previous: str) -> str | None:
     """The row's hash, if it holds."""
     seq, at, kinds, *kept = row
     if kinds not in (_WHOLE, _ERASED):
@@ -143,15 +143,15 @@ def _judged(row: tuple[Any, ...], expected: int, previous: str) -> str | None:
     return chained if _hash(seq, at, actor, action, verdict, details_hash, previous) == chained else None
 
 
-def repeated(db: Db) -> int:
+def count_repeated(db: Db) -> int:
     """How many further events the rows stand for that only tell a number (see `gate/dispatch.py`)."""
     found = 0
     for (details,) in db.rows("SELECT details FROM audit WHERE substr(details, 1, ?) = ?", (len(_COUNTS), _COUNTS)):
-        found += msgspec.json.decode(details, type=_Repeated).repeated
+        found += msgspec.json.decode(details, type=_RepeatedDetails).repeated
     return found
 
 
-def damage(db: Db) -> str:
+def find_damage(db: Db) -> str:
     """What is wrong with the pages that keep the rows, though each may still be read; '' if nothing."""
     try:
         row = db.row("PRAGMA integrity_check(audit)")
@@ -160,34 +160,34 @@ def damage(db: Db) -> str:
     return "" if row is None or row[0] == "ok" else str(row[0])
 
 
-def head(db: Db) -> str:
+def get_head(db: Db) -> str:
     """`SEQ:HASH` of the newest row. Kept elsewhere, it shows later whether the chain is still the same that far."""
     row = db.row("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")
     return f"{row[0]}:{row[1]}" if row else f"0:{START}"
 
 
-def goes_on_from(db: Db, seq: int, chained: str) -> bool:
+def continues_from(db: Db, seq: int, chained: str) -> bool:
     """Whether the chain has that row, or begins after it."""
     if seq == 0:
         return chained == START
-    if (seq, chained) == anchor(db):
+    if (seq, chained) == get_anchor(db):
         return True
     row = db.row("SELECT hash FROM audit WHERE seq = ?", (seq,))
     return row is not None and row[0] == chained
 
 
-def latest(db: Db, limit: int) -> list[tuple[Any, ...]]:
+def list_latest(db: Db, limit: int) -> list[tuple[Any, ...]]:
     return db.rows("SELECT seq, at, actor, action, verdict, details FROM audit ORDER BY seq DESC LIMIT ?", (limit,))
 
 
-def of_turns(
+def list_for_turns(
     db: Db, turns: Collection[str], since: int, until: int | None, most: int = 20_000
 ) -> dict[str, list[tuple[int, str, str, str]]]:
     """(at, actor, action, verdict) of the calls made in each of these turns, which lie between two moments. All in one
     look, at the newest `most` rows of that time."""
-    end = first_since(db, until + AFTER) if until is not None else 2**62
+    end = find_first_since(db, until + AFTER) if until is not None else 2**62
     newest = db.row("SELECT COALESCE(MAX(seq), 0) FROM audit WHERE seq < ?", (end,))
-    start = max(first_since(db, since - AFTER), (int(newest[0]) if newest else 0) - most + 1)
+    start = max(find_first_since(db, since - AFTER), (int(newest[0]) if newest else 0) - most + 1)
     found: dict[str, list[tuple[int, str, str, str]]] = {turn: [] for turn in turns}
     for at, actor, action, verdict, details in db.rows(
         "SELECT at, actor, action, verdict, details FROM audit WHERE seq >= ? AND seq < ? AND details IS NOT NULL"
@@ -200,7 +200,7 @@ def of_turns(
     return found
 
 
-def first_since(db: Db, moment: int) -> int:
+def find_first_since(db: Db, moment: int) -> int:
     """The first row from that moment on, by halves: rows stand in the order in which they were written, and one that
     was written behind is not much behind."""
     low, high = 0, int((db.row("SELECT COALESCE(MAX(seq), 0) + 1 FROM audit") or (1,))[0])

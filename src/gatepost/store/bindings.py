@@ -25,22 +25,22 @@ class Binding:
         return f"{self.scheme}://{self.host}:{self.port}"
 
 
-def _binding(row: Row) -> Binding:
+def _parse_row(row: Row) -> Binding:
     return Binding(*row)
 
 
-def every(db: Db) -> list[Binding]:
-    return [_binding(row) for row in db.rows(f"SELECT {COLUMNS} FROM secret_bindings ORDER BY name, host, id")]
+def list_all(db: Db) -> list[Binding]:
+    return [_parse_row(row) for row in db.rows(f"SELECT {COLUMNS} FROM secret_bindings ORDER BY name, host, id")]
 
 
 @quick
-def of_host(db: Db, scheme: str, host: str, port: int) -> list[Binding]:
+def list_for_host(db: Db, scheme: str, host: str, port: int) -> list[Binding]:
     """Whoever's they are."""
     rows = db.rows(
         f"SELECT {COLUMNS} FROM secret_bindings WHERE scheme = ? AND host = ? AND port = ? ORDER BY id",
         (scheme, host, port),
     )
-    return [_binding(row) for row in rows]
+    return [_parse_row(row) for row in rows]
 
 
 def put(
@@ -54,7 +54,7 @@ def put(
         f" created_at = excluded.created_at RETURNING {COLUMNS}",
         (folder, name, *place, header, template, by, now),
     )
-    return _binding(rows[0])
+    return _parse_row(rows[0])
 
 
 def remove(db: Db, folder: str | None, name: str, place: tuple[str, str, int]) -> list[Binding]:
@@ -63,4 +63,4 @@ def remove(db: Db, folder: str | None, name: str, place: tuple[str, str, int]) -
         f" AND port = ? RETURNING {COLUMNS}",
         (folder or "", name, *place),
     )
-    return [_binding(row) for row in rows]
+    return [_parse_row(row) for row in rows]

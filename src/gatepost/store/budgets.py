@@ -15,25 +15,25 @@ NEAR = 80  # percent
 STOP = 100
 
 
-class Kind(StrEnum):
+class BudgetScopeKind(StrEnum):
     GROUP = "group"
     USER = "user"
     INSTANCE = "instance"
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class BudgetScope:
     """Whose money it is. The instance has no name."""
 
-    kind: Kind
+    kind: BudgetScopeKind
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class BudgetStatus:
     """A budget in the current period. Amounts are millionths of a USD."""
 
-    scope: Scope
+    scope: BudgetScope
     period: Period
     limit: int
     spent: int
@@ -47,22 +47,22 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class BudgetNotice:
     """Something to tell people, once in a period: 80 percent are spent, or nothing more fits (100)."""
 
     percent: int
-    standing: Standing
+    standing: BudgetStatus
 
 
-def chain(folder: str, user: str) -> tuple[Scope, ...]:
+def list_scopes(folder: str, user: str) -> tuple[BudgetScope, ...]:
     """Everybody whose money a group spends: itself, its parents, the user, the instance."""
     parts = folder.split("/")
-    groups = tuple(Scope(Kind.GROUP, "/".join(parts[:depth])) for depth in range(len(parts), 0, -1))
-    person = (Scope(Kind.USER, user),) if user else ()
-    return (*groups, *person, Scope(Kind.INSTANCE))
+    groups = tuple(BudgetScope(BudgetScopeKind.GROUP, "/".join(parts[:depth])) for depth in range(len(parts), 0, -1))
+    person = (BudgetScope(BudgetScopeKind.USER, user),) if user else ()
+    return (*groups, *person, BudgetScope(BudgetScopeKind.INSTANCE))
 
 
-def put(db: Db, scope: Scope, period: Period, micro: int | None, by: str, now: int) -> None:
+def put(db: Db, scope: BudgetScope, period: Period, micro: int | None, by: str, now: int) -> None:
     """Set a limit; None takes it away. People hear anew when a changed one is nearly spent."""
     key = (scope.kind, scope.name, period)
     found = db.row("SELECT micro FROM budgets WHERE kind = ? AND name = ? AND period = ?", key)
@@ -80,21 +80,21 @@ def put(db: Db, scope: Scope, period: Period, micro: int | None, by: str, now: i
     db.run("UPDATE spending SET told_near = 0, told_stop = 0 WHERE kind = ? AND name = ? AND period = ?", key)
 
 
-def every(db: Db, now: int) -> list[Standing]:
+def list_all(db: Db, now: int) -> list[BudgetStatus]:
     """All budgets, the instance's first."""
-    found = _standings(db, "1 = 1", (), now)
-    order = (Kind.INSTANCE, Kind.GROUP, Kind.USER)
+    found = _list_where(db, "1 = 1", (), now)
+    order = (BudgetScopeKind.INSTANCE, BudgetScopeKind.GROUP, BudgetScopeKind.USER)
     return sorted(found, key=lambda each: (order.index(each.scope.kind), each.scope.name, each.period))
 
 
-def standings(db: Db, folder: str, user: str, now: int) -> list[Standing]:
+def list_applicable(db: Db, folder: str, user: str, now: int) -> list[BudgetStatus]:
     """The budgets that a group's calls for a user must fit into."""
-    scopes = chain(folder, user)
+    scopes = list_scopes(folder, user)
     where = " OR ".join(["(b.kind = ? AND b.name = ?)"] * len(scopes))
-    return _standings(db, where, tuple(part for each in scopes for part in (each.kind, each.name)), now)
+    return _list_where(db, where, tuple(part for each in scopes for part in (each.kind, each.name)), now)
 
 
-def _standings(db: Db, where: str, params: tuple[str, ...], now: int) -> list[Standing]:
+def _list_where(db: Db, where: str, params: tuple[str, ...], now: int) -> list[BudgetStatus]:
     rows = db.rows(
         "SELECT b.kind, b.name, b.period, b.micro, COALESCE(s.spent, 0), COALESCE(s.reserved, 0) FROM budgets b"
         " LEFT JOIN spending s ON s.kind = b.kind AND s.name = b.name AND s.period = b.period"
@@ -104,20 +104,20 @@ def _standings(db: Db, where: str, params: tuple[str, ...], now: int) -> list[St
     found = []
     for kind, name, period, limit, spent, reserved in rows:
         per = Period(period)
-        scope = Scope(Kind(kind), name)
-        found.append(Standing(scope, per, limit, spent, reserved, start_of(per, now), end_of(per, now)))
+        scope = BudgetScope(BudgetScopeKind(kind), name)
+        found.append(BudgetStatus(scope, per, limit, spent, reserved, start_of(per, now), end_of(per, now)))
     return found
 
 
 @quick
-def room(db: Db, folder: str, user: str | None, now: int) -> int | None:
+def get_remaining(db: Db, folder: str, user: str | None, now: int) -> int | None:
     """What may still be reserved, in millionths of a USD; None: there is no limit."""
-    return min((each.left for each in standings(db, folder, user or "", now)), default=None)
+    return min((each.left for each in list_applicable(db, folder, user or "", now)), default=None)
 
 
-def move(db: Db, folder: str, user: str, at: int, *, spent: int = 0, reserved: int = 0) -> None:
+def add_spending(db: Db, folder: str, user: str, at: int, *, spent: int = 0, reserved: int = 0) -> None:
     """Add to what is spent and reserved, all the way up, in the periods that hold the moment `at`."""
-    for scope, period, starts_at in _rows(folder, user, at):
+    for scope, period, starts_at in _list_periods(folder, user, at):
         db.run(
             "INSERT INTO spending (kind, name, period, starts_at, spent, reserved) VALUES (?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (kind, name, period, starts_at) DO UPDATE SET spent = spending.spent + excluded.spent,"
@@ -126,9 +126,9 @@ def move(db: Db, folder: str, user: str, at: int, *, spent: int = 0, reserved: i
         )
 
 
-def release(db: Db, folder: str, user: str, at: int, *, spent: int, reserved: int) -> None:
+def settle_reserved(db: Db, folder: str, user: str, at: int, *, spent: int, reserved: int) -> None:
     """What was reserved becomes what was spent."""
-    for scope, period, starts_at in _rows(folder, user, at):
+    for scope, period, starts_at in _list_periods(folder, user, at):
         db.run(
             "UPDATE spending SET spent = spent + ?, reserved = reserved - ?"
             " WHERE kind = ? AND name = ? AND period = ? AND starts_at = ?",
@@ -136,24 +136,26 @@ def release(db: Db, folder: str, user: str, at: int, *, spent: int, reserved: in
         )
 
 
-def _rows(folder: str, user: str, at: int) -> Iterator[tuple[Scope, Period, int]]:
-    return ((scope, period, start_of(period, at)) for scope in chain(folder, user) for period in Period)
+def _list_periods(folder: str, user: str, at: int) -> Iterator[tuple[BudgetScope, Period, int]]:
+    return ((scope, period, start_of(period, at)) for scope in list_scopes(folder, user) for period in Period)
 
 
-def take_notes(db: Db, folder: str, user: str, now: int) -> tuple[Note, ...]:
+def claim_notices(db: Db, folder: str, user: str, now: int) -> tuple[BudgetNotice, ...]:
     """What people must hear about the money that was spent; each thing is handed out once, however many ask."""
-    high = [each for each in standings(db, folder, user, now) if each.spent * 100 >= each.limit * NEAR and each.spent]
-    notes = (Note(STOP if each.spent >= each.limit else NEAR, each) for each in high)
-    return tuple(note for note in notes if _tell(db, note))
+    high = [
+        each for each in list_applicable(db, folder, user, now) if each.spent * 100 >= each.limit * NEAR and each.spent
+    ]
+    notes = (BudgetNotice(STOP if each.spent >= each.limit else NEAR, each) for each in high)
+    return tuple(note for note in notes if _claim_notice(db, note))
 
 
-def take_stop(db: Db, standing: Standing) -> tuple[Note, ...]:
+def claim_stop_notice(db: Db, standing: BudgetStatus) -> tuple[BudgetNotice, ...]:
     """The message that nothing more fits; empty if it was handed out before."""
-    note = Note(STOP, standing)
-    return (note,) if _tell(db, note) else ()
+    note = BudgetNotice(STOP, standing)
+    return (note,) if _claim_notice(db, note) else ()
 
 
-def _tell(db: Db, note: Note) -> bool:
+def _claim_notice(db: Db, note: BudgetNotice) -> bool:
     standing = note.standing
     key = (standing.scope.kind, standing.scope.name, standing.period, standing.starts_at)
     # A budget of 0 stops a scope in which nothing was ever spent.

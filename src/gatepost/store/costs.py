@@ -14,7 +14,7 @@ BY = {"group": "folder", "user": "user_id", "model": "model", "day": f"at / {DAY
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class TokenCounts:
     """Tokens. Those read from a cache, or written to it, are not in `input`."""
 
     input: int = 0
@@ -33,12 +33,12 @@ class NewCost:
     user: str = ""
     session_id: str = ""
     turn_id: str = ""
-    usage: Usage = Usage()
+    usage: TokenCounts = TokenCounts()
     measured: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class CostSum:
     key: str  # a folder, a user, a model or a day
     calls: int
     input: int
@@ -49,7 +49,7 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ModelCall:
     """One call of a model, as it was booked."""
 
     at: int
@@ -60,7 +60,7 @@ class Call:
     measured: bool
 
 
-def book(db: Db, new: NewCost, source: str, now: int) -> bool:
+def record_cost(db: Db, new: NewCost, source: str, now: int) -> bool:
     """Write it down; False if it was. Whoever books also moves the spending."""
     usage = new.usage
     return bool(
@@ -81,13 +81,13 @@ def add_external(db: Db, new: NewCost, now: int) -> bool:
 
     It is booked whether it fits or not. What people must hear of it is handed out with the next reservation.
     """
-    if not book(db, new, "external", now):
+    if not record_cost(db, new, "external", now):
         return False
-    budgets.move(db, new.folder, new.user, new.at, spent=new.micro)
+    budgets.add_spending(db, new.folder, new.user, new.at, spent=new.micro)
     return True
 
 
-def external(db: Db, folder: str, since: int) -> int:
+def sum_external(db: Db, folder: str, since: int) -> int:
     """What a group and those below it said that they spent elsewhere."""
     below = f"{folder}/"
     row = db.row(
@@ -99,14 +99,14 @@ def external(db: Db, folder: str, since: int) -> int:
 
 
 @quick
-def payer(db: Db, turn_id: str) -> str:
+def find_payer(db: Db, turn_id: str) -> str:
     """Whose budget a turn is paid from: who wrote the first message of its batch, or asked for it where an agent put
     it in; '' for nobody."""
-    return next((each.person for each in origins.of_turn(db, turn_id).origins if each.person), "")
+    return next((each.person for each in origins.get_for_turn(db, turn_id).origins if each.person), "")
 
 
 @quick
-def asker(db: Db, turn_id: str) -> str:
+def find_asker(db: Db, turn_id: str) -> str:
     """Whose personal secrets a turn may use: who wrote the first message of its batch. An agent that put it in has
     none, whoever is behind it."""
     row = db.row(
@@ -118,29 +118,29 @@ def asker(db: Db, turn_id: str) -> str:
 
 
 @quick
-def last_payer(db: Db, session_id: str) -> str:
+def find_last_payer(db: Db, session_id: str) -> str:
     """Whose budget a session is paid from between its turns: that of the last turn which somebody asked for."""
-    last = origins.last_turn(db, session_id)
-    return payer(db, last) if last else ""
+    last = origins.find_last_turn(db, session_id)
+    return find_payer(db, last) if last else ""
 
 
-def of_turn(db: Db, turn_id: str, since: int) -> list[Call]:
+def list_for_turn(db: Db, turn_id: str, since: int) -> list[ModelCall]:
     """What a turn asked of models; none was asked before `since`."""
     rows = db.rows(
         "SELECT at, model, input + cache_read + cache_write, output, micro, measured FROM costs"
         " WHERE at >= ? AND turn_id = ? ORDER BY at, key",
         (since, turn_id),
     )
-    return [Call(at, model, read, said, micro, bool(exact)) for at, model, read, said, micro, exact in rows]
+    return [ModelCall(at, model, read, said, micro, bool(exact)) for at, model, read, said, micro, exact in rows]
 
 
-def of_session(db: Db, session_id: str) -> int:
+def sum_for_session(db: Db, session_id: str) -> int:
     """All that was spent in it."""
     row = db.row("SELECT COALESCE(SUM(micro), 0) FROM costs WHERE session_id = ?", (session_id,))
     return int(row[0]) if row else 0
 
 
-def models_of(db: Db, session_id: str) -> tuple[str, ...]:
+def list_models(db: Db, session_id: str) -> tuple[str, ...]:
     """What it was spent on, the dearest first."""
     rows = db.rows(
         "SELECT model FROM costs WHERE session_id = ? GROUP BY model ORDER BY SUM(micro) DESC, model", (session_id,)
@@ -148,14 +148,14 @@ def models_of(db: Db, session_id: str) -> tuple[str, ...]:
     return tuple(str(model) for (model,) in rows)
 
 
-def sums(db: Db, by: str, since: int = 0) -> list[Sum]:
+def list_sums(db: Db, by: str, since: int = 0) -> list[CostSum]:
     """By group, user, model (the dearest first) or day (in order), of what was let through since a moment."""
     rows = db.rows(
         f"SELECT {BY[by]}, COUNT(*), SUM(input), SUM(output), SUM(cache_read), SUM(cache_write), SUM(micro)"
         f" FROM costs WHERE at >= ? GROUP BY 1 ORDER BY {'1' if by == 'day' else '7 DESC, 1'}",
         (since,),
     )
-    return [Sum(_day(key) if by == "day" else key, *numbers) for key, *numbers in rows]
+    return [CostSum(_day(key) if by == "day" else key, *numbers) for key, *numbers in rows]
 
 
 def _day(number: int) -> str:

@@ -21,7 +21,7 @@ UNIT_S = setting(
 NEVER = float("inf")
 
 
-class Overdue(BaseException):
+class DeadlineExceeded(BaseException):
     """Raised in the writer's thread. No `except Exception` of a unit catches it."""
 
 
@@ -38,15 +38,15 @@ class Deadline:
         return self._now() > self._until
 
     def run(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
-        """Run one unit; raises `Overdue` if it was ended for its time. That is raised once a unit at most, so whatever
-        it hits in here is made good by the second `_leave`, which nothing can hit."""
+        """Run one unit; raises `DeadlineExceeded` if it was ended for its time. That is raised once a unit at most, so
+        whatever it hits in here is made good by the second `_leave`, which nothing can hit."""
         try:
             try:
                 self._enter()
                 return fn(*args)
             finally:
                 self._leave()
-        except Overdue:
+        except DeadlineExceeded:
             self._lock = threading.Lock()  # we may have held the old one when it arrived
             self._leave()
             raise
@@ -71,7 +71,7 @@ class Deadline:
             if self._thread is None or self._raised or not (now or self.is_over()):
                 return False
             self._until, self._raised = -NEVER, True
-            _raise_in(self._thread, Overdue)
+            _raise_in(self._thread, DeadlineExceeded)
             return True
 
 

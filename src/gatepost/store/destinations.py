@@ -19,12 +19,12 @@ class Destination:
     created_at: int
 
 
-def of(db: Db, folder: str) -> list[Destination]:
+def list_for_group(db: Db, folder: str) -> list[Destination]:
     rows = db.rows(f"SELECT {COLUMNS} FROM destinations WHERE folder = ? ORDER BY name", (folder,))
     return [Destination(*row) for row in rows]
 
 
-def of_room(db: Db, folder: str, instance: str, address: str) -> Destination | None:
+def find_by_room(db: Db, folder: str, instance: str, address: str) -> Destination | None:
     """The name under which a group knows a room, the first if it has several."""
     row = db.row(
         f"SELECT {COLUMNS} FROM destinations WHERE folder = ? AND instance = ? AND address = ? ORDER BY name LIMIT 1",

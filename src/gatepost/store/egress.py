@@ -10,7 +10,7 @@ MOST_LOGGED = 100_000  # rows; the oldest go first
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class EgressRule:
     id: int
     folder: str | None  # None: the whole instance
     host: str
@@ -22,7 +22,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class EgressAttempt:
     id: int
     at: int
     last_at: int
@@ -34,17 +34,17 @@ class Tried:
     reason: str
 
 
-def _rule(row: tuple[Any, ...]) -> Rule:
+def _parse_row(row: tuple[Any, ...]) -> EgressRule:
     number, folder, host, port, allow, local, by, at = row
-    return Rule(number, folder, host, port, bool(allow), bool(local), by, at)
+    return EgressRule(number, folder, host, port, bool(allow), bool(local), by, at)
 
 
 @quick
-def rules(db: Db) -> list[Rule]:
-    return [_rule(row) for row in db.rows(f"SELECT {COLUMNS} FROM egress_rules ORDER BY folder, host, port")]
+def list_rules(db: Db) -> list[EgressRule]:
+    return [_parse_row(row) for row in db.rows(f"SELECT {COLUMNS} FROM egress_rules ORDER BY folder, host, port")]
 
 
-def put(db: Db, folder: str | None, host: str, port: int, *, allow: bool, local: bool, by: str, now: int) -> Rule:
+def put(db: Db, folder: str | None, host: str, port: int, *, allow: bool, local: bool, by: str, now: int) -> EgressRule:
     """One verdict a folder, host and port: a second one replaces the first. The foreign key refuses a ghost."""
     rows = db.rows(
         "INSERT INTO egress_rules (folder, host, port, allow, local, created_by, created_at)"
@@ -53,15 +53,15 @@ def put(db: Db, folder: str | None, host: str, port: int, *, allow: bool, local:
         f" created_at = excluded.created_at RETURNING {COLUMNS}",
         (folder, host, port, int(allow), int(local), by, now),
     )
-    return _rule(rows[0])
+    return _parse_row(rows[0])
 
 
-def remove(db: Db, rule_id: int) -> Rule | None:
+def remove(db: Db, rule_id: int) -> EgressRule | None:
     rows = db.rows(f"DELETE FROM egress_rules WHERE id = ? RETURNING {COLUMNS}", (rule_id,))
-    return _rule(rows[0]) if rows else None
+    return _parse_row(rows[0]) if rows else None
 
 
-def log(db: Db, folder: str, session_id: str, target: str, verdict: str, reason: str, now: int) -> bool:
+def record_attempt(db: Db, folder: str, session_id: str, target: str, verdict: str, reason: str, now: int) -> bool:
     """Write down one try; the same one again is counted. True if it is a new row."""
     rows = db.rows(
         "INSERT INTO egress_log (at, last_at, folder, session_id, target, verdict, reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -75,11 +75,11 @@ def log(db: Db, folder: str, session_id: str, target: str, verdict: str, reason:
     return bool(times == 1)
 
 
-def latest(db: Db, limit: int, folder: str = "", verdict: str = "") -> list[Tried]:
+def list_attempts(db: Db, limit: int, folder: str = "", verdict: str = "") -> list[EgressAttempt]:
     """The newest first."""
     rows = db.rows(
         "SELECT id, at, last_at, times, folder, session_id, target, verdict, reason FROM egress_log"
         " WHERE (? = '' OR folder = ?) AND (? = '' OR verdict = ?) ORDER BY last_at DESC, id DESC LIMIT ?",
         (folder, folder, verdict, verdict, limit),
     )
-    return [Tried(*row) for row in rows]
+    return [EgressAttempt(*row) for row in rows]

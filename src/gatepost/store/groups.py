@@ -28,7 +28,7 @@ class Group:
     mounts: tuple[str, ...] = ()  # host folders that its sandboxes see: source:target[:rw]
 
 
-def _group(row: tuple[Any, ...]) -> Group:
+def _parse_row(row: tuple[Any, ...]) -> Group:
     folder, name, provider, model, sandbox, options, is_open, messages, chars, created_at, limits, mounts = row
     return Group(
         folder,
@@ -60,14 +60,14 @@ def add(db: Db, folder: str, name: str, provider: str, now: int) -> bool:
 @quick
 def get(db: Db, folder: str) -> Group | None:
     row = db.row(f"SELECT {COLUMNS} FROM groups WHERE folder = ?", (folder,))
-    return _group(row) if row else None
+    return _parse_row(row) if row else None
 
 
-def every(db: Db) -> list[Group]:
-    return [_group(row) for row in db.rows(f"SELECT {COLUMNS} FROM groups ORDER BY folder")]
+def list_all(db: Db) -> list[Group]:
+    return [_parse_row(row) for row in db.rows(f"SELECT {COLUMNS} FROM groups ORDER BY folder")]
 
 
-def above(db: Db, folder: str) -> list[Group]:
+def list_ancestors(db: Db, folder: str) -> list[Group]:
     """The groups over one, the nearest first."""
     found = []
     while folder := folder.rpartition("/")[0]:
@@ -89,7 +89,7 @@ def set_mounts(db: Db, folder: str, mounts: tuple[str, ...]) -> None:
     db.run("UPDATE groups SET mounts = ? WHERE folder = ?", (json.dumps(mounts), folder))
 
 
-def change(db: Db, folder: str, values: dict[str, Any]) -> bool:
+def update(db: Db, folder: str, values: dict[str, Any]) -> bool:
     """Set columns by name; a key that is no column goes into `options` (None takes it out)."""
     group = get(db, folder)
     if group is None:

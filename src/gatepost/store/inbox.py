@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gatepost.store import messages, sessions, steps
+from gatepost.store import message_steps, messages, sessions
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, quick
 
@@ -30,7 +30,7 @@ PAGE = 50  # rows that one statement reads
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class InboxEntry:
     id: int
     message_id: int
     session_id: str | None
@@ -51,8 +51,8 @@ class Entry:
     updated_at: int
 
 
-def _pair(row: tuple[Any, ...]) -> tuple[Entry, Message]:
-    return Entry(*row[:_WIDTH]), messages.of_row(row[_WIDTH:])
+def _parse_pair(row: tuple[Any, ...]) -> tuple[InboxEntry, Message]:
+    return InboxEntry(*row[:_WIDTH]), messages.parse_row(row[_WIDTH:])
 
 
 def enqueue(db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int, mode: str = TRIGGER) -> int:
@@ -82,32 +82,32 @@ def _insert(
     next_at: int | None,
     now: int,
 ) -> int:
-    seq = sessions.take_seq(db, session_id, now) if session_id else 0
+    seq = sessions.claim_seq(db, session_id, now) if session_id else 0
     rows = db.rows(
         "INSERT INTO inbox (message_id, session_id, folder, seq, mode, rights, state, reason, next_at, created_at,"
         " updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
         (message_id, session_id, folder, seq, mode, rights, state, reason, next_at, now, now),
     )
     row_id = int(rows[0][0])
-    steps.add(db, message_id, row_id, now, state, reason or (f"{folder} #{seq}" if session_id else folder))
+    message_steps.add(db, message_id, row_id, now, state, reason or (f"{folder} #{seq}" if session_id else folder))
     return row_id
 
 
 @quick
-def get(db: Db, row_id: int) -> Entry | None:
+def get(db: Db, row_id: int) -> InboxEntry | None:
     row = db.row(f"SELECT {COLUMNS} FROM inbox WHERE id = ?", (row_id,))
-    return Entry(*row) if row else None
+    return InboxEntry(*row) if row else None
 
 
-def of_message(db: Db, message_id: int) -> list[Entry]:
+def list_for_message(db: Db, message_id: int) -> list[InboxEntry]:
     rows = db.rows(f"SELECT {COLUMNS} FROM inbox WHERE message_id = ? ORDER BY id", (message_id,))
-    return [Entry(*row) for row in rows]
+    return [InboxEntry(*row) for row in rows]
 
 
 @quick
-def to_project(
+def list_to_project(
     db: Db, session_id: str, observed: int, chars: int = 2**31, rows: int = 2**31, size: int = 2**31
-) -> list[tuple[Entry, Message]]:
+) -> list[tuple[InboxEntry, Message]]:
     """What this session's mailbox must hold, by seq: every row that is worked on; of those that wait the next `rows`
     that a turn can take, with at most `size` characters together and the next one in any case; and of the context that
     no turn has shown yet the newest `observed` ones, as long as they have no more than `chars` characters together."""
@@ -152,13 +152,13 @@ def _pages(ids: list[int]) -> Iterator[list[int]]:
     return (ids[at : at + PAGE] for at in range(0, len(ids), PAGE))
 
 
-def _pairs(db: Db, ids: list[int]) -> list[tuple[Entry, Message]]:
+def _pairs(db: Db, ids: list[int]) -> list[tuple[InboxEntry, Message]]:
     found = db.rows(
         f"SELECT {_QUALIFIED}, {_MESSAGE} FROM inbox i JOIN messages m ON m.id = i.message_id"
         f" WHERE i.id IN ({messages.marks(ids)})",
         ids,
     )
-    return [_pair(row) for row in found]
+    return [_parse_pair(row) for row in found]
 
 
 def check_room(db: Db, session_id: str, rights: str, more: int, rows: int, chars: int) -> str:
@@ -176,7 +176,7 @@ def check_room(db: Db, session_id: str, rights: str, more: int, rows: int, chars
     return ""
 
 
-def context_shown(db: Db, session_id: str, before: int) -> None:
+def mark_context_shown(db: Db, session_id: str, before: int) -> None:
     """Context up to that seq was shown with a turn, or did not fit: it is not shown again."""
     db.run(
         "UPDATE inbox SET given = 1 WHERE session_id = ? AND mode = 'observe' AND given = 0 AND seq < ?",
@@ -184,17 +184,17 @@ def context_shown(db: Db, session_id: str, before: int) -> None:
     )
 
 
-def of_turn(db: Db, turn_id: str) -> list[tuple[Entry, Message]]:
+def list_for_turn(db: Db, turn_id: str) -> list[tuple[InboxEntry, Message]]:
     rows = db.rows(
         f"SELECT {_QUALIFIED}, {_MESSAGE} FROM inbox i JOIN messages m ON m.id = i.message_id"
         " WHERE i.turn_id = ? ORDER BY i.seq",
         (turn_id,),
     )
-    return [_pair(row) for row in rows]
+    return [_parse_pair(row) for row in rows]
 
 
 @quick
-def senders_of_turn(db: Db, turn_id: str) -> list[str]:
+def list_senders(db: Db, turn_id: str) -> list[str]:
     """Everybody whose words a turn works on."""
     rows = db.rows(
         "SELECT DISTINCT m.sender FROM inbox i JOIN messages m ON m.id = i.message_id"
@@ -204,7 +204,7 @@ def senders_of_turn(db: Db, turn_id: str) -> list[str]:
     return [row[0] for row in rows]
 
 
-def sessions_with_work(db: Db, now: int) -> list[tuple[str, str, int]]:
+def list_sessions_with_work(db: Db, now: int) -> list[tuple[str, str, int]]:
     """(session, folder, first due) of every live session that has a row due."""
     rows = db.rows(
         f"SELECT i.session_id, i.folder, MIN(i.next_at) FROM inbox i WHERE i.state NOT IN {_END_SQL}"
@@ -214,7 +214,7 @@ def sessions_with_work(db: Db, now: int) -> list[tuple[str, str, int]]:
     return [(row[0], row[1], row[2]) for row in rows]
 
 
-def sessions_waiting(db: Db) -> list[str]:
+def list_waiting_sessions(db: Db) -> list[str]:
     """Every session with a row that is not in an end state, by who came first."""
     rows = db.rows(
         f"SELECT session_id FROM inbox WHERE state NOT IN {_END_SQL} AND session_id IS NOT NULL"
@@ -223,7 +223,7 @@ def sessions_waiting(db: Db) -> list[str]:
     return [row[0] for row in rows]
 
 
-def rooms_waiting(db: Db) -> list[tuple[str, str, str]]:
+def list_waiting_rooms(db: Db) -> list[tuple[str, str, str]]:
     """(instance, address, thread) of every row that is not in an end state."""
     rows = db.rows(
         "SELECT DISTINCT m.instance, m.address, m.thread FROM inbox i JOIN messages m ON m.id = i.message_id"
@@ -232,7 +232,7 @@ def rooms_waiting(db: Db) -> list[tuple[str, str, str]]:
     return [(row[0], row[1], row[2]) for row in rows]
 
 
-def keep_waiting(db: Db, now: int, until: int) -> None:
+def defer_all_due(db: Db, now: int, until: int) -> None:
     """Nothing is worked on for the time being, and somebody knows: what is due is not overdue before `until`."""
     db.run(f"UPDATE inbox SET next_at = ? WHERE state NOT IN {_END_SQL} AND next_at <= ?", (until, now))
 
@@ -244,11 +244,11 @@ def has_work(db: Db, session_id: str, now: int) -> bool:
         " AND next_at <= ?)) LIMIT 1",
         (session_id, now),
     )
-    return row is not None and waits_until(db, session_id, now) is None
+    return row is not None and get_retry_time(db, session_id, now) is None
 
 
 @quick
-def waits_until(db: Db, session_id: str, now: int) -> int | None:
+def get_retry_time(db: Db, session_id: str, now: int) -> int | None:
     """When the next try of this session is due, if it has to wait for that; None: it may be woken. What arrives
     meanwhile waits with the first row: only time leads to a try, so that a burst of arrivals uses up none."""
     turn = db.row(
@@ -264,12 +264,12 @@ def waits_until(db: Db, session_id: str, now: int) -> int | None:
     return int(head[1]) if head is not None and head[0] == "retry" and head[1] > now else None
 
 
-def next_due(db: Db) -> int | None:
+def get_next_due(db: Db) -> int | None:
     row = db.row(f"SELECT MIN(next_at) FROM inbox WHERE state NOT IN {_END_SQL}")
     return row[0] if row else None
 
 
-def looked_at(db: Db, session_id: str, until: int) -> None:
+def defer_session_due(db: Db, session_id: str, until: int) -> None:
     """Somebody takes care of this session's waiting rows: they are not overdue before `until`. Rows that are worked on
     are kept alive by their turn alone."""
     db.run(
@@ -278,7 +278,7 @@ def looked_at(db: Db, session_id: str, until: int) -> None:
     )
 
 
-def move(
+def set_state(
     db: Db, entry_id: int, state: str, reason: str, next_at: int | None, now: int, tries: int | None = None
 ) -> None:
     """Change one row's state and note the step."""
@@ -288,7 +288,7 @@ def move(
         (state, reason, next_at, tries, now, entry_id),
     )
     if rows:
-        steps.add(db, int(rows[0][0]), entry_id, now, state, reason)
+        message_steps.add(db, int(rows[0][0]), entry_id, now, state, reason)
 
 
 def cancel_waiting(db: Db, session_id: str, reason: str, now: int) -> int:
@@ -297,11 +297,11 @@ def cancel_waiting(db: Db, session_id: str, reason: str, now: int) -> int:
         f"SELECT id FROM inbox WHERE session_id = ? AND {OPEN} AND state IN ('queued', 'retry', 'held')", (session_id,)
     )
     for (row_id,) in rows:
-        move(db, row_id, "cancelled", reason, None, now)
+        set_state(db, row_id, "cancelled", reason, None, now)
     return len(rows)
 
 
-def only_for(db: Db, folder: str) -> list[str]:
+def list_contents_only_for(db: Db, folder: str) -> list[str]:
     """The contents of messages that this group alone was sent."""
     rows = db.rows(
         "SELECT messages.content FROM messages JOIN inbox ON inbox.message_id = messages.id WHERE inbox.folder = ?"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gatepost.core.clock import SECOND
-from gatepost.store import audit, costs, inbox, messages, outbox, steps, turns
+from gatepost.store import audit, costs, inbox, message_steps, messages, outbox, turns
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
 
@@ -16,18 +16,18 @@ _OPEN_OUT = "state IN ('pending', 'sending')"
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class LedgerStatus:
     unaccounted: int
     in_flight: int
     overdue: int
     oldest_s: float
 
 
-def check(db: Db, now: int, *, running: bool = True) -> Account:
+def check(db: Db, now: int, *, running: bool = True) -> LedgerStatus:
     """One snapshot. While no daemon is `running` nobody can be late: what waits was due when the last one was heard of,
     or is not late at all."""
     unaccounted = in_flight = overdue = 0
-    oldest, due = now, now if running else min(now, _last_heard(db))
+    oldest, due = now, now if running else min(now, _get_last_activity(db))
     for table, condition in (("inbox", _OPEN_IN), ("outbox", _OPEN_OUT)):
         row = db.row(
             f"SELECT COUNT(*), COALESCE(SUM(CASE WHEN next_at IS NULL OR next_at < ? THEN 1 ELSE 0 END), 0),"
@@ -49,17 +49,17 @@ def check(db: Db, now: int, *, running: bool = True) -> Account:
         " AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.message_id = m.id)"
     )
     assert orphans is not None and speechless is not None
-    return Account(unaccounted + orphans[0] + speechless[0], in_flight, overdue, (now - oldest) / SECOND)
+    return LedgerStatus(unaccounted + orphans[0] + speechless[0], in_flight, overdue, (now - oldest) / SECOND)
 
 
-def _last_heard(db: Db) -> int:
+def _get_last_activity(db: Db) -> int:
     """When somebody last did something here."""
     row = db.row("SELECT at FROM steps ORDER BY id DESC LIMIT 1")
     return int(row[0]) if row else 0
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LedgerLine:
     """A ledger row as people read it."""
 
     id: int  # of the message
@@ -81,7 +81,7 @@ class Line:
     platform_id: str | None
 
 
-def lines(db: Db, state: str | None, limit: int) -> list[Line]:
+def list_lines(db: Db, state: str | None, limit: int) -> list[LedgerLine]:
     """The newest rows, oldest first; `state` may be one of either direction."""
     wanted, params = ("WHERE x.state = ?", [state]) if state else ("", [])
     rows = db.rows(
@@ -92,35 +92,35 @@ def lines(db: Db, state: str | None, limit: int) -> list[Line]:
         f" JOIN messages m ON m.id = x.message_id {wanted} ORDER BY m.id DESC, x.row_id DESC LIMIT ?",
         (*params, limit),
     )
-    return [Line(*row) for row in reversed(rows)]
+    return [LedgerLine(*row) for row in reversed(rows)]
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TraceEvent:
     at: int
     what: str
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class MessageTrace:
     message: Message
-    entries: list[inbox.Entry]
-    moments: list[Moment]
-    effects: list[outbox.Effect]
-    calls: list[costs.Call]  # of models
+    entries: list[inbox.InboxEntry]
+    moments: list[TraceEvent]
+    effects: list[outbox.OutboxEffect]
+    calls: list[costs.ModelCall]  # of models
 
 
-def life(db: Db, message_id: int) -> Life | None:
+def trace_message(db: Db, message_id: int) -> MessageTrace | None:
     """Everything that happened to a message and because of it, in order."""
     message = messages.get(db, message_id)
     if message is None:
         return None
-    moments = [Moment(message.accepted_at, "accepted", f"{message.instance} {message.address}")]
-    moments += [Moment(step.at, step.step, step.detail) for step in steps.of(db, message_id)]
-    entries = inbox.of_message(db, message_id)
-    effects = outbox.of_message(db, message_id)
-    calls: list[costs.Call] = []
+    moments = [TraceEvent(message.accepted_at, "accepted", f"{message.instance} {message.address}")]
+    moments += [TraceEvent(step.at, step.step, step.detail) for step in message_steps.list_for_message(db, message_id)]
+    entries = inbox.list_for_message(db, message_id)
+    effects = outbox.list_for_message(db, message_id)
+    calls: list[costs.ModelCall] = []
     for entry in entries:
         if entry.turn_id is None:
             continue
@@ -128,25 +128,28 @@ def life(db: Db, message_id: int) -> Life | None:
         if turn is None:
             continue
         moments += [
-            Moment(at, f"call {action}", verdict)
-            for at, _, action, verdict in audit.of_turns(db, [turn.id], turn.started_at, turn.ended_at)[turn.id]
+            TraceEvent(at, f"call {action}", verdict)
+            for at, _, action, verdict in audit.list_for_turns(db, [turn.id], turn.started_at, turn.ended_at)[turn.id]
         ]
-        calls += costs.of_turn(db, turn.id, turn.started_at)
-        for effect in outbox.of_turn(db, turn.id):
-            moments += _effect_moments(db, effect, entry.seq)
+        calls += costs.list_for_turn(db, turn.id, turn.started_at)
+        for effect in outbox.list_for_turn(db, turn.id):
+            moments += _list_effect_events(db, effect, entry.seq)
             effects.append(effect)
         if turn.ended_at is not None:
-            moments.append(Moment(turn.ended_at, f"turn {turn.state}", turn.error))
+            moments.append(TraceEvent(turn.ended_at, f"turn {turn.state}", turn.error))
     moments.sort(key=lambda moment: moment.at)
-    return Life(message, entries, moments, effects, calls)
+    return MessageTrace(message, entries, moments, effects, calls)
 
 
-def _effect_moments(db: Db, effect: outbox.Effect, seq: int) -> list[Moment]:
+def _list_effect_events(db: Db, effect: outbox.OutboxEffect, seq: int) -> list[TraceEvent]:
     """A turn answers several messages; only what answers this one, or nobody in particular, is part of its life."""
     answers: Any = effect.payload.get("in_reply_to")
     if answers is not None and answers != seq:
         return []
-    return [Moment(step.at, f"{effect.op} {step.step}", step.detail) for step in steps.of(db, effect.message_id)]
+    return [
+        TraceEvent(step.at, f"{effect.op} {step.step}", step.detail)
+        for step in message_steps.list_for_message(db, effect.message_id)
+    ]
 
 
 def find_message(db: Db, wanted: str) -> int | None:
@@ -165,7 +168,7 @@ def was_removed(db: Db, message_id: int) -> bool:
     return row is not None and 0 < message_id < row[0]
 
 
-def bring_near(db: Db, now: int) -> None:
+def reset_due_times(db: Db, now: int) -> None:
     """Nobody looks at anything any more: what was only being waited for is due now. The wall clock may have been set
     back meanwhile: what then seems due in days is looked at soon."""
     db.run(f"UPDATE inbox SET next_at = ? WHERE {_OPEN_IN} AND state = 'queued' AND next_at > ?", (now, now))

@@ -28,7 +28,7 @@ def redeem(db: Db, token: str, now: int) -> str | None:
 
 
 @quick
-def browser(db: Db, token: str, now: int) -> str | None:
+def find_browser_user(db: Db, token: str, now: int) -> str | None:
     """The user of a browser's cookie."""
     row = db.row("SELECT user_id, expires_at FROM logins WHERE hash = ? AND kind = 'browser'", (_hash(token),))
     return str(row[0]) if row and row[1] > now else None

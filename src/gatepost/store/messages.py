@@ -61,7 +61,7 @@ class NewMessage:
     folder: str = ""
 
 
-class Where(Protocol):
+class HasRoom(Protocol):
     """A session, or a turn of one: both know their room."""
 
     @property
@@ -74,11 +74,11 @@ class Where(Protocol):
     def thread(self) -> str: ...
 
 
-def of_row(row: tuple[Any, ...]) -> Message:
+def parse_row(row: tuple[Any, ...]) -> Message:
     return Message(*(*row[:12], json.loads(row[12]), *row[13:]))
 
 
-def from_us(db: Db, where: Where, key: str, content: dict[str, Any], now: int, text: str = "") -> int | None:
+def add_system(db: Db, where: HasRoom, key: str, content: dict[str, Any], now: int, text: str = "") -> int | None:
     """The gateway's own word to an agent: people do not see it. None if it was said before, by its key."""
     return accept(
         db,
@@ -136,7 +136,7 @@ def accept(db: Db, new: NewMessage, now: int) -> int | None:
 @quick
 def get(db: Db, message_id: int) -> Message | None:
     row = db.row(f"SELECT {COLUMNS} FROM messages WHERE id = ?", (message_id,))
-    return of_row(row) if row else None
+    return parse_row(row) if row else None
 
 
 @quick
@@ -148,11 +148,11 @@ def find(
         " AND event = ?",
         (instance, address, direction, platform_id, event),
     )
-    return of_row(row) if row else None
+    return parse_row(row) if row else None
 
 
 @quick
-def by_seq(db: Db, session_id: str, seq: int) -> Message | None:
+def find_by_seq(db: Db, session_id: str, seq: int) -> Message | None:
     """The message that an agent names by its number, whichever way it went."""
     columns = ", ".join(f"m.{name.strip()}" for name in COLUMNS.split(","))
     row = db.row(
@@ -161,10 +161,10 @@ def by_seq(db: Db, session_id: str, seq: int) -> Message | None:
         " WHERE o.session_id = ? AND o.seq = ?",
         (session_id, seq, session_id, seq),
     )
-    return of_row(row) if row else None
+    return parse_row(row) if row else None
 
 
-def of_session(
+def list_for_session(
     db: Db, session_id: str, before: int, limit: int, chars: int = 2**31
 ) -> tuple[list[tuple[int, Message, int]], bool]:
     """(seq, message, length of its text) of a conversation in both directions, the newest before a number, newest
@@ -184,7 +184,7 @@ def of_session(
     found = measured(page, limit + 1, chars)
     lengths = within([(row[0], row[1]) for row in found[:limit]], chars)
     rows = db.rows(f"SELECT {SHOWN} FROM messages m WHERE m.id IN ({marks(lengths)})", (chars, *lengths))
-    by_id = {row[0]: of_row(row) for row in rows}
+    by_id = {row[0]: parse_row(row) for row in rows}
     shown = [(row[2], by_id[row[0]], row[1]) for row in found[:limit] if row[0] in by_id]
     return shown, len(found) > len(shown)
 
@@ -218,7 +218,7 @@ def marks(values: Collection[object]) -> str:
     return ", ".join("?" * len(values)) or "NULL"
 
 
-def learn_platform_id(db: Db, message_id: int, platform_id: str) -> None:
+def set_platform_id(db: Db, message_id: int, platform_id: str) -> None:
     """Once, when it was sent. A platform that gives one id twice is not believed the second time."""
     db.run(
         "UPDATE messages SET platform_id = ? WHERE id = ? AND platform_id IS NULL AND NOT EXISTS ("
@@ -228,13 +228,13 @@ def learn_platform_id(db: Db, message_id: int, platform_id: str) -> None:
     )
 
 
-def in_room(db: Db, instance: str, address: str, after: int, limit: int) -> list[Message]:
+def list_in_room(db: Db, instance: str, address: str, after: int, limit: int) -> list[Message]:
     """What happened in a room after a cursor, oldest first."""
     rows = db.rows(
         f"SELECT {COLUMNS} FROM messages WHERE instance = ? AND address = ? AND id > ? ORDER BY id LIMIT ?",
         (instance, address, after, limit),
     )
-    return [of_row(row) for row in rows]
+    return [parse_row(row) for row in rows]
 
 
 def ids_in_room(db: Db, instance: str, address: str, after: int, limit: int) -> list[int]:
@@ -246,16 +246,16 @@ def ids_in_room(db: Db, instance: str, address: str, after: int, limit: int) -> 
     return [int(row[0]) for row in rows]
 
 
-def latest_in_room(db: Db, instance: str, address: str, before: int | None, limit: int) -> list[Message]:
+def list_latest_in_room(db: Db, instance: str, address: str, before: int | None, limit: int) -> list[Message]:
     """The newest of a room, oldest first."""
     rows = db.rows(
         f"SELECT {COLUMNS} FROM messages WHERE instance = ? AND address = ? AND id < ? ORDER BY id DESC LIMIT ?",
         (instance, address, before if before is not None else 2**62, limit),
     )
-    return [of_row(row) for row in reversed(rows)]
+    return [parse_row(row) for row in reversed(rows)]
 
 
-def contents(db: Db, after: int, limit: int) -> list[tuple[int, str]]:
+def list_contents(db: Db, after: int, limit: int) -> list[tuple[int, str]]:
     """(id, content as it is stored) of what came in, a page by id."""
     rows = db.rows(
         "SELECT id, content FROM messages WHERE direction = 'in' AND id > ? ORDER BY id LIMIT ?", (after, limit)

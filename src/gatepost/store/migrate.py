@@ -12,7 +12,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import SetupError
 from gatepost.store import migrations
 from gatepost.store.port import Db
-from gatepost.store.writer import Sqlite, connect
+from gatepost.store.sqlite_store import SqliteDb, connect
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Migration:
     apply: Callable[[Db], None]
 
 
-def all_migrations() -> list[Migration]:
+def list_migrations() -> list[Migration]:
     found = []
     for info in sorted(pkgutil.iter_modules(migrations.__path__), key=lambda each: each.name):
         number, _, _ = info.name.partition("_")
@@ -34,7 +34,7 @@ def all_migrations() -> list[Migration]:
 def migrate(path: Path, clock: Clock) -> int:
     """Bring a SQLite store up to date; the version that it has afterwards. A store from a newer one is left alone."""
     connection = connect(path)
-    db = Sqlite(connection)
+    db = SqliteDb(connection)
     try:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("BEGIN IMMEDIATE")
@@ -43,7 +43,7 @@ def migrate(path: Path, clock: Clock) -> int:
             " (number {int} PRIMARY KEY, name {text} NOT NULL, applied_at {int} NOT NULL) {strict}"
         )
         connection.execute("COMMIT")
-        known = all_migrations()
+        known = list_migrations()
         done = {row[0] for row in db.rows("SELECT number FROM schema_version")}
         newest = max((each.number for each in known), default=0)
         if done and max(done) > newest:
@@ -59,7 +59,7 @@ def migrate(path: Path, clock: Clock) -> int:
         connection.close()
 
 
-def _apply(connection: apsw.Connection, db: Sqlite, migration: Migration, now: int) -> None:
+def _apply(connection: apsw.Connection, db: SqliteDb, migration: Migration, now: int) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         migration.apply(db)
@@ -75,7 +75,7 @@ def _apply(connection: apsw.Connection, db: Sqlite, migration: Migration, now: i
         raise
 
 
-def printed_schema(path: Path) -> str:
+def render_schema(path: Path) -> str:
     """The schema as text, for `docs/schema.sql`."""
     connection = connect(path, readonly=True)
     try:

@@ -26,7 +26,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class OriginChain:
     """Everything behind a turn: who pays first, then the others. `depth` counts the steps from agent to agent."""
 
     origins: tuple[Origin, ...] = ()
@@ -40,26 +40,26 @@ _SELECT = (
 
 
 @quick
-def of_turn(db: Db, turn_id: str) -> Chain:
-    return _chain(db.rows(f"{_SELECT} WHERE i.turn_id = ? ORDER BY i.seq, o.ordinal", (turn_id,)))
+def get_for_turn(db: Db, turn_id: str) -> OriginChain:
+    return _make_chain(db.rows(f"{_SELECT} WHERE i.turn_id = ? ORDER BY i.seq, o.ordinal", (turn_id,)))
 
 
-def of_row(db: Db, row_id: int) -> Chain:
+def get_for_row(db: Db, row_id: int) -> OriginChain:
     """Of one waiting message."""
-    return _chain(db.rows(f"{_SELECT} WHERE i.id = ? ORDER BY o.ordinal", (row_id,)))
+    return _make_chain(db.rows(f"{_SELECT} WHERE i.id = ? ORDER BY o.ordinal", (row_id,)))
 
 
 @quick
-def behind(db: Db, session_id: str) -> Chain:
+def get_for_session(db: Db, session_id: str) -> OriginChain:
     """Of what a session does between its turns: its room, and everything behind its last turn."""
-    last = last_turn(db, session_id)
-    found = of_turn(db, last) if last else Chain()
+    last = find_last_turn(db, session_id)
+    found = get_for_turn(db, last) if last else OriginChain()
     room = db.row("SELECT instance, address, thread FROM sessions WHERE id = ? AND address <> ''", (session_id,))
     own = [Origin("", *room)] if room else []
-    return Chain(_once([*found.origins, *own]), found.depth)
+    return OriginChain(_deduplicate([*found.origins, *own]), found.depth)
 
 
-def last_turn(db: Db, session_id: str) -> str:
+def find_last_turn(db: Db, session_id: str) -> str:
     """The last turn of a session that somebody asked for; '' if there is none among the latest."""
     row = db.row(
         "SELECT t.id FROM (SELECT id, started_at FROM turns WHERE session_id = ? ORDER BY started_at DESC LIMIT ?) t"
@@ -71,7 +71,7 @@ def last_turn(db: Db, session_id: str) -> str:
     return str(row[0]) if row else ""
 
 
-def _chain(rows: Sequence[Row]) -> Chain:
+def _make_chain(rows: Sequence[Row]) -> OriginChain:
     """Who is behind a message comes before its sender, who is an agent then."""
     inherited: list[Origin] = []
     depth = 0
@@ -81,7 +81,7 @@ def _chain(rows: Sequence[Row]) -> Chain:
             depth = max(depth, steps)
         if kind == "chat" or person is None:
             inherited.append(Origin(sender if kind == "chat" else "", instance, address, thread))
-    return Chain(_once(_payer_first(inherited)), depth)
+    return OriginChain(_deduplicate(_payer_first(inherited)), depth)
 
 
 def _payer_first(found: list[Origin]) -> list[Origin]:
@@ -89,7 +89,7 @@ def _payer_first(found: list[Origin]) -> list[Origin]:
     return sorted(found, key=lambda each: 2 if not each.person else int(each.person.startswith("agent:")))
 
 
-def _once(found: Iterable[Origin]) -> tuple[Origin, ...]:
+def _deduplicate(found: Iterable[Origin]) -> tuple[Origin, ...]:
     """A room where nobody asked is told only if nobody else asked there."""
     each = dict.fromkeys(found)
     asked = {(one.instance, one.address, one.thread) for one in each if one.person}
@@ -105,12 +105,12 @@ def put(db: Db, message_id: int, origins: Sequence[Origin], depth: int) -> None:
         )
 
 
-def pass_on(db: Db, message_id: int, chain: Chain) -> None:
+def add_next_step(db: Db, message_id: int, chain: OriginChain) -> None:
     """The message is the next step of that chain."""
     put(db, message_id, chain.origins, chain.depth + 1)
 
 
-def check(chain: Chain, caller: str, action: str, most_depth: int) -> None:
+def check_limits(chain: OriginChain, caller: str, action: str, most_depth: int) -> None:
     """Refused, if a further step would be too deep or behind too many."""
     if chain.depth >= most_depth:
         why = f"{chain.depth} steps from agent to agent lie behind this turn, and {most_depth} is the limit"

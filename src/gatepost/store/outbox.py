@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gatepost.messages.outbound import MESSAGES
-from gatepost.store import messages, sessions, steps
+from gatepost.store import message_steps, messages, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, quick
 
@@ -25,7 +25,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class OutboxEffect:
     id: int
     key: str
     message_id: int
@@ -68,13 +68,13 @@ class NewEffect:
     target_id: int | None = None
 
 
-def _effect(row: tuple[Any, ...]) -> Effect:
-    return Effect(*(*row[:13], json.loads(row[13]), *row[14:]))
+def _parse_row(row: tuple[Any, ...]) -> OutboxEffect:
+    return OutboxEffect(*(*row[:13], json.loads(row[13]), *row[14:]))
 
 
-def add(db: Db, new: NewEffect, now: int) -> Effect:
+def add(db: Db, new: NewEffect, now: int) -> OutboxEffect:
     """The effect of that key: made pending, or the one that was there."""
-    found = by_key(db, new.key)
+    found = find_by_key(db, new.key)
     if found is not None:
         return found
     event = "message" if new.op in MESSAGES else f"{new.op}:{new.key}"
@@ -97,7 +97,7 @@ def add(db: Db, new: NewEffect, now: int) -> Effect:
         now,
     )
     assert message_id is not None  # platform_id is NULL, so the identity cannot clash
-    seq = sessions.take_seq(db, new.session_id, now) if new.session_id else 0
+    seq = sessions.claim_seq(db, new.session_id, now) if new.session_id else 0
     row = db.row(
         "INSERT INTO outbox (key, message_id, session_id, seq, turn_id, attempt, origin, op, instance, address, thread,"
         " target_id, payload, digest, answers, state, next_at, created_at, updated_at)"
@@ -124,8 +124,8 @@ def add(db: Db, new: NewEffect, now: int) -> Effect:
         ),
     )
     assert row is not None
-    made = _effect(row)
-    steps.add(db, message_id, made.id, now, "pending", f"{new.origin} {new.op}")
+    made = _parse_row(row)
+    message_steps.add(db, message_id, made.id, now, "pending", f"{new.origin} {new.op}")
     return made
 
 
@@ -140,22 +140,24 @@ def _digest(instance: str, address: str, text: str) -> str:
 
 
 @quick
-def by_key(db: Db, key: str) -> Effect | None:
+def find_by_key(db: Db, key: str) -> OutboxEffect | None:
     row = db.row(f"SELECT {COLUMNS} FROM outbox WHERE key = ?", (key,))
-    return _effect(row) if row else None
+    return _parse_row(row) if row else None
 
 
 @quick
-def get(db: Db, effect_id: int) -> Effect | None:
+def get(db: Db, effect_id: int) -> OutboxEffect | None:
     row = db.row(f"SELECT {COLUMNS} FROM outbox WHERE id = ?", (effect_id,))
-    return _effect(row) if row else None
+    return _parse_row(row) if row else None
 
 
-def of_turn(db: Db, turn_id: str) -> list[Effect]:
-    return [_effect(row) for row in db.rows(f"SELECT {COLUMNS} FROM outbox WHERE turn_id = ? ORDER BY id", (turn_id,))]
+def list_for_turn(db: Db, turn_id: str) -> list[OutboxEffect]:
+    return [
+        _parse_row(row) for row in db.rows(f"SELECT {COLUMNS} FROM outbox WHERE turn_id = ? ORDER BY id", (turn_id,))
+    ]
 
 
-def by_tools(db: Db, session_id: str, turn_id: str | None) -> int:
+def count_by_tools(db: Db, session_id: str, turn_id: str | None) -> int:
     """How many effects tools have had in a turn; None: outside of one, since the session last got something."""
     if turn_id is not None:
         row = db.row("SELECT COUNT(*) FROM outbox WHERE turn_id = ? AND origin = 'tool'", (turn_id,))
@@ -194,7 +196,7 @@ def count_done(db: Db, turn_id: str) -> int:
     return int(row[0])
 
 
-def done_in_turn(db: Db, turn_id: str, most: int, longest: int) -> list[DoneInTurn]:
+def list_done_in_turn(db: Db, turn_id: str, most: int, longest: int) -> list[DoneInTurn]:
     """The last `most` things that a turn has said and done, interim lines left out, oldest first; of each text the
     first characters, one more than `longest` if there are more."""
     rows = db.rows(
@@ -216,31 +218,33 @@ def answered_in_turn(db: Db, turn_id: str) -> list[int]:
     return [int(row[0]) for row in rows]
 
 
-def of_message(db: Db, message_id: int) -> list[Effect]:
+def list_for_message(db: Db, message_id: int) -> list[OutboxEffect]:
     rows = db.rows(f"SELECT {COLUMNS} FROM outbox WHERE message_id = ? ORDER BY id", (message_id,))
-    return [_effect(row) for row in rows]
+    return [_parse_row(row) for row in rows]
 
 
-def lanes(db: Db) -> list[tuple[str, str]]:
+def list_pending_rooms(db: Db) -> list[tuple[str, str]]:
     """Every (instance, address) that has something to go out."""
     rows = db.rows("SELECT DISTINCT instance, address FROM outbox WHERE state IN ('pending', 'sending')")
     return [(row[0], row[1]) for row in rows]
 
 
-def head(db: Db, instance: str, address: str) -> Effect | None:
+def get_head(db: Db, instance: str, address: str) -> OutboxEffect | None:
     row = db.row(
         f"SELECT {COLUMNS} FROM outbox WHERE instance = ? AND address = ? AND state IN ('pending', 'sending')"
         " ORDER BY id LIMIT 1",
         (instance, address),
     )
-    return _effect(row) if row else None
+    return _parse_row(row) if row else None
 
 
-def take(db: Db, instance: str, address: str, owner: str, now: int, lease: int, oldest: int = 0) -> Effect | None:
+def claim_head(
+    db: Db, instance: str, address: str, owner: str, now: int, lease: int, oldest: int = 0
+) -> OutboxEffect | None:
     """The lane's first row, marked `sending` if it is due; returned as it was before, so that the caller sees whether
     it must wait (`next_at`), whether it is older than `oldest` (and not marked), or whether an earlier owner was
     already sending it (then it is ours from here on)."""
-    first = head(db, instance, address)
+    first = get_head(db, instance, address)
     if first is None:
         return None
     due = first.state == "pending" and (first.next_at or 0) <= now and first.created_at >= oldest
@@ -251,26 +255,26 @@ def take(db: Db, instance: str, address: str, owner: str, now: int, lease: int, 
             (owner, now + lease, now + lease, now, first.id),
         )
     if due:
-        steps.add(db, first.message_id, first.id, now, "sending", f"try {first.tries + 1}")
+        message_steps.add(db, first.message_id, first.id, now, "sending", f"try {first.tries + 1}")
     return first
 
 
-def waiting_since(db: Db, instance: str, address: str, before: int) -> list[Effect]:
+def list_waiting_since(db: Db, instance: str, address: str, before: int) -> list[OutboxEffect]:
     """The lane's rows that were made before this moment and are not being sent."""
     rows = db.rows(
         f"SELECT {COLUMNS} FROM outbox WHERE instance = ? AND address = ? AND state IN ('pending', 'sending')"
         " AND state = 'pending' AND created_at < ? ORDER BY id",
         (instance, address, before),
     )
-    return [_effect(row) for row in rows]
+    return [_parse_row(row) for row in rows]
 
 
-def looked_at(db: Db, now: int, before: int) -> int:
+def defer_overdue(db: Db, now: int, before: int) -> int:
     """Rows that wait behind others of their room: still due, and somebody takes care of them."""
     return db.run("UPDATE outbox SET next_at = ? WHERE state IN ('pending', 'sending') AND next_at < ?", (now, before))
 
 
-def settle(
+def record_outcome(
     db: Db, effect_id: int, state: str, reason: str, now: int, platform_id: str = "", next_at: int | None = None
 ) -> None:
     """What became of a try. `pending` with `next_at` means: again, later."""
@@ -283,17 +287,17 @@ def settle(
         return
     message_id = int(rows[0][0])
     if platform_id:
-        messages.learn_platform_id(db, message_id, platform_id)
-    steps.add(db, message_id, effect_id, now, state if state != "pending" else "retry", reason)
+        messages.set_platform_id(db, message_id, platform_id)
+    message_steps.add(db, message_id, effect_id, now, state if state != "pending" else "retry", reason)
 
 
-def release(db: Db, effect_ids: Sequence[int], at: int) -> None:
+def set_send_time(db: Db, effect_ids: Sequence[int], at: int) -> None:
     """These may go out from that moment on, unless somebody sends them already."""
     for effect_id in effect_ids:
         db.run("UPDATE outbox SET next_at = ? WHERE id = ? AND state = 'pending'", (at, effect_id))
 
 
-def withdraw_results(db: Db, turn_id: str, reason: str, now: int) -> int:
+def cancel_results(db: Db, turn_id: str, reason: str, now: int) -> int:
     """A person stopped the turn: what it would still have said is not said. Tools' effects stay: they were promised."""
     rows = db.rows(
         "UPDATE outbox SET state = 'cancelled', reason = ?, next_at = NULL, updated_at = ?"
@@ -301,11 +305,11 @@ def withdraw_results(db: Db, turn_id: str, reason: str, now: int) -> int:
         (reason, now, turn_id),
     )
     for row_id, message_id in rows:
-        steps.add(db, message_id, row_id, now, "cancelled", reason)
+        message_steps.add(db, message_id, row_id, now, "cancelled", reason)
     return len(rows)
 
 
-def withdraw(db: Db, session_id: str, reason: str, now: int) -> int:
+def cancel_unsent(db: Db, session_id: str, reason: str, now: int) -> int:
     """Whatever of a session was not sent yet is not sent: nobody is there who could read it."""
     rows = db.rows(
         "UPDATE outbox SET state = 'cancelled', reason = ?, next_at = NULL, updated_at = ?"
@@ -313,13 +317,13 @@ def withdraw(db: Db, session_id: str, reason: str, now: int) -> int:
         (reason, now, session_id),
     )
     for row_id, message_id in rows:
-        steps.add(db, message_id, row_id, now, "cancelled", reason)
+        message_steps.add(db, message_id, row_id, now, "cancelled", reason)
     return len(rows)
 
 
-def said_in_turn(
+def list_texts_in_turn(
     db: Db, turn_id: str, instance: str, address: str, text: str, answers: int | None = None
-) -> Effect | None:
+) -> OutboxEffect | None:
     """The last effect by which this turn has already put this text on its way to that room, if there is one. One that
     answers another message does not count."""
     same, params = "", [turn_id, _digest(instance, address, text)]
@@ -330,10 +334,10 @@ def said_in_turn(
         " AND state NOT IN ('superseded', 'cancelled', 'failed') ORDER BY id DESC LIMIT 1",
         (*params, *([] if answers is None else [answers])),
     )
-    return _effect(row) if row else None
+    return _parse_row(row) if row else None
 
 
-def give_way(db: Db, turn_id: str, origin: str, now: int) -> int:
+def supersede_edits(db: Db, turn_id: str, origin: str, now: int) -> int:
     """Edits of this origin that were not sent yet: a newer one replaces them."""
     rows = db.rows(
         "UPDATE outbox SET state = 'superseded', reason = 'a newer one came', next_at = NULL, updated_at = ?"
@@ -341,11 +345,11 @@ def give_way(db: Db, turn_id: str, origin: str, now: int) -> int:
         (now, turn_id, origin),
     )
     for row_id, message_id in rows:
-        steps.add(db, message_id, row_id, now, "superseded", "a newer one came")
+        message_steps.add(db, message_id, row_id, now, "superseded", "a newer one came")
     return len(rows)
 
 
-def with_files(db: Db, folder: str) -> list[tuple[str, str]]:
+def list_with_files(db: Db, folder: str) -> list[tuple[str, str]]:
     """(instance, key) of every effect of this group's that sent files."""
     rows = db.rows(
         "SELECT outbox.instance, outbox.key, outbox.payload FROM outbox"

@@ -17,7 +17,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class NewPermission:
     """What a provider asks. An approved plan sets the mode to `next_mode`, and `follow_up` is then the next prompt."""
 
     request: str  # as the provider named it
@@ -52,7 +52,7 @@ class Permission:
     cut: bool = False  # `input` is an excerpt; the provider holds the whole
 
 
-def find(db: Db, session_id: str, turn_id: str, wish: Wish, others: Collection[str] = ()) -> Permission | None:
+def find(db: Db, session_id: str, turn_id: str, wish: NewPermission, others: Collection[str] = ()) -> Permission | None:
     """The same thing asked before in this turn, under the same name; or one that still waits and says the same, left by
     an attempt that is gone: from now on it has this name. `others`: names that somebody waits for as it is."""
     row = db.row(
@@ -60,7 +60,7 @@ def find(db: Db, session_id: str, turn_id: str, wish: Wish, others: Collection[s
         (session_id, turn_id, wish.request, wish.digest),
     )
     if row is not None:
-        return _permission(row)
+        return _parse_row(row)
     for number, named in db.rows(
         "SELECT id, request FROM permissions WHERE session_id = ? AND turn_id = ? AND digest = ? AND state = 'pending'"
         " ORDER BY asked_at, id",
@@ -72,7 +72,7 @@ def find(db: Db, session_id: str, turn_id: str, wish: Wish, others: Collection[s
     return None
 
 
-def ask(db: Db, session_id: str, turn_id: str, wish: Wish, now: int) -> Permission:
+def add(db: Db, session_id: str, turn_id: str, wish: NewPermission, now: int) -> Permission:
     """Asked twice, it is one request. Nobody waits any more for what had its name and said something else."""
     db.run(
         "UPDATE permissions SET state = 'over', reason = 'something else was asked in its place', answered_at = ?"
@@ -88,10 +88,10 @@ def ask(db: Db, session_id: str, turn_id: str, wish: Wish, now: int) -> Permissi
         f" RETURNING {COLUMNS}",
         (ids.new("p"), session_id, turn_id, *about, wish.follow_up, wish.next_mode, now),
     )
-    return _permission(rows[0])
+    return _parse_row(rows[0])
 
 
-def answer(
+def record_answer(
     db: Db, permission_id: str, state: str, reason: str, given: dict[str, Any], by: str, now: int
 ) -> Permission | None:
     """None if it does not wait: answered before, or over. `given`: what it may use instead of its input."""
@@ -100,10 +100,10 @@ def answer(
         f" WHERE id = ? AND state = 'pending' RETURNING {COLUMNS}",
         (state, reason, _json(given), now, by, permission_id),
     )
-    return _permission(rows[0]) if rows else None
+    return _parse_row(rows[0]) if rows else None
 
 
-def outlived(db: Db, turn_id: str, others: Collection[str], now: int) -> None:
+def expire_others(db: Db, turn_id: str, others: Collection[str], now: int) -> None:
     """A new attempt asks for something, so what only the one before it waited for is over. If that is asked again after
     all, it waits again."""
     for number, named in db.rows(
@@ -117,7 +117,7 @@ def outlived(db: Db, turn_id: str, others: Collection[str], now: int) -> None:
             )
 
 
-def end_turn(db: Db, turn_id: str, reason: str, now: int) -> int:
+def expire_for_turn(db: Db, turn_id: str, reason: str, now: int) -> int:
     """Nobody waits for these answers any more."""
     return db.run(
         "UPDATE permissions SET state = 'over', reason = ?, answered_at = ? WHERE turn_id = ? AND state = 'pending'",
@@ -128,37 +128,37 @@ def end_turn(db: Db, turn_id: str, reason: str, now: int) -> int:
 @quick
 def get(db: Db, permission_id: str) -> Permission | None:
     row = db.row(f"SELECT {COLUMNS} FROM permissions WHERE id = ?", (permission_id,))
-    return _permission(row) if row else None
+    return _parse_row(row) if row else None
 
 
-def waiting(db: Db, session_id: str) -> int:
+def count_waiting(db: Db, session_id: str) -> int:
     """How many of a session's wait."""
     row = db.row("SELECT COUNT(*) FROM permissions WHERE state = 'pending' AND session_id = ?", (session_id,))
     return int(row[0]) if row else 0
 
 
-def holds_turn(db: Db, turn_id: str) -> bool:
+def is_turn_waiting(db: Db, turn_id: str) -> bool:
     """Whether a turn waits for somebody."""
     return db.row("SELECT 1 FROM permissions WHERE state = 'pending' AND turn_id = ? LIMIT 1", (turn_id,)) is not None
 
 
-def beginning_with(db: Db, beginning: str) -> list[str]:
+def list_ids_by_prefix(db: Db, beginning: str) -> list[str]:
     """The ids of those that wait, by how they begin."""
     rows = db.rows("SELECT id FROM permissions WHERE state = 'pending' ORDER BY asked_at, id")
     return [number for (number,) in rows if number.startswith(beginning)]
 
 
-def pending(db: Db, session_id: str | None = None) -> list[Permission]:
+def list_pending(db: Db, session_id: str | None = None) -> list[Permission]:
     """The oldest first; of one session, or all."""
     rows = db.rows(
         f"SELECT {COLUMNS} FROM permissions WHERE state = 'pending' AND session_id = COALESCE(?, session_id)"
         " ORDER BY asked_at, id",
         (session_id,),
     )
-    return [_permission(row) for row in rows]
+    return [_parse_row(row) for row in rows]
 
 
-def _permission(row: tuple[Any, ...]) -> Permission:
+def _parse_row(row: tuple[Any, ...]) -> Permission:
     number, session_id, turn_id, request, kind, tool, given, answered, *rest = row
     rest[-1] = bool(rest[-1])
     return Permission(number, session_id, turn_id, request, kind, tool, json.loads(given), json.loads(answered), *rest)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from gatepost.core.errors import Invalid
 from gatepost.store import budgets, costs
-from gatepost.store.budgets import Note, Standing
-from gatepost.store.costs import NewCost, Usage
+from gatepost.store.budgets import BudgetNotice, BudgetStatus
+from gatepost.store.costs import NewCost, TokenCounts
 from gatepost.store.port import Db
 
 COLUMNS = "id, at, folder, user_id, session_id, turn_id, model, worst"
@@ -18,25 +18,25 @@ DEAREST = 10**15  # a thousand million USD: more is a mistake, and the sums stay
 
 
 @dataclass(frozen=True, slots=True)
-class Reserved:
+class BudgetReservation:
     id: int
-    notes: tuple[Note, ...] = ()
+    notes: tuple[BudgetNotice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Denied:
+class BudgetDenial:
     """The call does not fit. `busy`: it would, if calls in flight cost less than their worst; so nobody is told."""
 
-    standing: Standing  # of the budget that stands in the way the longest
+    standing: BudgetStatus  # of the budget that stands in the way the longest
     asked: int
     busy: bool
-    notes: tuple[Note, ...] = ()
+    notes: tuple[BudgetNotice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class CostSettlement:
     micro: int  # what was booked
-    notes: tuple[Note, ...] = ()
+    notes: tuple[BudgetNotice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,49 +60,49 @@ def reserve(
     model: str,
     worst_micro: int,
     now: int,
-) -> Reserved | Denied:
+) -> BudgetReservation | BudgetDenial:
     """Set aside the worst that a call can cost, if it fits everywhere up the tree."""
     if not 0 <= worst_micro <= DEAREST:
         raise Invalid("worst_micro", f"{worst_micro} is no price of a call")
     payer = user or ""
-    denied = judge(budgets.standings(db, folder, payer, now), worst_micro)
+    denied = check_fit(budgets.list_applicable(db, folder, payer, now), worst_micro)
     if denied is not None:
-        notes = () if denied.busy else budgets.take_stop(db, denied.standing)
-        return Denied(denied.standing, worst_micro, denied.busy, notes)
+        notes = () if denied.busy else budgets.claim_stop_notice(db, denied.standing)
+        return BudgetDenial(denied.standing, worst_micro, denied.busy, notes)
     rows = db.rows(
         "INSERT INTO reservations (at, folder, user_id, session_id, turn_id, model, worst)"
         " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
         (now, folder, payer, session_id or "", turn_id or "", model, worst_micro),
     )
-    budgets.move(db, folder, payer, now, reserved=worst_micro)
-    return Reserved(int(rows[0][0]), budgets.take_notes(db, folder, payer, now))
+    budgets.add_spending(db, folder, payer, now, reserved=worst_micro)
+    return BudgetReservation(int(rows[0][0]), budgets.claim_notices(db, folder, payer, now))
 
 
-def judge(standings: Sequence[Standing], worst: int) -> Denied | None:
+def check_fit(standings: Sequence[BudgetStatus], worst: int) -> BudgetDenial | None:
     """None: it fits. What costs nothing always does."""
     full = [each for each in standings if worst > each.left]
     if not full:
         return None
     lasting = [each for each in full if each.spent + worst > each.limit]
     chosen = max(lasting or full, key=lambda each: (each.ends_at, -each.left))
-    return Denied(chosen, worst, busy=not lasting)
+    return BudgetDenial(chosen, worst, busy=not lasting)
 
 
-def stopped(db: Db, folder: str, user: str | None, now: int) -> Denied | None:
+def find_spent_budget(db: Db, folder: str, user: str | None, now: int) -> BudgetDenial | None:
     """Is a budget spent, so that nothing should even be started? Its message is handed out once.
 
     One of 0 was never there to be spent: who has that may use what costs nothing, which each call shows.
     """
-    spent = [each for each in budgets.standings(db, folder, user or "", now) if each.spent >= each.limit > 0]
+    spent = [each for each in budgets.list_applicable(db, folder, user or "", now) if each.spent >= each.limit > 0]
     if not spent:
         return None
     chosen = max(spent, key=lambda each: each.ends_at)
-    return Denied(chosen, 0, busy=False, notes=budgets.take_stop(db, chosen))
+    return BudgetDenial(chosen, 0, busy=False, notes=budgets.claim_stop_notice(db, chosen))
 
 
 def settle(
     db: Db, reservation_id: int, actual_micro: int | None, usage: Mapping[str, int] | None, now: int
-) -> Settled | None:
+) -> CostSettlement | None:
     """Book what a call did cost; None for `actual_micro` (the usage was never learnt) books it in full.
 
     `usage` may have input, output, cache_read, cache_write. None if the reservation is settled already.
@@ -111,25 +111,25 @@ def settle(
     if not rows:
         return None
     held = _Reservation(*rows[0])
-    micro = _book(db, held, actual_micro, _tokens(usage or {}), now)
-    return Settled(micro, budgets.take_notes(db, held.folder, held.user, now))
+    micro = _record_cost(db, held, actual_micro, _parse_tokens(usage or {}), now)
+    return CostSettlement(micro, budgets.claim_notices(db, held.folder, held.user, now))
 
 
-def book_leftovers(db: Db, now: int) -> int:
+def settle_leftovers(db: Db, now: int) -> int:
     """At the start: nobody will settle what a crash left, and the call may have cost its worst. How many there were."""
     rows = db.rows(f"DELETE FROM reservations RETURNING {COLUMNS}")
     for row in rows:
-        _book(db, _Reservation(*row), None, Usage(), now)
+        _record_cost(db, _Reservation(*row), None, TokenCounts(), now)
     return len(rows)
 
 
-def in_flight(db: Db) -> int:
+def sum_reserved(db: Db) -> int:
     """All that is set aside now, in millionths of a USD."""
     row = db.row("SELECT COALESCE(SUM(worst), 0) FROM reservations")
     return int(row[0]) if row else 0
 
 
-def _book(db: Db, held: _Reservation, actual: int | None, usage: Usage, now: int) -> int:
+def _record_cost(db: Db, held: _Reservation, actual: int | None, usage: TokenCounts, now: int) -> int:
     measured = actual is not None and 0 <= actual <= DEAREST
     micro = actual if actual is not None and measured else held.worst
     new = NewCost(
@@ -144,13 +144,13 @@ def _book(db: Db, held: _Reservation, actual: int | None, usage: Usage, now: int
         usage=usage,
         measured=measured,
     )
-    costs.book(db, new, "proxy", now)
-    budgets.release(db, held.folder, held.user, held.at, spent=micro, reserved=held.worst)
+    costs.record_cost(db, new, "proxy", now)
+    budgets.settle_reserved(db, held.folder, held.user, held.at, spent=micro, reserved=held.worst)
     return micro
 
 
-def _tokens(usage: Mapping[str, int]) -> Usage:
+def _parse_tokens(usage: Mapping[str, int]) -> TokenCounts:
     """What the other side says, within reason."""
-    return Usage(
+    return TokenCounts(
         *(min(max(usage.get(name, 0), 0), DEAREST) for name in ("input", "output", "cache_read", "cache_write"))
     )

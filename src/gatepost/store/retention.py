@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import Generic, TypeVar
 
 from gatepost.store import audit, inbox, timeline
-from gatepost.store.audit import Record
+from gatepost.store.audit import AuditRecord
 from gatepost.store.port import Db
 
 C = TypeVar("C", int, str)
@@ -25,7 +25,7 @@ _IN_FLIGHT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Portion(Generic[C]):
+class RemovalBatch(Generic[C]):
     """What one step removed, where the next begins, and whether there may be more."""
 
     removed: int
@@ -33,14 +33,14 @@ class Portion(Generic[C]):
     more: bool
 
 
-def _old(rows: Iterable[tuple[C, int]], before: int) -> list[C]:
+def _list_old(rows: Iterable[tuple[C, int]], before: int) -> list[C]:
     return [key for key, _ in takewhile(lambda row: row[1] < before, rows)]
 
 
-def remove_messages(db: Db, after: int, before: int, most: int) -> Portion[int]:
+def remove_messages(db: Db, after: int, before: int, most: int) -> RemovalBatch[int]:
     """Messages that were accepted before a moment, with everything that tells of them."""
     rows = db.rows("SELECT id, accepted_at FROM messages WHERE id > ? ORDER BY id LIMIT ?", (after, most))
-    old, removed = _old(rows, before), 0
+    old, removed = _list_old(rows, before), 0
     for message_id in old:
         targeted = f"target_id = ? AND {_OPEN_OUT}"
         if db.row(f"SELECT 1 FROM outbox WHERE {targeted} LIMIT 1", (message_id,)) is not None:
@@ -50,22 +50,22 @@ def remove_messages(db: Db, after: int, before: int, most: int) -> Portion[int]:
             continue
         db.run("UPDATE outbox SET target_id = NULL WHERE target_id = ?", (message_id,))
         removed += db.run("DELETE FROM messages WHERE id = ?", (message_id,))
-    return _portion(old, removed, after, most)
+    return _make_batch(old, removed, after, most)
 
 
-def remove_steps(db: Db, after: int, before: int, most: int) -> Portion[int]:
-    old = _old(db.rows("SELECT id, at FROM steps WHERE id > ? ORDER BY id LIMIT ?", (after, most)), before)
+def remove_steps(db: Db, after: int, before: int, most: int) -> RemovalBatch[int]:
+    old = _list_old(db.rows("SELECT id, at FROM steps WHERE id > ? ORDER BY id LIMIT ?", (after, most)), before)
     removed = 0
     if old:
         flying = _IN_FLIGHT.format(id="steps.message_id")
         removed = db.run(f"DELETE FROM steps WHERE id > ? AND id <= ? AND NOT {flying}", (after, old[-1]))
-    return _portion(old, removed, after, most)
+    return _make_batch(old, removed, after, most)
 
 
-def remove_turns(db: Db, after: str, before: int, most: int) -> Portion[str]:
+def remove_turns(db: Db, after: str, before: int, most: int) -> RemovalBatch[str]:
     """Ended turns, but for the newest of each session. Their ids begin with their time."""
     rows = db.rows("SELECT id, started_at FROM turns WHERE id > ? ORDER BY id LIMIT ?", (after, most))
-    old: list[str] = _old(rows, before)
+    old: list[str] = _list_old(rows, before)
     removed = sum(
         db.run(
             "DELETE FROM turns WHERE id = ? AND ended_at < ?"
@@ -77,52 +77,52 @@ def remove_turns(db: Db, after: str, before: int, most: int) -> Portion[str]:
         )
         for turn_id in old
     )
-    return _portion(old, removed, after, most)
+    return _make_batch(old, removed, after, most)
 
 
-def remove_timeline(db: Db, after: str, before: int, most: int) -> Portion[str]:
+def remove_timeline(db: Db, after: str, before: int, most: int) -> RemovalBatch[str]:
     """Of the next session behind the cursor, but for its last entry."""
     found = db.row("SELECT session_id FROM timeline WHERE session_id > ? ORDER BY session_id LIMIT 1", (after,))
     if found is None:
-        return Portion(0, after, False)
+        return RemovalBatch(0, after, False)
     session_id = str(found[0])
     rows = db.rows(
         "SELECT seq, at FROM timeline WHERE session_id = ? AND seq < ? ORDER BY seq LIMIT ?",
-        (session_id, timeline.newest(db, session_id), most),
+        (session_id, timeline.get_newest_seq(db, session_id), most),
     )
-    old = _old(rows, before)
+    old = _list_old(rows, before)
     if old:
         db.run("DELETE FROM timeline WHERE session_id = ? AND seq <= ?", (session_id, old[-1]))
-    return Portion(len(old), after if len(old) == most else session_id, True)
+    return RemovalBatch(len(old), after if len(old) == most else session_id, True)
 
 
-def remove_costs(db: Db, after: int, before: int, most: int) -> Portion[int]:
+def remove_costs(db: Db, after: int, before: int, most: int) -> RemovalBatch[int]:
     """Single bookings; what a group or person spent in a day or month is kept apart from them."""
     old = [int(row[0]) for row in db.rows("SELECT id FROM costs WHERE at < ? ORDER BY at LIMIT ?", (before, most))]
     for cost_id in old:
         db.run("DELETE FROM costs WHERE id = ?", (cost_id,))
-    return Portion(len(old), after, len(old) == most)
+    return RemovalBatch(len(old), after, len(old) == most)
 
 
-def remove_secret_uses(db: Db, after: int, before: int, most: int) -> Portion[int]:
-    old = _old(db.rows("SELECT id, at FROM secret_uses WHERE id > ? ORDER BY id LIMIT ?", (after, most)), before)
+def remove_secret_uses(db: Db, after: int, before: int, most: int) -> RemovalBatch[int]:
+    old = _list_old(db.rows("SELECT id, at FROM secret_uses WHERE id > ? ORDER BY id LIMIT ?", (after, most)), before)
     if old:
         db.run("DELETE FROM secret_uses WHERE id > ? AND id <= ?", (after, old[-1]))
-    return _portion(old, len(old), after, most)
+    return _make_batch(old, len(old), after, most)
 
 
-def cut_audit(db: Db, before: int, now: int) -> int:
+def truncate_audit(db: Db, before: int, now: int) -> int:
     """Let the chain begin later: its new start is kept as the anchor, and a row at its end vouches for it. What lies
     before it is then removed with `remove_cut`. The row up to which it was cut, 0 if nothing is old enough."""
     newest = db.row("SELECT COALESCE(MAX(seq), 0) FROM audit")
-    through = min(audit.first_since(db, before), int(newest[0]) if newest else 0) - 1
-    if through <= audit.anchor(db)[0]:
+    through = min(audit.find_first_since(db, before), int(newest[0]) if newest else 0) - 1
+    if through <= audit.get_anchor(db)[0]:
         return 0
     row = db.row("SELECT hash FROM audit WHERE seq = ?", (through,))
     if row is None:
         return 0
     chained = str(row[0])
-    audit.append(db, Record(now, ACTOR, audit.CUT, "done", audit.voucher(through, chained)))
+    audit.append(db, AuditRecord(now, ACTOR, audit.CUT, "done", audit.make_voucher(through, chained)))
     db.run(
         "INSERT INTO audit_anchor (only, seq, hash, at) VALUES (1, ?, ?, ?)"
         " ON CONFLICT (only) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, at = excluded.at",
@@ -131,20 +131,20 @@ def cut_audit(db: Db, before: int, now: int) -> int:
     return through
 
 
-def remove_cut(db: Db, after: int, most: int) -> Portion[int]:
+def remove_truncated(db: Db, after: int, most: int) -> RemovalBatch[int]:
     """Rows before the anchor."""
-    through = audit.anchor(db)[0]
+    through = audit.get_anchor(db)[0]
     old = [int(row[0]) for row in db.rows("SELECT seq FROM audit WHERE seq <= ? ORDER BY seq LIMIT ?", (through, most))]
     if old:
         db.run("DELETE FROM audit WHERE seq <= ?", (old[-1],))
-    return Portion(len(old), after, len(old) == most)
+    return RemovalBatch(len(old), after, len(old) == most)
 
 
-def _portion(old: list[C], removed: int, after: C, most: int) -> Portion[C]:
-    return Portion(removed, old[-1] if old else after, len(old) == most)
+def _make_batch(old: list[C], removed: int, after: C, most: int) -> RemovalBatch[C]:
+    return RemovalBatch(removed, old[-1] if old else after, len(old) == most)
 
 
-def files_in_use(db: Db) -> list[str]:
+def list_files_in_use(db: Db) -> list[str]:
     """What open rows say of their files, as it is stored: contents of messages and payloads of effects."""
     came = db.rows(f"SELECT m.content FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.{inbox.OPEN}")
     goes = db.rows(f"SELECT payload FROM outbox WHERE {_OPEN_OUT}")
@@ -152,19 +152,19 @@ def files_in_use(db: Db) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Dormant:
+class DormantSession:
     """A session that nobody has used for long."""
 
     id: str
     closed: bool
 
 
-def dormant_sessions(db: Db, after: str, before: int, most: int) -> tuple[list[Dormant], str]:
+def list_dormant_sessions(db: Db, after: str, before: int, most: int) -> tuple[list[DormantSession], str]:
     """Of the next `most` sessions, those that were closed or last used before a moment and have nothing in flight; and
     the cursor, '' at the end."""
     rows = db.rows("SELECT id, closed_at, active_at FROM sessions WHERE id > ? ORDER BY id LIMIT ?", (after, most))
     found = [
-        Dormant(session_id, closed_at is not None)
+        DormantSession(session_id, closed_at is not None)
         for session_id, closed_at, active_at in rows
         if (active_at if closed_at is None else closed_at) < before and not _is_open(db, session_id)
     ]
@@ -187,12 +187,12 @@ def _is_open(db: Db, session_id: str) -> bool:
     return False
 
 
-def unknown_sessions(db: Db, names: list[str]) -> list[str]:
+def list_unknown_sessions(db: Db, names: list[str]) -> list[str]:
     """Those of the names that no session has."""
     return [name for name in names if db.row("SELECT 1 FROM sessions WHERE id = ?", (name,)) is None]
 
 
-def tidy_search(db: Db, pages: int) -> None:
+def merge_search_index(db: Db, pages: int) -> None:
     """Merge so many pages of the search index, which lets go of what was deleted."""
     db.run("INSERT INTO search (search, rank) VALUES ('merge', ?)", (pages,))
 
@@ -207,7 +207,7 @@ def can_shrink(db: Db) -> bool:
     return row is not None and row[0] == 2
 
 
-def give_back(db: Db, pages: int) -> int:
+def release_pages(db: Db, pages: int) -> int:
     """Give so many free pages back to the disk; how many are left."""
     if not can_shrink(db):
         return 0
@@ -217,7 +217,7 @@ def give_back(db: Db, pages: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RetentionStats:
     """How much there is of something, and since when."""
 
     rows: int
@@ -235,7 +235,7 @@ TABLES = {
 }
 
 
-def count(db: Db, what: str, before: int) -> Kept:
+def count(db: Db, what: str, before: int) -> RetentionStats:
     """For the operator: it reads the whole table."""
     table, moment = TABLES[what]
     row = db.row(
@@ -243,4 +243,4 @@ def count(db: Db, what: str, before: int) -> Kept:
         (before,),
     )
     assert row is not None
-    return Kept(int(row[0]), row[1], int(row[2]))
+    return RetentionStats(int(row[0]), row[1], int(row[2]))

@@ -39,7 +39,7 @@ def add(db: Db, instance: str, address: str, name: str, direct: bool, policy: st
     return made
 
 
-def instances_of(db: Db, address: str) -> list[str]:
+def list_instances(db: Db, address: str) -> list[str]:
     """Which channel instances know this address."""
     return [row[0] for row in db.rows("SELECT instance FROM rooms WHERE address = ? ORDER BY id", (address,))]
 
@@ -48,5 +48,5 @@ def set_policy(db: Db, instance: str, address: str, policy: str) -> bool:
     return bool(db.run("UPDATE rooms SET policy = ? WHERE instance = ? AND address = ?", (policy, instance, address)))
 
 
-def every(db: Db) -> list[Room]:
+def list_all(db: Db) -> list[Room]:
     return [Room(*row) for row in db.rows(f"SELECT {COLUMNS} FROM rooms ORDER BY id")]

@@ -26,19 +26,19 @@ class Route:
 
 
 @lru_cache(maxsize=4096)  # read with every message that comes in, changed rarely
-def _route(row: tuple[Any, ...]) -> Route:
+def _parse_row(row: tuple[Any, ...]) -> Route:
     return Route(*(*row[:6], bool(row[6]), *row[7:]))
 
 
 @quick
-def in_order(db: Db) -> list[Route]:
-    return [_route(row) for row in db.rows(f"SELECT {COLUMNS} FROM routes ORDER BY seq, id")]
+def list_all(db: Db) -> list[Route]:
+    return [_parse_row(row) for row in db.rows(f"SELECT {COLUMNS} FROM routes ORDER BY seq, id")]
 
 
 @quick
 def get(db: Db, route_id: int) -> Route | None:
     row = db.row(f"SELECT {COLUMNS} FROM routes WHERE id = ?", (route_id,))
-    return _route(row) if row else None
+    return _parse_row(row) if row else None
 
 
 def add(

@@ -22,8 +22,8 @@ from gatepost.core.clock import DAY
 from gatepost.core.errors import Invalid
 from gatepost.messages.outbound import MESSAGES
 from gatepost.store.port import Db, quick
-from gatepost.store.snippets import GAP, LONGEST, Look
-from gatepost.store.writer import Sqlite
+from gatepost.store.snippets import GAP, LONGEST, SnippetFinder
+from gatepost.store.sqlite_store import SqliteDb
 
 EVERY = 128  # messages between two times that the index is written
 POOL = 400
@@ -41,7 +41,7 @@ _SAID = ", ".join(f"'{op.value}'" for op in sorted(MESSAGES))
 
 # What a group's agent may see of a room that it may read: what was given to its part of the tree, or shown to it, and
 # what that part said itself. One room may be shared out between groups that know nothing of one another. (What has no
-# folder is nobody's: the gateway did or said it.) Parameters: `Part.sees`.
+# folder is nobody's: the gateway did or said it.) Parameters: `Subtree.sees`.
 # Strangers whom nobody let in are not heard by looking back either; what one agent put into another's conversation is
 # for those above it; what was withdrawn before anybody saw it was not said.
 SEEN = (
@@ -64,7 +64,7 @@ READABLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Subtree:
     """A part of the tree: a folder, and perhaps everything below it."""
 
     folder: str
@@ -85,11 +85,11 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class SearchQuery:
     """What is looked for, and in which part of the tree."""
 
     query: str
-    part: Part
+    part: Subtree
     room: str = ""
     sender: str = ""
     since: int | None = None
@@ -120,8 +120,8 @@ def index(db: Db, most: int = 1000) -> int:
     )
     done, chars = 0, 0
     for number, instance, address, sender, text in rows:
-        marks = f"{mark('r', instance, address)} {mark('s', sender)}"
-        db.run("INSERT INTO search (rowid, text, marks) VALUES (?, ?, ?)", (number, spread(text), marks))
+        marks = f"{make_mark('r', instance, address)} {make_mark('s', sender)}"
+        db.run("INSERT INTO search (rowid, text, marks) VALUES (?, ?, ?)", (number, separate_characters(text), marks))
         done, chars = done + 1, chars + len(text)
         if chars >= AT_ONCE:
             break
@@ -135,35 +135,35 @@ def is_behind(db: Db) -> bool:
     return db.row("SELECT 1 FROM unsearched LIMIT 1") is not None
 
 
-def spread(text: str) -> str:
+def separate_characters(text: str) -> str:
     """The text with each character of a script without blanks set apart."""
     return text if text.isascii() else _BORDER.sub(GAP, text)
 
 
-def mark(kind: str, *named: str) -> str:
+def make_mark(kind: str, *named: str) -> str:
     """One word for a room or a sender. Two that have the same do no harm: the query looks at the rows as well."""
     return kind + hashlib.blake2b("|".join(named).encode(), digest_size=8).hexdigest()
 
 
-def readable(db: Db, part: Part, most: int = 2**31) -> list[tuple[str, str]]:
+def list_readable_rooms(db: Db, part: Subtree, most: int = 2**31) -> list[tuple[str, str]]:
     """(instance, address) of the rooms of a part of the tree."""
     return [(row[0], row[1]) for row in db.rows(f"{READABLE} LIMIT ?", (*part.range, *part.range, most))]
 
 
-def find(db: Db, wanted: Wanted) -> list[Hit]:
+def find(db: Db, wanted: SearchQuery) -> list[Hit]:
     """The best first, of equal ones the newest."""
-    query = _checked(wanted.query)
+    query = _check_query(wanted.query)
     sql, params = _candidates(db, query, wanted)
     try:
         pool = db.rows(sql, params)
     except apsw.SQLError as error:
-        raise Invalid("query", _plain(error)) from None
+        raise Invalid("query", _render_error(error)) from None
     by_id = {row[0]: row for row in pool}
     ranked = _rank(query, [(row[0], row[-1]) for row in pool], wanted.limit)
     return [Hit(*(*by_id[number][:-1], snippet, rank)) for number, snippet, rank in ranked]
 
 
-def _candidates(db: Db, query: str, wanted: Wanted) -> tuple[str, list[Any]]:
+def _candidates(db: Db, query: str, wanted: SearchQuery) -> tuple[str, list[Any]]:
     """The newest messages that match and may be read: the statement and its parameters."""
     part, conditions = wanted.part, [f"({SEEN})"]
     having: list[Any] = []
@@ -171,11 +171,11 @@ def _candidates(db: Db, query: str, wanted: Wanted) -> tuple[str, list[Any]]:
     marks: list[list[str]] = []
     with_sql = ""
     if not part.everything:
-        rooms = readable(db, part, MOST_MARKED + 1 if not wanted.room else 2**31)
+        rooms = list_readable_rooms(db, part, MOST_MARKED + 1 if not wanted.room else 2**31)
         if wanted.room:
             rooms = [each for each in rooms if each[1] == wanted.room]
         if len(rooms) <= MOST_MARKED:
-            marks.append([mark("r", *each) for each in rooms] or ["nowhere"])
+            marks.append([make_mark("r", *each) for each in rooms] or ["nowhere"])
         with_sql = f"WITH readable (instance, address) AS MATERIALIZED ({READABLE}) "
         having = [*part.range, *part.range]
         conditions.append("(m.instance, m.address) IN readable")
@@ -183,12 +183,12 @@ def _candidates(db: Db, query: str, wanted: Wanted) -> tuple[str, list[Any]]:
         conditions.append("m.address = ?")
         where.append(wanted.room)
     if wanted.sender:
-        marks.append([mark("s", wanted.sender)])
+        marks.append([make_mark("s", wanted.sender)])
         conditions.append("m.sender = ?")
         where.append(wanted.sender)
     if wanted.since is not None:
         conditions.append("m.at >= ? AND f.rowid >= ?")
-        where += [wanted.since, _first_since(db, wanted.since)]
+        where += [wanted.since, _find_first_since(db, wanted.since)]
     match = f"text : ({query})" + "".join(f" AND marks : ({' OR '.join(words)})" for words in marks)
     sql = (
         f"{with_sql}SELECT m.id, m.instance, m.address, m.thread, m.direction, m.sender, m.sender_name, m.folder, m.at,"
@@ -198,7 +198,7 @@ def _candidates(db: Db, query: str, wanted: Wanted) -> tuple[str, list[Any]]:
     return sql, [*having, match, *where, max(POOL, wanted.limit)]
 
 
-def _first_since(db: Db, since: int) -> int:
+def _find_first_since(db: Db, since: int) -> int:
     """An id before which nothing was said since then: ids rise with the time of acceptance, and what a platform dates
     ahead of that is not a day ahead."""
     low, high = 0, int((db.row("SELECT COALESCE(MAX(id), 0) + 1 FROM messages") or (1,))[0])
@@ -212,9 +212,9 @@ def _first_since(db: Db, since: int) -> int:
     return low
 
 
-def _checked(query: str) -> str:
+def _check_query(query: str) -> str:
     """The query as the index takes it, if it is one by itself: only then may it stand within another."""
-    text = spread(query.replace("\0", " ").replace("\u3000", " ").strip())
+    text = separate_characters(query.replace("\0", " ").replace("\u3000", " ").strip())
     if not text:
         raise Invalid("query", 'is empty; give a word, a "phrase", a OR b, a NOT b, prefix* or NEAR(a b, 5)')
     if len(query) > LONGEST_QUERY:
@@ -225,15 +225,15 @@ def _checked(query: str) -> str:
 
 def _rank(query: str, texts: Sequence[tuple[int, str]], limit: int) -> list[tuple[int, str, float]]:
     """(id, snippet, rank) of the best, by an index of these texts alone. It is gone when this returns."""
-    look = Look(query)
+    look = SnippetFinder(query)
     whole: dict[int, str] = {}
     parts: dict[int, str] = {}
     for number, text in texts:
         # When it has looked at enough, only the beginning is taken: to set characters apart takes long, too.
-        whole[number] = spread(text if look.left > 0 else text[: LONGEST + 1])
+        whole[number] = separate_characters(text if look.left > 0 else text[: LONGEST + 1])
         parts[number] = look.around(whole[number])
     memory = apsw.Connection(":memory:")
-    db = Sqlite(memory)
+    db = SqliteDb(memory)
     try:
         memory.execute("CREATE VIRTUAL TABLE found USING fts5 (text, tokenize='unicode61 remove_diacritics 2')")
         with memory:  # in rising order: a smaller id would have the index written out before it
@@ -242,7 +242,7 @@ def _rank(query: str, texts: Sequence[tuple[int, str]], limit: int) -> list[tupl
             "SELECT rowid, bm25(found) FROM found WHERE found MATCH ? ORDER BY 2, rowid DESC LIMIT ?", (query, limit)
         )
     except apsw.SQLError as error:
-        raise Invalid("query", _plain(error)) from None
+        raise Invalid("query", _render_error(error)) from None
     finally:
         memory.close()
     ranked: list[tuple[int, float]] = [(row[0], row[1]) for row in rows]
@@ -257,7 +257,7 @@ def _cut(whole: str, part: str) -> tuple[bool, bool]:
     return not whole.startswith(part), len(part) < len(whole) and not whole.endswith(part)
 
 
-def _plain(error: apsw.Error) -> str:
+def _render_error(error: apsw.Error) -> str:
     """What is wrong with a query, without the library's own name for it."""
     why = str(error).removeprefix("fts5: ").removeprefix("SQLError: ")
     return f'{why}; put words with other characters than letters and digits in "double quotes"'

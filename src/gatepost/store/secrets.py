@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.errors import SetupError
-from gatepost.core.keyring import Keyring, Ring, Sealed, Unreadable
+from gatepost.core.keyring import Keyring, KeySet, SealedValue, UnsealError
 from gatepost.store.port import Db, Row, Store
 
 ANTHROPIC_API_KEY = "ANTHROPIC_API_KEY"
@@ -23,7 +23,7 @@ _COLUMNS = "name, folder, user_id, key_id, created_at, updated_at, used_at, orig
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SecretOwner:
     """Whose a secret is: a folder's and those below it, a person's, or (neither) the gateway's."""
 
     folder: str = ""
@@ -36,10 +36,10 @@ class Place:
         return f"folder:{self.folder}" if self.folder else ""
 
     def __str__(self) -> str:
-        return told(self.scope)
+        return render_scope(self.scope)
 
 
-def told(scope: str) -> str:
+def render_scope(scope: str) -> str:
     """A scope for people: `folder acme/eng`."""
     return scope.replace(":", " ", 1) or "the gateway"
 
@@ -59,7 +59,7 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class SecretUse:
     at: int
     name: str
     scope: str | None  # None: there was none
@@ -69,20 +69,20 @@ class Use:
     outcome: str  # used | missing | unreadable
 
 
-def scopes_for(folder: str, user: str | None) -> tuple[str, ...]:
+def list_scopes(folder: str, user: str | None) -> tuple[str, ...]:
     """Where to look, the nearest first: the person, the folder, those above it, the gateway."""
     parts = folder.split("/") if folder else []
     folders = ["/".join(parts[:depth]) for depth in range(len(parts), 0, -1)]
-    person = (Place(user_id=user).scope,) if user else ()
-    return (*person, *(Place(each).scope for each in folders), "")
+    person = (SecretOwner(user_id=user).scope,) if user else ()
+    return (*person, *(SecretOwner(each).scope for each in folders), "")
 
 
-def _secret(row: Row) -> Secret:
+def _parse_row(row: Row) -> Secret:
     name, folder, user_id, key_id, created_at, updated_at, used_at, origin = row
     return Secret(name, folder or "", user_id or "", key_id, created_at, updated_at, used_at, origin)
 
 
-def put(db: Db, keyring: Keyring, place: Place, name: str, value: str, now: int, origin: str = UNBOUND) -> Secret:
+def put(db: Db, keyring: Keyring, place: SecretOwner, name: str, value: str, now: int, origin: str = UNBOUND) -> Secret:
     """Seal a value into its place; the one that was there is gone."""
     sealed = _ring_to_seal(db, keyring).seal(value.encode(), (place.scope, name))
     row = db.row(
@@ -104,7 +104,7 @@ def put(db: Db, keyring: Keyring, place: Place, name: str, value: str, now: int,
         ),
     )
     assert row is not None
-    return _secret(row)
+    return _parse_row(row)
 
 
 def bind_origins(db: Db, origins: Mapping[str, str]) -> int:
@@ -119,60 +119,60 @@ def bind_origins(db: Db, origins: Mapping[str, str]) -> int:
     )
 
 
-def get(db: Db, place: Place, name: str, origins: tuple[str, ...] | None = None) -> Secret | None:
+def get(db: Db, place: SecretOwner, name: str, origins: tuple[str, ...] | None = None) -> Secret | None:
     """`origins`: of those alone that were given for one of these endpoints, the first of them before the others."""
     rows = db.rows(f"SELECT {_COLUMNS} FROM secrets WHERE scope = ? AND name = ? ORDER BY origin", (place.scope, name))
-    found = [each for each in map(_secret, rows) if origins is None or each.origin in origins]
+    found = [each for each in map(_parse_row, rows) if origins is None or each.origin in origins]
     return min(found, key=lambda each: origins.index(each.origin) if origins else 0, default=None)
 
 
-def every(db: Db) -> list[Secret]:
-    return [_secret(row) for row in db.rows(f"SELECT {_COLUMNS} FROM secrets ORDER BY name, scope, origin")]
+def list_all(db: Db) -> list[Secret]:
+    return [_parse_row(row) for row in db.rows(f"SELECT {_COLUMNS} FROM secrets ORDER BY name, scope, origin")]
 
 
-def remove(db: Db, place: Place, name: str, origin: str | None = None) -> bool:
+def remove(db: Db, place: SecretOwner, name: str, origin: str | None = None) -> bool:
     """`origin`: the one for that endpoint alone."""
     if origin is None:
         return bool(db.run("DELETE FROM secrets WHERE scope = ? AND name = ?", (place.scope, name)))
     return bool(db.run("DELETE FROM secrets WHERE scope = ? AND name = ? AND origin = ?", (place.scope, name, origin)))
 
 
-def uses(db: Db, limit: int) -> list[Use]:
+def list_uses(db: Db, limit: int) -> list[SecretUse]:
     """The latest first."""
     rows = db.rows(
         "SELECT at, name, scope, folder, user_id, purpose, outcome FROM secret_uses ORDER BY id DESC LIMIT ?", (limit,)
     )
-    return [Use(*row) for row in rows]
+    return [SecretUse(*row) for row in rows]
 
 
-def _ring_to_seal(db: Db, keyring: Keyring) -> Ring:
+def _ring_to_seal(db: Db, keyring: Keyring) -> KeySet:
     """The ring, made with the first secret. A lost one is not replaced: what it sealed would stay shut unnoticed."""
     ring = keyring.read()
     if ring is None and db.row("SELECT 1 FROM secrets LIMIT 1") is None:
         return keyring.add_key()
-    return ring if ring is not None else _lost(keyring)
+    return ring if ring is not None else _raise_lost_keyring(keyring)
 
 
-def _ring_to_open(keyring: Keyring) -> Ring:
+def _ring_to_open(keyring: Keyring) -> KeySet:
     ring = keyring.read()
-    return ring if ring is not None else _lost(keyring)
+    return ring if ring is not None else _raise_lost_keyring(keyring)
 
 
-def _lost(keyring: Keyring) -> Ring:
+def _raise_lost_keyring(keyring: Keyring) -> KeySet:
     raise SetupError(
         f"there are secrets, but the key ring {keyring.where} is gone; bring it back (GATEPOST_KEYRING, if it was kept"
         " there), or remove them with `gatepost secret rm` and set them anew"
     )
 
 
-def _open(ring: Ring, scope: str, name: str, sealed: Sealed) -> bytes:
+def _open(ring: KeySet, scope: str, name: str, sealed: SealedValue) -> bytes:
     try:
         return ring.open(sealed, (scope, name))
-    except Unreadable as error:
-        raise Unreadable(f"the secret {name} of {told(scope)} cannot be read: {error}; set it anew") from None
+    except UnsealError as error:
+        raise UnsealError(f"the secret {name} of {render_scope(scope)} cannot be read: {error}; set it anew") from None
 
 
-def _use(
+def _read_and_record(
     db: Db,
     keyring: Keyring,
     name: str,
@@ -183,7 +183,7 @@ def _use(
     origins: tuple[str, ...] | None,
 ) -> tuple[str | None, SetupError | None]:
     """The nearest value, and its use on record. A near one that does not open is not passed over for a farther one."""
-    order = scopes_for(folder, user)
+    order = list_scopes(folder, user)
     marks = ", ".join("?" * len(order))
     found = db.rows(
         f"SELECT scope, key_id, nonce, sealed, origin FROM secrets WHERE name = ? AND scope IN ({marks})",
@@ -196,7 +196,7 @@ def _use(
             rows, key=lambda row: (order.index(row[0]), origins.index(row[4]) if origins else 0, row[4])
         )
         try:
-            value = _open(_ring_to_open(keyring), scope, name, Sealed(*sealed)).decode()
+            value = _open(_ring_to_open(keyring), scope, name, SealedValue(*sealed)).decode()
             db.run(
                 "UPDATE secrets SET used_at = ? WHERE scope = ? AND name = ? AND origin = ?", (now, scope, name, origin)
             )
@@ -213,7 +213,7 @@ def _use(
     return value, trouble
 
 
-class Secrets:
+class SecretReader:
     """For whoever spends secrets on the host."""
 
     def __init__(self, store: Store, keyring: Keyring, clock: Clock | None = None) -> None:
@@ -233,7 +233,7 @@ class Secrets:
         has it. The use is recorded with its purpose, such as a host; a value that does not open is a SetupError."""
         now = self._clock.now()
         value, trouble = await self._store.write(
-            _use, self._keyring, name, folder, user, purpose, now, origins, durable=False
+            _read_and_record, self._keyring, name, folder, user, purpose, now, origins, durable=False
         )
         if trouble is not None:
             raise trouble
@@ -247,7 +247,7 @@ def reseal(db: Db, keyring: Keyring) -> tuple[str, int]:
     """
     rows = db.rows("SELECT scope, name, origin, key_id, nonce, sealed FROM secrets ORDER BY scope, name, origin")
     ring = _ring_to_open(keyring) if rows else keyring.read()
-    opened = [(*row[:3], _open(ring, row[0], row[1], Sealed(*row[3:]))) for row in rows] if ring else []
+    opened = [(*row[:3], _open(ring, row[0], row[1], SealedValue(*row[3:]))) for row in rows] if ring else []
     if keyring.is_file:
         ring = keyring.add_key()  # beside the old ones: a crash from here on leaves every secret readable
     assert ring is not None
@@ -260,16 +260,16 @@ def reseal(db: Db, keyring: Keyring) -> tuple[str, int]:
     return ring.current, len(opened)
 
 
-def unused_keys(db: Db, keyring: Keyring) -> list[str]:
+def list_unused_keys(db: Db, keyring: Keyring) -> list[str]:
     """Keys of the ring that no secret needs any more."""
     ring = keyring.read()
     needed = {str(row[0]) for row in db.rows("SELECT DISTINCT key_id FROM secrets")}
     return sorted(set(ring.keys) - needed - {ring.current}) if ring else []
 
 
-def drop_unused_keys(db: Db, keyring: Keyring) -> list[str]:
+def remove_unused_keys(db: Db, keyring: Keyring) -> list[str]:
     """After `reseal` is on the disk, never with it: a key may go only when nothing on the disk needs it."""
-    going = unused_keys(db, keyring)
+    going = list_unused_keys(db, keyring)
     if going:
-        keyring.drop_keys(going)
+        keyring.remove_keys(going)
     return going

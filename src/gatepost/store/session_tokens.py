@@ -21,7 +21,7 @@ def make(db: Db, session_id: str, now: int) -> str:
 
 
 @quick
-def whose(db: Db, token: str) -> str | None:
+def find_session(db: Db, token: str) -> str | None:
     """The session that it belongs to, if that is still open."""
     row = db.row(
         "SELECT t.session_id FROM session_tokens t JOIN sessions s ON s.id = t.session_id"

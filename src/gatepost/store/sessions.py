@@ -54,22 +54,22 @@ def key_of(mode: str, folder: str, instance: str, address: str, thread: str) -> 
     return "|".join(part.replace("%", "%25").replace("|", "%7C") for part in parts)
 
 
-def resolve(db: Db, mode: str, folder: str, instance: str, address: str, thread: str, now: int) -> Session:
+def find_or_add(db: Db, mode: str, folder: str, instance: str, address: str, thread: str, now: int) -> Session:
     """The live session of that key, made if there is none."""
     key = key_of(mode, folder, instance, address, thread)
-    found = by_key(db, key)
+    found = find_by_key(db, key)
     if found is None:
         db.run(
             "INSERT INTO sessions (id, key, folder, mode, instance, address, thread, created_at, active_at)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) WHERE closed_at IS NULL DO NOTHING",
             (ids.new("s"), key, folder, mode, instance, address, thread, now, now),
         )
-        found = by_key(db, key)
+        found = find_by_key(db, key)
         assert found is not None
     return found
 
 
-def by_key(db: Db, key: str) -> Session | None:
+def find_by_key(db: Db, key: str) -> Session | None:
     """The live session of that key."""
     row = db.row(f"SELECT {COLUMNS} FROM sessions WHERE key = ? AND closed_at IS NULL", (key,))
     return Session(*row) if row else None
@@ -82,7 +82,7 @@ def get(db: Db, session_id: str) -> Session | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class SessionOverview:
     """What a session's own agent may know of it. Asked often, so it is little."""
 
     folder: str
@@ -95,14 +95,14 @@ class Glance:
 
 
 @quick
-def glance(db: Db, session_id: str) -> Glance | None:
+def get_overview(db: Db, session_id: str) -> SessionOverview | None:
     row = db.row(
         "SELECT folder, provider, title, state, mode, address, next_seq - 1 FROM sessions WHERE id = ?", (session_id,)
     )
-    return Glance(*row) if row else None
+    return SessionOverview(*row) if row else None
 
 
-def live(db: Db, folder: str | None = None, most: int = 2**31) -> list[Session]:
+def list_open(db: Db, folder: str | None = None, most: int = 2**31) -> list[Session]:
     """The busiest first; `most`: no more than so many."""
     if folder is None:
         rows = db.rows(f"SELECT {COLUMNS} FROM sessions WHERE closed_at IS NULL ORDER BY active_at DESC")
@@ -112,26 +112,26 @@ def live(db: Db, folder: str | None = None, most: int = 2**31) -> list[Session]:
     return [Session(*row) for row in rows]
 
 
-def ids_of(db: Db, folder: str) -> list[str]:
+def list_ids(db: Db, folder: str) -> list[str]:
     """Every one of a group, closed ones too."""
     return [str(row[0]) for row in db.rows("SELECT id FROM sessions WHERE folder = ? ORDER BY id", (folder,))]
 
 
 @quick
-def in_room(db: Db, address: str) -> list[Session]:
+def list_in_room(db: Db, address: str) -> list[Session]:
     """The live ones of every group, the busiest first."""
     sql = f"SELECT {COLUMNS} FROM sessions WHERE address = ? AND closed_at IS NULL ORDER BY active_at DESC"
     return [Session(*row) for row in db.rows(sql, (address,))]
 
 
 @quick
-def group_in_room(db: Db, address: str) -> str:
+def find_group_in_room(db: Db, address: str) -> str:
     """A group that has a conversation there, '' for none."""
     row = db.row("SELECT folder FROM sessions WHERE address = ? AND closed_at IS NULL LIMIT 1", (address,))
     return str(row[0]) if row else ""
 
 
-def take_seq(db: Db, session_id: str, now: int) -> int:
+def claim_seq(db: Db, session_id: str, now: int) -> int:
     """The next number of this session; one space for both directions."""
     rows = db.rows(
         "UPDATE sessions SET next_seq = next_seq + 1, active_at = ? WHERE id = ? RETURNING next_seq - 1",
@@ -165,7 +165,7 @@ def close(db: Db, session_id: str, now: int) -> bool:
 
 
 @quick
-def conversation(db: Db, session_id: str, provider: str) -> str:
+def get_conversation(db: Db, session_id: str, provider: str) -> str:
     """The provider's own conversation id, '' if it has none here. Another provider's is never fed to it."""
     row = db.row("SELECT conversation FROM conversations WHERE session_id = ? AND provider = ?", (session_id, provider))
     return str(row[0]) if row else ""
@@ -183,6 +183,6 @@ def set_conversation(db: Db, session_id: str, provider: str, conversation_id: st
     )
 
 
-def forget_conversations(db: Db, session_id: str) -> None:
+def remove_conversations(db: Db, session_id: str) -> None:
     """Whatever provider comes next starts anew."""
     db.run("DELETE FROM conversations WHERE session_id = ?", (session_id,))

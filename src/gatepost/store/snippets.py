@@ -19,16 +19,16 @@ _WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+")
 _ASKED = re.compile(r',\s*\d+\s*(?=\))|"((?:[^"]|"")*)"\s*(\*?)|([^\s"()*+:,^{}-]+)\s*(\*?)')
 _OPERATORS = frozenset(("AND", "OR", "NOT", "NEAR"))
 
-Hit = tuple[int, int, int]  # from word, up to word, which phrase
+PhraseHit = tuple[int, int, int]  # from word, up to word, which phrase
 Phrase = tuple[tuple[str, ...], bool]  # its words; whether the last is only the beginning of one
 
 
-class Look:
+class SnippetFinder:
     """One search's look at the texts that were found."""
 
     def __init__(self, query: str) -> None:
         self.left = LOOKED_AT
-        self._phrases = _phrases(query)
+        self._phrases = _parse_phrases(query)
         self._ends: dict[str, list[int]] = {}
         for number, (words, prefix) in enumerate(self._phrases):
             if not prefix:
@@ -53,17 +53,17 @@ class Look:
         from_start, to_end = start == 0, whole and start + TOKENS >= len(spans)
         begin, end = (0 if from_start else shown[0][0]), (len(text) if to_end else shown[-1][1])
         out, at = ["…" if cut[0] or not from_start else ""], begin
-        for first, last in _joined(hits, start, start + len(shown)):
+        for first, last in _merge_hits(hits, start, start + len(shown)):
             out += [text[at : spans[first][0]], "«", text[spans[first][0] : spans[last - 1][1]], "»"]
             at = spans[last - 1][1]
         out += [text[at:end], "…" if cut[1] or not to_end else ""]
         return "".join(out).replace(GAP, "")
 
-    def _scan(self, text: str, on: int) -> tuple[list[tuple[int, int]], list[Hit], bool]:
+    def _scan(self, text: str, on: int) -> tuple[list[tuple[int, int]], list[PhraseHit], bool]:
         """The words up to `on` after the first hit, what was found in them, and whether that was all of them."""
         words: list[str] = []
         spans: list[tuple[int, int]] = []
-        hits: list[Hit] = []
+        hits: list[PhraseHit] = []
         at, end = 0, max(0, self.left)
         for found in _WORD.finditer(text, 0, min(len(text), end)):
             word, at = _fold(found.group()), found.end()
@@ -77,7 +77,7 @@ class Look:
         self.left -= min(at, end)
         return spans, hits, at == len(text) <= end
 
-    def _ending(self, words: list[str]) -> list[Hit]:
+    def _ending(self, words: list[str]) -> list[PhraseHit]:
         """The phrases that end with the last word."""
         last, count = words[-1], len(words)
         numbers = self._ends.get(last, [])
@@ -91,7 +91,7 @@ class Look:
                 found.append((count - len(asked), count, number))
         return found
 
-    def _best(self, hits: list[Hit]) -> int:
+    def _best(self, hits: list[PhraseHit]) -> int:
         """Where to begin, so that most of the phrases are shown; of equal places the first."""
         starts = [0, *(max(0, first - LEAD) for first, _, _ in hits[:TOKENS])]
 
@@ -101,7 +101,7 @@ class Look:
         return max(starts, key=shown)
 
 
-def _phrases(query: str) -> list[Phrase]:
+def _parse_phrases(query: str) -> list[Phrase]:
     found: list[Phrase] = []
     for asked in _ASKED.finditer(query):
         quoted, star, bare, bare_star = asked.groups()
@@ -120,7 +120,7 @@ def _fold(word: str) -> str:
     return "".join(plain).lower()
 
 
-def _joined(hits: list[Hit], start: int, end: int) -> list[tuple[int, int]]:
+def _merge_hits(hits: list[PhraseHit], start: int, end: int) -> list[tuple[int, int]]:
     """What is marked between two words; of what overlaps one mark is made."""
     out: list[tuple[int, int]] = []
     for first, last, _ in sorted(hits):

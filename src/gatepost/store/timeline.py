@@ -12,7 +12,7 @@ KINDS = ("user_message", "assistant_message", "tool_call", "permission", "error"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TimelineEntry:
     seq: int
     at: int
     turn_id: str
@@ -29,20 +29,20 @@ def add(db: Db, session_id: str, turn_id: str, kind: str, data: dict[str, Any], 
     return int(rows[0][0])
 
 
-def last(db: Db, session_id: str, limit: int, before: int = 2**62) -> list[Entry]:
+def list_last(db: Db, session_id: str, limit: int, before: int = 2**62) -> list[TimelineEntry]:
     """The newest before a cursor, oldest first; no more than fit."""
     sql = f"SELECT {COLUMNS} FROM timeline WHERE session_id = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
-    return _fitting(db, sql, session_id, before, limit)[::-1]
+    return _read_within_limit(db, sql, session_id, before, limit)[::-1]
 
 
-def after(db: Db, session_id: str, seq: int, limit: int) -> list[Entry]:
+def list_after(db: Db, session_id: str, seq: int, limit: int) -> list[TimelineEntry]:
     """Those after a cursor; no more than fit."""
     sql = f"SELECT {COLUMNS} FROM timeline WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT ?"
-    return _fitting(db, sql, session_id, seq, limit)
+    return _read_within_limit(db, sql, session_id, seq, limit)
 
 
-def _fitting(db: Db, sql: str, session_id: str, cursor: int, limit: int) -> list[Entry]:
-    found: list[Entry] = []
+def _read_within_limit(db: Db, sql: str, session_id: str, cursor: int, limit: int) -> list[TimelineEntry]:
+    found: list[TimelineEntry] = []
     size = 0
     while (wanted := min(limit - len(found), PAGE)) > 0:
         rows = db.rows(sql, (session_id, cursor, wanted))
@@ -50,18 +50,18 @@ def _fitting(db: Db, sql: str, session_id: str, cursor: int, limit: int) -> list
             size += len(row[-1])
             if found and size > MOST_BYTES:
                 return found
-            found.append(_entry(row))
+            found.append(_parse_row(row))
         if len(rows) < wanted:
             break
         cursor = found[-1].seq
     return found
 
 
-def newest(db: Db, session_id: str) -> int:
+def get_newest_seq(db: Db, session_id: str) -> int:
     row = db.row("SELECT COALESCE(MAX(seq), 0) FROM timeline WHERE session_id = ?", (session_id,))
     return int(row[0]) if row else 0
 
 
-def _entry(row: tuple[Any, ...]) -> Entry:
+def _parse_row(row: tuple[Any, ...]) -> TimelineEntry:
     seq, at, turn_id, kind, data = row
-    return Entry(seq, at, turn_id, kind, json.loads(data))
+    return TimelineEntry(seq, at, turn_id, kind, json.loads(data))

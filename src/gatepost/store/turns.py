@@ -3,15 +3,15 @@
     claimed → begun → done · failed          begun → interrupted → claimed (the next attempt)
 
 `claimed`: the runner has it; a failure here is retried. `begun`: the provider has it; a failure here is continued, at
-most once (`store/breaks.py`): what it had said stays said, and the next attempt is told of it. `epoch` fences: what an
-old attempt still says under its epoch is not believed.
+most once (`store/turn_failures.py`): what it had said stays said, and the next attempt is told of it. `epoch` fences:
+what an old attempt still says under its epoch is not believed.
 """
 
 from dataclasses import dataclass
 from itertools import takewhile
 
 from gatepost.core import ids
-from gatepost.store import agents, calls, history, inbox, messages, outbox, sessions, steps
+from gatepost.store import agents, inbox, message_steps, messages, outbox, provider_handover, sessions, tool_calls
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, quick
 
@@ -53,7 +53,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class TurnClaim:
     """What a runner may work on."""
 
     turn: Turn
@@ -69,19 +69,19 @@ def get(db: Db, turn_id: str) -> Turn | None:
 
 
 @quick
-def open_of(db: Db, session_id: str) -> Turn | None:
+def find_open(db: Db, session_id: str) -> Turn | None:
     """The session's turn that has not ended; there is at most one."""
     row = db.row(f"SELECT {COLUMNS} FROM turns WHERE session_id = ? AND ended_at IS NULL", (session_id,))
     return Turn(*row) if row else None
 
 
-def of_session(db: Db, session_id: str, before: int, limit: int) -> list[Turn]:
+def list_for_session(db: Db, session_id: str, before: int, limit: int) -> list[Turn]:
     """The newest that began before a moment, oldest first."""
     sql = f"SELECT {COLUMNS} FROM turns WHERE session_id = ? AND started_at < ? ORDER BY started_at DESC LIMIT ?"
     return [Turn(*row) for row in reversed(db.rows(sql, (session_id, before, limit)))]
 
 
-def open_turns(db: Db) -> list[Turn]:
+def list_open(db: Db) -> list[Turn]:
     return [Turn(*row) for row in db.rows(f"SELECT {COLUMNS} FROM turns WHERE ended_at IS NULL ORDER BY started_at")]
 
 
@@ -96,7 +96,7 @@ def claim(
     *,
     ready: bool = False,
     begun: frozenset[int] = frozenset(),
-) -> Claim | None:
+) -> TurnClaim | None:
     """The next batch of a session: an interrupted turn first, else the oldest waiting rows of one (room, thread) and
     one rights class, and of one person where it matters whose they are. A row that waits for its retry holds back the
     later ones, so that order is kept.
@@ -104,15 +104,15 @@ def claim(
     `ready`: the provider gets the batch with this claim, unless a command may be among it: that needs a query of its
     own, and its batch is given piece by piece. `begun`: rows that the runner before announced and perhaps did not hand
     over to its provider. Those that count as given in the interrupted turn are shown again."""
-    unfinished = open_of(db, session_id)
+    unfinished = find_open(db, session_id)
     if unfinished is not None:
         return _claim_interrupted(db, unfinished, owner, now, lease, begun)
-    waiting = _claimable(db, session_id, now, min(most, MOST_MESSAGES))
+    waiting = _list_claimable(db, session_id, now, min(most, MOST_MESSAGES))
     if not waiting:
         return None
     first = waiting[0]
     batch = list(takewhile(lambda row: row.place == first.place and not row.alone, waiting)) or [first]
-    batch = _of_one_purse(db, first, batch)
+    batch = _limit_to_one_payer(db, first, batch)
     at_once = ready and not any(row.text.lstrip().startswith("/") for row in batch)
     until = now + lease
     made = db.row(
@@ -137,11 +137,11 @@ def claim(
     )
     assert made is not None
     turn, rows = Turn(*made), [row.id for row in batch]
-    if (told := history.tell(db, turn, now)) is not None:
+    if (told := provider_handover.enqueue_missed(db, turn, now)) is not None:
         rows.append(told)
-    _take(db, turn.id, rows, owner, now, lease, given=at_once)
+    _claim_rows(db, turn.id, rows, owner, now, lease, given=at_once)
     sessions.set_state(db, session_id, "running", now)
-    return Claim(turn, tuple(rows), begun=at_once)
+    return TurnClaim(turn, tuple(rows), begun=at_once)
 
 
 _WAITING = (
@@ -151,7 +151,7 @@ _WAITING = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _WaitingRow:
     id: int
     folder: str
     rights: str
@@ -180,19 +180,19 @@ class _Waiting:
         return self.sender if self.kind == "chat" else "", self.behalf or ""
 
 
-def _of_one_purse(db: Db, first: _Waiting, rows: list[_Waiting]) -> list[_Waiting]:
+def _limit_to_one_payer(db: Db, first: _WaitingRow, rows: list[_WaitingRow]) -> list[_WaitingRow]:
     """Up to where the person changes, if either has a secret or a budget of their own: nobody's message is sent with
     another's key or booked on them."""
     people = {name for row in (first, *rows) for name in row.account if name}
     if not first.personal or all(row.account == first.account for row in rows):
         return rows
-    own = _personal(db, people)
+    own = _find_personal(db, people)
     return list(
         takewhile(lambda row: row.account == first.account or own.isdisjoint(first.account + row.account), rows)
     )
 
 
-def _personal(db: Db, people: set[str]) -> set[str]:
+def _find_personal(db: Db, people: set[str]) -> set[str]:
     """Those of these people who have a secret or a budget of their own."""
     marks = ", ".join("?" * len(people))
     rows = db.rows(
@@ -203,7 +203,7 @@ def _personal(db: Db, people: set[str]) -> set[str]:
     return {str(row[0]) for row in rows}
 
 
-def _claimable(db: Db, session_id: str, now: int, most: int, joining: str = "") -> list[_Waiting]:
+def _list_claimable(db: Db, session_id: str, now: int, most: int, joining: str = "") -> list[_WaitingRow]:
     """`joining`: the turn that they would join; one that has too many messages is joined by none."""
     room = " AND (SELECT COUNT(*) FROM inbox own WHERE own.turn_id = ?) <= ?" if joining else ""
     rows = db.rows(
@@ -212,15 +212,15 @@ def _claimable(db: Db, session_id: str, now: int, most: int, joining: str = "") 
         f" WHERE i.session_id = ? AND i.{inbox.OPEN} AND i.state IN ('queued', 'retry'){room} ORDER BY i.seq LIMIT ?",
         (session_id, *((joining, MOST_MESSAGES - most) if joining else ()), most),
     )
-    ready: list[_Waiting] = []
+    ready: list[_WaitingRow] = []
     for *row, state, next_at in rows:
         if state == "retry" and next_at > now:
             break
-        ready.append(_Waiting(*row))
+        ready.append(_WaitingRow(*row))
     return ready
 
 
-def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int, begun: frozenset[int]) -> Claim | None:
+def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int, begun: frozenset[int]) -> TurnClaim | None:
     """The next attempt. It is given a system row that lists what was already said and done, what its conversation may
     not hold (`begun`), and the whole prompt only if the provider never named a conversation that could hold it.
 
@@ -233,20 +233,20 @@ def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int, beg
         " next_at = ? WHERE id = ?",
         (owner, now + lease, now + lease, turn.id),
     )
-    _note_continuation(db, turn, now)
+    _add_continuation(db, turn, now)
     batch = [
         entry.id
-        for entry, _ in inbox.of_turn(db, turn.id)
+        for entry, _ in inbox.list_for_turn(db, turn.id)
         if entry.state == "working" and (not entry.given or not turn.conversation or entry.id in begun)
     ]
-    _take(db, turn.id, batch, owner, now, lease)
+    _claim_rows(db, turn.id, batch, owner, now, lease)
     sessions.set_state(db, turn.session_id, "running", now)
     claimed = get(db, turn.id)
     assert claimed is not None
-    return Claim(claimed, tuple(batch), continued=True)
+    return TurnClaim(claimed, tuple(batch), continued=True)
 
 
-def _note_continuation(db: Db, turn: Turn, now: int) -> None:
+def _add_continuation(db: Db, turn: Turn, now: int) -> None:
     """Listed now and not when the turn broke: until here the old attempt's unacknowledged results were still taken. The
     last of it, shortened: everybody's writes wait for this one."""
     restarted = turn.error == GATEWAY_STOPPED
@@ -263,23 +263,23 @@ def _note_continuation(db: Db, turn: Turn, now: int) -> None:
                 "inReplyTo": each.answers,
                 "state": each.state,
             }
-            for each in outbox.done_in_turn(db, turn.id, MOST_LISTED, LONGEST_LISTED)
+            for each in outbox.list_done_in_turn(db, turn.id, MOST_LISTED, LONGEST_LISTED)
         ],
     }
-    message_id = messages.from_us(
-        db, turn, f"{_continuation(turn)}{turn.epoch}{RESTARTED if restarted else ''}", content, now
+    message_id = messages.add_system(
+        db, turn, f"{_continuation_prefix(turn)}{turn.epoch}{RESTARTED if restarted else ''}", content, now
     )
     assert message_id is not None
     row_id = inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now)
     db.run("UPDATE inbox SET state = 'working', turn_id = ? WHERE id = ?", (turn.id, row_id))
 
 
-def _continuation(turn: Turn) -> str:
+def _continuation_prefix(turn: Turn) -> str:
     """What the platform ids of this turn's continuation rows begin with."""
     return f"continue:{turn.id}:"
 
 
-def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int) -> Claim | None:
+def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int) -> TurnClaim | None:
     """Follow-ups that arrived meanwhile and may join the running turn: same room, thread and rights class, and of the
     same person where it matters whose they are."""
     turn = get(db, turn_id)
@@ -288,19 +288,19 @@ def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int
     if turn.attempt > 1:  # it has used up its continuation: who came later would have none
         return None
     own = (turn.rights, turn.instance, turn.address, turn.thread)
-    waiting = _claimable(db, turn.session_id, now, min(most, MOST_JOINING), turn_id)
+    waiting = _list_claimable(db, turn.session_id, now, min(most, MOST_JOINING), turn_id)
     joining = list(takewhile(lambda row: row.place == own and not row.alone, waiting))
     if joining and joining[0].personal:
-        first = _first_of(db, turn_id)
-        joining = _of_one_purse(db, first, joining) if first is not None else []
+        first = _find_first(db, turn_id)
+        joining = _limit_to_one_payer(db, first, joining) if first is not None else []
     if not joining:
         return None
     batch = [row.id for row in joining]
-    _take(db, turn_id, batch, turn.owner, now, lease)
-    return Claim(turn, tuple(batch))
+    _claim_rows(db, turn_id, batch, turn.owner, now, lease)
+    return TurnClaim(turn, tuple(batch))
 
 
-def _first_of(db: Db, turn_id: str) -> _Waiting | None:
+def _find_first(db: Db, turn_id: str) -> _WaitingRow | None:
     """The message that says who pays for a turn; the gateway's own words say nothing."""
     rows = db.rows(
         f"{_WAITING} FROM inbox i JOIN messages m ON m.id = i.message_id"
@@ -308,17 +308,19 @@ def _first_of(db: Db, turn_id: str) -> _Waiting | None:
         " WHERE i.turn_id = ? ORDER BY CASE WHEN m.kind = 'chat' OR o.person <> '' THEN 0 ELSE 1 END, i.seq LIMIT 1",
         (turn_id,),
     )
-    return _Waiting(*rows[0]) if rows else None
+    return _WaitingRow(*rows[0]) if rows else None
 
 
-def _take(db: Db, turn_id: str, rows: list[int], owner: str, now: int, lease: int, *, given: bool = False) -> None:
+def _claim_rows(
+    db: Db, turn_id: str, rows: list[int], owner: str, now: int, lease: int, *, given: bool = False
+) -> None:
     for row_id in rows:
         found = db.rows(
             "UPDATE inbox SET state = 'working', turn_id = ?, given = CASE WHEN ? = 1 THEN 1 ELSE given END, owner = ?,"
             " lease_until = ?, next_at = ?, epoch = epoch + 1, updated_at = ? WHERE id = ? RETURNING message_id",
             (turn_id, int(given), owner, now + lease, now + lease, now, row_id),
         )
-        steps.add(db, int(found[0][0]), row_id, now, "given" if given else "working", turn_id)
+        message_steps.add(db, int(found[0][0]), row_id, now, "given" if given else "working", turn_id)
 
 
 def begin(db: Db, turn_id: str, epoch: int, rows: tuple[int, ...], now: int) -> bool:
@@ -334,11 +336,11 @@ def begin(db: Db, turn_id: str, epoch: int, rows: tuple[int, ...], now: int) -> 
     own = db.rows("SELECT id FROM inbox WHERE turn_id = ? AND given = 0 ORDER BY id", (turn_id,))
     for row_id in [int(each[0]) for each in own if int(each[0]) in named]:
         found = db.rows("UPDATE inbox SET given = 1, updated_at = ? WHERE id = ? RETURNING message_id", (now, row_id))
-        steps.add(db, int(found[0][0]), row_id, now, "given", "the provider has it")
+        message_steps.add(db, int(found[0][0]), row_id, now, "given", "the provider has it")
     return True
 
 
-def name_conversation(db: Db, turn_id: str, epoch: int, conversation: str, now: int) -> bool:
+def set_conversation(db: Db, turn_id: str, epoch: int, conversation: str, now: int) -> bool:
     """The provider has named its conversation: it will hold this turn's messages from now on."""
     changed = db.run("UPDATE turns SET conversation = ? WHERE id = ? AND epoch = ?", (conversation, turn_id, epoch))
     turn = get(db, turn_id) if changed else None
@@ -359,7 +361,7 @@ def messages_of(db: Db, turn_id: str) -> list[tuple[int, int]]:
     return [(int(row[0]), int(row[1])) for row in rows]
 
 
-def renew(db: Db, turn_id: str, epoch: int, now: int, lease: int) -> bool:
+def renew_lease(db: Db, turn_id: str, epoch: int, now: int, lease: int) -> bool:
     """Somebody is still at work on it."""
     changed = db.run(
         "UPDATE turns SET lease_until = ?, next_at = ? WHERE id = ? AND epoch = ? AND ended_at IS NULL",
@@ -380,27 +382,27 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
     if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.begun_at is None:
         return False
     spoke = outbox.has_done_any(db, turn_id)
-    entries = inbox.of_turn(db, turn_id)
-    inbox.context_shown(db, turn.session_id, max(entry.seq for entry, _ in entries))
+    entries = inbox.list_for_turn(db, turn_id)
+    inbox.mark_context_shown(db, turn.session_id, max(entry.seq for entry, _ in entries))
     for entry, message in entries:
         if entry.state != "working":
             continue
         if entry.given:
-            inbox.move(
+            inbox.set_state(
                 db, entry.id, "answered" if spoke else "silent", "" if spoke else "the agent chose silence", None, now
             )
         else:  # claimed as a follow-up, and the turn ended before the provider had it
-            give_back(db, turn, entry, message, "the turn ended before it was its turn", now)
+            requeue(db, turn, entry, message, "the turn ended before it was its turn", now)
     end(db, turn, "done", "", usage, now)
     return True
 
 
-def give_back(db: Db, turn: Turn, entry: inbox.Entry, message: Message, reason: str, now: int) -> None:
+def requeue(db: Db, turn: Turn, entry: inbox.InboxEntry, message: Message, reason: str, now: int) -> None:
     """To the queue, as if no turn had taken it. What lists a turn's doings means nothing without that turn."""
-    if (message.platform_id or "").startswith(_continuation(turn)):
-        inbox.move(db, entry.id, "cancelled", reason, None, now)
+    if (message.platform_id or "").startswith(_continuation_prefix(turn)):
+        inbox.set_state(db, entry.id, "cancelled", reason, None, now)
         return
-    inbox.move(db, entry.id, "queued", reason, now, now)
+    inbox.set_state(db, entry.id, "queued", reason, now, now)
     db.run("UPDATE inbox SET turn_id = NULL WHERE id = ?", (entry.id,))
 
 
@@ -409,10 +411,10 @@ def cancel(db: Db, turn_id: str, reason: str, now: int) -> bool:
     turn = get(db, turn_id)
     if turn is None or turn.ended_at is not None:
         return False
-    outbox.withdraw_results(db, turn_id, reason, now)
-    for entry, _ in inbox.of_turn(db, turn_id):
+    outbox.cancel_results(db, turn_id, reason, now)
+    for entry, _ in inbox.list_for_turn(db, turn_id):
         if entry.state == "working":
-            inbox.move(db, entry.id, "cancelled", reason, None, now)
+            inbox.set_state(db, entry.id, "cancelled", reason, None, now)
     end(db, turn, "failed", reason, "{}", now)
     sessions.set_state(db, turn.session_id, "idle", now)  # as asked: nothing is wrong with it
     return True
@@ -423,6 +425,6 @@ def end(db: Db, turn: Turn, state: str, error: str, usage: str, now: int) -> Non
         "UPDATE turns SET state = ?, error = ?, usage = ?, ended_at = ?, next_at = ? WHERE id = ?",
         (state, error, usage, now, now, turn.id),
     )
-    calls.forget(db, turn.id)
+    tool_calls.remove_for_turn(db, turn.id)
     sessions.set_state(db, turn.session_id, "idle" if state == "done" else "error", now)
-    agents.turn_ended(db, turn, state, error, now)
+    agents.record_turn_end(db, turn, state, error, now)

@@ -13,7 +13,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SenderRoles:
     """What is known of a sender: whether they are known, and what they are where."""
 
     known: bool
@@ -33,12 +33,12 @@ def get(db: Db, user_id: str) -> User | None:
     return User(*row) if row else None
 
 
-def every(db: Db) -> list[User]:
+def list_all(db: Db) -> list[User]:
     return [User(*row) for row in db.rows("SELECT id, name, created_at FROM users ORDER BY id")]
 
 
 @quick
-def standing(db: Db, user_id: str) -> Standing:
+def get_roles(db: Db, user_id: str) -> SenderRoles:
     """In one question, because it is asked with every message that comes in."""
     rows = db.rows(
         "SELECT 'user', '' FROM users WHERE id = ?"
@@ -47,12 +47,12 @@ def standing(db: Db, user_id: str) -> Standing:
         (user_id, user_id, user_id),
     )
     if not rows:
-        return Standing(known=False)
+        return SenderRoles(known=False)
     roles = tuple((what, where) for what, where in rows if what not in ("user", "member"))
-    return Standing(True, roles, tuple(where for what, where in rows if what == "member"))
+    return SenderRoles(True, roles, tuple(where for what, where in rows if what == "member"))
 
 
-def give_role(db: Db, user_id: str, role: str, folder: str, by: str, now: int) -> bool:
+def add_role(db: Db, user_id: str, role: str, folder: str, by: str, now: int) -> bool:
     """False if they had it."""
     return bool(
         db.run(
@@ -73,6 +73,6 @@ def add_member(db: Db, user_id: str, folder: str, by: str, now: int) -> bool:
     )
 
 
-def owners(db: Db) -> list[str]:
+def list_owners(db: Db) -> list[str]:
     rows = db.rows("SELECT user_id FROM user_roles WHERE role = 'owner' AND folder = '' ORDER BY granted_at")
     return [row[0] for row in rows]

@@ -4,7 +4,7 @@ from gatepost.store.port import Db, quick
 
 
 @quick
-def of(db: Db, source: str) -> list[str]:
+def list_observers(db: Db, source: str) -> list[str]:
     return [row[0] for row in db.rows("SELECT observer FROM watchers WHERE source = ? ORDER BY observer", (source,))]
 
 

@@ -35,13 +35,13 @@ class Worktree:
         return f"{self.project}/{self.slug}"
 
 
-def _worktree(row: tuple[Any, ...]) -> Worktree:
+def _parse_row(row: tuple[Any, ...]) -> Worktree:
     read = list(row)
     read[8:10] = (tuple(json.loads(each)) for each in row[8:10])
     return Worktree(*read)
 
 
-def begin(db: Db, project: str, slug: str, folder: str, source: str, base: str, now: int) -> bool:
+def claim_name(db: Db, project: str, slug: str, folder: str, source: str, base: str, now: int) -> bool:
     """Take a name. False if it is taken, or was: what was saved of an archived one bears it."""
     return bool(
         db.run(
@@ -52,7 +52,7 @@ def begin(db: Db, project: str, slug: str, folder: str, source: str, base: str, 
     )
 
 
-def made(
+def set_ready(
     db: Db,
     project: str,
     slug: str,
@@ -70,19 +70,19 @@ def made(
     )
 
 
-def forget(db: Db, project: str, slug: str) -> None:
+def remove(db: Db, project: str, slug: str) -> None:
     """It did not come to be."""
     db.run("DELETE FROM worktrees WHERE project = ? AND slug = ?", (project, slug))
 
 
 def get(db: Db, project: str, slug: str) -> Worktree | None:
     row = db.row(f"SELECT {COLUMNS} FROM worktrees WHERE project = ? AND slug = ?", (project, slug))
-    return _worktree(row) if row else None
+    return _parse_row(row) if row else None
 
 
-def every(db: Db, *, archived: bool = False) -> list[Worktree]:
+def list_all(db: Db, *, archived: bool = False) -> list[Worktree]:
     rows = db.rows(f"SELECT {COLUMNS} FROM worktrees ORDER BY created_at DESC, project, slug")
-    return [each for each in map(_worktree, rows) if archived or each.state != "archived"]
+    return [each for each in map(_parse_row, rows) if archived or each.state != "archived"]
 
 
 def set_state(db: Db, project: str, slug: str, state: str, now: int) -> None:
@@ -104,7 +104,7 @@ def set_setup(db: Db, project: str, slug: str, state: str, output: str) -> None:
     )
 
 
-def trust(
+def trust_setup(
     db: Db, project: str, digest: str, setup: tuple[str, ...], teardown: tuple[str, ...], by: str, now: int
 ) -> None:
     """These commands, in every worktree of the project that has them."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
 
-from gatepost.channels.contract import Channel, ChannelKind, Receive, Surroundings
+from gatepost.channels.contract import Channel, ChannelDeps, ChannelKind, Receive
 from gatepost.core.errors import GatepostError, Refused, Unavailable, Unsupported
 from gatepost.messages.inbound import Attachment, Inbound, Quote, Receipt, Verb
 from gatepost.messages.outbound import NEEDS, Feature, Op, Outbound
@@ -21,7 +21,7 @@ from gatepost.messages.outbound import NEEDS, Feature, Op, Outbound
 EVERYTHING = frozenset(Feature) - {Feature.CARDS, Feature.KEYED}
 
 
-class Fault(StrEnum):
+class SendFault(StrEnum):
     """What goes wrong with one send."""
 
     NONE = "none"
@@ -36,7 +36,7 @@ class Fault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentMessage:
     """An effect that people on the platform can see."""
 
     address: str
@@ -45,11 +45,11 @@ class Sent:
 
 
 @dataclass(slots=True)
-class Plan:
+class FaultPlan:
     """What goes wrong, in order, and for how long the platform asks us to wait."""
 
-    faults: deque[Fault] = field(default_factory=deque)
-    always: Fault = Fault.NONE
+    faults: deque[SendFault] = field(default_factory=deque)
+    always: SendFault = SendFault.NONE
     retry_after: float | None = None
 
 
@@ -58,7 +58,7 @@ class FakeChannel:
 
     def __init__(
         self,
-        around: Surroundings | None = None,
+        around: ChannelDeps | None = None,
         *,
         features: frozenset[Feature] = EVERYTHING,
         platform: str = "fake",
@@ -66,12 +66,12 @@ class FakeChannel:
     ) -> None:
         self.instance = around.instance if around else platform
         self.platform, self.features, self.max_text = platform, features, max_text
-        self.sent: list[Sent] = []
+        self.sent: list[SentMessage] = []
         self.tried: list[tuple[str, Outbound]] = []  # every call of `send`, whatever came of it
         self.looked_up: list[str] = []
         self.typed: list[tuple[str, str, bool]] = []
         self.receipts: list[Receipt] = []
-        self._plan = Plan()
+        self._plan = FaultPlan()
         self._by_key: dict[tuple[str, str], str] = {}
         self._ids = count(1)
         self._receive: Receive | None = None
@@ -81,9 +81,9 @@ class FakeChannel:
 
     @property
     def kind(self) -> ChannelKind:
-        """As if it were registered: for `Reach`, or for a registry of a test's own."""
+        """As if it were registered: for `ChannelInstances`, or for a registry of a test's own."""
 
-        def make(around: Surroundings) -> Channel:
+        def make(around: ChannelDeps) -> Channel:
             self.instance = around.instance
             return self
 
@@ -91,12 +91,12 @@ class FakeChannel:
 
     # What goes wrong.
 
-    def script(self, *faults: Fault, then: Fault = Fault.NONE, retry_after: float | None = None) -> None:
+    def script(self, *faults: SendFault, then: SendFault = SendFault.NONE, retry_after: float | None = None) -> None:
         """One fault for each of the next sends, and `then` for all that follow."""
-        self._plan = Plan(deque(faults), then, retry_after)
+        self._plan = FaultPlan(deque(faults), then, retry_after)
 
     def release(self) -> None:
-        """Let go of what `Fault.DELAY` holds, now and from here on."""
+        """Let go of what `SendFault.DELAY` holds, now and from here on."""
         self._released.set()
 
     # What people do.
@@ -136,7 +136,9 @@ class FakeChannel:
         self.receipts += got
         return got[0]
 
-    async def wait_for(self, wanted: int | Callable[[list[Sent]], bool], timeout: float = 10.0) -> list[Sent]:
+    async def wait_for(
+        self, wanted: int | Callable[[list[SentMessage]], bool], timeout: float = 10.0
+    ) -> list[SentMessage]:
         """Everything sent, once there are so many of them or the predicate holds of them."""
 
         def there() -> bool:
@@ -184,18 +186,18 @@ class FakeChannel:
         if needed is not None and needed not in self.features:
             raise Unsupported(message.op, self.platform, "use send")
         fault = self._plan.faults.popleft() if self._plan.faults else self._plan.always
-        if fault is Fault.DELAY:
+        if fault is SendFault.DELAY:
             await self._released.wait()
-        elif fault in (Fault.REFUSE, Fault.UNAVAILABLE, Fault.UNCERTAIN_LOST):
+        elif fault in (SendFault.REFUSE, SendFault.UNAVAILABLE, SendFault.UNCERTAIN_LOST):
             raise self._error(fault)
-        elif fault is Fault.BREAK:
+        elif fault is SendFault.BREAK:
             raise RuntimeError("a mistake in the adapter")
-        elif fault is Fault.LOSE:
+        elif fault is SendFault.LOSE:
             return f"lost-{next(self._ids)}"
         platform_id = await self._happen(address, message)
-        if fault is Fault.UNCERTAIN:
+        if fault is SendFault.UNCERTAIN:
             raise self._error(fault)
-        if fault is Fault.TIMEOUT_AFTER:
+        if fault is SendFault.TIMEOUT_AFTER:
             await asyncio.Event().wait()
         return platform_id
 
@@ -207,10 +209,10 @@ class FakeChannel:
         self.typed.append((address, thread, on))
         await self._notify()
 
-    def _error(self, fault: Fault) -> GatepostError:
-        if fault is Fault.REFUSE:
+    def _error(self, fault: SendFault) -> GatepostError:
+        if fault is SendFault.REFUSE:
             return Refused(self.platform, "write", "this room")
-        uncertain = fault is not Fault.UNAVAILABLE
+        uncertain = fault is not SendFault.UNAVAILABLE
         return Unavailable(self.platform, "as scripted", retry_after=self._plan.retry_after, uncertain=uncertain)
 
     async def _happen(self, address: str, message: Outbound) -> str:
@@ -219,7 +221,7 @@ class FakeChannel:
             return known
         platform_id = f"out-{next(self._ids)}"
         self._by_key[(address, message.key)] = platform_id
-        self.sent.append(Sent(address, message, platform_id))
+        self.sent.append(SentMessage(address, message, platform_id))
         await self._notify()
         return platform_id
 

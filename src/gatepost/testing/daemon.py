@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from gatepost.testing import forked
+from gatepost.testing import fork_server
 
 READY = "gatepost is ready at "
 PATIENCE_S = 30.0
 
 
-class Daemon:
+class DaemonProcess:
     def __init__(self, home: Path, **env: str) -> None:
         """`env`: settings by their variable without the prefix, `sessions_retry_s="0.1"`."""
         self.home = home
@@ -29,7 +29,7 @@ class Daemon:
             **{f"GATEPOST_{name.upper()}": value for name, value in env.items()},
         }
         self.banner: list[str] = []  # what it said when it was ready
-        self._process: forked.Forked | subprocess.Popen[bytes] | None = None
+        self._process: fork_server.ForkedProcess | subprocess.Popen[bytes] | None = None
         self._stdout: TextIO | None = None
 
     @property
@@ -37,12 +37,12 @@ class Daemon:
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> "Daemon":
+    def start(self) -> "DaemonProcess":
         """Start it and wait for its ready line."""
         self.home.parent.mkdir(parents=True, exist_ok=True)
         reads, writes = os.pipe()
         with (self.home.parent / f"{self.home.name}.stderr").open("ab") as stderr, open(writes, "wb") as stdout:
-            self._process = forked.start(["up"], self.env, stdout, stderr)
+            self._process = fork_server.start(["up"], self.env, stdout, stderr)
         self._stdout = open(reads, encoding="utf-8")  # noqa: SIM115  closed with the daemon
         for line in self._stdout:
             if line.startswith(READY):
@@ -72,7 +72,7 @@ class Daemon:
         """kill -9: nothing of it gets to say a word."""
         self.stop(signal.SIGKILL)
 
-    def __enter__(self) -> "Daemon":
+    def __enter__(self) -> "DaemonProcess":
         return self.start()
 
     def __exit__(self, *_: object) -> None:
@@ -80,7 +80,7 @@ class Daemon:
 
     def gatepost(self, *args: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command of the command line against this home."""
-        return forked.run(args, {**self.env, **(env or {})}, timeout=PATIENCE_S * 2)
+        return fork_server.run(args, {**self.env, **(env or {})}, timeout=PATIENCE_S * 2)
 
     def json(self, *args: str) -> Any:
         """Run a command with --json and read what it prints."""

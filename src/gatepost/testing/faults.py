@@ -1,7 +1,7 @@
 """Kill a process at an exact step: before or after the n-th call of a function of the package that concerns `match`.
 
     faults.into_daemon(home, FaultPoint("gatepost.store.turns:begin", "after"))      # kill -9 of the daemon, once
-    faults.into_runner(home, FaultPoint("gatepost.mailbox.outbound:Outbound.mark", match="begun", act="hold"))
+    faults.into_runner(home, FaultPoint("gatepost.mailbox.outbound:OutboundDb.mark", match="begun", act="hold"))
 
 A fault is a plug-in file that wraps the function, so the package itself has no fault points. It fires once, whatever is
 started anew: the file `mark` says that it has. `hold` in a runner waits there until the daemon is gone, so that a test
@@ -64,10 +64,10 @@ def _wrapped(function: Callable[..., Any], fault: FaultPoint) -> Callable[..., A
         async def later(*args: Any, **named: Any) -> Any:
             meant = is_meant(args, named)
             if meant and fault.when == "before":
-                _happen(fault)
+                _trigger(fault)
             answer = await function(*args, **named)
             if meant and fault.when == "after":
-                _happen(fault)
+                _trigger(fault)
             return answer
 
         return later
@@ -76,16 +76,16 @@ def _wrapped(function: Callable[..., Any], fault: FaultPoint) -> Callable[..., A
     def at_once(*args: Any, **named: Any) -> Any:
         meant = is_meant(args, named)
         if meant and fault.when == "before":
-            _happen(fault)
+            _trigger(fault)
         answer = function(*args, **named)
         if meant and fault.when == "after":
-            _happen(fault)
+            _trigger(fault)
         return answer
 
     return at_once
 
 
-def _happen(fault: FaultPoint) -> None:
+def _trigger(fault: FaultPoint) -> None:
     try:
         os.close(os.open(fault.mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
     except FileExistsError:
@@ -102,7 +102,9 @@ def _happen(fault: FaultPoint) -> None:
 
 def into_daemon(home: Path, fault: FaultPoint) -> Path:
     """Into the next start of a daemon on this home; the file that exists once it has happened."""
-    return _plug_in(home / "plugins" / "tools" / "fault.py", home, fault, "from gatepost.testing.faults import *\n")
+    return _write_plugin(
+        home / "plugins" / "tools" / "fault.py", home, fault, "from gatepost.testing.faults import *\n"
+    )
 
 
 def into_runner(home: Path, fault: FaultPoint) -> Path:
@@ -112,10 +114,10 @@ def into_runner(home: Path, fault: FaultPoint) -> Path:
         "\nfrom gatepost.inside.providers.contract import provider\nfrom gatepost.inside.providers.scripted import"
         ' Scripted\n\n\n@provider("faulty")\nclass Faulty(Scripted):\n    pass\n\n\n'
     )
-    return _plug_in(home / "plugins" / "providers" / "faulty.py", home, fault, text + more)
+    return _write_plugin(home / "plugins" / "providers" / "faulty.py", home, fault, text + more)
 
 
-def _plug_in(path: Path, home: Path, fault: FaultPoint, text: str) -> Path:
+def _write_plugin(path: Path, home: Path, fault: FaultPoint, text: str) -> Path:
     mark = home.parent / f"{home.name}.{path.stem}.happened"
     path.parent.mkdir(parents=True, exist_ok=True)
     given = {**fault.__dict__, "mark": str(mark)}
@@ -123,7 +125,7 @@ def _plug_in(path: Path, home: Path, fault: FaultPoint, text: str) -> Path:
     return mark
 
 
-def hits(mark: Path, timeout: float = 30.0) -> bool:
+def wait_for_fault(mark: Path, timeout: float = 30.0) -> bool:
     """Wait until the fault has happened; False if it did not within the bound."""
     until = time.monotonic() + timeout
     while not mark.exists():
@@ -135,7 +137,7 @@ def hits(mark: Path, timeout: float = 30.0) -> bool:
 
 
 @contextmanager
-def slowed(target: str, by: float) -> Iterator[None]:
+def slow_down(target: str, by: float) -> Iterator[None]:
     """In this process: every call of an async method begins so many seconds later, as on a busy machine."""
     module, _, path = target.partition(":")
     holder_name, _, name = path.partition(".")

@@ -19,7 +19,7 @@ from gatepost.core import settings
 from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.home import Home
 from gatepost.store import ledger, rooms
-from gatepost.store.ledger import Account
+from gatepost.store.ledger import LedgerStatus
 
 QUICK: Mapping[str, Any] = {
     "sandbox.kind": "process",
@@ -59,7 +59,7 @@ async def open_room(gateway: Gateway, instance: str, address: str) -> None:
     await gateway.store.write(rooms.add, instance, address, address, False, "public", gateway.clock.now())
 
 
-async def settled(gateway: Gateway, timeout: float = 20.0) -> Account:
+async def wait_until_settled(gateway: Gateway, timeout: float = 20.0) -> LedgerStatus:
     """Wait until nothing is in flight; the ledger's account of it."""
     async with asyncio.timeout(timeout):
         while True:

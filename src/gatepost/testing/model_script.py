@@ -13,20 +13,20 @@ from typing import Any
 import msgspec
 
 
-class Use(msgspec.Struct, forbid_unknown_fields=True):
+class ModelScriptCall(msgspec.Struct, forbid_unknown_fields=True):
     """One tool call. The name is the gateway's; a client that offers it under a longer one is understood."""
 
     call: str
     arguments: dict[str, Any] = msgspec.field(default_factory=dict, name="with")
 
 
-class Reply(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class ModelScriptReply(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """One answer of the model: words, tool calls or both, and what goes wrong before it comes."""
 
     say: str = ""
     call: str = ""
     arguments: dict[str, Any] = msgspec.field(default_factory=dict, name="with")
-    calls: list[Use] = []
+    calls: list[ModelScriptCall] = []
     fault: int | str = ""  # an HTTP status, cut or hang
     times: int = 1  # how often, for one message; negative: always
     retry_after: float | None = None
@@ -35,21 +35,21 @@ class Reply(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     usage: dict[str, int] | None = None  # input, output, cache_read, cache_write; {}: none is reported
     stop: str = ""  # why it ends, in the words of the Messages API
 
-    def uses(self) -> list[Use]:
-        return [Use(self.call, self.arguments), *self.calls] if self.call else self.calls
+    def uses(self) -> list[ModelScriptCall]:
+        return [ModelScriptCall(self.call, self.arguments), *self.calls] if self.call else self.calls
 
 
-class Turn(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class ModelScriptTurn(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """How words of a person are answered: one reply after another, the last one again and again."""
 
-    do: list[Reply]
+    do: list[ModelScriptReply]
     when: str = ""
     recall: str = ""  # found in what people said before, its groups are words, too
 
 
-class Script(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    turns: list[Turn] = []
-    default: list[Reply] = msgspec.field(default_factory=lambda: [Reply(say="echo: {text}")])
+class ModelScript(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    turns: list[ModelScriptTurn] = []
+    default: list[ModelScriptReply] = msgspec.field(default_factory=lambda: [ModelScriptReply(say="echo: {text}")])
     side: str = "A conversation"  # to requests without tools, where the script says that there are tools
     heard: str = "what was said"  # the transcript of every recording
     tools: bool = False  # clients bring tools; a request without any is a side request
@@ -58,17 +58,17 @@ class Script(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
         return json.dumps(msgspec.to_builtins(self), indent=1, ensure_ascii=False)
 
 
-def read_script(data: bytes | str) -> Script:
+def parse_script(data: bytes | str) -> ModelScript:
     """Raises ValueError that names what is wrong, and where."""
-    return msgspec.json.decode(data, type=Script)
+    return msgspec.json.decode(data, type=ModelScript)
 
 
-def load_script(path: Path) -> Script:
-    return read_script(path.read_bytes())
+def load_script(path: Path) -> ModelScript:
+    return parse_script(path.read_bytes())
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ModelScriptMessage:
     """One message of a conversation, as a script sees it."""
 
     role: str  # user | assistant | tool | system
@@ -76,7 +76,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class OfferedTool:
     """A tool of a request; `namespace` where the client groups its tools."""
 
     name: str
@@ -84,26 +84,26 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class ModelToolCall:
     name: str
     arguments: dict[str, Any]
     namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class ModelScriptAnswer:
     """A reply with everything filled in. `key` names the place in the script and the words it answers."""
 
     key: str
-    reply: Reply
+    reply: ModelScriptReply
     text: str
-    calls: tuple[Called, ...] = field(default=())
+    calls: tuple[ModelToolCall, ...] = field(default=())
 
 
-def answer(script: Script, lines: list[Line], offered: list[Offered]) -> Spoken:
+def make_answer(script: ModelScript, lines: list[ModelScriptMessage], offered: list[OfferedTool]) -> ModelScriptAnswer:
     """What the model says next."""
     if script.tools and not offered:
-        return Spoken("side", Reply(say=script.side), script.side)
+        return ModelScriptAnswer("side", ModelScriptReply(say=script.side), script.side)
     at = max((index for index, line in enumerate(lines) if line.role == "user"), default=-1)
     text = _newest(lines, at)
     later = [line.role for line in lines[max(at, 0) :]]
@@ -111,7 +111,7 @@ def answer(script: Script, lines: list[Line], offered: list[Offered]) -> Spoken:
     results = [line.text for line in lines[at + 1 :] if line.role == "tool"]
     index, do, words = _choose(script, text, [line.text for line in lines[: at + 1] if line.role == "user"])
     if not do:
-        return Spoken(f"{index}", Reply(), "")
+        return ModelScriptAnswer(f"{index}", ModelScriptReply(), "")
     step = min(len(since), len(do) - 1)
     reply = do[step]
     words |= {"text": text, "result": results[-1] if results else ""}
@@ -121,18 +121,18 @@ def answer(script: Script, lines: list[Line], offered: list[Offered]) -> Spoken:
         if found is None:
             said = f"I have no tool {use.call}."
         else:
-            calls.append(Called(found.name, _fill_all(use.arguments, words), found.namespace))
-    return Spoken(f"{index}.{step}:{text}", reply, said, tuple(calls))
+            calls.append(ModelToolCall(found.name, _fill_all(use.arguments, words), found.namespace))
+    return ModelScriptAnswer(f"{index}.{step}:{text}", reply, said, tuple(calls))
 
 
-def find_tool(name: str, offered: list[Offered]) -> Offered | None:
+def find_tool(name: str, offered: list[OfferedTool]) -> OfferedTool | None:
     """By its own name, or by one that a client made of server and name (`mcp__gatepost__send`)."""
     exact = [tool for tool in offered if tool.name == name]
     longer = [tool for tool in offered if tool.name.endswith(f"_{name}")]
     return next(iter([*exact, *longer]), None)
 
 
-def _newest(lines: list[Line], at: int) -> str:
+def _newest(lines: list[ModelScriptMessage], at: int) -> str:
     """The words of a person that the model is to answer: all that came in one go."""
     first = at
     while first > 0 and lines[first - 1].role == "user":
@@ -140,7 +140,7 @@ def _newest(lines: list[Line], at: int) -> str:
     return "\n".join(line.text for line in lines[max(first, 0) : at + 1])
 
 
-def _choose(script: Script, text: str, said: list[str]) -> tuple[int, list[Reply], dict[str, str]]:
+def _choose(script: ModelScript, text: str, said: list[str]) -> tuple[int, list[ModelScriptReply], dict[str, str]]:
     for index, turn in enumerate(script.turns):
         found = re.search(turn.when, text, re.DOTALL)
         if found is None:

@@ -20,8 +20,15 @@ from typing import Any
 
 import msgspec
 
-from gatepost.testing.model_script import Line, Reply, Script, Spoken, answer, load_script
-from gatepost.testing.model_shapes import CHAT, MESSAGES, RESPONSES, Shape, usage_of
+from gatepost.testing.model_api_formats import CHAT, MESSAGES, RESPONSES, ModelApiFormat, count_usage
+from gatepost.testing.model_script import (
+    ModelScript,
+    ModelScriptAnswer,
+    ModelScriptMessage,
+    ModelScriptReply,
+    load_script,
+    make_answer,
+)
 
 LARGEST = 64 * 1024 * 1024
 COUNT_TOKENS = "/messages/count_tokens"
@@ -32,14 +39,14 @@ _WORDS = {200: "OK", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Reque
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RecordedRequest:
     """What a client asked."""
 
     method: str
     path: str
     headers: dict[str, str]  # names in lower case
     raw: bytes
-    shape: Shape | None = None
+    shape: ModelApiFormat | None = None
 
     @property
     def body(self) -> dict[str, Any]:
@@ -47,7 +54,7 @@ class Request:
         return found if isinstance(found, dict) else {}
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[ModelScriptMessage]:
         return self.shape.lines(self.body) if self.shape else []
 
     @property
@@ -62,10 +69,10 @@ class Request:
 class ModelEndpoint:
     """`key`: what clients must bring; None: anything goes, also nothing."""
 
-    def __init__(self, script: Script | Mapping[str, Any] | None = None, *, key: str | None = None) -> None:
-        self.script = script if isinstance(script, Script) else msgspec.convert(dict(script or {}), Script)
+    def __init__(self, script: ModelScript | Mapping[str, Any] | None = None, *, key: str | None = None) -> None:
+        self.script = script if isinstance(script, ModelScript) else msgspec.convert(dict(script or {}), ModelScript)
         self.key = key
-        self.requests: list[Request] = []
+        self.requests: list[RecordedRequest] = []
         self._faults: Counter[str] = Counter()
         self._released = asyncio.Event()
         self._changed = asyncio.Condition()
@@ -100,20 +107,20 @@ class ModelEndpoint:
         return f"{self.url}/v1"
 
     @property
-    def calls(self) -> list[Request]:
+    def calls(self) -> list[RecordedRequest]:
         """The requests that a model was to answer."""
         return [request for request in self.requests if request.shape is not None]
 
-    def play(self, script: Script | Mapping[str, Any]) -> None:
+    def play(self, script: ModelScript | Mapping[str, Any]) -> None:
         """Go on with another script; faults are counted anew."""
-        self.script = script if isinstance(script, Script) else msgspec.convert(dict(script), Script)
+        self.script = script if isinstance(script, ModelScript) else msgspec.convert(dict(script), ModelScript)
         self._faults.clear()
 
     def release(self) -> None:
         """Let go of what `hold` holds, now and from here on."""
         self._released.set()
 
-    async def wait_for(self, calls: int, timeout: float = 20.0) -> list[Request]:
+    async def wait_for(self, calls: int, timeout: float = 20.0) -> list[RecordedRequest]:
         """Until a model was asked so often."""
         async with asyncio.timeout(timeout), self._changed:
             await self._changed.wait_for(lambda: len(self.calls) >= calls)
@@ -139,7 +146,7 @@ class ModelEndpoint:
             self._open.discard(task)
             writer.close()
 
-    async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> bool:
+    async def _answer(self, request: RecordedRequest, writer: asyncio.StreamWriter) -> bool:
         """False: the connection ends here."""
         path = request.path.partition("?")[0]
         shape = request.shape
@@ -159,13 +166,13 @@ class ModelEndpoint:
             return await self._speak(request, shape, writer)
         return True
 
-    def _is_known(self, request: Request) -> bool:
+    def _is_known(self, request: RecordedRequest) -> bool:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         return self.key in (request.headers.get("x-api-key"), given)
 
-    async def _speak(self, request: Request, shape: Shape, writer: asyncio.StreamWriter) -> bool:
+    async def _speak(self, request: RecordedRequest, shape: ModelApiFormat, writer: asyncio.StreamWriter) -> bool:
         body = request.body
-        spoken = answer(self.script, shape.lines(body), shape.tools(body))
+        spoken = make_answer(self.script, shape.lines(body), shape.tools(body))
         reply = spoken.reply
         if reply.hold:
             await self._released.wait()
@@ -176,13 +183,13 @@ class ModelEndpoint:
             return True
         if fault == "hang":
             await asyncio.Event().wait()
-        numbers = usage_of(spoken, len(request.raw))
+        numbers = count_usage(spoken, len(request.raw))
         if body.get("stream"):
             return await _stream(writer, shape, body, spoken, numbers, cut=fault == "cut")
         _send(writer, 200, shape.whole(body, spoken, numbers), cut=fault == "cut")
         return fault != "cut"
 
-    def _fault(self, key: str, reply: Reply) -> int | str:
+    def _fault(self, key: str, reply: ModelScriptReply) -> int | str:
         """What goes wrong this time; '' if nothing does."""
         if reply.fault == "" or 0 <= reply.times <= self._faults[key]:
             return ""
@@ -190,7 +197,7 @@ class ModelEndpoint:
         return reply.fault
 
 
-async def _read(reader: asyncio.StreamReader) -> Request | None:
+async def _read(reader: asyncio.StreamReader) -> RecordedRequest | None:
     head = await reader.readline()
     if not head.strip():
         return None
@@ -204,7 +211,7 @@ async def _read(reader: asyncio.StreamReader) -> Request | None:
         raw = await _read_chunks(reader)
     plain = path.partition("?")[0]
     found = [shape for ending, shape in _SHAPES.items() if method == "POST" and plain.endswith(ending)]
-    return Request(method, path, headers, raw, next(iter(found), None))
+    return RecordedRequest(method, path, headers, raw, next(iter(found), None))
 
 
 async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
@@ -239,9 +246,9 @@ def _send(
 
 async def _stream(
     writer: asyncio.StreamWriter,
-    shape: Shape,
+    shape: ModelApiFormat,
     body: dict[str, Any],
-    spoken: Spoken,
+    spoken: ModelScriptAnswer,
     numbers: dict[str, int],
     *,
     cut: bool,
@@ -264,7 +271,7 @@ def _chunk(writer: asyncio.StreamWriter, text: str) -> None:
     writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
 
-async def _main(script: Script, port: int) -> None:
+async def _main(script: ModelScript, port: int) -> None:
     endpoint = ModelEndpoint(script)
     endpoint.port = port
     async with endpoint:
@@ -285,7 +292,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="the port (default: any that is free)")
     args = parser.parse_args()
     try:
-        asyncio.run(_main(load_script(args.script) if args.script else Script(), args.port))
+        asyncio.run(_main(load_script(args.script) if args.script else ModelScript(), args.port))
     except (OSError, OverflowError, ValueError) as error:
         parser.error(str(error))
     except KeyboardInterrupt:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gatepost.channels.contract import Receive, Surroundings
+from gatepost.channels.contract import ChannelDeps, Receive
 from gatepost.core.errors import Unavailable
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature, Outbound
@@ -221,7 +221,7 @@ class LossyChannel:
 
     path = ""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: ChannelDeps) -> None:
         self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def listen(self, receive: Receive) -> None:

@@ -17,7 +17,7 @@ Step = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Script:
+class ScriptBuilder:
     """A builder: every step is added to the turn that was begun last."""
 
     crash_on_start: int = 0  # the first so many starts end before anything is read
@@ -26,7 +26,7 @@ class Script:
     _default: list[Step] | None = field(default=None, init=False)
     _at: list[Step] | None = field(default=None, init=False)
 
-    def turn(self, when: str = "", *, kind: str = "", once: bool = False) -> "Script":
+    def turn(self, when: str = "", *, kind: str = "", once: bool = False) -> "ScriptBuilder":
         """Begin a turn, for messages in which the regular expression `when` is found."""
         self._at = []
         turn: dict[str, Any] = {"when": when, "do": self._at}
@@ -37,45 +37,45 @@ class Script:
         self._turns.append(turn)
         return self
 
-    def otherwise(self) -> "Script":
+    def otherwise(self) -> "ScriptBuilder":
         """Begin what is done with every other message."""
         self._at = self._default = []
         return self
 
-    def say(self, text: str) -> "Script":
+    def say(self, text: str) -> "ScriptBuilder":
         return self._do({"say": text})
 
-    def final(self, text: str) -> "Script":
+    def final(self, text: str) -> "ScriptBuilder":
         """The text that the turn ends with."""
         return self._do({"final": text})
 
-    def call(self, tool: str, **arguments: object) -> "Script":
+    def call(self, tool: str, **arguments: object) -> "ScriptBuilder":
         return self._do({"call": tool, "with": arguments})
 
-    def status(self, text: str) -> "Script":
+    def status(self, text: str) -> "ScriptBuilder":
         return self._do({"status": text})
 
-    def wait(self, for_s: float) -> "Script":
+    def wait(self, for_s: float) -> "ScriptBuilder":
         return self._do({"wait": for_s})
 
-    def ask(self, question: str, *options: str) -> "Script":
+    def ask(self, question: str, *options: str) -> "ScriptBuilder":
         return self._do({"ask": {"question": question, "options": list(options)}})
 
-    def write_file(self, path: str, text: str) -> "Script":
+    def write_file(self, path: str, text: str) -> "ScriptBuilder":
         """Into the group's folder, from inside."""
         return self._do({"write_file": {"path": path, "text": text}})
 
-    def crash(self, times: int | str = "once") -> "Script":
+    def crash(self, times: int | str = "once") -> "ScriptBuilder":
         """End the whole process as a kill would: so many times, `once` or `always`."""
         return self._do({"crash": times})
 
-    def hang(self) -> "Script":
+    def hang(self) -> "ScriptBuilder":
         """Never go on."""
         return self._do({"hang": True})
 
     def error(
         self, message: str, *, kind: str = "fatal", retry_after: float | None = None, times: int = -1
-    ) -> "Script":
+    ) -> "ScriptBuilder":
         """Fail as a model's endpoint would; a negative `times` means always."""
         return self._do({"error": {"message": message, "kind": kind, "retry_after": retry_after, "times": times}})
 
@@ -96,7 +96,7 @@ class Script:
         path.write_text(self.json(), encoding="utf-8")
         return path
 
-    def _do(self, step: Step) -> "Script":
+    def _do(self, step: Step) -> "ScriptBuilder":
         if self._at is None:
             self.otherwise()
         assert self._at is not None

@@ -17,7 +17,7 @@ CTRL_C, CTRL_D = "\x03", "\x04"
 _OURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours, and what line editing draws with
 
 
-class Terminal:
+class PtyTerminal:
     """
     with Terminal(daemon.env, "agent", "attach", "Report") as terminal:
         terminal.expect("is idle")
@@ -40,7 +40,7 @@ class Terminal:
         self.raw = ""
         self._seen = 0
 
-    def __enter__(self) -> "Terminal":
+    def __enter__(self) -> "PtyTerminal":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -4,18 +4,18 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from gatepost.access.acl import covers_scope, expand, matches_principal, matches_scope
-from gatepost.access.policy import above
-from gatepost.access.structure import Within, world_of
+from gatepost.access.acl import covers_scope, expand_roles, matches_principal, matches_scope
+from gatepost.access.policy import list_ancestors
 from gatepost.access.tiers import Tier
+from gatepost.access.tree_scope import TreeScope, world_of
 from gatepost.core.bounds import fitting
-from gatepost.store import acl, groups, past, sessions, users
+from gatepost.store import acl, groups, room_history, sessions, users
 from gatepost.store.port import Db
-from gatepost.tools.contract import Call, tool
-from gatepost.tools.looking import catch_up, part_of
+from gatepost.tools.contract import ToolCall, tool
+from gatepost.tools.lookup_helpers import get_own_part, update_search_index
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class AclEntry(Struct, frozen=True, kw_only=True):
     """`kind` rule: of a group, in order; row: of the access list, a set in which deny wins."""
 
     kind: str
@@ -28,29 +28,29 @@ class Entry(Struct, frozen=True, kw_only=True):
     granted_by: str = ""
 
 
-class Entries(Struct, frozen=True):
+class AclEntries(Struct, frozen=True):
     """`more`: there are others, which do not fit one answer; give the number of those you have seen as `after`."""
 
     folder: str
-    rows: list[Entry]
+    rows: list[AclEntry]
     more: bool
 
 
-@tool(tier=Tier.WORLD, scoped_by="folder", within=Within.WORLD, group="access", read_only=True, idempotent=True)
+@tool(tier=Tier.WORLD, scoped_by="folder", within=TreeScope.WORLD, group="access", read_only=True, idempotent=True)
 async def list_acl(
-    call: Call,
+    call: ToolCall,
     folder: Annotated[str, Meta(description="The group that it is about, in your world.")],
     after: Annotated[int, Meta(ge=0, le=2**53, description="Leave out so many, if the last answer said `more`.")] = 0,
-) -> Entries:
+) -> AclEntries:
     """See the rules and rows that say who may do what in a group, those above it that bind it included.
 
     Rows about others than your world are left out. Nothing here changes anything; the operator does that.
     """
 
-    def look(db: Db) -> list[Entry]:
-        bound = {*above(folder), folder}
+    def look(db: Db) -> list[AclEntry]:
+        bound = {*list_ancestors(folder), folder}
         rules = [
-            Entry(
+            AclEntry(
                 kind="rule",
                 principal=f"folder:{rule.folder}",
                 action=rule.text.removeprefix("!"),
@@ -58,29 +58,29 @@ async def list_acl(
                 effect="deny" if rule.text.startswith("!") else "allow",
                 granted_by=rule.added_by,
             )
-            for rule in acl.rules(db)
+            for rule in acl.list_rules(db)
             if rule.folder in bound
         ]
-        shown = _Near(db, call, folder)
+        shown = _VisiblePrincipals(db, call, folder)
         return rules + [
-            _row(row, shown.tells(row.granted_by, row))
-            for row in acl.rows(db)
-            if matches_scope(row.scope, folder) and shown.tells(row.principal, row)
+            _row(row, shown.is_visible(row.granted_by, row))
+            for row in acl.list_rows(db)
+            if matches_scope(row.scope, folder) and shown.is_visible(row.principal, row)
         ]
 
-    await catch_up(call)
-    return Entries(folder, *fitting((await call.read(look))[after:]))
+    await update_search_index(call)
+    return AclEntries(folder, *fitting((await call.read(look))[after:]))
 
 
-class _Near:
+class _VisiblePrincipals:
     """Who may be named to a caller: whoever has to do with its world. A row for everywhere may be about anybody."""
 
-    def __init__(self, db: Db, call: Call, folder: str) -> None:
-        self._db, self._part, self._folder, self._world = db, part_of(call), folder, world_of(call.caller.folder)
-        own = [f"folder:{each.folder}" for each in groups.every(db) if world_of(each.folder) == self._world]
-        self._who = expand(own, acl.members(db)) | {acl.OPERATOR}
+    def __init__(self, db: Db, call: ToolCall, folder: str) -> None:
+        self._db, self._part, self._folder, self._world = db, get_own_part(call), folder, world_of(call.caller.folder)
+        own = [f"folder:{each.folder}" for each in groups.list_all(db) if world_of(each.folder) == self._world]
+        self._who = expand_roles(own, acl.list_members(db)) | {acl.OPERATOR}
 
-    def tells(self, principal: str, row: acl.Row) -> bool:
+    def is_visible(self, principal: str, row: acl.AclRow) -> bool:
         if self._part.everything or principal in self._who:
             return True
         kind, _, name = principal.partition(":")
@@ -88,18 +88,20 @@ class _Near:
             return True
         if kind == "folder":
             return "*" not in name and world_of(name) == self._world
-        return covers_scope(f"{self._world}/**", row.scope) or (kind != "role" and self._knows(principal))
+        return covers_scope(f"{self._world}/**", row.scope) or (kind != "role" and self._is_known(principal))
 
-    def _knows(self, address: str) -> bool:
+    def _is_known(self, address: str) -> bool:
         """A person or a room that the world has met."""
-        standing = users.standing(self._db, address)
+        standing = users.get_roles(self._db, address)
         places = [*standing.member_of, *(folder for _, folder in standing.roles if folder)]
-        places += [session.folder for session in sessions.in_room(self._db, address)]
-        return any(world_of(each) == self._world for each in places) or past.has_spoken(self._db, self._part, address)
+        places += [session.folder for session in sessions.list_in_room(self._db, address)]
+        return any(world_of(each) == self._world for each in places) or room_history.has_written(
+            self._db, self._part, address
+        )
 
 
-def _row(row: acl.Row, giver: bool) -> Entry:
-    return Entry(
+def _row(row: acl.AclRow, giver: bool) -> AclEntry:
+    return AclEntry(
         kind="row",
         principal=row.principal,
         action=row.action,

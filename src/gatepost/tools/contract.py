@@ -14,21 +14,21 @@ from typing import Annotated, Any, Protocol, TypeVar, TypeVarTuple, get_args, ge
 
 import msgspec
 
-from gatepost.access.structure import Within
 from gatepost.access.tiers import Tier, tier_of
+from gatepost.access.tree_scope import TreeScope
 from gatepost.channels.contract import Channel
-from gatepost.core.bells import Bells
 from gatepost.core.clock import Clock
 from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
-from gatepost.core.threads import FairThreads
+from gatepost.core.thread_pools import FairThreadPool
 from gatepost.messages.outbound import Feature
-from gatepost.store import audit, calls, origins
-from gatepost.store.calls import CallIdentity
-from gatepost.store.origins import Chain
+from gatepost.store import audit, origins, tool_calls
+from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db, Store
+from gatepost.store.tool_calls import CallIdentity
 from gatepost.store.turns import Turn
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ Body = Annotated[str, msgspec.Meta(extra={BODY: True})]  # what people wrote: th
 Progress = Callable[[float, float | None, str], None]
 
 
-class NamesCalls(Protocol):
+class CallTracker(Protocol):
     """Knows the calls of a turn, so that one that is made again is known as the same."""
 
     def take(self, turn: Turn, tool: str, arguments: Mapping[str, Any]) -> CallIdentity | None: ...
@@ -69,7 +69,7 @@ class Caller:
     before_call: Callable[[str, str], Awaitable[None]] | None = field(
         default=None, compare=False
     )  # (tool, call): brings what the agent said before into the outbox
-    keys: "NamesCalls | None" = field(default=None, compare=False)  # tells a repeated call from another one
+    keys: "CallTracker | None" = field(default=None, compare=False)  # tells a repeated call from another one
 
     @property
     def tier(self) -> Tier:
@@ -82,7 +82,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReachableRoom:
     """A room that a call may reach, and the thread in it."""
 
     instance: str
@@ -91,7 +91,7 @@ class Place:
     folder: str = ""  # the group through which it is reached, if not the caller's own
 
 
-class Reaches(Protocol):
+class ChannelCapabilities(Protocol):
     """What the channels of this gateway can do."""
 
     def features(self, instance: str) -> frozenset[Feature]: ...
@@ -101,58 +101,58 @@ class Reaches(Protocol):
     def platform(self, instance: str) -> str: ...
 
 
-class NamesBranches(Protocol):
+class BranchRenamer(Protocol):
     """Names the branch of the worktree that a session works in."""
 
     async def rename(self, session_id: str, name: str) -> str: ...
 
 
-class WritesTo(Protocol):
+class RoomWriter(Protocol):
     """Writes down what goes to a room, and has it delivered."""
 
     async def __call__(self, instance: str, address: str, fn: Callable[[Db], T], *, lane: str = "") -> T: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class ToolDeps:
     """What tools work with: given once by the app."""
 
     store: Store
     clock: Clock
     config: Config
     home: Home
-    bells: Bells
-    reach: Reaches
-    writes_to: WritesTo | None = None  # None: nothing is delivered in this process; a room is only rung
+    bells: EventBus
+    reach: ChannelCapabilities
+    writes_to: RoomWriter | None = None  # None: nothing is delivered in this process; a room is only rung
     channels: Mapping[str, Channel] = field(default_factory=dict)  # by instance: those that run in this process
-    worktrees: NamesBranches | None = None  # None: no sandbox runs in this process
-    threads: FairThreads = field(default_factory=FairThreads)  # for work on files, shared fairly between sessions
+    worktrees: BranchRenamer | None = None  # None: no sandbox runs in this process
+    threads: FairThreadPool = field(default_factory=FairThreadPool)  # for work on files, shared fairly between sessions
 
 
-def _anything(folder: str) -> bool:
+def _allow_all(folder: str) -> bool:
     return True
 
 
-class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as quick as a dataclass
+class ToolCall(msgspec.Struct, kw_only=True):  # made for every call: three times as quick as a dataclass
     """One use of a tool, as the gate let it through."""
 
-    around: Around
+    around: ToolDeps
     tool: str
     caller: Caller
     turn: Turn | None
     key: str  # the identity of what this call brings about
     now: int
-    record: Callable[[], audit.Record]  # made where it is written, off the way of the answer
+    record: Callable[[], audit.AuditRecord]  # made where it is written, off the way of the answer
     progress: Progress
-    to: Place | None = None
-    also: dict[str, Place] = {}  # by parameter: the rooms of `also_scoped_by`
-    allows: Callable[[str], bool] = _anything  # whether rules let this call be about that group, too
+    to: ReachableRoom | None = None
+    also: dict[str, ReachableRoom] = {}  # by parameter: the rooms of `also_scoped_by`
+    allows: Callable[[str], bool] = _allow_all  # whether rules let this call be about that group, too
     identity: CallIdentity | None = None  # in a turn: written with its first row, so that a repeated call is known
     recorded: bool = False
     _row: str = ""  # the chain's head with the call's audit row, once that was appended
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ReachableRoom:
         """The room of the call; only a tool that is scoped by a room has one."""
         if self.to is None:
             raise Invalid("chatJid", "no room is known for this call; name one")
@@ -160,7 +160,7 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
 
     async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         """Run `fn` in a durable transaction; the first one also holds the call's audit row."""
-        answer = await self.around.store.write(self._with_record(_given(fn, args)), lane=self.caller.lane)
+        answer = await self.around.store.write(self._with_record(_bind_args(fn, args)), lane=self.caller.lane)
         self.recorded = True
         return answer
 
@@ -191,25 +191,25 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
 
     def _append(self, db: Db) -> None:
         audit.append(db, self.record())
-        self._row = audit.head(db)
+        self._row = audit.get_head(db)
         if self.identity is not None:
-            calls.begin(db, self.identity)
+            tool_calls.record_start(db, self.identity)
 
-    def happened(self, db: Db) -> bool:
+    def is_committed(self, db: Db) -> bool:
         """Whether its effect and its row are there, whoever waited for them. To be asked in a transaction: whatever
         the call had under way when it was cancelled is committed before that in its lane, or never."""
         seq, _, chained = self._row.partition(":")
-        return bool(seq) and audit.goes_on_from(db, int(seq), chained)
+        return bool(seq) and audit.continues_from(db, int(seq), chained)
 
-    def chain(self, db: Db) -> Chain:
+    def chain(self, db: Db) -> OriginChain:
         """Everybody on whose behalf this call is made: of its turn, or of the session's last one. For a tool that gives
         work to an agent; Refused, if too many steps lie behind it already."""
         session_id = self.caller.session_id
         if self.turn is not None:
-            found = origins.of_turn(db, self.turn.id)
+            found = origins.get_for_turn(db, self.turn.id)
         else:
-            found = origins.behind(db, session_id) if session_id is not None else Chain()
-        origins.check(found, self.caller.folder, self.tool, self.around.config[CHAIN_DEPTH])
+            found = origins.get_for_session(db, session_id) if session_id is not None else OriginChain()
+        origins.check_limits(found, self.caller.folder, self.tool, self.around.config[CHAIN_DEPTH])
         return found
 
     def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> Awaitable[T]:
@@ -226,17 +226,17 @@ class Call(msgspec.Struct, kw_only=True):  # made for every call: three times as
         """For work that takes long: it holds up the caller's own calls at most."""
         return await self.around.threads.run(self.caller.session_id or self.caller.folder, fn, *args)
 
-    async def note_and(self, fn: Callable[[], T]) -> T:
+    async def run_audited(self, fn: Callable[[], T]) -> T:
         """The same with the effect, which runs in a thread: whoever cancels the call does not part the two."""
 
         async def both() -> T:
             await self.note()
             return await self.in_thread(fn)
 
-        return await whole(both())
+        return await run_to_completion(both())
 
 
-def _given(fn: Callable[[Db, *Ts], T], args: tuple[*Ts]) -> Callable[[Db], T]:
+def _bind_args(fn: Callable[[Db, *Ts], T], args: tuple[*Ts]) -> Callable[[Db], T]:
     if not args:
         return fn
 
@@ -247,7 +247,7 @@ def _given(fn: Callable[[Db, *Ts], T], args: tuple[*Ts]) -> Callable[[Db], T]:
     return unit
 
 
-async def whole(work: Coroutine[Any, Any, T]) -> T:
+async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
     """Do it to its end. Who is cancelled meanwhile is so when it is over, with its error as the cause."""
     task, cancelled = asyncio.ensure_future(work), None
     while not task.done():
@@ -260,7 +260,7 @@ async def whole(work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
-class Passed(msgspec.Struct, frozen=True):
+class ForwardedResult(msgspec.Struct, frozen=True):
     """What another server answered, to be passed on as it is: content, structure, and whether it failed."""
 
     content: list[dict[str, Any]]
@@ -272,7 +272,7 @@ class Passed(msgspec.Struct, frozen=True):
         return "\n".join(str(block.get("text", "")) for block in self.content if block.get("type") == "text")
 
 
-class Scope(Enum):
+class ToolScope(Enum):
     """What the parameter of `scoped_by` names."""
 
     ROOM = "room"
@@ -293,9 +293,9 @@ class Tool:
     structured: bool  # False: the result is a text
     listed: dict[str, Any]  # as in tools/list
     scoped_by: str | None = None
-    scope: Scope | None = None
+    scope: ToolScope | None = None
     also_scoped_by: tuple[str, ...] = ()  # further parameters that name rooms
-    within: Within = Within.SUBTREE  # how far a scope that is a group may lie
+    within: TreeScope = TreeScope.SUBTREE  # how far a scope that is a group may lie
     about: Callable[[Mapping[str, Any]], Iterable[str]] | None = None  # the groups of a call, if no parameter names it
     not_root: bool = False  # root has nobody to do it with
     held: bool = False
@@ -320,7 +320,7 @@ def tool(
     group: str,
     scoped_by: str | None = None,
     also_scoped_by: tuple[str, ...] = (),
-    within: Within = Within.SUBTREE,
+    within: TreeScope = TreeScope.SUBTREE,
     about: Callable[[Mapping[str, Any]], Iterable[str]] | None = None,
     not_root: bool = False,
     held: bool = False,
@@ -346,7 +346,7 @@ def tool(
             also_scoped_by=_rooms(function, also_scoped_by),
             within=within,
             about=about,
-            scope=Scope.GROUP if about is not None else _scope(scoped_by),
+            scope=ToolScope.GROUP if about is not None else _scope(scoped_by),
             not_root=not_root,
             held=held,
             spends=spends,
@@ -406,16 +406,16 @@ def _reader(arguments: type[msgspec.Struct]) -> Callable[[bytes], dict[str, Any]
 
 def _rooms(function: Callable[..., Awaitable[object]], names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
-        if name not in inspect.signature(function).parameters or _scope(name) is not Scope.ROOM:
+        if name not in inspect.signature(function).parameters or _scope(name) is not ToolScope.ROOM:
             raise SetupError(f"tool {function.__name__} is also scoped by {name!r}, which is no room that it is given")
     return names
 
 
-def _scope(scoped_by: str | None) -> Scope | None:
+def _scope(scoped_by: str | None) -> ToolScope | None:
     """A parameter that is named like an address (chatJid, targetJid, chat_jid) names a room, another a group."""
     if scoped_by is None:
         return None
-    return Scope.ROOM if scoped_by.lower().endswith("jid") else Scope.GROUP
+    return ToolScope.ROOM if scoped_by.lower().endswith("jid") else ToolScope.GROUP
 
 
 def _arguments(name: str, parameters: list[inspect.Parameter]) -> type[msgspec.Struct]:

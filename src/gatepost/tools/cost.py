@@ -5,17 +5,17 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gatepost.access.budgets import MICRO, in_usd, micro_of, usd
-from gatepost.access.structure import world_of
+from gatepost.access.budgets import MICRO, parse_usd, render_usd, to_usd_number
 from gatepost.access.tiers import Tier
+from gatepost.access.tree_scope import world_of
 from gatepost.core.errors import Invalid
 from gatepost.core.periods import Period, start_of
 from gatepost.core.settings import setting
 from gatepost.messages.text import clean
 from gatepost.store import budgets, costs
-from gatepost.store.costs import NewCost, Usage
+from gatepost.store.costs import NewCost, TokenCounts
 from gatepost.store.port import Db
-from gatepost.tools.contract import Call, tool
+from gatepost.tools.contract import ToolCall, tool
 
 MOST = setting(
     "budget.external_max",
@@ -37,7 +37,7 @@ Tokens = Annotated[int, Meta(ge=0, le=10**12, description="How many, 0 if unknow
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class LoggedCost:
     ok: bool
     cents: int  # rounded; the exact amount is booked
     left_usd: float | None  # what the budgets still allow; null if there is no limit
@@ -45,29 +45,31 @@ class Logged:
 
 @tool(tier=Tier.WORKER, group="cost")
 async def log_external_cost(
-    call: Call,
+    call: ToolCall,
     provider: Annotated[Name, Meta(description="Who was paid: openai, codex, other.")],
     model: Annotated[Name, Meta(description="The model, like gpt-5 or codex-mini.")],
     cost_usd: Annotated[float, Meta(ge=0, description="What the provider says that it cost, in USD.")],
     input_tokens: Tokens = 0,
     output_tokens: Tokens = 0,
-) -> Logged:
+) -> LoggedCost:
     """Report what a model call cost that you made past this gateway, right after it: a script or program with an
     account of its own. It counts against your group's budget.
 
     Not for your own model and not for calls through this gateway: those are measured.
     """
-    micro = micro_of(cost_usd, "cost_usd")
-    if micro > micro_of(most := call.around.config[MOST], "budget.external_max"):
-        raise Invalid("cost_usd", f"{usd(micro)} is more than {most} USD in one call; report what was really spent")
-    usage = Usage(input=input_tokens, output=output_tokens)
+    micro = parse_usd(cost_usd, "cost_usd")
+    if micro > parse_usd(most := call.around.config[MOST], "budget.external_max"):
+        raise Invalid(
+            "cost_usd", f"{render_usd(micro)} is more than {most} USD in one call; report what was really spent"
+        )
+    usage = TokenCounts(input=input_tokens, output=output_tokens)
     left = await call.write(_book, call, f"{clean(provider)}:{clean(model)}", micro, usage)
-    return Logged(True, (micro + CENT // 2) // CENT, None if left is None else in_usd(left))
+    return LoggedCost(True, (micro + CENT // 2) // CENT, None if left is None else to_usd_number(left))
 
 
-def _book(db: Db, call: Call, model: str, micro: int, usage: Usage) -> int | None:
+def _book(db: Db, call: ToolCall, model: str, micro: int, usage: TokenCounts) -> int | None:
     turn_id, folder = call.turn.id if call.turn else "", call.caller.folder
-    user = costs.payer(db, turn_id) if turn_id else costs.last_payer(db, call.caller.session_id or "")
+    user = costs.find_payer(db, turn_id) if turn_id else costs.find_last_payer(db, call.caller.session_id or "")
     new = NewCost(
         key=f"call/{call.key}",
         at=call.now,
@@ -81,20 +83,25 @@ def _book(db: Db, call: Call, model: str, micro: int, usage: Usage) -> int | Non
     )
     if costs.add_external(db, new, call.now):
         _check_day(db, call, micro)
-    return budgets.room(db, folder, user, call.now)
+    return budgets.get_remaining(db, folder, user, call.now)
 
 
-def _check_day(db: Db, call: Call, micro: int) -> None:
+def _check_day(db: Db, call: ToolCall, micro: int) -> None:
     """With what was just booked, which an error takes back: a report alone must not stop those who share a budget."""
-    folder, default = call.caller.folder, micro_of(call.around.config[DAILY], "budget.external_daily")
-    own = [each for each in budgets.standings(db, folder, "", call.now) if each.scope.kind is budgets.Kind.GROUP]
+    folder, default = call.caller.folder, parse_usd(call.around.config[DAILY], "budget.external_daily")
+    own = [
+        each
+        for each in budgets.list_applicable(db, folder, "", call.now)
+        if each.scope.kind is budgets.BudgetScopeKind.GROUP
+    ]
     daily = [each for each in own if each.period is Period.DAY]
     nearest = max(daily, key=lambda each: len(each.scope.name), default=None)
     whose, most = (nearest.scope.name, nearest.limit) if nearest else (world_of(folder), default)
-    told = costs.external(db, whose, start_of(Period.DAY, call.now))
+    told = costs.sum_external(db, whose, start_of(Period.DAY, call.now))
     if told > most:
         raise Invalid(
             "cost_usd",
-            f"{usd(told - micro)} of at most {usd(most)} were reported today for {whose}, and {usd(micro)} is too much;"
+            f"{render_usd(told - micro)} of at most {render_usd(most)} were reported today for {whose},"
+            f" and {render_usd(micro)} is too much;"
             " the operator can raise `budget.external_daily` or set a daily budget for the group",
         )

@@ -7,21 +7,21 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from gatepost.access.structure import Within, may_watch, reaches, world_of
 from gatepost.access.tiers import ROOT_FOLDER, Tier, check_folder
+from gatepost.access.tree_scope import TreeScope, may_act_on, may_watch, world_of
 from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.settings import setting
-from gatepost.core.untrusted import open_root
-from gatepost.flow.groups import Prototype, make_group, read_prototype
+from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
-from gatepost.flow.sessions.owner import group_uid
+from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.messages import address
 from gatepost.messages.address import safe_segment
 from gatepost.messages.text import clean
 from gatepost.store import groups, rooms, routes, sessions, watchers
 from gatepost.store.port import Db
-from gatepost.tools.contract import Body, Call, tool, whole
+from gatepost.tools.contract import Body, ToolCall, run_to_completion, tool
 
 MAX_CHILDREN = setting(
     "tools.max_children",
@@ -39,7 +39,7 @@ Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
 Folder = Annotated[str | None, Meta(description="The group. Leave it out for your own.")]
 
 
-class Registered(Struct, frozen=True):
+class RegisteredGroup(Struct, frozen=True):
     registered: bool
     folder: str
     jid: str
@@ -47,46 +47,46 @@ class Registered(Struct, frozen=True):
     parent: str
 
 
-class Member(Struct, frozen=True):
+class GroupInfo(Struct, frozen=True):
     folder: str
     name: str
     parent: str
 
 
-class Members(Struct, frozen=True):
+class GroupList(Struct, frozen=True):
     """In the order of their folders. `more`: there are others, which do not fit; give the last folder as `after`."""
 
-    groups: list[Member]
+    groups: list[GroupInfo]
     more: bool
 
 
-class Opened(Struct, frozen=True):
+class GroupOpenState(Struct, frozen=True):
     ok: bool
     folder: str
     open: bool
 
 
-class Window(Struct, frozen=True):
+class ObserveWindow(Struct, frozen=True):
     ok: bool
     folder: str
     messages: int | None
     chars: int | None
 
 
-class Watching(Struct, frozen=True):
+class GroupObservation(Struct, frozen=True):
     ok: bool
     observer: str
     source: str
 
 
-class Skill(Struct, frozen=True):
+class WrittenSkill(Struct, frozen=True):
     ok: bool
     path: str
 
 
-@tool(tier=Tier.WORLD, scoped_by="folder", within=Within.CHILD, group="groups")
+@tool(tier=Tier.WORLD, scoped_by="folder", within=TreeScope.CHILD, group="groups")
 async def register_group(
-    call: Call,
+    call: ToolCall,
     jid: Annotated[str, Meta(description="The room whose messages the new group gets, like telegram:group/-100.")],
     folder: Annotated[str | None, Meta(description="Its folder, a direct child of yours: acme/eng.")] = None,
     name: Annotated[Name | None, Meta(description="How people call it. Default: the folder's last part.")] = None,
@@ -94,7 +94,7 @@ async def register_group(
     fromPrototype: Annotated[
         bool, Meta(description="Copy your prototype/ folder, and name the group after the room.")
     ] = False,
-) -> Registered:
+) -> RegisteredGroup:
     """Make a child group with a folder and an agent of its own, and give it a room.
 
     For a task or a team that should keep its own memory and rights. The room must be one that reaches your part of the
@@ -111,7 +111,7 @@ async def register_group(
         raise Invalid("parent", f"the parent of {chosen} is {chosen.rpartition('/')[0]}")
     called = clean(name or "").strip() or chosen.rpartition("/")[2]
     match = f'chat_jid="{room}"'
-    routing.judge(match, chosen, "per-thread")
+    routing.check_syntax(match, chosen, "per-thread")
 
     def check(db: Db) -> None:
         _check_quota(db, call, own if own != ROOT_FOLDER else chosen.rpartition("/")[0])
@@ -124,7 +124,7 @@ async def register_group(
         check(db)
         groups.add(db, chosen, called, "", call.now)
         by = f"{routing.MADE_BY}{own}"
-        routing.check_number(routes.in_order(db), own, [match])
+        routing.check_route_count(routes.list_all(db), own, [match])
         route = (DIRECT_SEQ, match, chosen, chosen, "per-thread", False, (None, None), None, by, call.now)
         routes.add(db, *route)
 
@@ -134,25 +134,29 @@ async def register_group(
 
     await call.read(look)
     prototype = await call.in_thread(read_prototype, call.around.home, own) if fromPrototype else None
-    await whole(_make(call, chosen, called, prototype, make))
-    return Registered(registered=True, folder=chosen, jid=room, name=called, parent=chosen.rpartition("/")[0])
+    await run_to_completion(_make(call, chosen, called, prototype, make))
+    return RegisteredGroup(registered=True, folder=chosen, jid=room, name=called, parent=chosen.rpartition("/")[0])
 
 
-def _check_reached(db: Db, call: Call, room: str) -> None:
+def _check_reached(db: Db, call: ToolCall, room: str) -> None:
     """Routes that an agent makes lead on what reaches it. For another room they would never hold."""
     own = call.caller.folder
-    if own == ROOT_FOLDER or any(reaches(Within.SUBTREE, own, each.folder) for each in sessions.in_room(db, room)):
+    if own == ROOT_FOLDER or any(
+        may_act_on(TreeScope.SUBTREE, own, each.folder) for each in sessions.list_in_room(db, room)
+    ):
         return
-    rows, known, where = routes.in_order(db), {group.folder for group in groups.every(db)}, address.parse(room)
-    for instance in rooms.instances_of(db, room) or [where.platform]:
-        chosen = routing.decide(rows, routing.facts_of(instance, where), known.__contains__).chosen
-        if any(reaches(Within.SUBTREE, own, each.folder) for each in chosen):
+    rows, known, where = routes.list_all(db), {group.folder for group in groups.list_all(db)}, address.parse(room)
+    for instance in rooms.list_instances(db, room) or [where.platform]:
+        chosen = routing.decide(rows, routing.make_match_input(instance, where), known.__contains__).chosen
+        if any(may_act_on(TreeScope.SUBTREE, own, each.folder) for each in chosen):
             return
     why = "nothing that is written there reaches your part of the tree; the operator can route it there"
     raise Refused(own, call.tool, room, why)
 
 
-async def _make(call: Call, folder: str, name: str, prototype: Prototype | None, commit: Callable[[Db], None]) -> None:
+async def _make(
+    call: ToolCall, folder: str, name: str, prototype: FolderPrototype | None, commit: Callable[[Db], None]
+) -> None:
     """Nobody is led there before all of it is in place."""
     home, around = call.around.home, call.around
     uid = await group_uid(around.store, around.config, around.clock, folder)
@@ -166,31 +170,31 @@ def _child(own: str, jid: str, from_prototype: bool) -> str:
     return f"{own}/{safe_segment(jid)}"
 
 
-def _check_quota(db: Db, call: Call, parent: str) -> None:
+def _check_quota(db: Db, call: ToolCall, parent: str) -> None:
     group = groups.get(db, parent)
     said = group.options.get("max_children") if group else None
     most = int(said) if isinstance(said, int) or (isinstance(said, str) and said.lstrip("-").isdecimal()) else None
     most = call.around.config[MAX_CHILDREN] if most is None else most
-    there = sum(1 for each in groups.every(db) if each.folder.rpartition("/")[0] == parent)
+    there = sum(1 for each in groups.list_all(db) if each.folder.rpartition("/")[0] == parent)
     if 0 <= most <= there:
         raise Refused(call.caller.folder, call.tool, parent, f"it has {there} children, and {most} are allowed")
 
 
 @tool(tier=Tier.AGENT, group="groups", read_only=True, idempotent=True)
 async def refresh_groups(
-    call: Call,
+    call: ToolCall,
     after: Annotated[str, Meta(description="Only groups after this folder, if the last answer said `more`.")] = "",
-) -> Members:
+) -> GroupList:
     """See which groups there are in your world: their folders, names and parents.
 
     For what reaches a group use list_routes; for its conversations list_sessions.
     """
     own = call.caller.folder
 
-    def look(db: Db) -> Members:
-        near = (each for each in groups.every(db) if own == ROOT_FOLDER or _same_world(own, each.folder))
+    def look(db: Db) -> GroupList:
+        near = (each for each in groups.list_all(db) if own == ROOT_FOLDER or _same_world(own, each.folder))
         found = sorted((each for each in near if each.folder > after), key=lambda each: each.folder)
-        return Members(*fitting(Member(each.folder, each.name, each.folder.rpartition("/")[0]) for each in found))
+        return GroupList(*fitting(GroupInfo(each.folder, each.name, each.folder.rpartition("/")[0]) for each in found))
 
     return await call.read(look)
 
@@ -201,24 +205,24 @@ def _same_world(own: str, other: str) -> bool:
 
 @tool(tier=Tier.WORLD, scoped_by="folder", group="groups", idempotent=True)
 async def set_group_open(
-    call: Call, open: Annotated[bool, Meta(description="true: its siblings may watch it.")], folder: Folder = None
-) -> Opened:
+    call: ToolCall, open: Annotated[bool, Meta(description="true: its siblings may watch it.")], folder: Folder = None
+) -> GroupOpenState:
     """Open a group to its siblings, so that they may watch it with observe_group, or seal it again.
 
     Groups above and below it may watch it in any case. A group is sealed until somebody opens it.
     """
     target = folder or call.caller.folder
     await call.write(lambda db: _change(db, target, {"open": int(open)}))
-    return Opened(ok=True, folder=target, open=open)
+    return GroupOpenState(ok=True, folder=target, open=open)
 
 
 @tool(tier=Tier.WORLD, scoped_by="folder", group="groups", idempotent=True)
 async def set_observe_window(
-    call: Call,
+    call: ToolCall,
     messages: Annotated[Most | None, Meta(description="Most messages; -1: the gateway's own.")] = None,
     chars: Annotated[Most | None, Meta(description="Most characters; -1: the same.")] = None,
     folder: Folder = None,
-) -> Window:
+) -> ObserveWindow:
     """Say how much of what it only observes a group is shown with a turn. What is left out stays as it is.
 
     A route's own window wins over this. To watch another group use observe_group.
@@ -231,18 +235,18 @@ async def set_observe_window(
     await call.write(lambda db: _change(db, target, values))
     made = await call.read(groups.get, target)
     assert made is not None
-    return Window(ok=True, folder=target, messages=made.window_messages, chars=made.window_chars)
+    return ObserveWindow(ok=True, folder=target, messages=made.window_messages, chars=made.window_chars)
 
 
 def _change(db: Db, folder: str, values: Mapping[str, Any]) -> None:
-    if not groups.change(db, folder, dict(values)):
+    if not groups.update(db, folder, dict(values)):
         raise NotFound("group", folder, "use refresh_groups to see which there are")
 
 
-@tool(tier=Tier.WORLD, scoped_by="source", within=Within.WORLD, group="groups", idempotent=True)
+@tool(tier=Tier.WORLD, scoped_by="source", within=TreeScope.WORLD, group="groups", idempotent=True)
 async def observe_group(
-    call: Call, source: Annotated[str, Meta(description="The group to watch, in your world.")]
-) -> Watching:
+    call: ToolCall, source: Annotated[str, Meta(description="The group to watch, in your world.")]
+) -> GroupObservation:
     """Watch another group: what people write to it is shown to you as context with your next turn, and asks nothing
     of you.
 
@@ -259,25 +263,25 @@ async def observe_group(
         watchers.add(db, own, source, f"agent:{own}", call.now)
 
     await call.write(watch)
-    return Watching(ok=True, observer=own, source=source)
+    return GroupObservation(ok=True, observer=own, source=source)
 
 
-@tool(tier=Tier.WORLD, scoped_by="source", within=Within.WORLD, group="groups", idempotent=True)
+@tool(tier=Tier.WORLD, scoped_by="source", within=TreeScope.WORLD, group="groups", idempotent=True)
 async def unobserve_group(
-    call: Call, source: Annotated[str, Meta(description="The group that you watch.")]
-) -> Watching:
+    call: ToolCall, source: Annotated[str, Meta(description="The group that you watch.")]
+) -> GroupObservation:
     """Stop watching a group. To start use observe_group."""
     await call.write(watchers.remove, call.caller.folder, source)
-    return Watching(ok=True, observer=call.caller.folder, source=source)
+    return GroupObservation(ok=True, observer=call.caller.folder, source=source)
 
 
 @tool(tier=Tier.WORLD, scoped_by="folder", group="groups", held=True)
 async def write_skill(
-    call: Call,
+    call: ToolCall,
     name: Annotated[str, Meta(description="Lower-case letters, digits and hyphens, like weekly-report.")],
     content: Annotated[Body, Meta(description="The whole SKILL.md, with its name and description on top.")],
     folder: Folder = None,
-) -> Skill:
+) -> WrittenSkill:
     """Teach a group something: a skill that its agent finds under skills/ from its next turn on. A person must agree.
 
     For notes about work in hand use set_work; your own files you can write without this.
@@ -292,12 +296,12 @@ async def write_skill(
         raise NotFound("group", target, "use refresh_groups to see which there are")
     around = call.around
     uid = await group_uid(around.store, around.config, around.clock, target)
-    await call.note_and(partial(_write_skill, call, target, name, text, uid))
-    return Skill(ok=True, path=f"skills/{name}/SKILL.md")
+    await call.run_audited(partial(_write_skill, call, target, name, text, uid))
+    return WrittenSkill(ok=True, path=f"skills/{name}/SKILL.md")
 
 
-def _write_skill(call: Call, folder: str, name: str, text: str, uid: int | None) -> None:
-    with open_root(call.around.home.groups) as root:
+def _write_skill(call: ToolCall, folder: str, name: str, text: str, uid: int | None) -> None:
+    with open_untrusted(call.around.home.groups) as root:
         for place in (f"{folder}/skills", f"{folder}/skills/{name}"):
             if not root.exists(place):
                 root.make_dir(place, 0o700, uid=uid)

@@ -12,27 +12,27 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Meta, Struct
 
-from gatepost.access.structure import Within, reaches
 from gatepost.access.tiers import ROOT_FOLDER, Tier
-from gatepost.channels.contract import MYSELF, Remembers
+from gatepost.access.tree_scope import TreeScope, may_act_on
+from gatepost.channels.contract import MYSELF, SupportsHistory
 from gatepost.core.bounds import LISTED, shortened, size_of
 from gatepost.core.clock import SECOND, iso
 from gatepost.core.errors import GatepostError, NotFound
 from gatepost.flow.intake import routing
-from gatepost.flow.sessions.plan import TIMEZONE
+from gatepost.flow.sessions.sandbox_plan import TIMEZONE
 from gatepost.inside.prompt import escape
 from gatepost.messages import address as addresses
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.text import clean
-from gatepost.store import groups, messages, past, routes
+from gatepost.store import groups, messages, room_history, routes
 from gatepost.store.messages import NewMessage
-from gatepost.store.past import Cursor, Seen
 from gatepost.store.port import Db
+from gatepost.store.room_history import Cursor, RoomHistoryEntry
 from gatepost.store.routes import Route
-from gatepost.tools.contract import Call, Place, tool
-from gatepost.tools.effects import LONGEST_TEXT
-from gatepost.tools.looking import LOCAL, MOST, Jid, moment, part_of
+from gatepost.tools.contract import ReachableRoom, ToolCall, tool
+from gatepost.tools.lookup_helpers import LOCAL, MOST, Jid, get_own_part, parse_time
+from gatepost.tools.outbox_effects import LONGEST_TEXT
 
 MOST_OF_THREAD = 100
 FETCH_S = 30.0
@@ -46,7 +46,7 @@ Before = Annotated[
 ]
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class HistoryMessage(Struct, frozen=True, kw_only=True):
     """One message. `seq`: its number in your conversation, if it has one there; name it so, or by its platform id."""
 
     id: int
@@ -68,7 +68,7 @@ class History(Struct, frozen=True, kw_only=True):
     """Oldest first. `rendered`: the same as text. `more`: there are older ones, which were not asked for or did not
     fit; give `oldest` as `before` to see them."""
 
-    messages: list[Said]
+    messages: list[HistoryMessage]
     count: int
     oldest: int | None
     more: bool
@@ -76,11 +76,11 @@ class History(Struct, frozen=True, kw_only=True):
     rendered: str
 
 
-class Fetched(Struct, frozen=True, kw_only=True):
+class FetchedHistory(Struct, frozen=True, kw_only=True):
     """As History. `source`: platform, cache-only (the channel cannot look back) or cache (it failed). `cap`: at most so
     many were asked for."""
 
-    messages: list[Said]
+    messages: list[HistoryMessage]
     count: int
     oldest: int | None
     more: bool
@@ -91,7 +91,7 @@ class Fetched(Struct, frozen=True, kw_only=True):
 
 @tool(tier=Tier.WORKER, scoped_by="chat_jid", group="history", read_only=True, idempotent=True)
 async def inspect_messages(
-    call: Call,
+    call: ToolCall,
     chat_jid: Jid = None,
     limit: Annotated[int, Meta(description="At most so many, the newest (1–200).")] = 100,
     before: Before = None,
@@ -100,39 +100,39 @@ async def inspect_messages(
 
     For one topic use get_thread, for words find_messages, for what was said before the gateway was there fetch_history.
     """
-    return await _local(call, None, limit, MOST, before)
+    return await _read_local(call, None, limit, MOST, before)
 
 
 @tool(tier=Tier.AGENT, scoped_by="chat_jid", group="history", read_only=True, idempotent=True)
 async def get_history(
-    call: Call,
+    call: ToolCall,
     chat_jid: Jid = None,
     limit: Annotated[int, Meta(description="At most so many, the newest (1–200).")] = 100,
     before: Before = None,
 ) -> History:
     """Deprecated: the same as inspect_messages. Use that one."""
-    return await _local(call, None, limit, MOST, before)
+    return await _read_local(call, None, limit, MOST, before)
 
 
 @tool(tier=Tier.WORKER, scoped_by="chat_jid", group="history", read_only=True, idempotent=True)
 async def get_thread(
-    call: Call,
+    call: ToolCall,
     topic: Annotated[str, Meta(description="The topic or thread, as messages show it.")],
     chat_jid: Jid = None,
     limit: Annotated[int, Meta(description="At most so many, the newest (1–100).")] = 50,
     before: Before = None,
 ) -> History:
     """Read what was said in one topic of a room that has several. For the whole room use inspect_messages."""
-    return await _local(call, topic, limit, MOST_OF_THREAD, before)
+    return await _read_local(call, topic, limit, MOST_OF_THREAD, before)
 
 
 @tool(tier=Tier.AGENT, scoped_by="chat_jid", group="history", idempotent=True)
 async def fetch_history(
-    call: Call,
+    call: ToolCall,
     chat_jid: Jid = None,
     limit: Annotated[int, Meta(description="At most so many, the newest (1–200).")] = 100,
     before: Before = None,
-) -> Fetched:
+) -> FetchedHistory:
     """Ask the platform what was said in a room, also before this gateway was there, and keep it.
 
     To know what went before on first contact, or after reset_session. Where the platform cannot tell, what is known
@@ -142,11 +142,11 @@ async def fetch_history(
     cursor = await call.read(_cursor, place, before)
     found, source = await _ask_platform(call, cursor, most)
     if found:
-        own = await call.read(_own_of, place, found, call.caller.folder, call.now)
+        own = await call.read(_filter_own, place, found, call.caller.folder, call.now)
         for some in _portions(own):
-            await call.write(_keep, some, call.caller.folder, call.now)
-    page = await call.read(_look, call, None, cursor, most)
-    return Fetched(
+            await call.write(_add_messages, some, call.caller.folder, call.now)
+    page = await call.read(_list_messages, call, None, cursor, most)
+    return FetchedHistory(
         messages=page.messages,
         count=len(page.messages),
         oldest=page.oldest,
@@ -157,9 +157,9 @@ async def fetch_history(
     )
 
 
-async def _local(call: Call, thread: str | None, limit: int, most: int, before: int | str | None) -> History:
+async def _read_local(call: ToolCall, thread: str | None, limit: int, most: int, before: int | str | None) -> History:
     def look(db: Db) -> History:
-        page = _look(db, call, thread, _cursor(db, call.place, before), min(max(limit, 1), most))
+        page = _list_messages(db, call, thread, _cursor(db, call.place, before), min(max(limit, 1), most))
         return History(
             messages=page.messages,
             count=len(page.messages),
@@ -175,7 +175,7 @@ async def _local(call: Call, thread: str | None, limit: int, most: int, before: 
 class _Page(Struct, frozen=True):
     """So much of a room as one answer takes, oldest first."""
 
-    messages: list[Said]
+    messages: list[HistoryMessage]
     rendered: str
     more: bool
 
@@ -184,17 +184,19 @@ class _Page(Struct, frozen=True):
         return self.messages[0].id if self.messages else None
 
 
-def _look(db: Db, call: Call, thread: str | None, before: Cursor, limit: int) -> _Page:
+def _list_messages(db: Db, call: ToolCall, thread: str | None, before: Cursor, limit: int) -> _Page:
     """Made where it is read, in a thread of the store. Each text is in the answer twice: by itself and rendered."""
     place, own, zone = call.place, call.caller.session_id or "", ZoneInfo(call.around.config[TIMEZONE])
     chars = LISTED // 2
-    seen, more = past.in_room(db, place.instance, place.address, thread, before, limit, part_of(call), own, chars)
-    shown: list[Said] = []
+    seen, more = room_history.list_in_room(
+        db, place.instance, place.address, thread, before, limit, get_own_part(call), own, chars
+    )
+    shown: list[HistoryMessage] = []
     lines: list[str] = []
     left = LISTED
     for each in seen:
         fitted = _fitted(each, call, zone) if not shown else each
-        said, line = _said(fitted, call), _line(fitted, zone, call)
+        said, line = _render_message(fitted, call), _line(fitted, zone, call)
         left -= size_of(said, line)
         if shown and left < 0:
             more = True
@@ -204,35 +206,35 @@ def _look(db: Db, call: Call, thread: str | None, before: Cursor, limit: int) ->
     return _Page(shown[::-1], "\n".join(reversed(lines)), more)
 
 
-def _fitted(seen: Seen, call: Call, zone: ZoneInfo) -> Seen:
+def _fitted(seen: RoomHistoryEntry, call: ToolCall, zone: ZoneInfo) -> RoomHistoryEntry:
     """The newest is shown in any case: cut, if it alone is too large for an answer."""
 
-    def with_text(text: str) -> Seen:
+    def with_text(text: str) -> RoomHistoryEntry:
         return replace(seen, message=replace(seen.message, text=text))
 
     def fits(text: str) -> bool:
         changed = with_text(text)
-        return size_of(_said(changed, call), _line(changed, zone, call)) <= LISTED
+        return size_of(_render_message(changed, call), _line(changed, zone, call)) <= LISTED
 
     return with_text(shortened(seen.message.text, seen.length, fits))
 
 
-def _cursor(db: Db, place: Place, before: int | str | None) -> Cursor:
+def _cursor(db: Db, place: ReachableRoom, before: int | str | None) -> Cursor:
     if before is None or before == "":
         return Cursor()
     if isinstance(before, str) and not _NUMBER.match(before):
         known = [messages.find(db, place.instance, place.address, way, before) for way in ("in", "out")]
         message = next((each for each in known if each is not None), None)
-        return Cursor(message.at, message.id) if message else Cursor(moment(before, "before"))
+        return Cursor(message.at, message.id) if message else Cursor(parse_time(before, "before"))
     message = messages.get(db, int(before))
     if message is None or (message.instance, message.address) != (place.instance, place.address):
         raise NotFound("message", str(before)[:80], "give `oldest` of an earlier answer about this room, or a time")
     return Cursor(message.at, message.id)
 
 
-def _said(seen: Seen, call: Call) -> Said:
+def _render_message(seen: RoomHistoryEntry, call: ToolCall) -> HistoryMessage:
     message = seen.message
-    return Said(
+    return HistoryMessage(
         id=message.id,
         seq=seen.seq,
         platform_id=message.platform_id,
@@ -249,7 +251,7 @@ def _said(seen: Seen, call: Call) -> Said:
     )
 
 
-def _line(seen: Seen, zone: ZoneInfo, call: Call) -> str:
+def _line(seen: RoomHistoryEntry, zone: ZoneInfo, call: ToolCall) -> str:
     """As the agent is shown messages in a turn. What people never got is left out."""
     message = seen.message
     if message.direction == "out" and seen.state == "failed":
@@ -267,11 +269,11 @@ def _line(seen: Seen, zone: ZoneInfo, call: Call) -> str:
     return f"<message{head}>{escape(message.text)}</message>"
 
 
-async def _ask_platform(call: Call, before: Cursor, limit: int) -> tuple[list[Inbound], str]:
+async def _ask_platform(call: ToolCall, before: Cursor, limit: int) -> tuple[list[Inbound], str]:
     """What the platform remembers, and how that went."""
     place = call.place
     channel: object = call.around.channels.get(place.instance)
-    if not isinstance(channel, Remembers):
+    if not isinstance(channel, SupportsHistory):
         return [], "cache-only"
     try:
         async with asyncio.timeout(FETCH_S):
@@ -281,10 +283,10 @@ async def _ask_platform(call: Call, before: Cursor, limit: int) -> tuple[list[In
     return [each for each in found if each.address == place.address and each.platform_id][:limit], "platform"
 
 
-def _own_of(db: Db, place: Place, found: list[Inbound], folder: str, now: int) -> list[NewMessage]:
+def _filter_own(db: Db, place: ReachableRoom, found: list[Inbound], folder: str, now: int) -> list[NewMessage]:
     """Without what routes give to others only: a room may be shared out between several."""
-    rows, where = routes.in_order(db), addresses.parse(place.address)
-    news = [_remembered(place, each, now) for each in found]
+    rows, where = routes.list_all(db), addresses.parse(place.address)
+    news = [_make_message(place, each, now) for each in found]
     return [new for new in news if _is_for(db, folder, rows, where, new)]
 
 
@@ -300,19 +302,21 @@ def _portions(news: list[NewMessage]) -> Iterator[list[NewMessage]]:
         yield some
 
 
-def _keep(db: Db, news: list[NewMessage], folder: str, now: int) -> int:
-    return sum(past.keep(db, new, folder, now) for new in news)
+def _add_messages(db: Db, news: list[NewMessage], folder: str, now: int) -> int:
+    return sum(room_history.add_fetched(db, new, folder, now) for new in news)
 
 
 def _is_for(db: Db, folder: str, rows: list[Route], where: Address, new: NewMessage) -> bool:
     if folder == ROOT_FOLDER or new.direction == "out":
         return True
-    facts = routing.facts_of(new.instance, where, sender=new.sender, verb=new.verb, text=new.text, thread=new.thread)
+    facts = routing.make_match_input(
+        new.instance, where, sender=new.sender, verb=new.verb, text=new.text, thread=new.thread
+    )
     chosen = routing.decide(rows, facts, lambda each: groups.get(db, each) is not None).chosen
-    return not chosen or any(reaches(Within.SUBTREE, folder, each.folder) for each in chosen)
+    return not chosen or any(may_act_on(TreeScope.SUBTREE, folder, each.folder) for each in chosen)
 
 
-def _remembered(place: Place, inbound: Inbound, now: int) -> NewMessage:
+def _make_message(place: ReachableRoom, inbound: Inbound, now: int) -> NewMessage:
     ours = inbound.sender == MYSELF
     text, name = clean(inbound.text)[:LONGEST_TEXT], clean(inbound.sender_name)
     content = {"text": text, "sender": name or inbound.sender, "senderId": inbound.sender, "senderName": name}

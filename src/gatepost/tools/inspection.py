@@ -5,28 +5,36 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from gatepost.access.structure import Within, reaches, world_of
 from gatepost.access.tiers import Tier
+from gatepost.access.tree_scope import TreeScope, may_act_on, world_of
 from gatepost.core.bounds import LISTED, fitting
 from gatepost.core.clock import iso
 from gatepost.flow.intake import routing
 from gatepost.messages import address as addresses
-from gatepost.store import groups, past, routes, users
-from gatepost.store.past import Failed
+from gatepost.store import groups, room_history, routes, users
 from gatepost.store.port import Db
-from gatepost.tools.contract import Call, tool
-from gatepost.tools.looking import MOST, Jid, Shown, catch_up, concerns, part_of, shown
+from gatepost.store.room_history import RoomFailures
+from gatepost.tools.contract import ToolCall, tool
+from gatepost.tools.lookup_helpers import (
+    MOST,
+    Jid,
+    RouteInfo,
+    get_own_part,
+    is_visible_route,
+    render_route,
+    update_search_index,
+)
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class RouteCheck(Struct, frozen=True, kw_only=True):
     """One route and what it makes of a message in the room."""
 
-    route: Shown
+    route: RouteInfo
     holds: bool
     why: str
 
 
-class Errored(Struct, frozen=True, kw_only=True):
+class RoutingFailure(Struct, frozen=True, kw_only=True):
     room: str
     folder: str
     count: int
@@ -34,7 +42,7 @@ class Errored(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Routing(Struct, frozen=True, kw_only=True):
+class RoomRouting(Struct, frozen=True, kw_only=True):
     """`folders`: who gets it, as far as they are in your part of the tree; `elsewhere`: others get it as well.
     `more`: routes or rooms were left out that were not asked for or do not fit."""
 
@@ -43,39 +51,41 @@ class Routing(Struct, frozen=True, kw_only=True):
     folders: list[str]
     elsewhere: bool
     why: str
-    routes: list[Asked]
+    routes: list[RouteCheck]
     count: int
-    errored: list[Errored]
+    errored: list[RoutingFailure]
     more: bool
 
 
 @tool(tier=Tier.AGENT, scoped_by="jid", group="history", read_only=True, idempotent=True)
 async def inspect_routing(
-    call: Call,
+    call: ToolCall,
     jid: Jid = None,
     limit: Annotated[int, Meta(description="At most so many routes (1–200).")] = 50,
-) -> Routing:
+) -> RoomRouting:
     """See which group gets what people write in a room, and why, and where messages came to nothing.
 
     To change it use add_route; for all routes without a room list_routes.
     """
     place, own, most = call.place, call.caller.folder, min(max(limit, 1), MOST)
 
-    def look(db: Db) -> Routing:
-        rows, known = routes.in_order(db), {group.folder for group in groups.every(db)}
-        facts = routing.facts_of(place.instance, addresses.parse(place.address), thread=place.thread)
+    def look(db: Db) -> RoomRouting:
+        rows, known = routes.list_all(db), {group.folder for group in groups.list_all(db)}
+        facts = routing.make_match_input(place.instance, addresses.parse(place.address), thread=place.thread)
         chosen = routing.decide(rows, facts, known.__contains__).chosen
-        mine = [each.folder for each in chosen if reaches(Within.SUBTREE, own, each.folder)]
+        mine = [each.folder for each in chosen if may_act_on(TreeScope.SUBTREE, own, each.folder)]
         verdicts = routing.explain(rows, facts, known.__contains__)
         asked = [
-            Asked(route=shown(each.route, own), holds=each.held, why=each.why)
+            RouteCheck(route=render_route(each.route, own), holds=each.held, why=each.why)
             for each in verdicts
-            if concerns(call, each.route)
+            if is_visible_route(call, each.route)
         ]
         why = next((each.why for each in asked if each.holds), "no route of your part of the tree holds")
         kept, no_room = fitting(asked[:most], LISTED // 2)
-        errored, none_left = fitting((_errored(each) for each in past.failed(db, part_of(call), most)), LISTED // 4)
-        return Routing(
+        errored, none_left = fitting(
+            (_render_failure(each) for each in room_history.list_failed(db, get_own_part(call), most)), LISTED // 4
+        )
+        return RoomRouting(
             jid=place.address,
             resolved_folder=mine[0] if mine else None,
             folders=mine,
@@ -90,13 +100,13 @@ async def inspect_routing(
     return await call.read(look)
 
 
-def _errored(each: Failed) -> Errored:
-    return Errored(
+def _render_failure(each: RoomFailures) -> RoutingFailure:
+    return RoutingFailure(
         room=each.address, folder=each.folder, count=each.count, newest=iso(each.newest) or "", reason=each.reason
     )
 
 
-class Role(Struct, frozen=True):
+class PersonRole(Struct, frozen=True):
     """`folder`: '' is everywhere."""
 
     role: str
@@ -106,7 +116,7 @@ class Role(Struct, frozen=True):
 class Person(Struct, frozen=True, kw_only=True):
     id: str
     name: str
-    roles: list[Role]
+    roles: list[PersonRole]
     member_of: list[str]
     known_since: str
 
@@ -121,10 +131,10 @@ class Identity(Struct, frozen=True, kw_only=True):
 
 @tool(tier=Tier.AGENT, group="history", read_only=True, idempotent=True)
 async def inspect_identity(
-    call: Call, sub: Annotated[str, Meta(description="A sender as messages show it, such as telegram:user/9.")]
+    call: ToolCall, sub: Annotated[str, Meta(description="A sender as messages show it, such as telegram:user/9.")]
 ) -> Identity:
     """See who somebody is that wrote to you or belongs to your world: their name, roles and memberships in it."""
-    part, world = part_of(call), world_of(call.caller.folder)
+    part, world = get_own_part(call), world_of(call.caller.folder)
 
     def is_near(folder: str) -> bool:
         return part.everything or world_of(folder) == world
@@ -133,20 +143,20 @@ async def inspect_identity(
         user = users.get(db, sub)
         if user is None:
             return None
-        standing = users.standing(db, sub)
+        standing = users.get_roles(db, sub)
         member_of = [each for each in standing.member_of if is_near(each)]
         roles = [(role, folder) for role, folder in standing.roles if not folder or is_near(folder)]
         belongs = bool(member_of) or any(folder for _, folder in roles)
-        if not (part.everything or belongs or past.has_spoken(db, part, sub)):
+        if not (part.everything or belongs or room_history.has_written(db, part, sub)):
             return None
         return Person(
             id=user.id,
             name=user.name,
-            roles=[Role(role, folder) for role, folder in roles],
+            roles=[PersonRole(role, folder) for role, folder in roles],
             member_of=member_of,
             known_since=iso(user.created_at) or "",
         )
 
-    await catch_up(call)
+    await update_search_index(call)
     person = await call.read(look)
     return Identity(sub=sub, identity=person, subs=[sub] if person else [])

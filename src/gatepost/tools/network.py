@@ -11,7 +11,7 @@ from gatepost.core.errors import NotFound
 from gatepost.egress import rules
 from gatepost.store import egress, groups
 from gatepost.store.port import Db
-from gatepost.tools.contract import Call, tool
+from gatepost.tools.contract import ToolCall, tool
 
 Host = Annotated[
     str, Meta(description="example.com (with its sub-domains), *.example.com (these alone), example.com:8443, or *.")
@@ -36,42 +36,42 @@ class NetworkRules:
     more: bool
 
 
-def _told(rule: egress.Rule) -> NetworkRule:
+def _render_rule(rule: egress.EgressRule) -> NetworkRule:
     return NetworkRule(rule.id, rule.host, rule.port, rule.allow, rule.folder or "")
 
 
-async def _put(call: Call, host: str, folder: str, *, allow: bool) -> NetworkRule:
+async def _set_rule(call: ToolCall, host: str, folder: str, *, allow: bool) -> NetworkRule:
     """Never for a local address: that is the operator's alone to say."""
     name, port = rules.read_pattern(host)
 
-    def put(db: Db) -> egress.Rule:
+    def put(db: Db) -> egress.EgressRule:
         if folder and groups.get(db, folder) is None:
             raise NotFound("group", folder)
         return egress.put(db, folder or None, name, port, allow=allow, local=False, by=call.caller.folder, now=call.now)
 
-    return _told(await call.write(put))
+    return _render_rule(await call.write(put))
 
 
 @tool(tier=Tier.ROOT, group="network", idempotent=True)
-async def network_allow(call: Call, host: Host, folder: Folder = "") -> NetworkRule:
+async def network_allow(call: ToolCall, host: Host, folder: Folder = "") -> NetworkRule:
     """Let a group's agents reach a host. What they can read, they can then send there: allow what is needed, no more.
 
     Hosts of this machine or of a private network cannot be allowed here. To take a host away again use network_deny.
     """
-    return await _put(call, host, folder, allow=True)
+    return await _set_rule(call, host, folder, allow=True)
 
 
 @tool(tier=Tier.ROOT, group="network", destructive=True, idempotent=True)
-async def network_deny(call: Call, host: Host, folder: Folder = "") -> NetworkRule:
+async def network_deny(call: ToolCall, host: Host, folder: Folder = "") -> NetworkRule:
     """Keep a group's agents from a host, whatever else allows it; also takes back what network_allow gave."""
-    return await _put(call, host, folder, allow=False)
+    return await _set_rule(call, host, folder, allow=False)
 
 
 @tool(tier=Tier.AGENT, group="network", quick=True, read_only=True, idempotent=True)
-async def network_list(call: Call) -> NetworkRules:
+async def network_list(call: ToolCall) -> NetworkRules:
     """Look which hosts you may reach, when a request was refused or before you rely on one. Nothing else is reachable.
 
     Ask the operator for what is missing.
     """
-    found = await call.read(egress.rules)
-    return NetworkRules(*fitting(_told(rule) for rule in rules.of_folder(found, call.caller.folder)))
+    found = await call.read(egress.list_rules)
+    return NetworkRules(*fitting(_render_rule(rule) for rule in rules.list_folder_rules(found, call.caller.folder)))

@@ -12,12 +12,12 @@ from gatepost.core.bounds import fitting
 from gatepost.core.clock import iso
 from gatepost.messages.text import clean
 from gatepost.store import search
-from gatepost.store.search import Hit, Part, Wanted
-from gatepost.tools.contract import Body, Call, tool
-from gatepost.tools.looking import LOCAL, MOST, catch_up, moment
+from gatepost.store.search import Hit, SearchQuery, Subtree
+from gatepost.tools.contract import Body, ToolCall, tool
+from gatepost.tools.lookup_helpers import LOCAL, MOST, parse_time, update_search_index
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class FoundMessage(Struct, frozen=True, kw_only=True):
     """`content`: the part of it that fits, «marked». `rank`: lower is better, among the hits of one search."""
 
     id: int
@@ -32,10 +32,10 @@ class Found(Struct, frozen=True, kw_only=True):
     rank: float
 
 
-class Hits(Struct, frozen=True):
+class FoundMessages(Struct, frozen=True):
     """`more`: others were found, which were not asked for or do not fit; narrow the search to see them."""
 
-    messages: list[Found]
+    messages: list[FoundMessage]
     count: int
     more: bool
     source: str
@@ -49,7 +49,7 @@ def _about(arguments: Mapping[str, Any]) -> Iterable[str]:
 
 @tool(tier=Tier.WORKER, about=_about, group="history", read_only=True, idempotent=True)
 async def find_messages(
-    call: Call,
+    call: ToolCall,
     query: Annotated[
         Body,
         Meta(description='A word, a "phrase", a AND b, a OR b, a NOT b, prefix*, NEAR(a b, 5). Parts of 中文 too.'),
@@ -58,7 +58,7 @@ async def find_messages(
     sender: Annotated[str | None, Meta(description="Only from this sender, exactly, such as telegram:user/9.")] = None,
     since: Annotated[str | None, Meta(description="Only from this time on (RFC 3339).")] = None,
     limit: Annotated[int, Meta(description="At most so many, the best (1–200).")] = 20,
-) -> Hits:
+) -> FoundMessages:
     """Find messages by what they say, in the rooms that you may read; the best first, of equal ones the newest.
 
     Of very many hits only the newest 400 are compared: narrow a common word by sender, since or scope. Of a very long
@@ -66,37 +66,37 @@ async def find_messages(
     one topic get_thread.
     """
     most = min(max(limit, 1), MOST)
-    wanted = Wanted(
+    wanted = SearchQuery(
         query=clean(query),
         part=_part(call, scope),
         room=clean(scope) if scope and ":" in scope else "",
         sender=clean(sender or ""),
-        since=moment(since, "since") if since else None,
+        since=parse_time(since, "since") if since else None,
         limit=most + 1,
     )
-    async with _one_at_once(call.caller.folder):
-        await catch_up(call)
+    async with _get_search_lock(call.caller.folder):
+        await update_search_index(call)
         hits = await call.read(search.find, wanted)
-    found, cut_off = fitting(_found(each, call) for each in hits[:most])
-    return Hits(found, len(found), cut_off or len(hits) > most, LOCAL)
+    found, cut_off = fitting(_render_hit(each, call) for each in hits[:most])
+    return FoundMessages(found, len(found), cut_off or len(hits) > most, LOCAL)
 
 
 _searching: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Lock] = WeakValueDictionary()
 
 
-def _one_at_once(folder: str) -> asyncio.Lock:
+def _get_search_lock(folder: str) -> asyncio.Lock:
     """A group's searches go one after the other: with several it would hold every reader of the store."""
     return _searching.setdefault((asyncio.get_running_loop(), folder), asyncio.Lock())
 
 
-def _part(call: Call, scope: str | None) -> Part:
+def _part(call: ToolCall, scope: str | None) -> Subtree:
     """A worker searches its own rooms only."""
     folder = scope if scope and ":" not in scope else call.caller.folder
-    return Part(folder, below=call.caller.tier < Tier.WORKER, everything=folder == ROOT_FOLDER)
+    return Subtree(folder, below=call.caller.tier < Tier.WORKER, everything=folder == ROOT_FOLDER)
 
 
-def _found(hit: Hit, call: Call) -> Found:
-    return Found(
+def _render_hit(hit: Hit, call: ToolCall) -> FoundMessage:
+    return FoundMessage(
         id=hit.id,
         chat_jid=hit.address,
         topic=hit.thread,

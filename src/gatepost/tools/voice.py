@@ -15,24 +15,24 @@ from gatepost.core import ids
 from gatepost.core.errors import GatepostError, Invalid, Refused, SetupError, Unsupported
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.core.untrusted import open_root
+from gatepost.core.untrusted_files import open_untrusted
 from gatepost.egress import speech
+from gatepost.egress.call_payments import CallPayments
 from gatepost.egress.contract import Spender
-from gatepost.egress.http import Refusal
-from gatepost.egress.paying import Till
-from gatepost.egress.prices import own_prices, price
+from gatepost.egress.http import HttpRefusal
+from gatepost.egress.prices import find_price, load_own_prices
 from gatepost.egress.speech import Utterance
-from gatepost.egress.upstream import Base, Bill
-from gatepost.flow.spending import Keys, Purse
-from gatepost.messages.outbound import File, Op
+from gatepost.egress.upstream import Bill, VendorBaseUrl
+from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
+from gatepost.messages.outbound import Op, OutboundFile
 from gatepost.messages.text import clean
-from gatepost.store.costs import Usage
-from gatepost.store.outbox import Effect
+from gatepost.store.costs import TokenCounts
+from gatepost.store.outbox import OutboxEffect
 from gatepost.store.port import Db
-from gatepost.store.secrets import Secrets
-from gatepost.tools import effects, files
-from gatepost.tools.contract import Body, Call, tool
-from gatepost.tools.effects import Room, Sent
+from gatepost.store.secrets import SecretReader
+from gatepost.tools import outbox_effects, outgoing_files
+from gatepost.tools.contract import Body, ToolCall, tool
+from gatepost.tools.outbox_effects import Room, SendReceipt
 
 LONGEST_TEXT = 5000  # bytes
 LONGEST_VOICE = 100
@@ -44,53 +44,53 @@ _VOICE = re.compile(r"^voice:[ \t]*(.*)$", re.MULTILINE)
 
 @tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", spends=True)
 async def send_voice(
-    call: Call,
+    call: ToolCall,
     text: Annotated[Body, Meta(description="What to say, as it is spoken: no Markdown. At most 5000 bytes.")],
     voice: Annotated[str | None, Meta(description="A voice's name. Leave it out for your own.")] = None,
     chatJid: Room = None,
-) -> Sent:
+) -> SendReceipt:
     """Say something aloud: a voice message, where people asked for one or answer with one themselves. It costs money.
 
     For what is to be read, copied or looked up again use send or reply.
     """
-    effects.require(call, Op.VOICE)
+    outbox_effects.require_feature(call, Op.VOICE)
     said = clean(text).strip()
     if not said or len(said.encode()) > LONGEST_TEXT:
         raise Invalid("text", f"has {len(said.encode())} bytes; 1 to {LONGEST_TEXT} can be spoken")
     config, platform = call.around.config, call.around.reach.platform(call.place.instance)
-    base = speech.base_of(config)
+    base = speech.find_speech_base(config)
     if base is None:
         raise Unsupported(call.tool, platform, "use send with the same text; no speech endpoint is set (tts.base_url)")
     chosen = _name(voice) or await call.in_thread(_own_voice, call.around.home, call.caller.folder)
-    sound = await _sound(call, base, Utterance(said, chosen or config[speech.VOICE], config[speech.MODEL]))
-    keep = files.own_folder(call)
-    await files.set_aside(call, (await call.in_thread(sound.stat)).st_size)
+    sound = await _get_sound(call, base, Utterance(said, chosen or config[speech.VOICE], config[speech.MODEL]))
+    keep = outgoing_files.get_copy_folder(call)
+    await outgoing_files.set_aside(call, (await call.in_thread(sound.stat)).st_size)
     size = await call.in_thread(_copy, sound, keep)
-    file = File(name="voice.ogg", mime="audio/ogg", path=str(keep / "0"), size=size)
+    file = OutboundFile(name="voice.ogg", mime="audio/ogg", path=str(keep / "0"), size=size)
 
-    def give(db: Db) -> list[Effect]:
-        payload = {"text": said, "files": effects.listed([file])}
-        return [effects.effect(db, call, Op.VOICE, payload, call.place.thread, said)]
+    def give(db: Db) -> list[OutboxEffect]:
+        payload = {"text": said, "files": outbox_effects.render_files([file])}
+        return [outbox_effects.add_effect(db, call, Op.VOICE, payload, call.place.thread, said)]
 
     try:
-        return await effects.commit(call, give)
+        return await outbox_effects.commit_effects(call, give)
     except GatepostError:
-        await files.give_up(call)
+        await outgoing_files.discard_copies(call)
         raise
 
 
 @dataclass(frozen=True, slots=True)
-class _Spoken:
+class _SpeechPrice:
     """What it costs to have something said: all of it, once the endpoint may have heard it."""
 
     model: str
     worst: int
 
-    def actual(self, bill: Bill) -> tuple[int | None, Usage]:
-        return 0 if bill.free else self.worst, Usage()
+    def actual(self, bill: Bill) -> tuple[int | None, TokenCounts]:
+        return 0 if bill.free else self.worst, TokenCounts()
 
 
-async def _sound(call: Call, base: Base, said: Utterance) -> Path:
+async def _get_sound(call: ToolCall, base: VendorBaseUrl, said: Utterance) -> Path:
     """From the shelf, or made and paid for."""
     kept = call.around.home.media / "voice" / f"{said.digest}.ogg"
     if await call.in_thread(_touch, kept):
@@ -98,32 +98,32 @@ async def _sound(call: Call, base: Base, said: Utterance) -> Path:
     around = call.around
     spender = Spender(call.caller.folder, call.caller.session_id or "", call.turn.id if call.turn else None)
     worst = _price(call, said)
-    purse = Purse(around.store, around.clock, effects.reach_of(call), around.bells)
-    till = Till(purse)
+    purse = StoreBudget(around.store, around.clock, outbox_effects.get_reach(call), around.bells)
+    till = CallPayments(purse)
     try:
-        async with till.paid(spender, _Spoken(said.model, worst)) as bill:
+        async with till.paid(spender, _SpeechPrice(said.model, worst)) as bill:
             key = await _key(call, base, spender)  # not before: what is asked for is on record as used
             await call.note()  # the words leave the gateway: that is on record before they do
-            made = await speech.speak(base, key, said, bill)
-    except Refusal as no:
+            made = await speech.request_speech(base, key, said, bill)
+    except HttpRefusal as no:
         raise Refused(call.caller.folder, call.tool, why=no.reason) from None
     finally:
         await till.close()  # nothing is held back for a call that is over, however it ended
-    await call.in_thread(_keep, kept, made)
+    await call.in_thread(_write_sound, kept, made)
     return kept
 
 
-async def _key(call: Call, base: Base, spender: Spender) -> str:
+async def _key(call: ToolCall, base: VendorBaseUrl, spender: Spender) -> str:
     around = call.around
-    keys = Keys(around.store, Secrets(around.store, Keyring(around.home), around.clock))
+    keys = SpenderSecrets(around.store, SecretReader(around.store, Keyring(around.home), around.clock))
     for name in speech.key_names(base, around.config):
         if key := await keys.get(name, spender, f"speech at {base.host}", base.origins):
             return key
     return ""
 
 
-def _price(call: Call, said: Utterance) -> int:
-    listed = price(said.model, own_prices(call.around.home, call.around.config))
+def _price(call: ToolCall, said: Utterance) -> int:
+    listed = find_price(said.model, load_own_prices(call.around.home, call.around.config))
     worst = listed.of_speech(said.text) if listed else None
     if worst is None:
         raise SetupError(
@@ -143,7 +143,7 @@ def _name(voice: str | None) -> str:
 def _own_voice(home: Home, folder: str) -> str:
     """`voice:` at the top of PERSONA.md; '' if it names none. The file may be anybody's inside."""
     try:
-        with open_root(home.group(folder)) as root:
+        with open_untrusted(home.group(folder)) as root:
             text = root.read_bytes("PERSONA.md", LARGEST_PERSONA).decode(errors="replace")
     except GatepostError:
         return ""
@@ -161,7 +161,7 @@ def _touch(path: Path) -> bool:
     return True
 
 
-def _keep(path: Path, sound: bytes) -> None:
+def _write_sound(path: Path, sound: bytes) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{ids.new('part')}")
     part.write_bytes(sound)

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from gatepost.cli import program
-from gatepost.cli.outcomes import ASKS, CLOSED, FAILED, IDLE, STILL
+from gatepost.cli.exit_codes import ASKS, CLOSED, FAILED, IDLE, STILL
 from gatepost.core.home import Home
-from gatepost.testing.daemon import Daemon
+from gatepost.testing.daemon import DaemonProcess
 
 ASK = {"ask": {"permission": "Bash", "input": {"command": "ls"}}}
 SCRIPT = {
@@ -32,7 +32,7 @@ SCRIPT = {
 # Asks a question before anything else, and says what it was answered.
 ASKER = """
 import asyncio
-from gatepost.inside.providers.contract import Permission, Result, Started, Text, provider
+from gatepost.inside.providers.contract import PermissionRequest, TurnResult, ConversationStarted, Text, provider
 
 DRINK = {"question": "Tea or coffee?", "header": "Drink", "options": [{"label": "tea"}, {"label": "coffee"}]}
 
@@ -45,11 +45,11 @@ class Asker:
         self.answered = asyncio.get_running_loop().create_future()
 
     async def query(self, batch, resume):
-        yield Started("c")
-        yield Permission("q", "AskUserQuestion", {"questions": [DRINK]}, "question")
+        yield ConversationStarted("c")
+        yield PermissionRequest("q", "AskUserQuestion", {"questions": [DRINK]}, "question")
         verdict, given = await self.answered
         yield Text(f"{verdict}: {given.get('answers', {}).get('Drink', '')}")
-        yield Result()
+        yield TurnResult()
 
     async def answer(self, request, verdict, input):
         self.answered.set_result((verdict, input))
@@ -63,7 +63,7 @@ class Asker:
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     home = tmp_path_factory.mktemp("agent") / "h"
     folder = Home(home).group("agents")
     folder.mkdir(parents=True)
@@ -71,7 +71,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     plugins = home / "plugins" / "providers"
     plugins.mkdir(parents=True)
     (plugins / "asker.py").write_text(ASKER)
-    with Daemon(home, sandbox_kind="process", sessions_provider="scripted") as made:
+    with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as made:
         yield made
 
 
@@ -82,7 +82,7 @@ class Ran:
     err: str
 
 
-def ran(daemon: Daemon, *words: str, given: bytes = b"") -> Ran:
+def ran(daemon: DaemonProcess, *words: str, given: bytes = b"") -> Ran:
     """In this process, as the console script runs it, with a pipe as its stdin."""
     out, err, stdin, hook = io.StringIO(), io.StringIO(), sys.stdin, sys.excepthook
     sys.stdin = io.TextIOWrapper(io.BytesIO(given))
@@ -94,19 +94,19 @@ def ran(daemon: Daemon, *words: str, given: bytes = b"") -> Ran:
     return Ran(code, out.getvalue(), err.getvalue())
 
 
-def agent(daemon: Daemon, *words: str, given: bytes = b"") -> Ran:
+def agent(daemon: DaemonProcess, *words: str, given: bytes = b"") -> Ran:
     return ran(daemon, "agent", *words, given=given)
 
 
-def told(daemon: Daemon, *words: str) -> Any:
+def told(daemon: DaemonProcess, *words: str) -> Any:
     return json.loads(ran(daemon, *words, "--json").out)
 
 
-def made(daemon: Daemon, title: str, *words: str) -> str:
+def made(daemon: DaemonProcess, title: str, *words: str) -> str:
     return str(json.loads(agent(daemon, "run", *words, "--title", title, "-d", "--json").out)["agentId"])
 
 
-def test_what_became_of_it_is_the_exit_code(daemon: Daemon) -> None:
+def test_what_became_of_it_is_the_exit_code(daemon: DaemonProcess) -> None:
     assert agent(daemon, "run", "sweep").code == IDLE
     assert agent(daemon, "run", "fail").code == FAILED
     asking = made(daemon, "Asks", "danger")
@@ -120,7 +120,7 @@ def test_what_became_of_it_is_the_exit_code(daemon: Daemon) -> None:
         assert "Exit status: 0 " in agent(daemon, name, "--help").out
 
 
-def test_an_agent_is_meant_by_its_id_the_beginning_of_it_or_its_title(daemon: Daemon) -> None:
+def test_an_agent_is_meant_by_its_id_the_beginning_of_it_or_its_title(daemon: DaemonProcess) -> None:
     one, two = made(daemon, "Twin"), made(daemon, "Other")
     for named in (one, one[:-1], "Twin"):
         assert json.loads(agent(daemon, "inspect", named, "--json").out)["agentId"] == one
@@ -133,14 +133,14 @@ def test_an_agent_is_meant_by_its_id_the_beginning_of_it_or_its_title(daemon: Da
 
 
 @pytest.mark.parametrize("named", ["", "s", "nobody", "s-0", "%", "'; drop table sessions", "\x1b[2J"])
-def test_an_agent_that_is_not_there_is_said_in_a_line(daemon: Daemon, named: str) -> None:
+def test_an_agent_that_is_not_there_is_said_in_a_line(daemon: DaemonProcess, named: str) -> None:
     for words in (("inspect",), ("wait",), ("stop",), ("logs",), ("archive",), ("send", "x")):
         done = agent(daemon, words[0], named, *words[1:])
         assert (done.code, done.out) == (1, "")
         assert "no agent named" in done.err and done.err.count("\n") == 1 and "\x1b" not in done.err
 
 
-def test_a_closed_agent_takes_nothing_more(daemon: Daemon) -> None:
+def test_a_closed_agent_takes_nothing_more(daemon: DaemonProcess) -> None:
     closed = made(daemon, "Over")
     assert agent(daemon, "kill", closed).code == 0
     done = agent(daemon, "send", closed, "more")
@@ -148,7 +148,7 @@ def test_a_closed_agent_takes_nothing_more(daemon: Daemon) -> None:
     assert agent(daemon, "kill", closed).code == 0
 
 
-def test_prompts_come_from_the_line_or_from_stdin(daemon: Daemon) -> None:
+def test_prompts_come_from_the_line_or_from_stdin(daemon: DaemonProcess) -> None:
     assert agent(daemon, "run", "-", given=b"from a pipe\n").out == "echo: from a pipe\n"
     assert agent(daemon, "run", given=b"from a pipe").out == "echo: from a pipe\n"
     idle = agent(daemon, "run", "--title", "Idle")
@@ -175,14 +175,14 @@ def test_prompts_come_from_the_line_or_from_stdin(daemon: Daemon) -> None:
         (("run", "x", "--mode", "wild"), "has no mode 'wild'"),
     ],
 )
-def test_what_cannot_be_is_refused_and_makes_no_agent(daemon: Daemon, words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_is_refused_and_makes_no_agent(daemon: DaemonProcess, words: tuple[str, ...], said: str) -> None:
     before = len(told(daemon, "agent", "ls", "--all"))
     done = agent(daemon, *words)
     assert done.code == 1 and said in done.err and done.out == ""
     assert len(told(daemon, "agent", "ls", "--all")) == before
 
 
-def test_a_log_has_its_entries_as_lines_and_ends_when_the_agent_has(daemon: Daemon) -> None:
+def test_a_log_has_its_entries_as_lines_and_ends_when_the_agent_has(daemon: DaemonProcess) -> None:
     logged = made(daemon, "Logged", "danger")
     agent(daemon, "wait", logged)
     shown = agent(daemon, "logs", logged).out
@@ -202,7 +202,7 @@ def test_a_log_has_its_entries_as_lines_and_ends_when_the_agent_has(daemon: Daem
     assert [each["kind"] for each in entries] == ["permission", "permission", "assistant_message"]
 
 
-def test_a_request_is_meant_by_its_id_the_beginning_of_it_or_its_agent(daemon: Daemon) -> None:
+def test_a_request_is_meant_by_its_id_the_beginning_of_it_or_its_agent(daemon: DaemonProcess) -> None:
     for form in (lambda each: each, lambda each: each[:-1], lambda each: "Guarded"):
         guarded = made(daemon, "Guarded", "danger")
         agent(daemon, "wait", guarded)
@@ -219,7 +219,7 @@ def test_a_request_is_meant_by_its_id_the_beginning_of_it_or_its_agent(daemon: D
         assert unknown.code == 1 and "no permission request named" in unknown.err
 
 
-def test_the_providers_are_listed_with_what_they_lack_and_their_models_with_prices(daemon: Daemon) -> None:
+def test_the_providers_are_listed_with_what_they_lack_and_their_models_with_prices(daemon: DaemonProcess) -> None:
     found = {each["id"]: each for each in told(daemon, "agent", "models")}
     assert found["scripted"]["ready"] and found["demo"]["ready"]
     assert not found["anthropic"]["ready"] and "gatepost connect anthropic" in found["anthropic"]["reason"]
@@ -233,11 +233,11 @@ def test_the_providers_are_listed_with_what_they_lack_and_their_models_with_pric
 
 
 def test_without_a_gateway_it_is_said(tmp_path: Path) -> None:
-    done = agent(Daemon(tmp_path / "h"), "ls")
+    done = agent(DaemonProcess(tmp_path / "h"), "ls")
     assert done.code == 1 and "`gatepost up` starts it" in done.err
 
 
-def started(daemon: Daemon, *words: str) -> subprocess.Popen[str]:
+def started(daemon: DaemonProcess, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "gatepost", *words],
         env=daemon.env,
@@ -248,7 +248,7 @@ def started(daemon: Daemon, *words: str) -> subprocess.Popen[str]:
     )
 
 
-def test_why_a_turn_failed_stands_beside_what_was_said(daemon: Daemon) -> None:
+def test_why_a_turn_failed_stands_beside_what_was_said(daemon: DaemonProcess) -> None:
     half = agent(daemon, "run", "half", "--title", "Half")
     assert (half.code, half.out) == (FAILED, "so far\n")
     assert "failed: no luck" in half.err and "gatepost agent logs s-" in half.err
@@ -257,7 +257,7 @@ def test_why_a_turn_failed_stands_beside_what_was_said(daemon: Daemon) -> None:
     assert told(daemon, "agent", "wait", "Half")["lastError"] == "no luck"
 
 
-def test_a_request_is_told_with_what_it_is_about_and_both_answers(daemon: Daemon) -> None:
+def test_a_request_is_told_with_what_it_is_about_and_both_answers(daemon: DaemonProcess) -> None:
     asked = agent(daemon, "run", "danger", "--title", "Bold")
     head, ways = asked.out.splitlines()
     assert head.startswith("Bold (s-") and head.endswith(") asks to use Bash: ls")
@@ -269,7 +269,7 @@ def test_a_request_is_told_with_what_it_is_about_and_both_answers(daemon: Daemon
     assert agent(daemon, "wait", "Bold").out == "they said deny\n"
 
 
-def test_a_question_is_shown_with_its_options_and_answered_in_words(daemon: Daemon) -> None:
+def test_a_question_is_shown_with_its_options_and_answered_in_words(daemon: DaemonProcess) -> None:
     asked = agent(daemon, "run", "drink", "--provider", "asker", "--title", "Thirsty")
     assert asked.code == ASKS and ") asks: Tea or coffee? (tea, coffee)\n" in asked.out
     assert "--answer TEXT" in asked.out
@@ -282,7 +282,7 @@ def test_a_question_is_shown_with_its_options_and_answered_in_words(daemon: Daem
     assert agent(daemon, "wait", "Thirsty").out == "allow: tea\n"
 
 
-def test_somebody_who_has_enough_of_waiting_leaves_it_at_work_and_knows_its_name(daemon: Daemon) -> None:
+def test_somebody_who_has_enough_of_waiting_leaves_it_at_work_and_knows_its_name(daemon: DaemonProcess) -> None:
     running = started(daemon, "agent", "run", "hang")
     assert running.stderr is not None
     at_work = running.stderr.readline()
@@ -296,7 +296,7 @@ def test_somebody_who_has_enough_of_waiting_leaves_it_at_work_and_knows_its_name
     assert stopped == {"agentId": name, "stopped": True}
 
 
-def test_waiting_has_a_limit_wherever_one_waits(daemon: Daemon) -> None:
+def test_waiting_has_a_limit_wherever_one_waits(daemon: DaemonProcess) -> None:
     assert agent(daemon, "run", "hang", "--title", "Slow", "--timeout", "0.05").code == STILL
     assert agent(daemon, "send", "Slow", "more", "--timeout", "0").code == STILL
     attached = started(daemon, "agent", "attach", "Slow", "--timeout", "0.05")  # what follows it ends with its process
@@ -305,7 +305,7 @@ def test_waiting_has_a_limit_wherever_one_waits(daemon: Daemon) -> None:
     agent(daemon, "kill", "Slow")
 
 
-def test_a_log_of_one_that_rests_ends_at_once_and_begins_where_one_likes(daemon: Daemon) -> None:
+def test_a_log_of_one_that_rests_ends_at_once_and_begins_where_one_likes(daemon: DaemonProcess) -> None:
     rests = made(daemon, "Rests", "sweep")
     agent(daemon, "wait", rests)
     agent(daemon, "send", rests, "mop")
@@ -314,7 +314,7 @@ def test_a_log_of_one_that_rests_ends_at_once_and_begins_where_one_likes(daemon:
     assert out.splitlines() == ["[User] mop", "echo: mop"]
 
 
-def test_archived_ones_are_marked_and_the_list_has_either_name(daemon: Daemon) -> None:
+def test_archived_ones_are_marked_and_the_list_has_either_name(daemon: DaemonProcess) -> None:
     agent(daemon, "archive", made(daemon, "Gone"))
     (row,) = [line for line in agent(daemon, "list", "--all").out.splitlines() if " Gone " in line]
     assert "idle, archived" in row
@@ -323,7 +323,7 @@ def test_archived_ones_are_marked_and_the_list_has_either_name(daemon: Daemon) -
     assert agent(daemon, "inspect", "Gone").out.startswith("agentId")
 
 
-def test_what_is_wrong_is_named_as_it_is_typed(daemon: Daemon, tmp_path: Path) -> None:
+def test_what_is_wrong_is_named_as_it_is_typed(daemon: DaemonProcess, tmp_path: Path) -> None:
     assert "--cwd: " in agent(daemon, "run", "x", "--cwd", str(tmp_path)).err
     assert "--base: is missing" in agent(daemon, "run", "x", "--cwd", str(tmp_path), "--worktree", "w").err
     assert "--title: must have" in agent(daemon, "run", "x", "--title", "t" * 61).err
@@ -333,7 +333,7 @@ def test_a_restart_ends_neither_waiting_nor_looking_on(tmp_path: Path) -> None:
     folder = Home(tmp_path / "h").group("agents")
     folder.mkdir(parents=True)
     (folder / "script.json").write_text(json.dumps(SCRIPT))
-    with Daemon(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted") as daemon:
+    with DaemonProcess(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted") as daemon:
         waiting = started(daemon, "agent", "run", "hang")
         assert waiting.stderr is not None
         name = waiting.stderr.readline().split()[0]

@@ -12,9 +12,9 @@ import pytest
 
 from gatepost.core.home import Home
 from gatepost.store import audit
-from gatepost.store.look import look
-from gatepost.store.writer import SqliteStore
-from gatepost.testing import forked
+from gatepost.store.readonly import read_snapshot
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing import fork_server
 
 Run = Callable[..., Any]
 ROWS = 7
@@ -25,7 +25,7 @@ def once_used(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """A home that people worked with, with the daemon down."""
     made = Home(tmp_path_factory.mktemp("used") / "home")
     for number in range(ROWS):
-        assert forked.run(["--home", str(made.path), "group", "add", f"g{number}"], os.environ).returncode == 0
+        assert fork_server.run(["--home", str(made.path), "group", "add", f"g{number}"], os.environ).returncode == 0
     with_sql(made, "PRAGMA wal_checkpoint(TRUNCATE)")
     return made
 
@@ -64,7 +64,7 @@ def test_stranger_07_the_chain_tells_how_many_events_are_only_counted(run: Run, 
     async def count() -> None:
         store = SqliteStore(home.store, readers=1)
         details = {"repeated": 12345, "session": "s-1", "since": "", "until": ""}
-        await store.write(audit.append, audit.Record(1, "agent:acme", "send", "refused", details))
+        await store.write(audit.append, audit.AuditRecord(1, "agent:acme", "send", "refused", details))
         store.close()
 
     asyncio.run(count())
@@ -109,8 +109,8 @@ def flip(path: Path, at: int, bits: int) -> None:
 
 
 def verdict(path: Path) -> tuple[int | None, str]:
-    _, bad = look(path, audit.verify)
-    return bad, "" if bad is not None else look(path, audit.damage)
+    _, bad = read_snapshot(path, audit.verify)
+    return bad, "" if bad is not None else read_snapshot(path, audit.find_damage)
 
 
 @pytest.mark.parametrize("bits", [0x01, 0x20, 0x80])
@@ -157,9 +157,9 @@ def test_a_chain_that_was_written_anew_shows_by_a_head_that_was_kept(run: Run, h
     rows = with_sql(home, "SELECT at, actor, action, verdict FROM audit ORDER BY seq")
     with_sql(home, "DELETE FROM audit")
     connection = apsw.Connection(str(home.store))
-    from gatepost.store.writer import Sqlite
+    from gatepost.store.sqlite_store import SqliteDb
 
-    audit.append(Sqlite(connection), *(audit.Record(*row, {"false": True}) for row in rows))
+    audit.append(SqliteDb(connection), *(audit.AuditRecord(*row, {"false": True}) for row in rows))
     connection.close()
 
     assert run("audit", "verify").code == 0

@@ -8,12 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.cli.installing import install_library, install_program
+from gatepost.cli.installer import install_library, install_program
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
-from gatepost.serve.control.agents import AGENTS, Agent, agent, requirements, secret_for
+from gatepost.serve.control.connectable_agents import (
+    AGENTS,
+    ConnectableAgent,
+    get_agent,
+    get_secret_name,
+    list_requirements,
+)
 from gatepost.store import groups
-from gatepost.store.look import look
+from gatepost.store.readonly import read_snapshot
 
 Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
 
@@ -71,7 +77,7 @@ def test_one_that_fails_early_in_a_new_home_leaves_a_whole_one(
     told = run("connect", "anthropic", "--key-stdin")
 
     assert told.code == 1 and "parrots" in told.err
-    assert look(home.store, groups.get, "home") is not None
+    assert read_snapshot(home.store, groups.get, "home") is not None
 
 
 def test_something_else_is_no_agent(run: Run) -> None:
@@ -132,23 +138,23 @@ def test_any_program_must_be_named(run: Run, without_walls: None) -> None:
 
 
 def test_a_key_is_known_by_how_it_begins() -> None:
-    assert secret_for(agent("claude"), "sk-ant-oat01-x") == "ANTHROPIC_AUTH_TOKEN"
-    assert secret_for(agent("claude"), "sk-ant-api03-x") == "ANTHROPIC_API_KEY"
-    assert secret_for(agent("acp", "openai"), "sk-x") == "OPENAI_API_KEY"
+    assert get_secret_name(get_agent("claude"), "sk-ant-oat01-x") == "ANTHROPIC_AUTH_TOKEN"
+    assert get_secret_name(get_agent("claude"), "sk-ant-api03-x") == "ANTHROPIC_API_KEY"
+    assert get_secret_name(get_agent("acp", "openai"), "sk-x") == "OPENAI_API_KEY"
     with pytest.raises(Invalid, match="connect claude"):
-        secret_for(agent("anthropic"), "sk-ant-oat01-x")
+        get_secret_name(get_agent("anthropic"), "sk-ant-oat01-x")
     with pytest.raises(Invalid, match="Anthropic's"):
-        secret_for(agent("openai"), "sk-ant-api03-x")
+        get_secret_name(get_agent("openai"), "sk-ant-api03-x")
 
 
 def test_what_an_extra_stands_for_is_the_packages_own_word() -> None:
-    (wanted,) = requirements(AGENTS["claude"])
+    (wanted,) = list_requirements(AGENTS["claude"])
 
     assert wanted.startswith("claude-agent-sdk")
 
 
 def test_a_library_that_is_missing_and_may_not_be_installed_is_named() -> None:
-    missing = Agent(name="claude", what="", vendor="anthropic", module="no_such_module")
+    missing = ConnectableAgent(name="claude", what="", vendor="anthropic", module="no_such_module")
 
     with pytest.raises(SetupError, match="claude-agent-sdk"):
         install_library(missing, lambda text: None, allowed=False)

@@ -5,7 +5,7 @@ from typing import Any
 
 from gatepost.core.home import Home
 from gatepost.store import audit, egress
-from gatepost.store.writer import Sqlite, connect
+from gatepost.store.sqlite_store import SqliteDb, connect
 
 Run = Callable[..., Any]
 
@@ -27,7 +27,7 @@ def test_a_rule_is_made_changed_and_removed(run: Run, home: Home) -> None:
     assert "is removed" in run("egress", "rm", str(made.json["id"])).out
     assert run("egress", "rm", str(made.json["id"])).code == 1
     assert "home" in run("egress", "list").out
-    actions = [row[3] for row in audit.latest(Sqlite(connect(home.store)), 10)]
+    actions = [row[3] for row in audit.list_latest(SqliteDb(connect(home.store)), 10)]
     assert actions == ["egress.rm", "egress.deny", "egress.allow", "egress.allow"]
 
 
@@ -52,10 +52,10 @@ def test_this_machine_without_a_port_is_told_that_it_needs_one(run: Run) -> None
 
 def test_the_log_counts_what_was_tried(run: Run, home: Home) -> None:
     assert run("egress", "allow", "a.com").code == 0
-    db = Sqlite(connect(home.store))
-    assert egress.log(db, "acme", "s", "evil.com:443", "denied", "not allowed", 1_000_000)
-    assert not egress.log(db, "acme", "s", "evil.com:443", "denied", "not allowed", 2_000_000)
-    egress.log(db, "acme", "s", "a.com:443", "allowed", "", 3_000_000)
+    db = SqliteDb(connect(home.store))
+    assert egress.record_attempt(db, "acme", "s", "evil.com:443", "denied", "not allowed", 1_000_000)
+    assert not egress.record_attempt(db, "acme", "s", "evil.com:443", "denied", "not allowed", 2_000_000)
+    egress.record_attempt(db, "acme", "s", "a.com:443", "allowed", "", 3_000_000)
 
     assert [each["target"] for each in run("egress", "log", "--json").json] == ["evil.com:443", "a.com:443"]
     denied = run("egress", "log", "--denied", "--json").json

@@ -9,7 +9,7 @@ import pytest
 
 from gatepost.core.home import Home
 from gatepost.store import audit
-from gatepost.store.look import look
+from gatepost.store.readonly import read_snapshot
 
 Run = Callable[..., Any]
 
@@ -78,7 +78,7 @@ def test_a_folder_that_holds_keys_is_refused(run: Run, home: Home, tmp_path: Pat
 
 def test_what_was_set_is_in_the_audit(run: Run, home: Home) -> None:
     run("group", "set", "acme", "limits.processes=64")
-    ((*_, action, _, details),) = look(home.store, audit.latest, 1)
+    ((*_, action, _, details),) = read_snapshot(home.store, audit.list_latest, 1)
 
     assert action == "group.set"
     assert json.loads(details) == {"folder": "acme", "values": {"limits.processes": 64}}
@@ -119,7 +119,7 @@ def test_a_model_goes_with_its_provider_and_that_is_said(run: Run, home: Home) -
     run("group", "set", "acme", "provider=openai", "model=gpt-5.5")
     same = run("group", "set", "acme", "provider=openai")
     other = run("group", "set", "acme", "provider=anthropic")
-    (row,) = look(home.store, audit.latest, 1)
+    (row,) = read_snapshot(home.store, audit.list_latest, 1)
     both = run("group", "set", "acme", "provider=openai", "model=gpt-5-mini", "--json").json
 
     assert "model" not in same.out

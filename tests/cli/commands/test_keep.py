@@ -11,7 +11,7 @@ from gatepost.core.home import Home
 from gatepost.store import inbox, messages
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
-from gatepost.store.writer import Sqlite, connect
+from gatepost.store.sqlite_store import SqliteDb, connect
 
 Run = Callable[..., Ran]
 
@@ -19,7 +19,7 @@ Run = Callable[..., Ran]
 @contextmanager
 def opened(home: Home) -> Iterator[Db]:
     connection = connect(home.store)
-    yield Sqlite(connection)
+    yield SqliteDb(connection)
     connection.close()
 
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.daemon import Daemon
+from gatepost.testing.daemon import DaemonProcess
 
 pytestmark = pytest.mark.slow
 PROGRAMS = Path(sys.executable).parent.parent / "programs"
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    with Daemon(tmp_path_factory.mktemp("mcp") / "h", sandbox_kind="process", sessions_provider="demo") as made:
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+    with DaemonProcess(tmp_path_factory.mktemp("mcp") / "h", sandbox_kind="process", sessions_provider="demo") as made:
         yield made
 
 
@@ -39,7 +39,7 @@ def program(name: str) -> Path:
     return path
 
 
-def test_claude_code_connects_by_it(daemon: Daemon, tmp_path: Path) -> None:
+def test_claude_code_connects_by_it(daemon: DaemonProcess, tmp_path: Path) -> None:
     sdk = pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed")
     bundled = Path(sdk.__file__).parent / "_bundled" / "claude"
     if not bundled.exists():
@@ -52,7 +52,7 @@ def test_claude_code_connects_by_it(daemon: Daemon, tmp_path: Path) -> None:
     assert "gatepost: " in told and "Connected" in told
 
 
-def test_codex_reads_it(daemon: Daemon, tmp_path: Path) -> None:
+def test_codex_reads_it(daemon: DaemonProcess, tmp_path: Path) -> None:
     codex = program("codex")
     printed = daemon.gatepost("mcp", "config", "codex", "--folder", "home").stdout
     (tmp_path / ".codex").mkdir()
@@ -67,7 +67,7 @@ def test_codex_reads_it(daemon: Daemon, tmp_path: Path) -> None:
     assert "result" in json.loads(done.stdout)
 
 
-def test_opencode_connects_by_it(daemon: Daemon, tmp_path: Path) -> None:
+def test_opencode_connects_by_it(daemon: DaemonProcess, tmp_path: Path) -> None:
     opencode = program("opencode")
     (tmp_path / "opencode.json").write_text(daemon.gatepost("mcp", "config", "opencode").stdout)
 

@@ -6,8 +6,8 @@ from typing import Any
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.store import costs
-from gatepost.store.costs import NewCost, Usage
-from gatepost.store.writer import Sqlite, connect
+from gatepost.store.costs import NewCost, TokenCounts
+from gatepost.store.sqlite_store import SqliteDb, connect
 
 Run = Callable[..., Any]
 
@@ -15,7 +15,9 @@ Run = Callable[..., Any]
 def spend(home: Home, micro: int, **facts: str) -> None:
     connection, now = connect(home.store), SystemClock().now()
     facts = {"folder": "home", "model": "openai:gpt-5", "user": "telegram:user/9", **facts}
-    costs.add_external(Sqlite(connection), NewCost(key=str(now), at=now, micro=micro, usage=Usage(7, 8), **facts), now)
+    costs.add_external(
+        SqliteDb(connection), NewCost(key=str(now), at=now, micro=micro, usage=TokenCounts(7, 8), **facts), now
+    )
     connection.close()
 
 

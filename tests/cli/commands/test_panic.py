@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.daemon import Daemon
+from gatepost.testing.daemon import DaemonProcess
 
 
 @pytest.mark.slow
 def test_it_is_set_with_the_gateway_down_holds_when_it_comes_up_and_is_seen_everywhere(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path / "home", sandbox_kind="process")
+    daemon = DaemonProcess(tmp_path / "home", sandbox_kind="process")
     set_down = daemon.json("panic", "--reason", "a bad night")
     with daemon:
         waiting = daemon.gatepost("chat", "-m", "hello", "--wait", "--timeout", "1")
@@ -35,6 +35,6 @@ def test_it_is_set_with_the_gateway_down_holds_when_it_comes_up_and_is_seen_ever
 
 
 def test_a_reason_for_turning_it_off_is_a_mistake(tmp_path: Path) -> None:
-    done = Daemon(tmp_path / "home").gatepost("panic", "--off", "--reason", "enough")
+    done = DaemonProcess(tmp_path / "home").gatepost("panic", "--off", "--reason", "enough")
 
     assert done.returncode == 2 and "--reason" in done.stderr

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.testing import forked
-from gatepost.testing.daemon import Daemon
+from gatepost.testing import fork_server
+from gatepost.testing.daemon import DaemonProcess
 
 pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
 
@@ -29,7 +29,7 @@ def home() -> Iterator[Path]:
 
 
 def gatepost(home: Path, *words: str, said: str = "") -> subprocess.CompletedProcess[str]:
-    return forked.run(["--home", str(home), *words], os.environ, said=said)
+    return fork_server.run(["--home", str(home), *words], os.environ, said=said)
 
 
 def test_a_command_runs_in_the_groups_folder_with_our_input_and_output(home: Path) -> None:
@@ -93,7 +93,7 @@ needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is no
 @pytest.mark.parametrize("up", [False, True], ids=["down", "up"])
 def test_what_may_not_be_reached_is_refused_with_a_reason_and_one_audit_row(tmp_path: Path, up: bool) -> None:
     tmp_path.chmod(0o711)
-    daemon = Daemon(tmp_path / "h")
+    daemon = DaemonProcess(tmp_path / "h")
     gatepost(daemon.home, "group", "add", "acme")
     with daemon if up else nullcontext():
         ran = gatepost(daemon.home, "sandbox", "run", "--folder", "acme", "--", "curl", "-sS", "https://example.com")
@@ -122,7 +122,7 @@ def test_an_allowed_host_is_reached_and_nothing_is_told(tmp_path: Path, page: in
 @pytest.mark.slow
 def test_a_panic_ends_it_cuts_its_way_out_and_lets_none_start(tmp_path: Path, up: bool) -> None:
     tmp_path.chmod(0o711)
-    daemon = Daemon(tmp_path / "h")
+    daemon = DaemonProcess(tmp_path / "h")
     gatepost(daemon.home, "group", "add", "acme")
     command = [sys.executable, "-m", "gatepost", "--home", str(daemon.home), "sandbox", "run", "acme", "--"]
     with daemon if up else nullcontext():

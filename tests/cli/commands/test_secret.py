@@ -109,13 +109,13 @@ def _stored(home: Home, name: str) -> str | None:
     import anyio
 
     from gatepost.core.keyring import Keyring
-    from gatepost.store.secrets import Secrets
-    from gatepost.store.writer import SqliteStore
+    from gatepost.store.secrets import SecretReader
+    from gatepost.store.sqlite_store import SqliteStore
 
     async def get() -> str | None:
         store = SqliteStore(home.store)
         try:
-            return await Secrets(store, Keyring(home)).get(name, "home")
+            return await SecretReader(store, Keyring(home)).get(name, "home")
         finally:
             store.close()
 

@@ -5,25 +5,25 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.daemon import Daemon
-from gatepost.testing.provider import Script
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.provider import ScriptBuilder
 
 
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    daemon = Daemon(tmp_path / "home", sandbox_kind="process", sessions_provider="scripted")
-    script = Script().turn(when="hang").say("starting").hang().turn(when="quick").say("done")
+def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
+    daemon = DaemonProcess(tmp_path / "home", sandbox_kind="process", sessions_provider="scripted")
+    script = ScriptBuilder().turn(when="hang").say("starting").hang().turn(when="quick").say("done")
     script.write(tmp_path / "home" / "groups" / "home")
     with daemon as running:
         yield running
 
 
-def hang(daemon: Daemon, room: str) -> None:
+def hang(daemon: DaemonProcess, room: str) -> None:
     daemon.gatepost("chat", "-m", "hang", "--room", room, "--wait", "--timeout", "3")
 
 
 @pytest.mark.slow
-def test_a_turn_that_ignores_everything_is_ended_and_said_so(daemon: Daemon) -> None:
+def test_a_turn_that_ignores_everything_is_ended_and_said_so(daemon: DaemonProcess) -> None:
     hang(daemon, "main")
     (session,) = daemon.json("stop", "--all")
     rows = daemon.json("ledger", "list")
@@ -35,7 +35,7 @@ def test_a_turn_that_ignores_everything_is_ended_and_said_so(daemon: Daemon) -> 
     assert daemon.gatepost("stop", session["id"][:-4]).stdout.strip() == "nothing was running"
 
 
-def test_what_is_named_must_be_one_live_session(daemon: Daemon) -> None:
+def test_what_is_named_must_be_one_live_session(daemon: DaemonProcess) -> None:
     unknown = daemon.gatepost("stop", "s-nobody")
     nothing = daemon.gatepost("stop")
 

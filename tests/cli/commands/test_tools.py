@@ -11,11 +11,11 @@ PLUGIN = '''
 """A tool from outside."""
 
 from gatepost.access.tiers import Tier
-from gatepost.tools.contract import Call, tool
+from gatepost.tools.contract import ToolCall, tool
 
 
 @tool(tier=Tier.WORLD, group="outside")
-async def open_window(call: Call) -> str:
+async def open_window(call: ToolCall) -> str:
     """Let some air in."""
     return "open"
 '''

@@ -16,7 +16,7 @@ import pytest
 
 from gatepost.cli import program
 from gatepost.core.home import Home
-from gatepost.testing.daemon import Daemon
+from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.repositories import commit, git, repository
 
 SCRIPT = {
@@ -38,14 +38,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def daemon(place: Path) -> Iterator[Daemon]:
+def daemon(place: Path) -> Iterator[DaemonProcess]:
     folder = Home(place / "h").group("agents")
     folder.mkdir(parents=True)
     (folder / "script.json").write_text(json.dumps(SCRIPT))
     (place / "code" / "plain").mkdir(parents=True)
     (place / "code" / "link").symlink_to(place / "code" / "plain")
     settings = {"sessions_provider": "scripted", "sandbox_mounts_allowed": str(place / "code")}
-    with Daemon(place / "h", sandbox_kind="process", **settings) as made:
+    with DaemonProcess(place / "h", sandbox_kind="process", **settings) as made:
         yield made
 
 
@@ -66,7 +66,7 @@ class Ran:
         return json.loads(self.out)
 
 
-def ran(daemon: Daemon, *words: str, given: str = "") -> Ran:
+def ran(daemon: DaemonProcess, *words: str, given: str = "") -> Ran:
     """In this process, as the console script runs it, with a pipe as its stdin."""
     out, err, stdin, hook = io.StringIO(), io.StringIO(), sys.stdin, sys.excepthook
     sys.stdin = io.TextIOWrapper(io.BytesIO(given.encode()))
@@ -78,18 +78,18 @@ def ran(daemon: Daemon, *words: str, given: str = "") -> Ran:
     return Ran(code, out.getvalue(), err.getvalue())
 
 
-def worktree(daemon: Daemon, *words: str, given: str = "") -> Ran:
+def worktree(daemon: DaemonProcess, *words: str, given: str = "") -> Ran:
     return ran(daemon, "worktree", *words, given=given)
 
 
-def made(daemon: Daemon, shop: Path, name: str = "fix", *words: str) -> dict[str, Any]:
+def made(daemon: DaemonProcess, shop: Path, name: str = "fix", *words: str) -> dict[str, Any]:
     done = worktree(daemon, "create", name, "--from", str(shop), *words, "--json")
     assert done.code == 0, done.err
     found: dict[str, Any] = done.json
     return found
 
 
-def test_one_is_made_listed_shown_and_put_away(daemon: Daemon, shop: Path) -> None:
+def test_one_is_made_listed_shown_and_put_away(daemon: DaemonProcess, shop: Path) -> None:
     done = worktree(daemon, "create", "plums", "--from", str(shop))
     name = done.out.split()[0]
     assert done.code == 0 and done.err == ""
@@ -109,7 +109,7 @@ def test_one_is_made_listed_shown_and_put_away(daemon: Daemon, shop: Path) -> No
     ]
 
 
-def test_programs_are_told_the_same(daemon: Daemon, shop: Path) -> None:
+def test_programs_are_told_the_same(daemon: DaemonProcess, shop: Path) -> None:
     found = made(daemon, shop, "pears", "--base", "main")
     assert found == worktree(daemon, "show", "pears", "--json").json
     wanted = {"branchName": "pears", "base": "main", "state": "ready", "setupState": "none", "folder": "agents"}
@@ -122,7 +122,7 @@ def test_programs_are_told_the_same(daemon: Daemon, shop: Path) -> None:
     assert gone == {**none, "trouble": ""}
 
 
-def test_what_was_done_is_fetched_with_the_command_that_is_told(daemon: Daemon, shop: Path) -> None:
+def test_what_was_done_is_fetched_with_the_command_that_is_told(daemon: DaemonProcess, shop: Path) -> None:
     """Of two worktrees, whose work was kept by the same names; the second time as the first."""
     for name in ("figs", "grapes"):
         (Path(made(daemon, shop, name)["worktreePath"]) / "answer").write_text(name)
@@ -143,7 +143,7 @@ def seen(shop: Path, told: str) -> str:
     return git(shop, *shlex.split(look)[1:])
 
 
-def test_what_is_in_a_bundle_is_told(daemon: Daemon, shop: Path) -> None:
+def test_what_is_in_a_bundle_is_told(daemon: DaemonProcess, shop: Path) -> None:
     found = made(daemon, shop, "cherries")
     path = Path(found["worktreePath"])
     commit(path, "one", "1")
@@ -166,7 +166,7 @@ def test_what_is_in_a_bundle_is_told(daemon: Daemon, shop: Path) -> None:
     assert "put aside" not in look, "what is no longer there is not shown as if it were"
 
 
-def test_what_was_put_away_is_found_with_its_bundle(daemon: Daemon, shop: Path) -> None:
+def test_what_was_put_away_is_found_with_its_bundle(daemon: DaemonProcess, shop: Path) -> None:
     path = Path(made(daemon, shop, "quinces")["worktreePath"])
     commit(path, "answer", "42")
     gone = worktree(daemon, "archive", "quinces")
@@ -187,7 +187,7 @@ def test_what_was_put_away_is_found_with_its_bundle(daemon: Daemon, shop: Path) 
     assert worktree(daemon, "save", "sloes").out.endswith("was put away, and nothing of it saved\n")
 
 
-def test_where_it_came_from_is_told(daemon: Daemon, shop: Path) -> None:
+def test_where_it_came_from_is_told(daemon: DaemonProcess, shop: Path) -> None:
     git(shop, "branch", "feature")
     git(shop, "update-ref", "refs/pull/42/head", "HEAD")
     told = worktree(daemon, "create", "--branch", "feature", "--from", str(shop)).out
@@ -201,7 +201,7 @@ def test_where_it_came_from_is_told(daemon: Daemon, shop: Path) -> None:
 
 
 @pytest.mark.parametrize("origin", ["git@example.com:ann/shop.git", "ssh://git@example.com/shop.git", "/srv/shop.git"])
-def test_an_origin_that_cannot_be_asked_is_not_said_to_lack_it(daemon: Daemon, shop: Path, origin: str) -> None:
+def test_an_origin_that_cannot_be_asked_is_not_said_to_lack_it(daemon: DaemonProcess, shop: Path, origin: str) -> None:
     git(shop, "remote", "add", "origin", origin)
     for words, fetch in (
         (("--pr", "9"), "pull/9/head:refs/pull/9/head"),
@@ -212,7 +212,7 @@ def test_an_origin_that_cannot_be_asked_is_not_said_to_lack_it(daemon: Daemon, s
         assert refused.err.endswith(f"git fetch origin {fetch}\n")
 
 
-def test_what_was_fetched_as_told_is_found(daemon: Daemon, shop: Path, place: Path) -> None:
+def test_what_was_fetched_as_told_is_found(daemon: DaemonProcess, shop: Path, place: Path) -> None:
     origin = repository(place / "origin")
     git(origin, "branch", "feature")
     git(origin, "update-ref", "refs/pull/9/head", commit(origin, "proposed", "please"))
@@ -223,7 +223,7 @@ def test_what_was_fetched_as_told_is_found(daemon: Daemon, shop: Path, place: Pa
         assert worktree(daemon, "create", *words, "--from", str(shop)).code == 0
 
 
-def test_a_recipe_that_cannot_be_read_is_told_wherever_it_matters(daemon: Daemon, shop: Path) -> None:
+def test_a_recipe_that_cannot_be_read_is_told_wherever_it_matters(daemon: DaemonProcess, shop: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'npm ci\n")
     done = worktree(daemon, "create", "leeks", "--from", str(shop))
     assert done.code == 0 and "\nsetup: cannot be read: .gatepost.toml: " in done.out
@@ -236,7 +236,7 @@ def test_a_recipe_that_cannot_be_read_is_told_wherever_it_matters(daemon: Daemon
     assert "setup cannot be read: .gatepost.toml" in made_one.out + made_one.err
 
 
-def test_what_a_recipe_says_that_means_nothing_is_told(daemon: Daemon, shop: Path) -> None:
+def test_what_a_recipe_says_that_means_nothing_is_told(daemon: DaemonProcess, shop: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nsetpu = 'npm ci'\nteardown = 'true'\n")
     told = "setup: .gatepost.toml: [worktree] has nothing called setpu; there are: setup, teardown\n"
     assert told in worktree(daemon, "create", "kale", "--from", str(shop)).out
@@ -248,7 +248,7 @@ def test_what_a_recipe_says_that_means_nothing_is_told(daemon: Daemon, shop: Pat
     assert "has nothing called setpu" in worktree(daemon, "create", "rocket", "--from", str(shop)).out
 
 
-def test_what_cannot_be_saved_is_told_with_the_way_out(daemon: Daemon, shop: Path) -> None:
+def test_what_cannot_be_saved_is_told_with_the_way_out(daemon: DaemonProcess, shop: Path) -> None:
     path = Path(made(daemon, shop, "dates")["worktreePath"])
     repository(path / "vendored")
     saved = worktree(daemon, "save", "dates")
@@ -262,7 +262,7 @@ def test_what_cannot_be_saved_is_told_with_the_way_out(daemon: Daemon, shop: Pat
     assert worktree(daemon, "archive", "dates", "--discard").code == 0
 
 
-def test_a_setup_is_shown_whole_before_anybody_trusts_it(daemon: Daemon, shop: Path) -> None:
+def test_a_setup_is_shown_whole_before_anybody_trusts_it(daemon: DaemonProcess, shop: Path) -> None:
     commit(shop, ".gatepost.toml", RECIPE)
     found = made(daemon, shop, "limes")
     assert f"gatepost worktree trust {found['name']}" in worktree(daemon, "show", "limes").out
@@ -284,7 +284,7 @@ def test_a_setup_is_shown_whole_before_anybody_trusts_it(daemon: Daemon, shop: P
     assert shown.code == 0 and "setup: done\n" in shown.out and "all ␛[2Jwell" in shown.out
 
 
-def test_a_trusted_setup_runs_in_the_next_and_can_be_run_in_the_one_before(daemon: Daemon, shop: Path) -> None:
+def test_a_trusted_setup_runs_in_the_next_and_can_be_run_in_the_one_before(daemon: DaemonProcess, shop: Path) -> None:
     commit(shop, ".gatepost.toml", RECIPE)
     first, second = made(daemon, shop, "kiwis"), made(daemon, shop, "melons")
     assert worktree(daemon, "trust", "melons", "--yes").code == 0
@@ -295,7 +295,7 @@ def test_a_trusted_setup_runs_in_the_next_and_can_be_run_in_the_one_before(daemo
     assert worktree(daemon, "archive", second["name"]).err == ""
 
 
-def test_a_setup_that_fails_is_an_exit_code(daemon: Daemon, shop: Path) -> None:
+def test_a_setup_that_fails_is_an_exit_code(daemon: DaemonProcess, shop: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'echo trying; false'\nteardown = 'exit 3'\n")
     made(daemon, shop, "olives")
     failed = worktree(daemon, "trust", "olives", "--yes")
@@ -307,7 +307,7 @@ def test_a_setup_that_fails_is_an_exit_code(daemon: Daemon, shop: Path) -> None:
     assert gone.code == 0 and "is put away" in gone.out and "the teardown failed" in gone.err
 
 
-def test_a_worktree_without_a_setup_has_nothing_to_trust(daemon: Daemon, shop: Path) -> None:
+def test_a_worktree_without_a_setup_has_nothing_to_trust(daemon: DaemonProcess, shop: Path) -> None:
     made(daemon, shop, "beans")
     for words in ((), ("--yes",), ("--json",)):
         refused = worktree(daemon, "trust", "beans", *words)
@@ -342,7 +342,7 @@ def test_a_worktree_without_a_setup_has_nothing_to_trust(daemon: Daemon, shop: P
     ],
 )  # fmt: skip
 def test_what_cannot_be_made_is_said_and_nothing_is_left(
-    daemon: Daemon, shop: Path, words: tuple[str, ...], code: int, said: str
+    daemon: DaemonProcess, shop: Path, words: tuple[str, ...], code: int, said: str
 ) -> None:
     names = {"SHOP": str(shop), "CODE": str(shop.parent), "HOME": str(daemon.home)}
     given = [next((word.replace(key, value) for key, value in names.items() if key in word), word) for word in words]
@@ -353,7 +353,7 @@ def test_what_cannot_be_made_is_said_and_nothing_is_left(
     assert worktree(daemon, "ls", "--all", "--json").json == before
 
 
-def test_a_relative_path_is_one_from_here(daemon: Daemon, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_one_from_here(daemon: DaemonProcess, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(shop)
     assert worktree(daemon, "create", "here", "--from", ".", "--json").json["source"] == str(shop)
     (shop / "below").mkdir()
@@ -366,7 +366,7 @@ def test_a_relative_path_is_one_from_here(daemon: Daemon, shop: Path, monkeypatc
 
 
 @pytest.mark.parametrize("named", ["nobody", "", "../x", "/etc", "\x1b[2J", "'; drop table worktrees"])
-def test_a_worktree_that_is_not_there_is_said_in_a_line(daemon: Daemon, named: str) -> None:
+def test_a_worktree_that_is_not_there_is_said_in_a_line(daemon: DaemonProcess, named: str) -> None:
     for words in (
         ("show",),
         ("path",),
@@ -382,7 +382,7 @@ def test_a_worktree_that_is_not_there_is_said_in_a_line(daemon: Daemon, named: s
         assert refused.err.count("\n") == 1 and "\x1b" not in refused.err
 
 
-def test_a_name_that_means_several_is_asked_back(daemon: Daemon, shop: Path, place: Path) -> None:
+def test_a_name_that_means_several_is_asked_back(daemon: DaemonProcess, shop: Path, place: Path) -> None:
     other = repository(place / "code" / "other")
     names = {made(daemon, each, "twins")["name"] for each in (shop, other)}
     refused = worktree(daemon, "archive", "twins")
@@ -392,7 +392,7 @@ def test_a_name_that_means_several_is_asked_back(daemon: Daemon, shop: Path, pla
 # Agents.
 
 
-def test_an_agent_starts_in_a_worktree_or_in_one_of_its_own(daemon: Daemon, shop: Path) -> None:
+def test_an_agent_starts_in_a_worktree_or_in_one_of_its_own(daemon: DaemonProcess, shop: Path) -> None:
     path = Path(made(daemon, shop, "peas")["worktreePath"])
     assert ran(daemon, "agent", "run", "write", "--cwd", str(path)).out == "written\n"
     assert (path / "answer").read_text() == "42"
@@ -425,7 +425,7 @@ def test_an_agent_starts_in_a_worktree_or_in_one_of_its_own(daemon: Daemon, shop
     ],
 )
 def test_a_start_that_cannot_be_is_said_and_no_agent_is_made(
-    daemon: Daemon, shop: Path, words: tuple[str, ...], said: str
+    daemon: DaemonProcess, shop: Path, words: tuple[str, ...], said: str
 ) -> None:
     before = ran(daemon, "agent", "ls", "--all", "--json").json
     given = [word.replace("SHOP", str(shop)).replace("HOME", str(daemon.home)) for word in words]
@@ -434,7 +434,7 @@ def test_a_start_that_cannot_be_is_said_and_no_agent_is_made(
     assert ran(daemon, "agent", "ls", "--all", "--json").json == before
 
 
-def test_a_token_is_for_its_file_alone(daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_for_its_file_alone(daemon: DaemonProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = ran(daemon, "agent", "run", "--title", "Outside", "--json").json["agentId"]
     printed = ran(daemon, "agent", "token", "Outside")
     assert printed.code == 0 and printed.out.startswith("gps-") and printed.out.count("\n") == 1
@@ -464,7 +464,7 @@ def test_a_token_is_for_its_file_alone(daemon: Daemon, tmp_path: Path, monkeypat
 
 
 def test_without_a_gateway_everything_says_how_to_start_it(tmp_path: Path) -> None:
-    down, shop = Daemon(tmp_path / "h"), repository(tmp_path / "shop")
+    down, shop = DaemonProcess(tmp_path / "h"), repository(tmp_path / "shop")
     every = [("create", "x", "--from", str(shop)), ("ls",), ("trust", "x", "--yes")]
     every += [(each, "x") for each in ("show", "path", "trust", "setup", "save", "archive")]
     for words in every:

@@ -10,7 +10,7 @@ pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed: pip ins
 from pydantic_ai import Agent, BinaryContent, ModelRetry, RunContext, exceptions
 from pydantic_ai.toolsets import FunctionToolset
 
-from gatepost.embed.claude import outcome
+from gatepost.embed.claude import run_tool
 from gatepost.embed.host import ToolHost
 from gatepost.embed.pydantic_ai import toolset_tools
 
@@ -56,14 +56,14 @@ async def test_tools_run_here_with_their_deps() -> None:
         assert set(host.tools) == {"sell", "ask", "picture"}
         assert host.tools["sell"].description == "Sell it."
         assert host.tools["sell"].schema["properties"]["item"]["description"] == "what"
-        found = await outcome(host, "sell", b'{"item":"tea","count":2}')
+        found = await run_tool(host, "sell", b'{"item":"tea","count":2}')
         assert found["structuredContent"] == {"sold": 2, "called": "sell"}
         assert shop.sold == ["tea", "tea"]
-        wrong = await outcome(host, "sell", b'{"item":"tea","count":"many"}')
+        wrong = await run_tool(host, "sell", b'{"item":"tea","count":"many"}')
         assert wrong["isError"] is True and "valid integer" in wrong["content"][0]["text"]
-        asked = await outcome(host, "ask", b"{}")
+        asked = await run_tool(host, "ask", b"{}")
         assert (asked["isError"], asked["content"][0]["text"]) == (True, "which shop?")
-        assert (await outcome(host, "picture", b"{}"))["content"][0]["mimeType"] == "image/png"
+        assert (await run_tool(host, "picture", b"{}"))["content"][0]["mimeType"] == "image/png"
 
 
 async def test_a_request_gets_only_the_tools_that_it_names() -> None:

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.bells import Bells
 from gatepost.core.clock import DAY, HOUR, SECOND
 from gatepost.core.errors import Invalid, Unavailable
+from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.periods import Period
 from gatepost.core.settings import Config
-from gatepost.flow import granting
-from gatepost.flow.delivery.outgoing import Reach, Say, say
+from gatepost.flow import grant_changes
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake import routing
-from gatepost.flow.intake.accept import CLEARED
 from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER, Intake
+from gatepost.flow.intake.message_acceptance import CLEARED
 from gatepost.messages.inbound import Attachment, Inbound, Quote, Receipt, Verb
 from gatepost.store import (
     audit,
@@ -31,21 +31,21 @@ from gatepost.store import (
     ledger,
     messages,
     outbox,
-    past,
+    room_history,
     rooms,
     routes,
     sessions,
     users,
     watchers,
 )
-from gatepost.store.acl import Effect, Row
-from gatepost.store.budgets import Kind, Scope
+from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.costs import NewCost
-from gatepost.store.inbox import Entry
+from gatepost.store.inbox import InboxEntry
 from gatepost.store.messages import Message, NewMessage
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
-from gatepost.store.writer import SqliteStore
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import NOON, FixedClock
 
 OWNER, ADMIN, MEMBER, STRANGER = "tg:user/1", "tg:user/2", "tg:user/3", "tg:user/666"
@@ -75,7 +75,7 @@ class World:
         self, match: str, target: str, *, seq: int = 10, mode: str = "per-thread", also: bool = False
     ) -> int:
         def add(db: Db) -> int:
-            folder = routing.check(match, target, mode, [group.folder for group in groups.every(db)])
+            folder = routing.check_route(match, target, mode, [group.folder for group in groups.list_all(db)])
             return routes.add(db, seq, match, target, folder, mode, also, (None, None), None, "test", NOON)
 
         return await self.store.write(add)
@@ -84,10 +84,10 @@ class World:
         await self.store.write(fn)
 
     async def sessions(self) -> list[Session]:
-        return await self.store.read(sessions.live)
+        return await self.store.read(sessions.list_open)
 
-    async def entries(self, receipt: Receipt) -> list[Entry]:
-        return await self.store.read(inbox.of_message, receipt.message_id)
+    async def entries(self, receipt: Receipt) -> list[InboxEntry]:
+        return await self.store.read(inbox.list_for_message, receipt.message_id)
 
     async def message(self, receipt: Receipt) -> Message:
         found = await self.store.read(messages.get, receipt.message_id)
@@ -95,7 +95,7 @@ class World:
         return found
 
     async def notices(self) -> list[str]:
-        seen = await self.store.read(messages.in_room, "tg", ROOM, 0, 100)
+        seen = await self.store.read(messages.list_in_room, "tg", ROOM, 0, 100)
         return [each.text for each in seen if each.direction == "out"]
 
     async def count(self, table: str) -> int:
@@ -118,20 +118,20 @@ async def world(store: SqliteStore, tmp_path: Path) -> World:
         groups.add(db, "root", "Root", "scripted", NOON)
         for user in (OWNER, ADMIN, MEMBER):
             users.add(db, user, "", NOON)
-        users.give_role(db, OWNER, "owner", "", "test", NOON)
-        users.give_role(db, ADMIN, "admin", "home", "test", NOON)
+        users.add_role(db, OWNER, "owner", "", "test", NOON)
+        users.add_role(db, ADMIN, "admin", "home", "test", NOON)
         users.add_member(db, MEMBER, "home", "test", NOON)
 
     await store.write(people)
     home = Home(tmp_path / "home")
     home.prepare()
-    bells, clock = Bells(), FixedClock()
+    bells, clock = EventBus(), FixedClock()
 
     async def stop(session_id: str, by: str) -> bool:
         made.stopped.append((session_id, by))
         return made.running
 
-    made = World(store, home, Intake(store, clock, Config(), bells, Reach({}), home, stop), clock)
+    made = World(store, home, Intake(store, clock, Config(), bells, ChannelInstances({}), home, stop), clock)
     bells.on_session(made.rung.append)
     bells.on_room(lambda instance, address: made.rooms_rung.append(address))
     return made
@@ -155,7 +155,7 @@ async def test_a_message_of_the_owner_makes_its_room_and_session_and_rings(route
     room = await routed.store.read(rooms.get, "tg", ROOM)
     assert room is not None
     assert room.policy == "strict"
-    [destination] = await routed.store.read(destinations.of, "home")
+    [destination] = await routed.store.read(destinations.list_for_group, "home")
     assert (destination.name, destination.address) == ("the-lab", ROOM)
 
 
@@ -225,7 +225,7 @@ async def test_stranger_07_refused_messages_of_strangers_are_counted_after_the_f
 
     routed.clock.advance(HOUR / SECOND)
     await routed.send("hi", STRANGER)
-    (row,) = await routed.store.write(audit.latest, 10)
+    (row,) = await routed.store.write(audit.list_latest, 10)
     assert row[2:5] == ("channel:tg", "intake", "refused")
     assert f'"repeated":{200 - FIRST_OF_A_STRANGER}' in row[5] and STRANGER in row[5]
     assert await routed.count("messages") == FIRST_OF_A_STRANGER + 1
@@ -255,11 +255,11 @@ async def test_a_stranger_who_is_let_in_meanwhile_is_heard_at_once(routed: World
 
 
 async def test_a_row_of_the_access_list_lets_a_stranger_in_and_another_shuts_everybody_out(routed: World) -> None:
-    await routed.store.write(granting.add_row, Row(id=0, principal=STRANGER, action="interact"), NOON)
+    await routed.store.write(grant_changes.add_row, AclRow(id=0, principal=STRANGER, action="interact"), NOON)
     assert (await routed.send("hi", STRANGER)).state == "queued"
 
-    denied = Row(id=0, principal="**", action="interact", effect=Effect.DENY)
-    await routed.store.write(granting.add_row, denied, NOON)
+    denied = AclRow(id=0, principal="**", action="interact", effect=AclEffect.DENY)
+    await routed.store.write(grant_changes.add_row, denied, NOON)
     receipt = await routed.send("and now?", STRANGER)
     assert (receipt.state, receipt.reason) == ("refused", "denied_by_the_access_list")
     assert (await routed.send("I own it", OWNER)).state == "queued"
@@ -332,7 +332,7 @@ async def test_nanoclaw_7_plain_messages_are_kept_as_context_until_a_mention_wak
 
     [session] = await world.sessions()
     assert world.rung == [session.id]
-    pairs = await world.store.read(inbox.to_project, session.id, 10)
+    pairs = await world.store.read(inbox.list_to_project, session.id, 10)
     assert [message.text for _, message in pairs] == ["0", "1", "2", "now"]
 
 
@@ -364,7 +364,7 @@ async def test_nanoclaw_14_rooms_of_an_agent_shared_session_are_names_to_send_to
     await world.send(address="tg:group/8", room_name="Ops", thread="T2")
 
     assert len(await world.sessions()) == 1
-    known = await world.store.read(destinations.of, "home")
+    known = await world.store.read(destinations.list_for_group, "home")
     assert [(each.name, each.address, each.thread) for each in known] == [
         ("ops", ROOM, ""),
         ("ops-2", "tg:group/8", "T2"),
@@ -402,10 +402,12 @@ async def test_a_reply_or_reaction_to_the_agent_is_a_mention_in_its_thread(world
     await world.route("verb=mention", "home")
 
     def spoken(db: Db) -> None:
-        new = Say(key="k", origin="result", instance="tg", address=ROOM, thread="T", text="well", folder="home")
-        [effect] = say(db, Reach({}), new, NOON)
-        outbox.take(db, "tg", ROOM, "me", NOON, DAY)
-        outbox.settle(db, effect.id, "sent", "", NOON, platform_id="a1")
+        new = OutgoingMessage(
+            key="k", origin="result", instance="tg", address=ROOM, thread="T", text="well", folder="home"
+        )
+        [effect] = add_outgoing_message(db, ChannelInstances({}), new, NOON)
+        outbox.claim_head(db, "tg", ROOM, "me", NOON, DAY)
+        outbox.record_outcome(db, effect.id, "sent", "", NOON, platform_id="a1")
 
     await world.do(spoken)
     reply = await world.send("why?", reply_to=Quote(platform_id="a1"))
@@ -463,7 +465,7 @@ async def test_nanoclaw_15_clear_by_an_admin_forgets_the_conversation_and_says_s
 
     receipt = await routed.send("/clear", ADMIN)
     assert receipt.state == "answered"
-    assert await routed.store.read(sessions.conversation, session.id, "scripted") == ""
+    assert await routed.store.read(sessions.get_conversation, session.id, "scripted") == ""
     assert routed.stopped == [(session.id, ADMIN)]
     # What waited would have been answered from what is forgotten.
     assert await routed.notices() == ["Stopped.", CLEARED]
@@ -488,7 +490,7 @@ async def test_stop_says_when_nothing_runs(routed: World) -> None:
     receipt = await routed.send("work")
     await routed.send("/stop")
     assert await routed.notices() == ["Nothing is running here.", "Stopped."]
-    [entry] = await routed.store.read(inbox.of_message, receipt.message_id)
+    [entry] = await routed.store.read(inbox.list_for_message, receipt.message_id)
     assert entry.state == "cancelled"
 
     await routed.send("/stop")
@@ -505,7 +507,7 @@ async def test_ping_and_chatid_are_answered_by_the_gateway_also_without_a_route(
 async def test_only_people_give_commands(routed: World) -> None:
     def known(db: Db) -> None:
         users.add(db, "agent:home", "", NOON)
-        users.give_role(db, "agent:home", "owner", "", "test", NOON)
+        users.add_role(db, "agent:home", "owner", "", "test", NOON)
 
     await routed.do(known)
     receipt = await routed.send("/stop", "agent:home")
@@ -599,7 +601,7 @@ async def test_whatever_became_of_a_message_it_is_accounted_for(routed: World) -
 
 async def spend(world: World, micro: int, limit: int) -> None:
     def book(db: Db) -> None:
-        budgets.put(db, Scope(Kind.GROUP, "home"), Period.DAY, limit, "test", NOON)
+        budgets.put(db, BudgetScope(BudgetScopeKind.GROUP, "home"), Period.DAY, limit, "test", NOON)
         costs.add_external(db, NewCost(key=f"c{micro}", at=NOON, folder="home", model="m", micro=micro), NOON)
 
     await world.do(book)
@@ -658,7 +660,7 @@ async def watching(world: World, observer: str, source: str) -> str:
         for folder in (observer, source):
             groups.add(db, folder, folder, "scripted", NOON)
         watchers.add(db, observer, source, "test", NOON)
-        return sessions.resolve(db, "per-thread", observer, "tg", "tg:group/99", "", NOON).id
+        return sessions.find_or_add(db, "per-thread", observer, "tg", "tg:group/99", "", NOON).id
 
     session_id = await world.store.write(set_up)
     await world.route("", source, seq=5)
@@ -680,9 +682,9 @@ async def test_arizuko_25_a_sibling_is_watched_while_it_is_open_and_no_longer(wo
     beside = await watching(world, "acme/ops", "acme/eng")
     assert [entry.folder for entry in await world.entries(await world.send("sealed"))] == ["acme/eng"]
 
-    await world.store.write(groups.change, "acme/eng", {"open": 1})
+    await world.store.write(groups.update, "acme/eng", {"open": 1})
     assert {entry.session_id for entry in await world.entries(await world.send("open"))} >= {beside}
-    await world.store.write(groups.change, "acme/eng", {"open": 0})
+    await world.store.write(groups.update, "acme/eng", {"open": 0})
     assert [entry.folder for entry in await world.entries(await world.send("sealed again"))] == ["acme/eng"]
 
 
@@ -696,7 +698,7 @@ def _fetched(db: Db, folder: str, platform_id: str, text: str) -> bool:
     new = NewMessage(
         instance="tg", address=ROOM, direction="in", kind="chat", sender=OWNER, text=text, at=1, platform_id=platform_id
     )
-    return past.keep(db, new, folder, NOON)
+    return room_history.add_fetched(db, new, folder, NOON)
 
 
 async def test_what_was_only_fetched_is_delivered_when_it_is_told(routed: World) -> None:
@@ -729,4 +731,4 @@ async def test_what_nobody_was_given_is_fetched_by_each_that_looks(world: World)
     assert not await world.store.write(_fetched, "beta", "m77", "old")
     known = await world.store.read(messages.find, "tg", ROOM, "in", "m77")
     assert known is not None
-    assert [each.folder for each in await world.store.read(inbox.of_message, known.id)] == ["acme", "beta"]
+    assert [each.folder for each in await world.store.read(inbox.list_for_message, known.id)] == ["acme", "beta"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatepost.core.errors import Invalid
-from gatepost.flow.intake.effort import Effort, TooMuch
+from gatepost.flow.intake.match_limits import MatchLimit, MatchLimitExceeded
 from gatepost.flow.intake.regex import LONGEST, compile_search
 
 ATOM = st.sampled_from(["a", "b", "é", ".", "[ab]", "[^a]", r"\d", r"\w", r"\s", "^", "$", r"\b", r"\.", "{"])
@@ -35,13 +35,13 @@ def test_it_finds_what_re_finds(pattern: str, text: str, ignore_case: bool) -> N
         search = compile_search(pattern)
     except Invalid:
         return  # too large
-    assert search(text, Effort()) is expected
+    assert search(text, MatchLimit()) is expected
 
 
 def test_a_catastrophic_pattern_takes_time_by_the_length_of_the_text_only() -> None:
     text = "a" * 5000 + "!"
     for pattern in ("(a+)+$", "^(a|a)*$", "(a*)*b", ".*.*.*.*=", "(a?){50}a{50}b"):
-        assert compile_search(pattern)(text, Effort()) is False
+        assert compile_search(pattern)(text, MatchLimit()) is False
 
 
 @pytest.mark.parametrize(
@@ -75,18 +75,18 @@ def test_stranger_01_a_huge_repetition_of_nothing_is_refused_at_once(pattern: st
 
 def test_stranger_01_the_program_and_not_the_pattern_is_bounded() -> None:
     large = compile_search("(a{1,20}){1,20}b")
-    with pytest.raises(TooMuch):
-        large("a" * 4000, Effort(10_000))
+    with pytest.raises(MatchLimitExceeded):
+        large("a" * 4000, MatchLimit(10_000))
 
 
 def test_upper_and_lower_case_can_be_ignored() -> None:
-    assert compile_search("(?i)^(bug|fehler)\\b")("BUG: it broke", Effort())
-    assert not compile_search("^(bug|fehler)\\b")("BUG: it broke", Effort())
+    assert compile_search("(?i)^(bug|fehler)\\b")("BUG: it broke", MatchLimit())
+    assert not compile_search("^(bug|fehler)\\b")("BUG: it broke", MatchLimit())
 
 
 @pytest.mark.parametrize("pattern", ["(a|aa)+b", "(.*a){20}b", "x|y|z", "(.{1,20}){1,5}b"])
 def test_an_effort_that_is_spent_ends_the_search(pattern: str) -> None:
-    effort = Effort(500)
-    with pytest.raises(TooMuch):
+    effort = MatchLimit(500)
+    with pytest.raises(MatchLimitExceeded):
         compile_search(pattern)("ac" * 50_000, effort)
-    assert compile_search(pattern)("ac" * 100, Effort()) is False
+    assert compile_search(pattern)("ac" * 100, MatchLimit()) is False

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from gatepost.core.errors import Invalid
 from gatepost.flow.intake import routing
-from gatepost.flow.intake.regex import Effort
-from gatepost.flow.intake.routing import KEYS, Facts
+from gatepost.flow.intake.regex import MatchLimit
+from gatepost.flow.intake.routing import KEYS, MatchInput
 from gatepost.messages import address
 from gatepost.store.routes import Route
 
-FACTS = routing.facts_of(
+FACTS = routing.make_match_input(
     "telegram-2",
     address.parse("telegram:group/12"),
     sender="telegram:user/9",
@@ -26,11 +26,11 @@ def route(match: str = "", target: str = "home", *, seq: int = 10, id: int = 1, 
     return Route(id, seq, match, target, None, "per-thread", also, None, None, None, "test", 0)
 
 
-def holds(match: str, facts: Facts = FACTS) -> bool:
+def holds(match: str, facts: MatchInput = FACTS) -> bool:
     return bool(routing.decide([route(match)], facts).chosen)
 
 
-def folders(*routes: Route, facts: Facts = FACTS) -> list[str]:
+def folders(*routes: Route, facts: MatchInput = FACTS) -> list[str]:
     return [chosen.folder for chosen in routing.decide(routes, facts).chosen]
 
 
@@ -83,20 +83,20 @@ def test_every_key_and_sign(match: str, held: bool) -> None:
 )
 def test_a_wrong_match_is_refused_when_written_and_the_fault_is_named(match: str, named: str) -> None:
     with pytest.raises(Invalid) as caught:
-        routing.check(match, "home", "per-thread", ["home"])
+        routing.check_route(match, "home", "per-thread", ["home"])
     assert named in str(caught.value)
 
 
 def test_a_well_formed_route_is_given_its_folder() -> None:
-    assert routing.check("platform=telegram", "home#observe", "shared", ["home"]) == "home"
-    assert routing.check("", "drop", "per-thread", ["home"]) is None
+    assert routing.check_route("platform=telegram", "home#observe", "shared", ["home"]) == "home"
+    assert routing.check_route("", "drop", "per-thread", ["home"]) is None
     with pytest.raises(Invalid, match="session mode"):
-        routing.check("", "home", "weekly", ["home"])
+        routing.check_route("", "home", "weekly", ["home"])
 
 
 def test_arizuko_26_web_addresses_are_routed_like_any_other() -> None:
-    assert routing.check("chat_jid=web:acme/**", "acme", "per-thread", ["acme"]) == "acme"
-    facts = routing.facts_of("web", address.parse("web:acme/eng"))
+    assert routing.check_route("chat_jid=web:acme/**", "acme", "per-thread", ["acme"]) == "acme"
+    facts = routing.make_match_input("web", address.parse("web:acme/eng"))
     assert folders(route("chat_jid=web:acme/**", "acme"), facts=facts) == ["acme"]
 
 
@@ -166,23 +166,23 @@ MATCH = st.lists(
     max_size=3,
 ).map(lambda tokens: " ".join("".join(token) for token in tokens))
 VALUE = st.sampled_from(["", "a", "ab", "a/b", "x"])
-ANY_FACTS = st.builds(Facts, **dict.fromkeys(KEYS, VALUE))
+ANY_FACTS = st.builds(MatchInput, **dict.fromkeys(KEYS, VALUE))
 
 
 @given(MATCH, ANY_FACTS)
-def test_deciding_and_explaining_agree(match: str, facts: Facts) -> None:
+def test_deciding_and_explaining_agree(match: str, facts: MatchInput) -> None:
     decided = bool(routing.decide([route(match)], facts).chosen)
     assert routing.explain([route(match)], facts)[0].held is decided
 
 
 @given(MATCH, st.sampled_from(KEYS), st.sampled_from(["*", "a", "a*", "**"]), ANY_FACTS)
-def test_adding_a_negation_never_widens(match: str, key: str, pattern: str, facts: Facts) -> None:
+def test_adding_a_negation_never_widens(match: str, key: str, pattern: str, facts: MatchInput) -> None:
     if holds(f"{match} {key}!={pattern}", facts):
         assert holds(match, facts)
 
 
 @given(st.text(max_size=40), st.text(max_size=20), ANY_FACTS)
-def test_deciding_is_total_whatever_is_stored(match: str, target: str, facts: Facts) -> None:
+def test_deciding_is_total_whatever_is_stored(match: str, target: str, facts: MatchInput) -> None:
     routing.decide([route(match, target)], facts)
     routing.explain([route(match, target)], facts)
 
@@ -195,7 +195,7 @@ def made(number: int, seq: int, match: str, target: str, by: str = "agent:acme")
 
 
 def taken(routes: list[Route], room: str = "telegram:group/1") -> list[str]:
-    facts = routing.facts_of("telegram", address.parse(room))
+    facts = routing.make_match_input("telegram", address.parse(room))
     verdicts = {each.route.id for each in routing.explain(routes, facts) if each.held}
     decision = routing.decide(routes, facts)
     assert verdicts == {each.route.id for each in decision.chosen} | (
@@ -250,7 +250,7 @@ def test_what_a_parent_leads_below_is_led_on_there() -> None:
 
 def test_what_is_only_observed_no_agent_makes_a_turn_of() -> None:
     watched = made(1, 10, "", "acme#observe", "operator")
-    facts = routing.facts_of("telegram", address.parse("telegram:group/1"))
+    facts = routing.make_match_input("telegram", address.parse("telegram:group/1"))
     (led,) = routing.decide([watched, made(2, 0, "", "acme/eng", "agent:acme")], facts).chosen
     assert (led.folder, led.observe) == ("acme/eng", True)
 
@@ -267,7 +267,7 @@ def test_a_match_of_too_much_is_refused_when_written_and_holds_for_nothing_where
     match: str, said: str
 ) -> None:
     with pytest.raises(Invalid, match=said):
-        routing.check(match, "home", "per-thread", ["home"])
+        routing.check_route(match, "home", "per-thread", ["home"])
     assert not holds(match)
     (verdict,) = routing.explain([route(match)], FACTS)
     assert not verdict.held and "cannot be read" in verdict.why and said in verdict.why
@@ -275,7 +275,7 @@ def test_a_match_of_too_much_is_refused_when_written_and_holds_for_nothing_where
 
 def test_of_a_text_the_beginning_is_looked_at() -> None:
     text = "x" * routing.LOOKED_AT + " bug"
-    facts = routing.facts_of("telegram", address.parse("telegram:group/1"), text=text)
+    facts = routing.make_match_input("telegram", address.parse("telegram:group/1"), text=text)
     assert len(facts.text) == routing.LOOKED_AT
     assert not holds("text=/bug/", facts) and not holds("text=*bug", facts) and holds("text=x*", facts)
 
@@ -284,7 +284,7 @@ HEAVY = " ".join(f"text!=/(a|aa)+b{number}/" for number in range(4))
 
 
 def test_what_agents_of_a_world_made_has_so_much_effort_for_a_message_and_no_more() -> None:
-    facts = routing.facts_of("telegram", address.parse("telegram:group/1"), text="a" * 100_000)
+    facts = routing.make_match_input("telegram", address.parse("telegram:group/1"), text="a" * 100_000)
     rows = [
         made(1, 900, "", "acme", "operator"),
         made(2, 901, "", "beta", "operator"),
@@ -293,10 +293,10 @@ def test_what_agents_of_a_world_made_has_so_much_effort_for_a_message_and_no_mor
         made(61, 61, "text=a*", "beta/eng", "agent:beta"),
     ]
     rows[0] = replace(rows[0], also=True)
-    spent = replace(facts, efforts={"acme": Effort(0)})
-    assert "take too long" in str(routing._why_not(rows[-2], spent))  # and no error
-    assert routing._why_not(rows[-1], spent) is None  # another world has its own
-    assert routing._why_not(rows[0], spent) is None  # the operator's are asked in any case
+    spent = replace(facts, efforts={"acme": MatchLimit(0)})
+    assert "take too long" in str(routing._find_mismatch(rows[-2], spent))  # and no error
+    assert routing._find_mismatch(rows[-1], spent) is None  # another world has its own
+    assert routing._find_mismatch(rows[0], spent) is None  # the operator's are asked in any case
     assert [each.folder for each in routing.decide(rows, facts).chosen] == ["acme", "beta/eng"]
     by_id = {verdict.route.id: verdict for verdict in routing.explain(rows, facts)}
     assert not by_id[60].held and "agents of acme made take too long" in by_id[60].why
@@ -305,7 +305,7 @@ def test_what_agents_of_a_world_made_has_so_much_effort_for_a_message_and_no_mor
 
 def test_the_agents_of_one_world_make_so_many_routes_and_another_world_as_many() -> None:
     many = [made(number, 1, "", "acme/eng", f"agent:acme/g{number}") for number in range(routing.MOST_BY_AGENTS)]
-    routing.check_number(many[1:], "acme")
-    routing.check_number(many, "beta")
+    routing.check_route_count(many[1:], "acme")
+    routing.check_route_count(many, "beta")
     with pytest.raises(Invalid, match="agents of acme made 200 routes already"):
-        routing.check_number(many, "acme/eng")
+        routing.check_route_count(many, "acme/eng")

@@ -25,11 +25,13 @@ def message(direction: str, sender: str = "agent:home") -> Message:
 
 
 def test_negative_emoji_are_a_dislike_and_all_others_a_like() -> None:
-    assert [verbs.done(event(f"reaction:{emoji}:telegram:user/9")) for emoji in "👎💩😡🤬💔🤮😢"] == [Verb.DISLIKE] * 7
-    assert verbs.done(event("reaction:👎🏽:x")) is Verb.DISLIKE
-    assert verbs.done(event("reaction:❤️:x")) is Verb.LIKE
-    assert verbs.done(event("reaction::-1::x")) is Verb.DISLIKE
-    assert verbs.done(event(verb=Verb.JOIN)) is Verb.JOIN
+    assert [verbs.find_verb(event(f"reaction:{emoji}:telegram:user/9")) for emoji in "👎💩😡🤬💔🤮😢"] == [
+        Verb.DISLIKE
+    ] * 7
+    assert verbs.find_verb(event("reaction:👎🏽:x")) is Verb.DISLIKE
+    assert verbs.find_verb(event("reaction:❤️:x")) is Verb.LIKE
+    assert verbs.find_verb(event("reaction::-1::x")) is Verb.DISLIKE
+    assert verbs.find_verb(event(verb=Verb.JOIN)) is Verb.JOIN
 
 
 def test_a_reply_or_reaction_to_the_agent_is_a_mention() -> None:

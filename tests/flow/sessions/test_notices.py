@@ -1,6 +1,6 @@
 """What people are told when a message could not be answered."""
 
-from gatepost.flow.sessions.notices import failed
+from gatepost.flow.sessions.notices import render_failure
 
 WHY = (
     "Today's budget of home has no room for this call: $0.46 of $1.00 spent, and it may cost $0.74. It starts anew on"
@@ -9,7 +9,7 @@ WHY = (
 
 
 def test_a_budget_is_named_with_its_end_and_the_way_to_raise_it() -> None:
-    told = failed(WHY, "budget", 1)
+    told = render_failure(WHY, "budget", 1)
 
     assert told.startswith("Sorry, I could not answer your message: today's budget of home has no room for this call")
     assert "2026-11-16 at 00:00 UTC" in told and "`gatepost budget set`. Send it again then." in told
@@ -17,4 +17,4 @@ def test_a_budget_is_named_with_its_end_and_the_way_to_raise_it() -> None:
 
 
 def test_an_account_without_quota_is_the_vendors() -> None:
-    assert "the agent's account with the model's vendor has no quota left" in failed("billing", "quota", 2)
+    assert "the agent's account with the model's vendor has no quota left" in render_failure("billing", "quota", 2)

@@ -3,9 +3,16 @@
 import json
 from typing import Any
 
-from gatepost.flow.sessions.events import LARGEST
-from gatepost.flow.sessions.permissions import MOST_WAITING, NOT_PERMITTED, answer_to, digest_of, hold, read_wish
-from gatepost.mailbox import wire
+from gatepost.flow.sessions.permissions import (
+    MOST_WAITING,
+    NOT_PERMITTED,
+    digest_of,
+    make_denial,
+    parse_permission_request,
+    record_request,
+)
+from gatepost.flow.sessions.timeline_events import LARGEST
+from gatepost.mailbox import runner_frames
 from gatepost.store import agents, audit, groups, inbox, permissions, timeline, turns
 from gatepost.store.agents import NewAgent
 from gatepost.store.port import Db
@@ -16,14 +23,14 @@ NOW = 1_000_000
 ASKED = {"id": "r1", "tool": "Bash", "input": {"command": "ls"}}
 
 
-def event(**data: Any) -> wire.Event:
-    return wire.Event(turn="t-1", kind="permission", data=data)
+def event(**data: Any) -> runner_frames.EventFrame:
+    return runner_frames.EventFrame(turn="t-1", kind="permission", data=data)
 
 
 def at_work(db: Db) -> tuple[Session, Turn]:
     groups.add(db, "agents", "agents", "", NOW)
     session = agents.create(db, NewAgent(folder="agents", provider="claude"), NOW)
-    agents.prompt(db, session, "sweep", "op", "op", inbox.NEXT, NOW)
+    agents.add_prompt(db, session, "sweep", "op", "op", inbox.NEXT, NOW)
     claim = turns.claim(db, session.id, "claude", "me", NOW, 60_000_000, 20, ready=True)
     assert claim is not None
     return session, claim.turn
@@ -31,41 +38,43 @@ def at_work(db: Db) -> tuple[Session, Turn]:
 
 def test_what_is_asked_twice_waits_once(db: Db) -> None:
     session, turn = at_work(db)
-    assert hold(db, session, turn, event(**ASKED), NOW) is None
-    assert hold(db, session, turn, event(**ASKED), NOW) is None
-    assert [each.request for each in permissions.pending(db)] == ["r1"]
+    assert record_request(db, session, turn, event(**ASKED), NOW) is None
+    assert record_request(db, session, turn, event(**ASKED), NOW) is None
+    assert [each.request for each in permissions.list_pending(db)] == ["r1"]
 
 
 def test_a_question_is_a_request_with_its_words_and_in_a_chat_nobody_can_be_asked(db: Db) -> None:
     session, turn = at_work(db)
-    asked = wire.Event(turn="t-1", kind="question", data={"id": "q1", "text": "Which?", "options": ["a", "b"]})
-    assert hold(db, session, turn, asked, NOW) is None
-    (found,) = permissions.pending(db)
+    asked = runner_frames.EventFrame(
+        turn="t-1", kind="question", data={"id": "q1", "text": "Which?", "options": ["a", "b"]}
+    )
+    assert record_request(db, session, turn, asked, NOW) is None
+    (found,) = permissions.list_pending(db)
     assert (found.kind, found.tool, found.input) == (
         "question",
         "question",
         {"question": "Which?", "options": ["a", "b"]},
     )
-    given = answer_to(asked, "scripted")
+    given = make_denial(asked, "scripted")
     assert (given.request, given.verdict) == ("q1", "deny") and "Nobody can be asked" in given.input["reason"]
 
 
 def test_an_answer_holds_for_whoever_asks_the_same_again_with_the_input_that_was_allowed(db: Db) -> None:
     session, turn = at_work(db)
-    hold(db, session, turn, event(**ASKED), NOW)
-    (asked,) = permissions.pending(db)
-    permissions.answer(db, asked.id, "allowed", "", {"command": "ls -l"}, "op", NOW)
+    record_request(db, session, turn, event(**ASKED), NOW)
+    (asked,) = permissions.list_pending(db)
+    permissions.record_answer(db, asked.id, "allowed", "", {"command": "ls -l"}, "op", NOW)
 
-    again = hold(db, session, turn, event(**ASKED), NOW)
-    assert again == wire.Answer(request="r1", verdict="allow", input={"command": "ls -l"})
-    assert permissions.pending(db) == []
+    again = record_request(db, session, turn, event(**ASKED), NOW)
+    assert again == runner_frames.PermissionAnswerFrame(request="r1", verdict="allow", input={"command": "ls -l"})
+    assert permissions.list_pending(db) == []
 
 
 def test_a_yes_is_for_what_was_asked_and_for_nothing_else_of_that_name(db: Db) -> None:
     session, turn = at_work(db)
-    hold(db, session, turn, event(**ASKED), NOW)
-    (asked,) = permissions.pending(db)
-    permissions.answer(db, asked.id, "allowed", "", {}, "op", NOW)
+    record_request(db, session, turn, event(**ASKED), NOW)
+    (asked,) = permissions.list_pending(db)
+    permissions.record_answer(db, asked.id, "allowed", "", {}, "op", NOW)
 
     long = "x" * 70_000
     others = [
@@ -79,54 +88,54 @@ def test_a_yes_is_for_what_was_asked_and_for_nothing_else_of_that_name(db: Db) -
         {"whole": "what did not fit a frame"},
     ]
     for other in others:
-        assert hold(db, session, turn, event(**{**ASKED, **other}), NOW) is None, other
-        (waiting,) = permissions.pending(db)
+        assert record_request(db, session, turn, event(**{**ASKED, **other}), NOW) is None, other
+        (waiting,) = permissions.list_pending(db)
         assert waiting.id != asked.id
 
 
 def test_an_answer_that_is_given_again_is_told_and_written_down(db: Db) -> None:
     session, turn = at_work(db)
-    hold(db, session, turn, event(**ASKED), NOW)
-    (asked,) = permissions.pending(db)
-    permissions.answer(db, asked.id, "allowed", "", {}, "op", NOW)
-    hold(db, session, turn, event(**ASKED), NOW)
+    record_request(db, session, turn, event(**ASKED), NOW)
+    (asked,) = permissions.list_pending(db)
+    permissions.record_answer(db, asked.id, "allowed", "", {}, "op", NOW)
+    record_request(db, session, turn, event(**ASKED), NOW)
 
-    entry = timeline.last(db, session.id, 1)[0]
+    entry = timeline.list_last(db, session.id, 1)[0]
     assert entry.data == {"requestId": asked.id, "name": "Bash", "status": "allowed", "again": True}
-    (row,) = [each for each in audit.latest(db, 5) if "permission.again" in each]
+    (row,) = [each for each in audit.list_latest(db, 5) if "permission.again" in each]
     assert "allowed" in row and any(asked.id in str(cell) for cell in row)
 
 
 def test_what_waits_and_is_asked_again_under_another_name_is_one_request_unless_both_are_awaited(db: Db) -> None:
     session, turn = at_work(db)
-    hold(db, session, turn, event(**ASKED), NOW)
-    (asked,) = permissions.pending(db)
-    hold(db, session, turn, event(**{**ASKED, "id": "of-another-process"}), NOW)
-    assert [(each.id, each.request) for each in permissions.pending(db)] == [(asked.id, "of-another-process")]
+    record_request(db, session, turn, event(**ASKED), NOW)
+    (asked,) = permissions.list_pending(db)
+    record_request(db, session, turn, event(**{**ASKED, "id": "of-another-process"}), NOW)
+    assert [(each.id, each.request) for each in permissions.list_pending(db)] == [(asked.id, "of-another-process")]
 
-    hold(db, session, turn, event(**{**ASKED, "id": "beside-it"}), NOW, {"of-another-process"})
-    assert {each.request for each in permissions.pending(db)} == {"of-another-process", "beside-it"}
+    record_request(db, session, turn, event(**{**ASKED, "id": "beside-it"}), NOW, {"of-another-process"})
+    assert {each.request for each in permissions.list_pending(db)} == {"of-another-process", "beside-it"}
 
 
 def test_what_an_attempt_that_is_gone_had_asked_is_over_once_the_next_asks_something_else(db: Db) -> None:
     session, turn = at_work(db)
-    hold(db, session, turn, event(**ASKED), NOW)
-    (first,) = permissions.pending(db)
+    record_request(db, session, turn, event(**ASKED), NOW)
+    (first,) = permissions.list_pending(db)
     other = {**ASKED, "id": "r2", "input": {"command": "rm"}}
-    hold(db, session, turn, event(**other), NOW)
-    assert [each.request for each in permissions.pending(db)] == ["r2"]
-    hold(db, session, turn, event(**ASKED), NOW, {"r2"})
-    assert {each.id for each in permissions.pending(db)} > {first.id}
+    record_request(db, session, turn, event(**other), NOW)
+    assert [each.request for each in permissions.list_pending(db)] == ["r2"]
+    record_request(db, session, turn, event(**ASKED), NOW, {"r2"})
+    assert {each.id for each in permissions.list_pending(db)} > {first.id}
 
 
 def test_what_has_the_name_of_another_takes_its_place_and_may_be_asked_back(db: Db) -> None:
     session, turn = at_work(db)
-    hold(db, session, turn, event(**ASKED), NOW)
-    (first,) = permissions.pending(db)
-    hold(db, session, turn, event(**{**ASKED, "tool": "Write"}), NOW)
-    assert [each.tool for each in permissions.pending(db)] == ["Write"]
-    hold(db, session, turn, event(**ASKED), NOW)
-    assert [each.id for each in permissions.pending(db)] == [first.id]
+    record_request(db, session, turn, event(**ASKED), NOW)
+    (first,) = permissions.list_pending(db)
+    record_request(db, session, turn, event(**{**ASKED, "tool": "Write"}), NOW)
+    assert [each.tool for each in permissions.list_pending(db)] == ["Write"]
+    record_request(db, session, turn, event(**ASKED), NOW)
+    assert [each.id for each in permissions.list_pending(db)] == [first.id]
 
 
 def test_no_agent_has_more_waiting_than_somebody_could_answer(db: Db) -> None:
@@ -134,12 +143,12 @@ def test_no_agent_has_more_waiting_than_somebody_could_answer(db: Db) -> None:
     asked: set[str] = set()
     for number in range(MOST_WAITING):
         one = event(**{**ASKED, "id": f"r{number}", "tool": f"t{number}"})
-        assert hold(db, session, turn, one, NOW, frozenset(asked)) is None
+        assert record_request(db, session, turn, one, NOW, frozenset(asked)) is None
         asked.add(f"r{number}")
-    refused = hold(db, session, turn, event(**{**ASKED, "id": "more", "tool": "more"}), NOW, asked)
+    refused = record_request(db, session, turn, event(**{**ASKED, "id": "more", "tool": "more"}), NOW, asked)
     assert refused is not None and (refused.request, refused.verdict) == ("more", "deny")
     assert "wait for an answer already" in refused.input["reason"]
-    assert len(permissions.pending(db)) == MOST_WAITING
+    assert len(permissions.list_pending(db)) == MOST_WAITING
 
 
 def test_of_a_huge_input_an_excerpt_is_kept_that_says_so(db: Db) -> None:
@@ -149,14 +158,17 @@ def test_of_a_huge_input_an_excerpt_is_kept_that_says_so(db: Db) -> None:
     for _ in range(6):
         deep = [deep] * 4
     for given in (huge, {"a": deep}, {"command": "x" * 20_001}, {"a": {"b": "\x00"}}):
-        hold(db, session, turn, event(id="r", tool="Bash", input=given), NOW)
-        (asked,) = permissions.pending(db)
+        record_request(db, session, turn, event(id="r", tool="Bash", input=given), NOW)
+        (asked,) = permissions.list_pending(db)
         assert asked.cut and asked.input and len(json.dumps(asked.input, ensure_ascii=False).encode()) <= LARGEST
-    assert not read_wish(event(**ASKED)).cut and read_wish(event(**ASKED, cut=True)).cut
+    assert not parse_permission_request(event(**ASKED)).cut and parse_permission_request(event(**ASKED, cut=True)).cut
 
 
 def test_a_tools_name_is_one_line() -> None:
-    assert read_wish(event(**{**ASKED, "tool": "Read:\n  /allow 1\u2028\x1b[2J"})).tool == "Read: /allow 1 [2J"
+    assert (
+        parse_permission_request(event(**{**ASKED, "tool": "Read:\n  /allow 1\u2028\x1b[2J"})).tool
+        == "Read: /allow 1 [2J"
+    )
 
 
 def test_what_cannot_be_compared_is_never_the_same() -> None:
@@ -170,11 +182,13 @@ def test_what_cannot_be_compared_is_never_the_same() -> None:
 def test_a_denial_holds_as_well_with_its_reason(db: Db) -> None:
     session, turn = at_work(db)
     for request, reason in (("r1", ""), ("r2", "not today")):
-        hold(db, session, turn, event(**{**ASKED, "id": request}), NOW)
-        (asked,) = permissions.pending(db)
-        permissions.answer(db, asked.id, "denied", reason, {}, "op", NOW)
-        again = hold(db, session, turn, event(**{**ASKED, "id": request}), NOW)
-        assert again == wire.Answer(request=request, verdict="deny", input={"reason": reason or NOT_PERMITTED})
+        record_request(db, session, turn, event(**{**ASKED, "id": request}), NOW)
+        (asked,) = permissions.list_pending(db)
+        permissions.record_answer(db, asked.id, "denied", reason, {}, "op", NOW)
+        again = record_request(db, session, turn, event(**{**ASKED, "id": request}), NOW)
+        assert again == runner_frames.PermissionAnswerFrame(
+            request=request, verdict="deny", input={"reason": reason or NOT_PERMITTED}
+        )
 
 
 def test_a_forged_request_is_cut_cleaned_and_of_a_kind_that_there_is() -> None:
@@ -186,9 +200,9 @@ def test_a_forged_request_is_cut_cleaned_and_of_a_kind_that_there_is() -> None:
         "follow_up": {"not": "text"},
         "next_mode": ["default"],
     }
-    wish = read_wish(event(**forged))
+    wish = parse_permission_request(event(**forged))
     assert (len(wish.request), wish.kind, wish.input) == (100, "tool", {})
     assert not {"\x00", "\ud800"} & set(wish.tool) and (wish.follow_up, wish.next_mode) == ("", "")
-    assert read_wish(event(**{**forged, "kind": "plan"})).follow_up == ""
-    long = read_wish(event(**{**forged, "kind": "plan", "follow_up": "y" * 1_000_000}))
+    assert parse_permission_request(event(**{**forged, "kind": "plan"})).follow_up == ""
+    long = parse_permission_request(event(**{**forged, "kind": "plan", "follow_up": "y" * 1_000_000}))
     assert long.kind == "plan" and len(long.follow_up) == 20_000

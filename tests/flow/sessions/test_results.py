@@ -2,24 +2,24 @@
 
 import pytest
 
-from gatepost.flow.delivery.outgoing import Reach
-from gatepost.flow.sessions.results import ResultLimits, show_status, take_results
-from gatepost.mailbox import wire
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.sessions.results import ResultLimits, record_results, record_status
+from gatepost.mailbox import runner_frames
 from gatepost.store import agents, destinations, groups, inbox, messages, outbox, sessions, timeline, turns
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
-from gatepost.store.turns import Claim
+from gatepost.store.turns import TurnClaim
 from gatepost.testing.counting import CountingDb
 
 NOON = 1_800_000_000_000_000
-REACH = Reach({})
+REACH = ChannelInstances({})
 LIMITS = ResultLimits(messages=100, bytes=100_000)
 
 
 @pytest.fixture
-def claim(db: Db) -> Claim:
+def claim(db: Db) -> TurnClaim:
     groups.add(db, "acme", "Acme", "scripted", NOON)
-    session = sessions.resolve(db, "per-thread", "acme", "fake", "fake:room/1", "", NOON)
+    session = sessions.find_or_add(db, "per-thread", "acme", "fake", "fake:room/1", "", NOON)
     new = NewMessage(
         instance="fake", address="fake:room/1", direction="in", kind="chat", sender="fake:user/1", text="hi", at=NOON,
         platform_id="1",
@@ -32,66 +32,72 @@ def claim(db: Db) -> Claim:
     return found
 
 
-def result(claim: Claim, part: int = 0, text: str = "hello", **more: object) -> wire.Result:
+def result(claim: TurnClaim, part: int = 0, text: str = "hello", **more: object) -> runner_frames.ResultFrame:
     given = {"epoch": claim.turn.epoch, **more}
-    return wire.Result(id=part + 1, turn=claim.turn.id, attempt=1, part=part, text=text, **given)  # type: ignore[arg-type]
+    return runner_frames.ResultFrame(id=part + 1, turn=claim.turn.id, attempt=1, part=part, text=text, **given)  # type: ignore[arg-type]
 
 
-def take(db: Db, claim: Claim, *frames: wire.Result, session: str = "") -> list[wire.Done]:
+def take(
+    db: Db, claim: TurnClaim, *frames: runner_frames.ResultFrame, session: str = ""
+) -> list[runner_frames.AckFrame]:
     given = [(frame, ()) for frame in frames]
-    return list(take_results(db, REACH, session or claim.turn.session_id, given, LIMITS, NOON).answers)
+    return list(record_results(db, REACH, session or claim.turn.session_id, given, LIMITS, NOON).answers)
 
 
-def test_a_result_handed_over_twice_is_said_once(db: Db, claim: Claim) -> None:
+def test_a_result_handed_over_twice_is_said_once(db: Db, claim: TurnClaim) -> None:
     first, again = take(db, claim, result(claim))[0], take(db, claim, result(claim))[0]
     assert first.ok and again.ok and first.seq == again.seq
-    assert [effect.payload["text"] for effect in outbox.of_turn(db, claim.turn.id)] == ["hello"]
+    assert [effect.payload["text"] for effect in outbox.list_for_turn(db, claim.turn.id)] == ["hello"]
 
 
 def test_what_a_continued_turn_of_an_agent_says_again_is_told_once_on_its_timeline(db: Db) -> None:
     groups.add(db, "acme", "Acme", "scripted", NOON)
     made = agents.create(db, agents.NewAgent(folder="acme", provider="scripted"), NOON)
-    agents.prompt(db, made, "sweep", "operator", "operator", inbox.NEXT, NOON)
+    agents.add_prompt(db, made, "sweep", "operator", "operator", inbox.NEXT, NOON)
     claim = turns.claim(db, made.id, "scripted", "run-1", NOON, 60_000_000, 10)
     assert claim is not None
     take(db, claim, result(claim))
     take(db, claim, result(claim))  # the same, handed over again
     take(db, claim, result(claim, part=1))  # and said again
     take(db, claim, result(claim, part=2, text="more"))
-    told = [entry.data["text"] for entry in timeline.after(db, made.id, 0, 100) if entry.kind == "assistant_message"]
+    told = [
+        entry.data["text"] for entry in timeline.list_after(db, made.id, 0, 100) if entry.kind == "assistant_message"
+    ]
     assert told == ["hello", "more"]
 
 
-def test_a_result_goes_to_the_room_and_thread_of_its_turn(db: Db, claim: Claim) -> None:
+def test_a_result_goes_to_the_room_and_thread_of_its_turn(db: Db, claim: TurnClaim) -> None:
     take(db, claim, result(claim))
-    (effect,) = outbox.of_turn(db, claim.turn.id)
+    (effect,) = outbox.list_for_turn(db, claim.turn.id)
     assert (effect.instance, effect.address, effect.thread) == ("fake", "fake:room/1", "")
 
 
-def test_what_another_session_or_an_old_epoch_says_is_not_believed(db: Db, claim: Claim) -> None:
+def test_what_another_session_or_an_old_epoch_says_is_not_believed(db: Db, claim: TurnClaim) -> None:
     assert not take(db, claim, result(claim), session="s-other")[0].ok
     assert not take(db, claim, result(claim, epoch=7))[0].ok
-    assert outbox.of_turn(db, claim.turn.id) == []
+    assert outbox.list_for_turn(db, claim.turn.id) == []
 
 
-def test_a_named_block_goes_to_its_destination_and_an_unknown_name_to_nobody(db: Db, claim: Claim) -> None:
+def test_a_named_block_goes_to_its_destination_and_an_unknown_name_to_nobody(db: Db, claim: TurnClaim) -> None:
     destinations.add_room(db, "acme", "ops", "fake", "fake:room/2", "t", NOON)
     known, unknown = take(db, claim, result(claim, to="ops"), result(claim, part=1, to="opps"))
     assert known.ok and known.seq and not known.error
     assert unknown.ok and "opps" in unknown.error and "ops" in unknown.error
-    assert [(effect.address, effect.thread) for effect in outbox.of_turn(db, claim.turn.id)] == [("fake:room/2", "t")]
+    assert [(effect.address, effect.thread) for effect in outbox.list_for_turn(db, claim.turn.id)] == [
+        ("fake:room/2", "t")
+    ]
 
 
-def test_equal_answers_to_different_messages_are_all_said(db: Db, claim: Claim) -> None:
+def test_equal_answers_to_different_messages_are_all_said(db: Db, claim: TurnClaim) -> None:
     take(db, claim, result(claim, in_reply_to=1), result(claim, part=1, in_reply_to=2))
-    assert len(outbox.of_turn(db, claim.turn.id)) == 2
+    assert len(outbox.list_for_turn(db, claim.turn.id)) == 2
 
 
-def test_a_turn_that_says_too_much_is_cut_off(db: Db, claim: Claim) -> None:
+def test_a_turn_that_says_too_much_is_cut_off(db: Db, claim: TurnClaim) -> None:
     assert not take(db, claim, result(claim, part=100))[0].ok
 
 
-def test_after_the_end_nothing_new_is_taken_but_what_was_taken_is_confirmed(db: Db, claim: Claim) -> None:
+def test_after_the_end_nothing_new_is_taken_but_what_was_taken_is_confirmed(db: Db, claim: TurnClaim) -> None:
     take(db, claim, result(claim))
     turns.begin(db, claim.turn.id, claim.turn.epoch, claim.rows, NOON)
     turns.finish(db, claim.turn.id, claim.turn.epoch, "{}", NOON)
@@ -99,30 +105,30 @@ def test_after_the_end_nothing_new_is_taken_but_what_was_taken_is_confirmed(db: 
     assert confirmed.ok and not refused.ok
 
 
-def test_interim_lines_edit_the_first_in_place_and_give_way_to_newer_ones(db: Db, claim: Claim) -> None:
+def test_interim_lines_edit_the_first_in_place_and_give_way_to_newer_ones(db: Db, claim: TurnClaim) -> None:
     for number, text in enumerate(("reading", "thinking", "writing"), start=1):
-        assert show_status(db, claim.turn.id, claim.turn.epoch, text, number, NOON) == ("fake", "fake:room/1")
-    first, second, third = outbox.of_turn(db, claim.turn.id)
+        assert record_status(db, claim.turn.id, claim.turn.epoch, text, number, NOON) == ("fake", "fake:room/1")
+    first, second, third = outbox.list_for_turn(db, claim.turn.id)
     assert (first.op, first.state) == ("send", "pending")
     assert (second.op, second.state, second.target_id) == ("edit", "superseded", first.message_id)
     assert (third.op, third.state, third.payload["text"]) == ("edit", "pending", "writing")
 
 
 def test_stranger_new_the_bytes_of_a_turns_results_are_bounded_and_what_was_taken_is_confirmed(
-    db: Db, claim: Claim
+    db: Db, claim: TurnClaim
 ) -> None:
     frames = [result(claim, part, f"{part} " + "é" * 10_000) for part in range(10)]  # 20 kB each
 
-    taken = take_results(db, REACH, claim.turn.session_id, [(frame, ()) for frame in frames], LIMITS, NOON)
+    taken = record_results(db, REACH, claim.turn.session_id, [(frame, ()) for frame in frames], LIMITS, NOON)
 
     assert [answer.ok for answer in taken.answers] == [True] * 4 + [False] * 6
     assert taken.exceeded == claim.turn.id and "100,000 bytes" in taken.answers[-1].error
-    assert len(outbox.of_turn(db, claim.turn.id)) == 4
+    assert len(outbox.list_for_turn(db, claim.turn.id)) == 4
     assert take(db, claim, frames[0])[0].ok
-    assert not take_results(db, REACH, claim.turn.session_id, [(frames[1], ())], LIMITS, NOON).exceeded
+    assert not record_results(db, REACH, claim.turn.session_id, [(frames[1], ())], LIMITS, NOON).exceeded
 
 
-def test_stranger_new_what_comes_after_the_end_costs_no_reading_of_texts(db: Db, claim: Claim) -> None:
+def test_stranger_new_what_comes_after_the_end_costs_no_reading_of_texts(db: Db, claim: TurnClaim) -> None:
     db.run("UPDATE messages SET text = ?", ("x" * 100_000,))
     turns.begin(db, claim.turn.id, claim.turn.epoch, claim.rows, NOON)
     turns.finish(db, claim.turn.id, claim.turn.epoch, "{}", NOON)
@@ -130,7 +136,7 @@ def test_stranger_new_what_comes_after_the_end_costs_no_reading_of_texts(db: Db,
 
     frames = [(result(claim, part), ()) for part in range(20)]
     assert not any(
-        each.ok for each in take_results(counting, REACH, claim.turn.session_id, frames, LIMITS, NOON).answers
+        each.ok for each in record_results(counting, REACH, claim.turn.session_id, frames, LIMITS, NOON).answers
     )
     assert counting.read_chars < 50_000
     assert db.row("SELECT COUNT(*) FROM steps WHERE step = 'dropped'") == (1,)

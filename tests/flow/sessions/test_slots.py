@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatepost.flow.sessions.slots import Resting, Slots
+from gatepost.flow.sessions.slots import IdleSession, SessionSlots
 
 
-def drain(slots: Slots) -> list[str]:
+def drain(slots: SessionSlots) -> list[str]:
     taken = []
     while (session := slots.take()) is not None:
         taken.append(session)
@@ -14,35 +14,35 @@ def drain(slots: Slots) -> list[str]:
 
 
 def test_groups_take_turns_however_much_one_of_them_wants() -> None:
-    slots = Slots(10)
+    slots = SessionSlots(10)
     for number in range(4):
-        slots.want(f"busy-{number}", "acme/busy")
-    slots.want("quiet-0", "acme/quiet")
+        slots.request_wake(f"busy-{number}", "acme/busy")
+    slots.request_wake("quiet-0", "acme/quiet")
 
     assert drain(slots) == ["busy-0", "quiet-0", "busy-1", "busy-2", "busy-3"]
 
 
 def test_people_come_before_schedules() -> None:
-    slots = Slots(10)
-    slots.want("nightly", "acme", background=True)
-    slots.want("person", "acme")
+    slots = SessionSlots(10)
+    slots.request_wake("nightly", "acme", background=True)
+    slots.request_wake("person", "acme")
 
     assert drain(slots) == ["person", "nightly"]
 
 
 def test_a_session_stands_in_line_once_and_holds_one_place() -> None:
-    slots = Slots(10)
-    slots.want("one", "acme")
-    slots.want("one", "acme")
+    slots = SessionSlots(10)
+    slots.request_wake("one", "acme")
+    slots.request_wake("one", "acme")
     assert drain(slots) == ["one"]
-    slots.want("one", "acme")
+    slots.request_wake("one", "acme")
     assert drain(slots) == []
 
 
 def test_nanoclaw_43_never_more_awake_than_the_cap_and_all_are_served() -> None:
-    slots, served = Slots(5), []
+    slots, served = SessionSlots(5), []
     for number in range(20):
-        slots.want(f"s{number}", f"g{number % 3}")
+        slots.request_wake(f"s{number}", f"g{number % 3}")
     while slots.waiting or slots.awake:
         round_of = drain(slots)
         assert slots.awake <= 5
@@ -53,18 +53,18 @@ def test_nanoclaw_43_never_more_awake_than_the_cap_and_all_are_served() -> None:
 
 
 def test_who_no_longer_wants_to_wake_is_passed_over() -> None:
-    slots = Slots(1)
-    slots.want("first", "acme")
-    slots.want("second", "acme")
+    slots = SessionSlots(1)
+    slots.request_wake("first", "acme")
+    slots.request_wake("second", "acme")
     slots.forget("first")
     assert drain(slots) == ["second"]
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from("abc"), st.booleans()), max_size=60), st.integers(1, 4))
 def test_every_want_is_met_exactly_once_whatever_the_order(wants: list[tuple[int, str, bool]], most: int) -> None:
-    slots = Slots(most)
+    slots = SessionSlots(most)
     for number, folder, background in wants:
-        slots.want(f"{folder}{number}", folder, background=background)
+        slots.request_wake(f"{folder}{number}", folder, background=background)
     met: list[str] = []
     while slots.waiting:
         taken = drain(slots)
@@ -75,56 +75,56 @@ def test_every_want_is_met_exactly_once_whatever_the_order(wants: list[tuple[int
     assert sorted(met) == sorted({f"{folder}{number}" for number, folder, _ in wants})
 
 
-def resting(**idle: int) -> list[Resting]:
-    return [Resting(name, for_s, for_s > 30) for name, for_s in idle.items()]
+def resting(**idle: int) -> list[IdleSession]:
+    return [IdleSession(name, for_s, for_s > 30) for name, for_s in idle.items()]
 
 
-def awake(slots: Slots, *sessions: tuple[str, str]) -> None:
+def awake(slots: SessionSlots, *sessions: tuple[str, str]) -> None:
     for session, folder in sessions:
-        slots.want(session, folder)
+        slots.request_wake(session, folder)
     drain(slots)
 
 
 def test_stranger_23_a_flooding_group_ends_its_own_resting_sessions_and_not_a_quiet_groups() -> None:
-    slots = Slots(4)
+    slots = SessionSlots(4)
     awake(slots, ("quiet", "quiet"), ("loud-0", "loud"), ("loud-1", "loud"), ("loud-2", "loud"))
     for number in range(3, 100):
-        slots.want(f"loud-{number}", "loud")
+        slots.request_wake(f"loud-{number}", "loud")
 
-    assert slots.make_way(resting(quiet=29, **{"loud-0": 1, "loud-2": 2})) == ["loud-2", "loud-0"]
+    assert slots.pick_evictions(resting(quiet=29, **{"loud-0": 1, "loud-2": 2})) == ["loud-2", "loud-0"]
 
 
 def test_stranger_23_a_group_without_a_place_takes_one_from_the_group_with_the_most() -> None:
-    slots = Slots(4)
+    slots = SessionSlots(4)
     awake(slots, ("other", "other"), ("loud-0", "loud"), ("loud-1", "loud"), ("loud-2", "loud"))
-    slots.want("loud-3", "loud")
-    slots.want("quiet", "quiet")
+    slots.request_wake("loud-3", "loud")
+    slots.request_wake("quiet", "quiet")
 
-    assert slots.make_way(resting(other=20, **{"loud-0": 1})) == ["loud-0"]
+    assert slots.pick_evictions(resting(other=20, **{"loud-0": 1})) == ["loud-0"]
     slots.release("loud-0")
     assert slots.take() == "quiet"
 
 
 def test_a_place_that_nobody_has_used_for_long_is_anybodys() -> None:
-    slots = Slots(2)
+    slots = SessionSlots(2)
     awake(slots, ("quiet", "quiet"), ("loud-0", "loud"))
-    slots.want("loud-1", "loud")
+    slots.request_wake("loud-1", "loud")
 
-    assert slots.make_way(resting(quiet=30)) == []
-    assert slots.make_way(resting(quiet=31)) == ["quiet"]
+    assert slots.pick_evictions(resting(quiet=30)) == []
+    assert slots.pick_evictions(resting(quiet=31)) == ["quiet"]
 
 
 def test_no_more_end_than_are_needed_while_others_are_ending() -> None:
-    slots = Slots(3)
+    slots = SessionSlots(3)
     awake(slots, ("a", "acme"), ("b", "acme"), ("c", "acme"))
-    slots.want("d", "acme")
+    slots.request_wake("d", "acme")
 
-    assert slots.make_way(resting(b=1, c=2), ending=1) == []
+    assert slots.pick_evictions(resting(b=1, c=2), ending=1) == []
 
 
 def test_when_memory_is_short_the_group_with_the_most_places_gives_one_up() -> None:
-    slots = Slots(3)
+    slots = SessionSlots(3)
     awake(slots, ("quiet", "quiet"), ("loud-0", "loud"), ("loud-1", "loud"))
 
-    assert slots.least_missed(resting(quiet=900, **{"loud-0": 1})) == "loud-0"
-    assert slots.least_missed([]) == ""
+    assert slots.pick_memory_eviction(resting(quiet=900, **{"loud-0": 1})) == "loud-0"
+    assert slots.pick_memory_eviction([]) == ""

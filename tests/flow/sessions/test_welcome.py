@@ -11,9 +11,9 @@ import apsw
 
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.plan import RUN, WORKSPACE
-from gatepost.mailbox import wire
-from gatepost.sandboxes.contract import Plan, SandboxKind
+from gatepost.flow.sessions.sandbox_plan import RUN, WORKSPACE
+from gatepost.mailbox import runner_frames
+from gatepost.sandboxes.contract import SandboxKind, SandboxPlan
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway
 
@@ -26,13 +26,13 @@ class Room:
     pid_namespace = None
 
     def __init__(self) -> None:
-        self.plan: Plan | None = None
+        self.plan: SandboxPlan | None = None
         self.started, self._ended = asyncio.Event(), asyncio.Event()
 
     def trouble(self) -> str | None:
         return None
 
-    async def start(self, plan: Plan) -> "Room":
+    async def start(self, plan: SandboxPlan) -> "Room":
         self.plan = plan
         self.started.set()
         return self
@@ -79,9 +79,11 @@ async def test_stranger_22_the_host_never_rings_before_its_welcome(tmp_path: Pat
                 await channel.say(f"number {number}")
                 while waiting(inbox) < number:  # noqa: ASYNC110  nobody rings for it
                     await asyncio.sleep(0.005)
-        writer.write(wire.line(wire.Hello(protocol=wire.PROTOCOL, pid=os.getpid())))
-        first, second = [wire.read_from_host(await reader.readline()) for _ in range(2)]
+        writer.write(
+            runner_frames.encode_frame(runner_frames.HelloFrame(protocol=runner_frames.PROTOCOL, pid=os.getpid()))
+        )
+        first, second = [runner_frames.read_from_host(await reader.readline()) for _ in range(2)]
         writer.close()
 
-    assert isinstance(first, wire.Welcome)
-    assert isinstance(second, wire.Bell)
+    assert isinstance(first, runner_frames.WelcomeFrame)
+    assert isinstance(second, runner_frames.BellFrame)

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.core import untrusted
+from gatepost.core import untrusted_files
 from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.home import Home
-from gatepost.flow.worktrees import errands
-from gatepost.flow.worktrees.worktrees import Saved, Wanted
+from gatepost.flow.worktrees import sandbox_jobs
+from gatepost.flow.worktrees.worktrees import NewWorktree, SavedBundle
 from gatepost.inside.worktree import without_credentials
-from gatepost.serve.agents.wishes import Wanted as NewAgent
+from gatepost.serve.agents.agent_spec import AgentSpec as NewAgent
 from gatepost.store import audit, groups, switches, worktrees
 from gatepost.store.worktrees import Worktree
 from gatepost.testing.gateway import running_gateway
@@ -25,7 +25,7 @@ BY = "operator"
 
 async def make(gateway: Gateway, source: Path, name: str = "fix", **more: object) -> Worktree:
     wanted = {"source": str(source), "folder": "agents", "name": name, **more}
-    return await gateway.worktrees.create(Wanted(**wanted), BY)  # type: ignore[arg-type]
+    return await gateway.worktrees.create(NewWorktree(**wanted), BY)  # type: ignore[arg-type]
 
 
 async def until_under_way(gateway: Gateway) -> None:
@@ -165,7 +165,7 @@ async def test_a_setup_runs_only_once_a_person_has_trusted_it(gateway: Gateway, 
     assert second.setup_state == "done", "the same commands of the same project need no second word"
     commit(shop, ".gatepost.toml", RECIPE.replace("one", "other"))
     assert (await make(gateway, shop)).setup_state == "untrusted", "others do"
-    record = await gateway.store.read(audit.latest, 50)
+    record = await gateway.store.read(audit.list_latest, 50)
     assert any("worktree.trust" in row for row in record)
 
 
@@ -199,7 +199,7 @@ async def test_a_recipe_that_makes_no_sense_is_told(gateway: Gateway, shop: Path
 async def test_what_was_done_is_saved_as_a_bundle_that_git_takes(gateway: Gateway, shop: Path) -> None:
     made = await make(gateway, shop)
     place = gateway.worktrees.path(made)
-    assert await gateway.worktrees.save("fix", BY) == (made, Saved()), "nothing was done"
+    assert await gateway.worktrees.save("fix", BY) == (made, SavedBundle()), "nothing was done"
     done = commit(place, "answer", "42")
     (place / "draft").write_text("not yet committed")
     _, saved = await gateway.worktrees.save("fix", BY)
@@ -234,7 +234,7 @@ async def test_what_only_a_tag_reaches_is_saved_and_old_tags_are_not(gateway: Ga
     git(shop, "checkout", "-q", "main")
     made = await make(gateway, shop)
     place = gateway.worktrees.path(made)
-    assert (await gateway.worktrees.save("fix", BY))[1] == Saved(), "the operator's tags are nobody's work"
+    assert (await gateway.worktrees.save("fix", BY))[1] == SavedBundle(), "the operator's tags are nobody's work"
     git(place, "checkout", "-q", "--detach")
     only = commit(place, "answer", "42")
     git(place, "tag", "kept")
@@ -322,8 +322,8 @@ async def test_what_cannot_be_saved_is_only_thrown_away_by_word(gateway: Gateway
 async def test_what_was_begun_when_the_daemon_was_killed_is_ended_by_the_next(tmp_path: Path, shop: Path) -> None:
     given = {"sandbox__mounts_allowed": (f"{shop.parent}:rw",)}
     async with running_gateway(tmp_path / "h", **given) as gateway:
-        await gateway.store.write(worktrees.begin, "shop-1", "half", "agents", str(shop), "", 1)
-        await gateway.store.write(worktrees.begin, "shop-1", "going", "agents", str(shop), "", 1)
+        await gateway.store.write(worktrees.claim_name, "shop-1", "half", "agents", str(shop), "", 1)
+        await gateway.store.write(worktrees.claim_name, "shop-1", "going", "agents", str(shop), "", 1)
         await gateway.store.write(worktrees.set_state, "shop-1", "going", "ending", 1)
         for name in ("half", "going"):
             (gateway.home.worktrees / "shop-1" / name / "deep").mkdir(parents=True)
@@ -456,6 +456,6 @@ def test_a_home_with_many_sessions_is_swept_of_errands_all_the_same(
     home.prepare()
     for name in ("s-1", "s-2", "s-3", "s-4", "errand-1"):
         (home.sessions / name).mkdir()
-    monkeypatch.setattr(untrusted, "MOST_ENTRIES", 3)
-    errands.sweep(home)
+    monkeypatch.setattr(untrusted_files, "MOST_ENTRIES", 3)
+    sandbox_jobs.remove_leftover_jobs(home)
     assert sorted(path.name for path in home.sessions.iterdir()) == ["s-1", "s-2", "s-3", "s-4"]

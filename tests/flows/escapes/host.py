@@ -19,12 +19,12 @@ from typing import Any
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.flow.groups import make_folder
-from gatepost.flow.sessions.owner import sandbox_uid
+from gatepost.flow.sessions.host_uids import sandbox_uid
 from gatepost.messages.outbound import Outbound
 from gatepost.store import audit, bindings, egress, groups, routes, secrets
 from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, settled
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 
 KEY = f"sk-ant-{random.token_hex(16)}"
 BOUND, OTHERS = (f"bound-{random.token_hex(16)}" for _ in range(2))
@@ -37,7 +37,7 @@ PATIENCE = 100.0
 # Runs inside, in the place of a model.
 PROVIDER = """
 import asyncio, json, sys
-from gatepost.inside.providers.contract import Result, Started, Text, provider
+from gatepost.inside.providers.contract import TurnResult, ConversationStarted, Text, provider
 
 
 @provider("prober")
@@ -48,11 +48,11 @@ class Prober:
         pass
 
     async def query(self, batch, resume):
-        yield Started(resume or "c-1")
+        yield ConversationStarted(resume or "c-1")
         for item in batch.items:
             if item.kind != "system":
                 yield Text(await self.answer(item.text), item.seq)
-        yield Result()
+        yield TurnResult()
 
     async def answer(self, text):
         if not text.startswith("{"):
@@ -241,9 +241,9 @@ async def settle_in(world: World, gateway: Gateway) -> None:
         make_folder(gateway.home, folder, uid)
     keyring = Keyring(gateway.home)
     for name in (secrets.ANTHROPIC_API_KEY, secrets.OPENAI_API_KEY):
-        await gateway.store.write(secrets.put, keyring, secrets.Place(), name, KEY, 1)
+        await gateway.store.write(secrets.put, keyring, secrets.SecretOwner(), name, KEY, 1)
     for folder, name, value in (("home", "MINE", BOUND), ("other", "OTHERS", OTHERS)):
-        await gateway.store.write(secrets.put, keyring, secrets.Place(folder=folder), name, value, 1)
+        await gateway.store.write(secrets.put, keyring, secrets.SecretOwner(folder=folder), name, value, 1)
         place = ("http", "allowed.test", world.allowed.port)
         await gateway.store.write(bindings.put, folder, name, place, "x-bound", "{}", "operator", 1)
     world.outside.mkdir()
@@ -288,20 +288,20 @@ async def first(world: World) -> None:
         heard = (out / "heard").read_bytes()
         world.found["told"] = private_in(heard.decode("latin-1"))
         await gateway.store.write(lambda db: None)  # what was posted before is written before
-        tried = await gateway.store.read(egress.latest, 10_000)
+        tried = await gateway.store.read(egress.list_attempts, 10_000)
         world.found["denied"] = [plain(each.reason) for each in tried if each.verdict == "denied"]
 
 
 async def second(world: World) -> None:
     """A new start meets what was planted; whatever becomes of the planter, its neighbour is answered."""
     async with world.gateway() as gateway:
-        rows = await gateway.store.read(audit.latest, 10_000)
+        rows = await gateway.store.read(audit.list_latest, 10_000)
         refused = [json.loads(row[5]) for row in rows if row[3] == "egress" and row[4] == "refused"]
         world.found["audited"] = sum(each.get("repeated", 1) for each in refused)  # of many, the rest is one number
         for room in (ROOM, KID):
             await world.channel.say("and now?", address=room)
         await world.ask(VICTIM, "still", "echo: still")
-        account = await settled(gateway, PATIENCE)
+        account = await wait_until_settled(gateway, PATIENCE)
         world.found["unaccounted"] = account.unaccounted
         world.found["kid"] = world.channel.texts(KID)
 

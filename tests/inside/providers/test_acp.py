@@ -11,38 +11,38 @@ from typing import Any
 
 import pytest
 
-from gatepost.gate.socket import ToolSocket
+from gatepost.gate.tool_socket import ToolSocket
 from gatepost.inside.acp.options import read_command, read_env, read_options
 from gatepost.inside.providers.acp import Acp
 from gatepost.inside.providers.contract import (
     Batch,
+    ConversationStarted,
     Event,
-    Failed,
     Item,
     Misconfigured,
-    Permission,
-    Place,
-    Result,
-    Started,
-    Status,
+    PermissionRequest,
+    ProviderContext,
+    StatusLine,
     Text,
     ToolResult,
     ToolUse,
-    Usage,
+    TurnFailed,
+    TurnResult,
+    UsageReport,
 )
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import Agent
-from gatepost.testing.few_tools import FEW
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.gate_agent import GateAgent
+from gatepost.testing.sample_tools import FEW
 
 AGENT = Path(__file__).parent / "acp_agent.py"
 PNG = b"\x89PNG\r\n\x1a\n...."
-USAGE = Usage({"input_tokens": 5, "output_tokens": 2})
+USAGE = UsageReport({"input_tokens": 5, "output_tokens": 2})
 
 
-def a_place(path: Path, can: str = "load", model: str = "", **options: Any) -> Place:
+def a_place(path: Path, can: str = "load", model: str = "", **options: Any) -> ProviderContext:
     for name in ("run", "agent", "state", "in"):
         (path / name).mkdir(exist_ok=True)
-    return Place(
+    return ProviderContext(
         workspace=path,
         agent=path / "agent",
         start=path / "agent",
@@ -84,7 +84,7 @@ async def end(events: AsyncIterator[Event]) -> None:
 async def answer(agent: Acp, given: Batch, resume: str = "") -> tuple[str, Event]:
     """The conversation, and how the turn ended."""
     first, *_, last = await all_of(agent.query(given, resume))
-    assert isinstance(first, Started)
+    assert isinstance(first, ConversationStarted)
     return first.conversation, last
 
 
@@ -147,7 +147,7 @@ async def test_pieces_of_text_become_whole_messages(tmp_path: Path) -> None:
     async with an_agent(tmp_path) as agent:
         heard = await all_of(agent.query(batch("plan it"), ""))
 
-        assert heard[1:] == [Status("2 of 2: reap"), Text("one"), USAGE, Result("two")]
+        assert heard[1:] == [StatusLine("2 of 2: reap"), Text("one"), USAGE, TurnResult("two")]
 
 
 async def test_a_tool_is_used_and_permitted_because_the_walls_are_the_sandboxs(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ async def test_a_tool_is_used_and_permitted_because_the_walls_are_the_sandboxs(t
             ToolUse("c1", "set_work", {"content": "plum"}),
             ToolResult("c1", "o-allow_once"),
             USAGE,
-            Result("used: o-allow_once"),
+            TurnResult("used: o-allow_once"),
         ]
 
 
@@ -170,30 +170,30 @@ async def test_somebody_is_asked_if_the_group_wants_that(tmp_path: Path, verdict
         async with asyncio.timeout(60):
             async for event in agent.query(batch("tool with permission"), ""):
                 heard.append(event)
-                if isinstance(event, Permission):
+                if isinstance(event, PermissionRequest):
                     assert (event.tool, event.input) == ("gatepost_set_work", {"content": "plum"})
                     await agent.answer(event.id, verdict, {})
 
-        assert len([event for event in heard if isinstance(event, Permission)]) == 1
-        assert heard[-1] == Result(f"used: {chosen}")
+        assert len([event for event in heard if isinstance(event, PermissionRequest)]) == 1
+        assert heard[-1] == TurnResult(f"used: {chosen}")
         with pytest.raises(LookupError, match="waits for no answer"):
             await agent.answer("c1", "allow", {})
 
 
 async def asked_for(path: Path, store: SqliteStore, title: str, kind: str) -> list[str]:
     """What somebody is asked for when an agent wants to use that; the gateway has `echo` among its tools."""
-    gate = await Agent.arrive(path / "home", store, tools=FEW)
+    gate = await GateAgent.create(path / "home", store, tools=FEW)
     tools = ToolSocket(gate.dispatch, gate.caller, lambda pid: True)
     async with an_agent(path, permissions="ask") as agent:
         await tools.open(path / "run" / "router.sock")
         asked: list[str] = []
         async with asyncio.timeout(60):
             async for event in agent.query(batch(f"tool with permission as {title} {kind}"), ""):
-                if isinstance(event, Permission):
+                if isinstance(event, PermissionRequest):
                     asked.append(event.tool)
                     await agent.answer(event.id, "allow", {})
         await tools.close()
-    assert event == Result("used: o-allow_once")
+    assert event == TurnResult("used: o-allow_once")
     return asked
 
 
@@ -241,11 +241,11 @@ async def test_pictures_are_shown_to_an_agent_that_takes_them(tmp_path: Path) ->
         files = [{"name": "a.png"}, {"name": "b.txt"}, {"name": "gone.png"}]
         _, last = await answer(agent, batch("look", attachments=files))
 
-        assert last == Result('[1, ["text", "image", "text"]]')
+        assert last == TurnResult('[1, ["text", "image", "text"]]')
     async with an_agent(tmp_path, "load") as agent:
         _, last = await answer(agent, batch("look", attachments=files))
 
-        assert last == Result('[1, ["text", "text"]]')
+        assert last == TurnResult('[1, ["text", "text"]]')
 
 
 async def test_who_it_is_is_told_once_and_again_when_it_has_changed(tmp_path: Path) -> None:
@@ -270,13 +270,13 @@ async def test_files_are_read_and_written_in_the_workspace_alone_and_no_link_is_
         (tmp_path / "agent" / "folder").symlink_to("/etc")
         name, last = await answer(agent, batch(f"file {tmp_path}/agent/a.txt"))
 
-        assert last == Result('["plums", true, -32601]')
+        assert last == TurnResult('["plums", true, -32601]')
         assert (tmp_path / "agent" / "a.txt.new").read_text() == "made"
         for row, path in enumerate(("agent/link", "agent/folder/passwd", "agent/../../../etc/passwd", "agent"), 2):
             _, last = await answer(agent, batch(f"file {tmp_path}/{path}", row, f"t-{row}"), name)
-            assert isinstance(last, Result) and "root:" not in last.text
+            assert isinstance(last, TurnResult) and "root:" not in last.text
         _, last = await answer(agent, batch("file /etc/passwd", 9, "t-9"), name)
-        assert isinstance(last, Result) and "is not a file of the workspace" in last.text
+        assert isinstance(last, TurnResult) and "is not a file of the workspace" in last.text
 
 
 # Modes and models.
@@ -285,10 +285,10 @@ async def test_files_are_read_and_written_in_the_workspace_alone_and_no_link_is_
 async def test_a_mode_is_the_agents_own(tmp_path: Path) -> None:
     async with an_agent(tmp_path, mode="plan") as agent:
         name, last = await answer(agent, batch("which"))
-        assert last == Result("mode plan")
+        assert last == TurnResult("mode plan")
         await agent.set_mode("build")
         _, last = await answer(agent, batch("which", 2, "t-2"), name)
-        assert last == Result("mode build")
+        assert last == TurnResult("mode build")
         with pytest.raises(NotImplementedError, match="no mode 'yolo', only build, plan"):
             await agent.set_mode("yolo")
 
@@ -306,7 +306,7 @@ async def test_without_a_model_of_the_groups_a_conversation_goes_back_to_the_age
             name, last = await answer(agent, batch("which", number, f"t-{number}"), name)
             said.append(last)
 
-    assert said == [Result("model big"), Result("model small"), Result("model big")]
+    assert said == [TurnResult("model big"), TurnResult("model small"), TurnResult("model big")]
 
 
 # Conversations.
@@ -319,7 +319,7 @@ async def test_a_conversation_goes_on_in_another_process(tmp_path: Path, can: st
     async with an_agent(tmp_path, can) as agent:
         again, last = await answer(agent, batch("more", 2, "t-2"), name)
 
-        assert (again, last) == (name, Result('[2, ["text"]]'))
+        assert (again, last) == (name, TurnResult('[2, ["text"]]'))
 
 
 @pytest.mark.parametrize("can", ["none", "load"])
@@ -327,7 +327,7 @@ async def test_one_that_is_lost_is_begun_anew_and_the_agent_told_so(tmp_path: Pa
     async with an_agent(tmp_path, can) as agent:
         name, last = await answer(agent, batch("hello"), "s-gone")
 
-        assert name != "s-gone" and isinstance(last, Result)
+        assert name != "s-gone" and isinstance(last, TurnResult)
         system, note, text = prompts(tmp_path, name)[0]
         assert "How you are reached" in system and "could not be opened again" in note and text == "hello"
 
@@ -337,7 +337,7 @@ async def test_a_turn_that_broke_off_goes_on_without_its_prompt_twice(tmp_path: 
     async with an_agent(tmp_path, can) as agent:
         running = agent.query(batch("tool with permission, then crash"), "")
         first = await anext(running)
-        assert isinstance(first, Started)
+        assert isinstance(first, ConversationStarted)
         assert await anext(running) == Text("first this")
         await agent.close()
         await end(running)
@@ -346,7 +346,7 @@ async def test_a_turn_that_broke_off_goes_on_without_its_prompt_twice(tmp_path: 
     async with an_agent(tmp_path, can) as agent:
         _, last = await answer(agent, replace(broken, items=(*broken.items, note)), first.conversation)
 
-        assert isinstance(last, Result)
+        assert isinstance(last, TurnResult)
         told = prompts(tmp_path, first.conversation)
         assert len(told) == 2
         assert "then crash" in told[0][-1] and "then crash" not in told[1][-1] and "broke off" in told[1][-1]
@@ -356,12 +356,12 @@ async def test_what_never_reached_the_agent_is_said_when_the_turn_goes_on(tmp_pa
     async with an_agent(tmp_path) as agent:
         running = agent.query(batch("hello"), "")
         first = await anext(running)
-        assert isinstance(first, Started)
+        assert isinstance(first, ConversationStarted)
         await end(running)
     async with an_agent(tmp_path) as agent:
         name, last = await answer(agent, batch("hello", continued=True), first.conversation)
 
-        assert isinstance(last, Result)
+        assert isinstance(last, TurnResult)
         assert "hello" in prompts(tmp_path, name)[0][-1]
 
 
@@ -375,8 +375,8 @@ async def test_an_interrupt_cancels_the_turn_and_the_agent_stays(tmp_path: Path)
         await until(lambda: len(prompts(tmp_path, name)) == 2)
         await agent.interrupt()
 
-        assert (await running)[-1] == Failed("interrupted")
-        assert await answer(agent, batch("hello", 3, "t-3"), name) == (name, Result('[3, ["text"]]'))
+        assert (await running)[-1] == TurnFailed("interrupted")
+        assert await answer(agent, batch("hello", 3, "t-3"), name) == (name, TurnResult('[3, ["text"]]'))
 
 
 async def test_an_interrupt_answers_who_waits_for_a_permission(tmp_path: Path) -> None:
@@ -385,23 +385,23 @@ async def test_an_interrupt_answers_who_waits_for_a_permission(tmp_path: Path) -
         async with asyncio.timeout(60):
             async for event in agent.query(batch("tool with permission"), ""):
                 heard.append(event)
-                if isinstance(event, Permission):
+                if isinstance(event, PermissionRequest):
                     await agent.interrupt()
 
         assert ToolResult("c1", "cancelled", True) in heard
-        assert heard[-1] == Failed("interrupted")
+        assert heard[-1] == TurnFailed("interrupted")
 
 
 async def test_an_agent_that_ignores_an_interrupt_is_ended(tmp_path: Path) -> None:
     async with an_agent(tmp_path) as agent:
         running = agent.query(batch("ignore me"), "")
         first = await anext(running)
-        assert isinstance(first, Started)
+        assert isinstance(first, ConversationStarted)
         rest = asyncio.create_task(all_of(running))
         await until((tmp_path / "state" / "home" / first.conversation).exists)
         await agent.interrupt()
 
-        assert await rest == [Failed("interrupted")]
+        assert await rest == [TurnFailed("interrupted")]
 
 
 async def test_an_interrupt_ends_the_wait_for_an_agent_that_never_answers(tmp_path: Path) -> None:
@@ -410,14 +410,14 @@ async def test_an_interrupt_ends_the_wait_for_an_agent_that_never_answers(tmp_pa
         await asyncio.sleep(0)
         await agent.interrupt()
 
-        assert await running == [Failed("interrupted")]
+        assert await running == [TurnFailed("interrupted")]
 
 
 async def test_an_agent_that_never_answers_fails_the_turn(tmp_path: Path) -> None:
     async with an_agent(tmp_path, "mute", patience=0.3) as agent:
         (failed,) = await all_of(agent.query(batch("hello"), ""))
 
-        assert isinstance(failed, Failed)
+        assert isinstance(failed, TurnFailed)
         assert (failed.kind, "does not answer to initialize" in failed.message) == ("retryable", True)
 
 
@@ -437,15 +437,15 @@ async def test_a_broken_agent_fails_the_turn_and_the_next_one_starts_anew(
     async with an_agent(tmp_path) as agent:
         name, failed = await answer(agent, batch(words))
 
-        assert isinstance(failed, Failed) and message in failed.message
-        assert await answer(agent, batch("hello", 2, "t-2"), name) == (name, Result('[2, ["text", "text"]]'))
+        assert isinstance(failed, TurnFailed) and message in failed.message
+        assert await answer(agent, batch("hello", 2, "t-2"), name) == (name, TurnResult('[2, ["text", "text"]]'))
 
 
 async def test_a_program_that_is_no_agent_says_so(tmp_path: Path) -> None:
     async with an_agent(tmp_path, command="sh -c 'echo no such model >&2; exit 3'") as agent:
         (failed,) = await all_of(agent.query(batch("hello"), ""))
 
-        assert isinstance(failed, Failed)
+        assert isinstance(failed, TurnFailed)
         assert failed.message == "sh ended by itself (code 3); it said: no such model"
 
 
@@ -465,7 +465,7 @@ async def test_an_error_has_the_class_that_its_words_say(tmp_path: Path, said: s
     async with an_agent(tmp_path) as agent:
         _, failed = await answer(agent, batch(f"fail: {said}"))
 
-        assert isinstance(failed, Failed)
+        assert isinstance(failed, TurnFailed)
         assert failed.kind == kind and said in failed.message
 
 

@@ -15,29 +15,36 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatepost.gate.socket import ToolSocket
-from gatepost.inside.appserver import Asked
-from gatepost.inside.codex import plain_models, read_end, read_item, read_permission, read_usage, render_config
+from gatepost.gate.tool_socket import ToolSocket
+from gatepost.inside.codex_app_server import AppServerRequest
+from gatepost.inside.codex_protocol import (
+    read_item,
+    read_permission,
+    read_turn_error,
+    read_usage,
+    render_config,
+    simplify_models,
+)
 from gatepost.inside.providers.codex import Codex, read_options
 from gatepost.inside.providers.contract import (
     Batch,
+    ConversationStarted,
     Event,
-    Failed,
     Item,
     Misconfigured,
-    Permission,
-    Place,
-    Result,
-    Started,
-    Status,
+    PermissionRequest,
+    ProviderContext,
+    StatusLine,
     Text,
     ToolResult,
     ToolUse,
-    Usage,
+    TurnFailed,
+    TurnResult,
+    UsageReport,
 )
-from gatepost.store.writer import SqliteStore
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing import programs
-from gatepost.testing.agent import Agent
+from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.models import ModelEndpoint
 
 CODEX = programs.find("codex")
@@ -55,8 +62,8 @@ def batch(text: str, row: int = 1, turn: str = "t-1") -> Batch:
     return Batch(turn=turn, prompt=text, items=(item,))
 
 
-def place_in(path: Path, **options: Any) -> Place:
-    return Place(
+def place_in(path: Path, **options: Any) -> ProviderContext:
+    return ProviderContext(
         workspace=path,
         agent=path / "agent",
         start=path / "agent",
@@ -101,7 +108,7 @@ def test_its_settings_name_the_way_out_the_groups_tools_and_no_sandbox() -> None
 
 def test_models_get_their_tools_in_the_open() -> None:
     known = {"models": [{"slug": "m", "tool_mode": "code_mode_only", "context_window": 5}], "more": 1}
-    made = msgspec.json.decode(plain_models(msgspec.json.encode(known)))
+    made = msgspec.json.decode(simplify_models(msgspec.json.encode(known)))
 
     assert made["more"] == 1
     assert made["models"][0] == {
@@ -112,7 +119,7 @@ def test_models_get_their_tools_in_the_open() -> None:
         "supports_search_tool": False,
         "multi_agent_version": "v1",
     }
-    assert [plain_models(each) for each in (b"", b"error: no such command", b"[]", b'{"models":[]}')] == [b""] * 4
+    assert [simplify_models(each) for each in (b"", b"error: no such command", b"[]", b'{"models":[]}')] == [b""] * 4
 
 
 def test_a_mode_that_there_is_not_is_named() -> None:
@@ -129,7 +136,7 @@ def test_a_message_is_said_once_and_whole_and_commentary_is_an_interim_line() ->
     assert read_item(said, ended=False) == []
     assert read_item(said, ended=True) == [Text("hi")]
     assert read_item(said | {"phase": "final_answer"}, ended=True) == [Text("hi")]
-    assert read_item(said | {"phase": "commentary"}, ended=True) == [Status("hi")]
+    assert read_item(said | {"phase": "commentary"}, ended=True) == [StatusLine("hi")]
     assert read_item(said | {"text": " "}, ended=True) == []
 
 
@@ -162,17 +169,19 @@ def test_what_came_from_a_cache_is_not_among_the_input() -> None:
 
 
 def test_only_what_yes_or_no_answers_is_a_permission() -> None:
-    asked = Asked(7, "item/commandExecution/requestApproval", {"command": "rm", "reason": None, "threadId": "t"})
+    asked = AppServerRequest(
+        7, "item/commandExecution/requestApproval", {"command": "rm", "reason": None, "threadId": "t"}
+    )
 
-    assert read_permission(asked, "p1") == Permission("p1-7", "exec_command", {"command": "rm"})
-    assert read_permission(Asked(8, "item/tool/requestUserInput", {}), "p1") is None
+    assert read_permission(asked, "p1") == PermissionRequest("p1-7", "exec_command", {"command": "rm"})
+    assert read_permission(AppServerRequest(8, "item/tool/requestUserInput", {}), "p1") is None
 
 
 def test_a_change_of_files_is_named_by_the_step_that_tells_it() -> None:
-    asked = Asked(0, "item/fileChange/requestApproval", {"itemId": "call_1", "reason": None})
+    asked = AppServerRequest(0, "item/fileChange/requestApproval", {"itemId": "call_1", "reason": None})
 
-    assert read_permission(asked, "p1") == Permission("p1-0", "apply_patch", {"itemId": "call_1"})
-    assert read_permission(asked, "p2") == Permission("p2-0", "apply_patch", {"itemId": "call_1"})
+    assert read_permission(asked, "p1") == PermissionRequest("p1-0", "apply_patch", {"itemId": "call_1"})
+    assert read_permission(asked, "p2") == PermissionRequest("p2-0", "apply_patch", {"itemId": "call_1"})
 
 
 @pytest.mark.parametrize(
@@ -193,7 +202,7 @@ def test_a_change_of_files_is_named_by_the_step_that_tells_it() -> None:
     ],
 )
 def test_its_errors_have_the_four_classes(info: Any, kind: str) -> None:
-    trouble = read_end({"status": "failed", "error": {"message": "so it was", "codexErrorInfo": info}}, False)
+    trouble = read_turn_error({"status": "failed", "error": {"message": "so it was", "codexErrorInfo": info}}, False)
 
     assert trouble is not None and trouble.kind == kind and "so it was" in trouble.message
 
@@ -219,16 +228,16 @@ def test_its_errors_have_the_four_classes(info: Any, kind: str) -> None:
     ],
 )
 def test_an_error_is_told_in_the_endpoints_words(message: str, info: Any, said: tuple[str, str]) -> None:
-    trouble = read_end({"status": "failed", "error": {"message": message, "codexErrorInfo": info}}, False)
+    trouble = read_turn_error({"status": "failed", "error": {"message": message, "codexErrorInfo": info}}, False)
 
     assert trouble is not None and (trouble.message, trouble.kind) == said
 
 
 def test_a_turn_that_was_stopped_says_so_and_one_that_ended_has_no_trouble() -> None:
-    stopped = read_end({"status": "interrupted"}, False)
+    stopped = read_turn_error({"status": "interrupted"}, False)
 
     assert stopped is not None and stopped.message == "interrupted"
-    assert read_end({"status": "completed", "error": None}, False) is None
+    assert read_turn_error({"status": "completed", "error": None}, False) is None
 
 
 # A double of it.
@@ -276,7 +285,7 @@ async def test_a_follow_up_that_was_taken_too_late_gets_a_turn_of_its_own(tmp_pa
     await push(doubled, batch("pears", 2))
     heard = await running
 
-    assert heard[1] == Text("first done") and heard[-1] == Result("answer to pears")
+    assert heard[1] == Text("first done") and heard[-1] == TurnResult("answer to pears")
     assert words_of(tmp_path) == ["wait", "pears"]
 
 
@@ -284,10 +293,10 @@ async def test_a_follow_up_that_is_not_taken_is_handed_over_whole_the_next_time(
     running = asyncio.create_task(all_of(doubled.query(batch("wait"), "")))
     with pytest.raises(NotImplementedError, match="no active turn"):
         await push(doubled, batch("too late", 2))
-    assert (await running)[-1] == Result("first done")
+    assert (await running)[-1] == TurnResult("first done")
     heard = await all_of(doubled.query(batch("too late", 2), "th-1"))
 
-    assert heard[-1] == Result("answer to too late")
+    assert heard[-1] == TurnResult("answer to too late")
     assert words_of(tmp_path) == ["wait", "too late"]
 
 
@@ -295,11 +304,11 @@ async def test_when_it_dies_its_last_words_are_told_and_the_turn_goes_on_without
     tmp_path: Path, doubled: Codex
 ) -> None:
     heard = await all_of(doubled.query(batch("die"), ""))
-    assert heard[-1] == Failed("Codex ended: it was too much", "retryable")
+    assert heard[-1] == TurnFailed("Codex ended: it was too much", "retryable")
     again = replace(batch("die"), continued=True)
     heard = await all_of(doubled.query(again, "th-1"))
 
-    assert isinstance(heard[-1], Result)
+    assert isinstance(heard[-1], TurnResult)
     assert [each["method"] for each in asked_of(tmp_path) if "thread/" in each.get("method", "")] == [
         "thread/start",
         "thread/resume",
@@ -311,7 +320,7 @@ async def test_when_it_dies_its_last_words_are_told_and_the_turn_goes_on_without
 async def test_a_question_that_nobody_can_answer_does_not_hold_it_up(doubled: Codex) -> None:
     heard = await all_of(doubled.query(batch("ask"), ""))
 
-    assert heard[-1] == Result("there is nobody to ask")
+    assert heard[-1] == TurnResult("there is nobody to ask")
 
 
 @pytest.mark.parametrize(("verdict", "action"), [("allow", "accept"), ("deny", "decline")])
@@ -321,15 +330,15 @@ async def test_a_tool_of_a_server_that_is_not_ours_is_asked_for_under_its_whole_
     heard: list[Event] = []
     async for event in doubled.query(batch("poke"), ""):
         heard.append(event)
-        if isinstance(event, Permission):
+        if isinstance(event, PermissionRequest):
             assert (event.tool, event.input, event.kind) == ("gatepost_evil/send", {"x": "1"}, "tool")
             await doubled.answer(event.id, verdict, {})
-    assert heard[-1] == Result(action)
+    assert heard[-1] == TurnResult(action)
 
 
 def test_what_a_server_itself_wants_to_know_is_no_permission() -> None:
     about = {"serverName": "other", "message": 'run tool "x"', "_meta": None}
-    assert read_permission(Asked(9, "mcpServer/elicitation/request", about), "p1") is None
+    assert read_permission(AppServerRequest(9, "mcpServer/elicitation/request", about), "p1") is None
 
 
 PLAN = "1. sweep\n2. mop"
@@ -341,7 +350,7 @@ async def planned(codex: Codex, given: Batch, resume: str = "") -> list[Event]:
     async with asyncio.timeout(60):
         async for event in codex.query(given, resume):
             heard.append(event)
-            if isinstance(event, Permission):
+            if isinstance(event, PermissionRequest):
                 await codex.answer(event.id, "allow", {})
     return heard
 
@@ -350,9 +359,9 @@ async def test_a_plan_is_shown_and_its_turn_ends_when_it_is_answered(tmp_path: P
     await doubled.set_mode("plan")
     heard = await planned(doubled, batch("propose"))
     *_, shown, asked, ended = heard
-    assert isinstance(asked, Permission)
+    assert isinstance(asked, PermissionRequest)
     assert (asked.kind, asked.input, asked.next_mode) == ("plan", {"plan": PLAN}, "on-request")
-    assert PLAN in asked.follow_up and (shown, ended) == (Text(PLAN), Result())
+    assert PLAN in asked.follow_up and (shown, ended) == (Text(PLAN), TurnResult())
 
     await doubled.set_mode("on-request")
     assert (await all_of(doubled.query(batch(asked.follow_up, 2, "t-2"), "th-1")))[-1] != ended
@@ -372,7 +381,7 @@ async def test_a_turn_that_plans_nothing_just_ends_and_one_that_works_is_told_no
     await doubled.set_mode("plan")
     heard = await all_of(doubled.query(batch("pears", 2, "t-2"), "th-1"))
 
-    assert heard[-1] == Result("answer to pears")
+    assert heard[-1] == TurnResult("answer to pears")
     first, _ = (each["params"] for each in asked_of(tmp_path) if each.get("method") == "turn/start")
     assert "collaborationMode" not in first
 
@@ -389,14 +398,14 @@ async def test_a_turn_that_broke_off_with_its_plan_asks_the_same_again_and_does_
     note = Item(row=0, seq=0, kind="system", sender="", text="it broke off", content={"event": "continued"})
     again = Batch(turn="t-1", prompt="it broke off", items=(note,), continued=True)
     heard = await planned(doubled, again, "th-1")
-    assert heard == [Started("th-1"), first, Result()]
+    assert heard == [ConversationStarted("th-1"), first, TurnResult()]
     assert words_of(tmp_path) == ["propose"]
 
 
 async def until_asked(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
     async for event in events:
         yield event
-        if isinstance(event, Permission):
+        if isinstance(event, PermissionRequest):
             return
 
 
@@ -406,9 +415,9 @@ async def test_an_interrupt_ends_the_wait_for_a_plans_approval(doubled: Codex) -
     async with asyncio.timeout(60):
         async for event in doubled.query(batch("propose"), ""):
             heard.append(event)
-            if isinstance(event, Permission):
+            if isinstance(event, PermissionRequest):
                 await doubled.interrupt()
-    assert heard[-1] == Failed("interrupted")
+    assert heard[-1] == TurnFailed("interrupted")
 
 
 # A real one.
@@ -430,7 +439,7 @@ async def a_codex(path: Path, store: SqliteStore, endpoint: ModelEndpoint, **opt
 
     for name in ("run", "agent", "state"):
         (path / name).mkdir()
-    agent = await Agent.arrive(path, store)
+    agent = await GateAgent.create(path, store)
     tools = ToolSocket(agent.dispatch, agent.caller, lambda pid: True)
     await tools.open(path / "run" / "router.sock")
     async with await asyncio.start_unix_server(arrive, path / "run" / "egress.sock"):
@@ -468,13 +477,13 @@ async def test_in_a_mode_that_asks_somebody_is_asked(
         async with asyncio.timeout(60):
             async for event in codex.query(batch("plumcake"), ""):
                 heard.append(event)
-                if isinstance(event, Permission):
+                if isinstance(event, PermissionRequest):
                     assert event.tool == "exec_command" and "touch made" in event.input["command"]
                     await codex.answer(event.id, verdict, {})
 
-        assert len([event for event in heard if isinstance(event, Permission)]) == 1
+        assert len([event for event in heard if isinstance(event, PermissionRequest)]) == 1
         assert (tmp_path / "agent" / "made").exists() == made
-        assert heard[-1] == Result("well")
+        assert heard[-1] == TurnResult("well")
 
 
 @real
@@ -482,14 +491,14 @@ async def test_in_a_mode_that_asks_somebody_is_asked(
 async def test_one_process_serves_turn_after_turn_and_a_mode_can_be_changed(tmp_path: Path, store: SqliteStore) -> None:
     async with ModelEndpoint(SCRIPT) as endpoint, a_codex(tmp_path, store, endpoint, mode="untrusted") as codex:
         first, *rest = await all_of(codex.query(batch("moin"), ""))
-        assert isinstance(first, Started) and rest[-1] == Result("here")
-        (usage,) = [event.numbers for event in rest if isinstance(event, Usage)]
+        assert isinstance(first, ConversationStarted) and rest[-1] == TurnResult("here")
+        (usage,) = [event.numbers for event in rest if isinstance(event, UsageReport)]
         assert usage["requests"] == 1 and usage["input_tokens"] > 0
         await codex.set_mode("never")
         (tmp_path / "agent" / "PERSONA.md").write_text("You like pears now.")
         second, *rest = await all_of(codex.query(batch("plumcake", 2, "t-2"), first.conversation))
 
-        assert second == first and not [event for event in rest if isinstance(event, Permission)]
+        assert second == first and not [event for event in rest if isinstance(event, PermissionRequest)]
         assert (tmp_path / "agent" / "made").exists()
         with pytest.raises(NotImplementedError, match="yolo"):
             await codex.set_mode("yolo")
@@ -515,7 +524,9 @@ async def test_follow_ups_join_a_turn_that_runs_and_it_ends_with_one_result(tmp_
         endpoint.release()
         heard = await running
 
-        assert heard[-1] == Result("fruit") and len([event for event in heard if isinstance(event, Result)]) == 1
+        assert (
+            heard[-1] == TurnResult("fruit") and len([event for event in heard if isinstance(event, TurnResult)]) == 1
+        )
     last = endpoint.calls[-1]
     assert (last.said("pears"), last.said("plums")) == (1, 1)
 
@@ -525,7 +536,7 @@ async def test_follow_ups_join_a_turn_that_runs_and_it_ends_with_one_result(tmp_
 async def test_a_follow_up_after_the_end_is_not_taken_and_is_not_forgotten(tmp_path: Path, store: SqliteStore) -> None:
     async with ModelEndpoint(SCRIPT) as endpoint, a_codex(tmp_path, store, endpoint) as codex:
         first, *_ = await all_of(codex.query(batch("moin"), ""))
-        assert isinstance(first, Started)
+        assert isinstance(first, ConversationStarted)
         with pytest.raises(NotImplementedError):
             await codex.push(batch("plumcake", 2))
         await all_of(codex.query(batch("plumcake", 2), first.conversation))
@@ -541,10 +552,10 @@ async def test_an_interrupted_turn_says_so_and_the_next_one_goes_on(tmp_path: Pa
         await endpoint.wait_for(1)
         await codex.interrupt()
         first, *_, last = await running
-        assert isinstance(first, Started) and last == Failed("interrupted")
+        assert isinstance(first, ConversationStarted) and last == TurnFailed("interrupted")
         heard = await all_of(codex.query(batch("moin", 2, "t-2"), first.conversation))
 
-        assert heard[0] == first and heard[-1] == Result("here")
+        assert heard[0] == first and heard[-1] == TurnResult("here")
 
 
 @real
@@ -558,7 +569,7 @@ async def test_what_the_endpoint_refuses_has_its_class(
     async with ModelEndpoint(script) as endpoint, a_codex(tmp_path, store, endpoint, retries=0) as codex:
         *_, last = await all_of(codex.query(batch("moin"), ""))
 
-    assert isinstance(last, Failed) and last.kind == kind
+    assert isinstance(last, TurnFailed) and last.kind == kind
     assert "{" not in last.message and "127.0.0.1" not in last.message
     assert "not today" in last.message or status == 429
 
@@ -568,11 +579,11 @@ async def test_what_the_endpoint_refuses_has_its_class(
 async def test_a_conversation_can_be_copied(tmp_path: Path, store: SqliteStore) -> None:
     async with ModelEndpoint(SCRIPT) as endpoint, a_codex(tmp_path, store, endpoint) as codex:
         first, *_ = await all_of(codex.query(batch("moin"), ""))
-        assert isinstance(first, Started)
+        assert isinstance(first, ConversationStarted)
         twin = await codex.fork(first.conversation)
         started, *_ = await all_of(codex.query(batch("plumcake", 2, "t-2"), twin))
 
-        assert twin != first.conversation and started == Started(twin)
+        assert twin != first.conversation and started == ConversationStarted(twin)
     assert endpoint.calls[-1].said("moin") == 1
 
 
@@ -587,7 +598,7 @@ async def test_a_conversation_that_goes_on_without_a_model_of_its_own_asks_the_u
             codex = Codex(replace(place_in(tmp_path), model=model))
             first, *_ = await all_of(codex.query(batch("moin", number, f"t-{number}"), resume))
             await codex.close()
-            assert isinstance(first, Started)
+            assert isinstance(first, ConversationStarted)
             resume = first.conversation
             asked.append(endpoint.calls[-1].body["model"])
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gatepost.inside.mcp_json import Server
-from gatepost.inside.opencode import (
+from gatepost.inside.mcp_json import McpServerConfig
+from gatepost.inside.opencode_protocol import (
     APIS,
-    Ears,
-    Told,
+    OpencodeEvent,
+    OpencodeEventReader,
     api_of,
     message_id,
     read_error,
@@ -21,23 +21,23 @@ from gatepost.inside.opencode import (
     render_config,
     render_prompt,
 )
-from gatepost.inside.opencode_server import OpencodeServer, Refused
+from gatepost.inside.opencode_server import OpencodeError, OpencodeServer
 from gatepost.inside.providers.contract import (
     Batch,
+    ConversationStarted,
     Event,
-    Failed,
     Item,
     Misconfigured,
-    Permission,
-    Place,
-    Result,
-    Started,
+    PermissionRequest,
+    ProviderContext,
     Text,
     ToolResult,
     ToolUse,
-    Usage,
+    TurnFailed,
+    TurnResult,
+    UsageReport,
 )
-from gatepost.inside.providers.opencode import Kept, Opencode, read_options
+from gatepost.inside.providers.opencode import Opencode, OpencodeSentPromptLog, read_options
 from gatepost.testing import programs
 from gatepost.testing.models import ModelEndpoint
 
@@ -51,17 +51,19 @@ def batch(text: str, row: int = 1, turn: str = "t-1", *, continued: bool = False
     return Batch(turn=turn, prompt=text, items=(item,), continued=continued)
 
 
-def message(id: str, parent: str = "msg_1", **more: Any) -> Told:
+def message(id: str, parent: str = "msg_1", **more: Any) -> OpencodeEvent:
     info = {"id": id, "role": "assistant", "parentID": parent, **more}
-    return Told("message.updated", {"sessionID": SES, "info": info})
+    return OpencodeEvent("message.updated", {"sessionID": SES, "info": info})
 
 
-def part(kind: str, id: str = "prt_1", of: str = "msg_2", **more: Any) -> Told:
-    return Told("message.part.updated", {"sessionID": SES, "part": {"id": id, "messageID": of, "type": kind, **more}})
+def part(kind: str, id: str = "prt_1", of: str = "msg_2", **more: Any) -> OpencodeEvent:
+    return OpencodeEvent(
+        "message.part.updated", {"sessionID": SES, "part": {"id": id, "messageID": of, "type": kind, **more}}
+    )
 
 
 def test_what_the_model_says_is_said_once_and_when_it_is_whole() -> None:
-    ears = Ears(SES)
+    ears = OpencodeEventReader(SES)
     ears.hear(message("msg_2"))
     whole = part("text", text="here", time={"start": 1, "end": 2})
 
@@ -71,7 +73,7 @@ def test_what_the_model_says_is_said_once_and_when_it_is_whole() -> None:
 
 
 def test_neither_what_people_say_nor_a_summary_is_said_to_people() -> None:
-    ears = Ears(SES)
+    ears = OpencodeEventReader(SES)
     ears.hear(message("msg_3", summary=True))
 
     assert ears.hear(part("text", of="msg_1", text="hello", time={"start": 1, "end": 2})) == []
@@ -79,7 +81,7 @@ def test_neither_what_people_say_nor_a_summary_is_said_to_people() -> None:
 
 
 def test_a_tool_is_told_when_it_begins_and_when_it_ends() -> None:
-    ears, given = Ears(SES), {"command": "make", "timeout": 90_000}
+    ears, given = OpencodeEventReader(SES), {"command": "make", "timeout": 90_000}
     running = part("tool", tool="bash", state={"status": "running", "input": given})
 
     assert ears.hear(part("tool", tool="bash", state={"status": "pending", "input": {}})) == []
@@ -92,14 +94,14 @@ def test_a_tool_is_told_when_it_begins_and_when_it_ends() -> None:
 def test_a_tool_that_failed_at_once_is_told_whole_and_the_groups_tools_by_their_own_names() -> None:
     state = {"status": "error", "input": {}, "error": "no such task"}
 
-    assert Ears(SES).hear(part("tool", tool="gatepost_cancel_task", state=state)) == [
+    assert OpencodeEventReader(SES).hear(part("tool", tool="gatepost_cancel_task", state=state)) == [
         ToolUse("prt_1", "cancel_task", {}),
         ToolResult("prt_1", "no such task", True),
     ]
 
 
 def test_usage_is_summed_over_steps_each_counted_once() -> None:
-    ears = Ears(SES)
+    ears = OpencodeEventReader(SES)
     tokens = {"input": 10, "output": 2, "reasoning": 0, "cache": {"read": 3, "write": 1}}
     for id in ("prt_1", "prt_1", "prt_2"):
         ears.hear(part("step-finish", id, tokens=tokens))
@@ -108,7 +110,7 @@ def test_usage_is_summed_over_steps_each_counted_once() -> None:
 
 
 def test_what_the_model_has_before_it_is_known_by_the_message_it_answers() -> None:
-    ears = Ears(SES)
+    ears = OpencodeEventReader(SES)
     ears.hear(message("msg_5", parent="msg_4"))
     ears.hear(message("msg_3", parent="msg_1"))
 
@@ -165,7 +167,7 @@ def test_tools_of_other_servers_are_asked_for_in_the_modes_that_ask_and_ours_nev
         command=["bridge"],
         context=1000,
         max_tokens=10,
-        own={"other": Server("run")},
+        own={"other": McpServerConfig("run")},
     )
     agents = config["agent"]
 
@@ -215,7 +217,7 @@ def test_a_long_wait_is_told_instead_of_waited() -> None:
 def test_a_permission_says_what_is_to_be_done() -> None:
     asked = {"id": "per_1", "permission": "bash", "patterns": ["make *"], "metadata": {"command": "make all"}}
 
-    assert read_permission(asked) == Permission("per_1", "bash", {"command": "make all", "patterns": ["make *"]})
+    assert read_permission(asked) == PermissionRequest("per_1", "bash", {"command": "make all", "patterns": ["make *"]})
 
 
 def test_a_mode_or_an_api_that_there_is_not_is_named() -> None:
@@ -226,7 +228,7 @@ def test_a_mode_or_an_api_that_there_is_not_is_named() -> None:
 
 
 def test_a_continued_turn_hands_over_only_what_the_conversation_lacks(tmp_path: Path) -> None:
-    kept, place = Kept(tmp_path / "handed.json"), place_in(tmp_path)
+    kept, place = OpencodeSentPromptLog(tmp_path / "handed.json"), place_in(tmp_path)
     first = kept.begin(batch("go", row=1), SES, place)
     kept.follow(batch("and pears", row=2))
     kept.known = frozenset({first.id})
@@ -239,15 +241,15 @@ async def test_a_program_that_is_no_server_is_told_with_its_last_words(tmp_path:
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\necho 'I am broken' >&2\n")
     program.chmod(0o755)
-    with pytest.raises(Refused, match="I am broken"):
+    with pytest.raises(OpencodeError, match="I am broken"):
         await OpencodeServer.start([str(program)], {}, tmp_path, tmp_path / "log")
 
 
 # With the program.
 
 
-def place_in(path: Path, **options: Any) -> Place:
-    return Place(
+def place_in(path: Path, **options: Any) -> ProviderContext:
+    return ProviderContext(
         workspace=path,
         agent=path / "agent",
         start=path / "agent",
@@ -309,10 +311,10 @@ async def test_in_the_mode_that_asks_a_command_waits_for_the_answer(tmp_path: Pa
             async with asyncio.timeout(PATIENCE):
                 async for event in opencode.query(batch("zanzibar", turn + 1, f"t-{turn}"), ""):
                     seen.append(event)
-                    if isinstance(event, Permission):
+                    if isinstance(event, PermissionRequest):
                         assert event.tool == "bash" and not (tmp_path / "agent" / "made").exists()
                         await opencode.answer(event.id, verdict, {})
-            assert seen[-1] == Result("tried")
+            assert seen[-1] == TurnResult("tried")
             assert [each.error for each in seen if isinstance(each, ToolResult)] == [verdict == "deny"]
             assert (tmp_path / "agent" / "made").exists() == (verdict == "allow")
         with pytest.raises(LookupError):
@@ -332,24 +334,24 @@ async def test_while_it_plans_it_changes_nothing_and_what_it_says_is_its_plan(tm
         ],
     }
     async with ModelEndpoint(script) as endpoint, an_opencode(tmp_path, endpoint, mode="plan") as opencode:
-        asked: list[Permission] = []
+        asked: list[PermissionRequest] = []
         seen: list[Event] = []
         async with asyncio.timeout(PATIENCE):
             async for event in opencode.query(batch("zanzibar"), ""):
                 seen.append(event)
-                if isinstance(event, Permission):
+                if isinstance(event, PermissionRequest):
                     asked.append(event)
                     await opencode.answer(event.id, "allow" if event.kind == "plan" else "deny", {})
         assert [each.tool for each in asked] == ["bash", "plan"] and not (tmp_path / "agent" / "made").exists()
         assert not {"write", "edit", "apply_patch"} & set(endpoint.calls[0].tools)
         plan = asked[-1]
         assert (plan.kind, plan.input, plan.next_mode) == ("plan", {"plan": "1. sweep"}, "allow")
-        assert seen[-1] == Result()
+        assert seen[-1] == TurnResult()
 
         await opencode.set_mode(plan.next_mode)
-        started = next(each for each in seen if isinstance(each, Started))
+        started = next(each for each in seen if isinstance(each, ConversationStarted))
         heard = await all_of(opencode.query(batch(plan.follow_up, 2, "t-2"), started.conversation))
-        assert heard[-1] == Result("built") and (tmp_path / "agent" / "made").exists()
+        assert heard[-1] == TurnResult("built") and (tmp_path / "agent" / "made").exists()
 
 
 @pytest.mark.slow
@@ -365,14 +367,16 @@ async def test_retries_end_a_copy_goes_on_by_itself_and_a_dead_server_is_started
     }
     async with ModelEndpoint(script) as endpoint, an_opencode(tmp_path, endpoint, retries=0) as opencode:
         first, *_, usage, result = await all_of(opencode.query(batch("quokka"), ""))
-        assert isinstance(first, Started) and isinstance(usage, Usage) and result == Result("here")
+        assert (
+            isinstance(first, ConversationStarted) and isinstance(usage, UsageReport) and result == TurnResult("here")
+        )
         copy = await opencode.fork(first.conversation)
         assert copy != first.conversation
 
         failed = (await all_of(opencode.query(batch("zanzibar", 2, "t-2"), first.conversation)))[-1]
-        assert isinstance(failed, Failed) and failed.kind == "retryable" and "too many" in failed.message
+        assert isinstance(failed, TurnFailed) and failed.kind == "retryable" and "too many" in failed.message
 
         await opencode.close()
         seen = await all_of(opencode.query(batch("quokka", 3, "t-3"), copy))
-        assert seen[0] == Started(copy) and seen[-1] == Result("here")
+        assert seen[0] == ConversationStarted(copy) and seen[-1] == TurnResult("here")
     assert endpoint.calls[-1].said("quokka") == 2 and endpoint.calls[-1].said("zanzibar") == 0

@@ -11,26 +11,26 @@ from pathlib import Path
 import pytest
 
 from gatepost.store import groups
-from gatepost.store.writer import SqliteStore
-from gatepost.testing.agent import Agent
-from gatepost.testing.desk import TRANSPORTS, Desk, a_desk
-from gatepost.testing.few_tools import FEW, Gates
-from gatepost.testing.mcp_web import Web, serving
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.gate_agent import GateAgent
+from gatepost.testing.management_client import TRANSPORTS, ManagementClient, open_management_gateway
+from gatepost.testing.mcp_http_client import McpHttpClient, serve_mcp
+from gatepost.testing.sample_tools import FEW, SlowToolEvents
 
 LATER = ("bridge-2026",)  # in make test-all: what the bridge does differently for it, tests of the bridge see
 
 
 @pytest.fixture
-async def agent(tmp_path: Path, store: SqliteStore) -> Agent:
-    Gates.renew()
-    agent = await Agent.arrive(tmp_path / "home", store, tools=FEW)
+async def agent(tmp_path: Path, store: SqliteStore) -> GateAgent:
+    SlowToolEvents.renew()
+    agent = await GateAgent.create(tmp_path / "home", store, tools=FEW)
     await store.write(lambda db: groups.add(db, "acme", "acme", "scripted", agent.around.clock.now()))
     return agent
 
 
 @pytest.fixture
-async def web(agent: Agent, tmp_path: Path) -> AsyncIterator[Web]:
-    async with serving(agent, tmp_path / "c.sock") as web:
+async def web(agent: GateAgent, tmp_path: Path) -> AsyncIterator[McpHttpClient]:
+    async with serve_mcp(agent, tmp_path / "c.sock") as web:
         yield web
 
 
@@ -40,6 +40,6 @@ def transport(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def opening(transport: str) -> Callable[..., AbstractAsyncContextManager[Desk]]:
+def opening(transport: str) -> Callable[..., AbstractAsyncContextManager[ManagementClient]]:
     """`opening(home, script=…, agents__wait_s=…)`: a gateway, and somebody in front of it."""
-    return partial(a_desk, transport=transport)
+    return partial(open_management_gateway, transport=transport)

@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from gatepost.testing.daemon import Daemon
+from gatepost.testing.daemon import DaemonProcess
 
 ELEVEN = {
     "create_agent",
@@ -32,9 +32,9 @@ ELEVEN = {
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     home = tmp_path_factory.mktemp("agents") / "h"
-    with Daemon(home, sandbox_kind="process", sessions_provider="scripted") as made:
+    with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as made:
         yield made
 
 
@@ -60,7 +60,7 @@ async def managed(client: Client) -> None:
     assert wrong.is_error
 
 
-async def test_the_official_client_manages_an_agent_over_the_control_socket(daemon: Daemon) -> None:
+async def test_the_official_client_manages_an_agent_over_the_control_socket(daemon: DaemonProcess) -> None:
     transport = httpx2.AsyncHTTPTransport(uds=str(daemon.home / "run" / "control.sock"))
     async with httpx2.AsyncClient(transport=transport, timeout=60) as http:
         async with Client(streamable_http_client("http://localhost/mcp/agents", http_client=http)) as client:
@@ -68,7 +68,7 @@ async def test_the_official_client_manages_an_agent_over_the_control_socket(daem
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_and_through_the_bridge(daemon: Daemon, mode: Any) -> None:
+async def test_and_through_the_bridge(daemon: DaemonProcess, mode: Any) -> None:
     url = f"unix:{daemon.home}/run/control.sock:/mcp/agents"
     bridge = StdioServerParameters(command=sys.executable, args=["-m", "gatepost", "bridge", "--url", url])
     async with Client(stdio_client(bridge), mode=mode) as client:
@@ -78,7 +78,7 @@ async def test_and_through_the_bridge(daemon: Daemon, mode: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_paseo_33_a_client_goes_on_where_it_was_when_the_daemon_was_restarted(tmp_path: Path, mode: Any) -> None:
-    with Daemon(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted") as daemon:
+    with DaemonProcess(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted") as daemon:
         url = f"unix:{daemon.home}/run/control.sock:/mcp/agents"
         bridge = StdioServerParameters(command=sys.executable, args=["-m", "gatepost", "bridge", "--url", url])
         async with Client(stdio_client(bridge), mode=mode) as client:
@@ -91,7 +91,7 @@ async def test_paseo_33_a_client_goes_on_where_it_was_when_the_daemon_was_restar
                 assert again.structured_content is not None and again.structured_content["lastMessage"] == "echo: mop"
 
 
-def test_the_command_line_manages_the_same_agents(daemon: Daemon, tmp_path: Path) -> None:
+def test_the_command_line_manages_the_same_agents(daemon: DaemonProcess, tmp_path: Path) -> None:
     made = daemon.gatepost("agent", "run", "sweep", "--title", "Sweeper", "--label", "a=b", "--json")
     assert json.loads(made.stdout)["lastMessage"] == "echo: sweep"
     listed = json.loads(daemon.gatepost("agent", "ls", "--json").stdout)

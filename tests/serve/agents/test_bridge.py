@@ -952,13 +952,13 @@ async def test_over_tcp_it_is_the_same(tmp_path: Path) -> None:
     ],
 )
 def test_an_address_is_read(url: str, found: object) -> None:
-    assert bridge.read_url(url) == found
+    assert bridge.parse_url(url) == found
 
 
 @pytest.mark.parametrize("url", ["nonsense", "https://x/y", "http://", "http://u:p@h/x", "http://h:x/", "http://h/a b"])
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"address|path"):
-        bridge.read_url(url)
+        bridge.parse_url(url)
 
 
 @pytest.mark.parametrize("words", [[], ["--url"], ["--url", "unix:/x", "more"], ["--what", "x"], ["--token-file", "x"]])

@@ -16,9 +16,9 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import ElicitResult
 from pydantic import BaseModel
 
-from gatepost.core.listen import Listen
+from gatepost.core.listen_address import ListenAddress
 from gatepost.serve.agents import bridge
-from gatepost.serve.http import Server, bind
+from gatepost.serve.http import HttpServer, bind
 
 pytestmark = pytest.mark.slow  # real clients and processes, again and again
 
@@ -58,7 +58,7 @@ class Official:
     async def _serve(self, ready: asyncio.Event, end: asyncio.Event) -> None:
         inner = self._make()
         app = inner.streamable_http_app(streamable_http_path="/mcp/agents", **self.options)
-        server = Server(app, bind(Listen("unix", path=self.path)))
+        server = HttpServer(app, bind(ListenAddress("unix", path=self.path)))
         async with inner.session_manager.run():
             running = asyncio.create_task(server.run())
             ready.set()

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from gatepost.store import agents, inbox, origins, sessions, turns
-from gatepost.testing.desk import TRANSPORTS, Desk
-from gatepost.testing.gateway import settled
+from gatepost.testing.gateway import wait_until_settled
+from gatepost.testing.management_client import TRANSPORTS, ManagementClient
 
-Opening = Callable[..., AbstractAsyncContextManager[Desk]]
+Opening = Callable[..., AbstractAsyncContextManager[ManagementClient]]
 
 ELEVEN = {
     "create_agent",
@@ -46,42 +46,42 @@ costly = pytest.mark.parametrize("transport", ELSEWHERE)  # on the others in mak
 
 
 @pytest.fixture
-async def desk(opening: Opening, tmp_path: Path) -> AsyncIterator[Desk]:
+async def desk(opening: Opening, tmp_path: Path) -> AsyncIterator[ManagementClient]:
     async with opening(tmp_path / "h", script=SCRIPT) as made:
         yield made
 
 
-async def activity(desk: Desk, agent: str) -> list[str]:
+async def activity(desk: ManagementClient, agent: str) -> list[str]:
     """What an agent did and said, line by line."""
     told = (await desk("get_agent_activity", agentId=agent))["content"]
     return [line for line in str(told).splitlines()[1:] if line]
 
 
-async def ended(desk: Desk, agent: str) -> dict[str, Any]:
+async def ended(desk: ManagementClient, agent: str) -> dict[str, Any]:
     """The end, however often one has to wait for it."""
     while (found := await desk("wait_for_agent", agentId=agent))["waitedOut"]:
         pass
     return found
 
 
-async def at_work(desk: Desk, agent: str) -> None:
+async def at_work(desk: ManagementClient, agent: str) -> None:
     """Until its turn has begun: what is cancelled or interrupted is more than a row in a queue."""
     async with asyncio.timeout(30):
         while True:
-            turn = await desk.gateway.store.read(turns.open_of, agent)
+            turn = await desk.gateway.store.read(turns.find_open, agent)
             if turn is not None and turn.begun_at is not None:
                 return
             await asyncio.sleep(0.02)
 
 
-async def test_the_tools_are_the_same_on_every_transport(desk: Desk) -> None:
+async def test_the_tools_are_the_same_on_every_transport(desk: ManagementClient) -> None:
     listed = {tool["name"]: tool for tool in await desk.tools()}
     assert set(listed) >= ELEVEN
     assert all(tool["description"] and tool["inputSchema"]["type"] == "object" for tool in listed.values())
 
 
 @costly
-async def test_paseo_13_a_prompt_of_a_megabyte_is_accepted(desk: Desk) -> None:
+async def test_paseo_13_a_prompt_of_a_megabyte_is_accepted(desk: ManagementClient) -> None:
     made = await desk("create_agent")
     sent = await desk("send_agent_prompt", agentId=made["agentId"], prompt="ü" * 500_000, background=True)
     assert sent["success"] is True
@@ -89,23 +89,23 @@ async def test_paseo_13_a_prompt_of_a_megabyte_is_accepted(desk: Desk) -> None:
     assert (found["status"], found["lastMessage"][:8]) == ("idle", "done: üü")
 
 
-async def test_paseo_16_an_agent_made_in_the_foreground_is_idle_with_its_answer(desk: Desk) -> None:
+async def test_paseo_16_an_agent_made_in_the_foreground_is_idle_with_its_answer(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="sweep the floor", title="Sweeper", labels={"room": "hall"})
     assert (made["status"], made["lastMessage"]) == ("idle", "done: sweep the floor")
     assert made["type"] == "scripted" and made["folder"] == "agents"
     shown = (await desk("get_agent_status", agentId=made["agentId"]))["snapshot"]
     assert (shown["title"], shown["labels"], shown["status"]) == ("Sweeper", {"room": "hall"}, "idle")
-    assert (await settled(desk.gateway)).unaccounted == 0
+    assert (await wait_until_settled(desk.gateway)).unaccounted == 0
 
 
-async def test_paseo_17_in_the_background_it_is_told_to_run_at_once(desk: Desk) -> None:
+async def test_paseo_17_in_the_background_it_is_told_to_run_at_once(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="sweep", background=True)
     assert made["status"] in ("initializing", "running") and made["lastMessage"] is None
     found = await desk("wait_for_agent", agentId=made["agentId"])
     assert (found["status"], found["lastMessage"]) == ("idle", "done: sweep")
 
 
-async def test_paseo_18_what_cannot_be_is_named_and_nothing_is_made(desk: Desk) -> None:
+async def test_paseo_18_what_cannot_be_is_named_and_nothing_is_made(desk: ManagementClient) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"title": "x" * 61}, "1 to 60 characters"),
         ({"agentType": "nobody"}, "there is no provider 'nobody'"),
@@ -121,7 +121,7 @@ async def test_paseo_18_what_cannot_be_is_named_and_nothing_is_made(desk: Desk) 
     assert (await desk("list_agents", includeArchived=True))["agents"] == []
 
 
-async def test_paseo_18_an_id_that_is_none_is_told_so(desk: Desk) -> None:
+async def test_paseo_18_an_id_that_is_none_is_told_so(desk: ManagementClient) -> None:
     more: dict[str, dict[str, Any]] = {
         "send_agent_prompt": {"prompt": "hi"},
         "set_agent_mode": {"modeId": "default"},
@@ -134,7 +134,7 @@ async def test_paseo_18_an_id_that_is_none_is_told_so(desk: Desk) -> None:
             assert "list_agents" in answer.text or "permit ls" in answer.text
 
 
-async def test_paseo_19_a_permission_waits_is_listed_and_answered_once(desk: Desk) -> None:
+async def test_paseo_19_a_permission_waits_is_listed_and_answered_once(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="ask first", background=True)
     found = await desk("wait_for_agent", agentId=made["agentId"])
     assert found["permission"]["name"] == "Bash" and found["permission"]["input"] == {"command": "ls"}
@@ -151,7 +151,7 @@ async def test_paseo_19_a_permission_waits_is_listed_and_answered_once(desk: Des
     assert (await desk("list_pending_permissions"))["permissions"] == []
 
 
-async def test_paseo_19_a_denial_that_interrupts_ends_the_turn(desk: Desk) -> None:
+async def test_paseo_19_a_denial_that_interrupts_ends_the_turn(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="ask first")
     response = {"behavior": "deny", "message": "no", "interrupt": True}
     request = made["permission"]["id"]
@@ -169,13 +169,13 @@ async def test_paseo_20_waiting_ends_before_the_limit_and_the_agent_runs_on(open
         again = await desk("wait_for_agent", agentId=made["agentId"])
         assert again["waitedOut"] is True and "hold the fort" in again["lastMessage"]
         assert (await desk("get_agent_status", agentId=made["agentId"]))["status"] in ("running", "initializing")
-        desk.let_go()
+        desk.release_agents()
         found = await ended(desk, made["agentId"])
         assert (found["status"], found["lastMessage"]) == ("idle", "done: hold the fort")
 
 
 @costly
-async def test_paseo_21_two_sessions_that_wait_return_when_a_third_cancels(desk: Desk) -> None:
+async def test_paseo_21_two_sessions_that_wait_return_when_a_third_cancels(desk: ManagementClient) -> None:
     lead = await desk("create_agent", initialPrompt="lead", agentType="patient")
     child = {"parentAgentId": lead["agentId"], "notifyOnFinish": True, "title": "Child"}
     made = await desk("create_agent", initialPrompt="hold on", background=True, **child)
@@ -188,12 +188,12 @@ async def test_paseo_21_two_sessions_that_wait_return_when_a_third_cancels(desk:
         found = await asyncio.gather(*waits)
     assert [each["status"] for each in found] == ["idle", "idle"]
     assert (await desk("cancel_agent", agentId=made["agentId"]))["success"] is False
-    await settled(desk.gateway)
+    await wait_until_settled(desk.gateway)
     assert "heard of Child: idle" not in await activity(desk, lead["agentId"])  # it did not finish
 
 
 @costly
-async def test_paseo_22_prompts_are_queued_and_answered_each_in_a_turn_of_its_own(desk: Desk) -> None:
+async def test_paseo_22_prompts_are_queued_and_answered_each_in_a_turn_of_its_own(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="first", background=True)
     for text in ("second", "third"):
         await desk("send_agent_prompt", agentId=made["agentId"], prompt=text, background=True)
@@ -204,7 +204,9 @@ async def test_paseo_22_prompts_are_queued_and_answered_each_in_a_turn_of_its_ow
     assert said == ["done: first", "done: second", "done: third"]
 
 
-async def test_paseo_22_an_interrupt_takes_the_place_of_what_ran_and_nobody_sees_it_idle(desk: Desk) -> None:
+async def test_paseo_22_an_interrupt_takes_the_place_of_what_ran_and_nobody_sees_it_idle(
+    desk: ManagementClient,
+) -> None:
     made = await desk("create_agent", initialPrompt="hold on", background=True)
     async with desk.another() as other:
         await at_work(desk, made["agentId"])
@@ -217,7 +219,9 @@ async def test_paseo_22_an_interrupt_takes_the_place_of_what_ran_and_nobody_sees
 
 
 @costly
-async def test_paseo_23_an_agent_that_ignores_interrupts_is_cancelled_and_takes_a_new_prompt(desk: Desk) -> None:
+async def test_paseo_23_an_agent_that_ignores_interrupts_is_cancelled_and_takes_a_new_prompt(
+    desk: ManagementClient,
+) -> None:
     made = await desk("create_agent", initialPrompt="be deaf", background=True)
     await at_work(desk, made["agentId"])
     assert (await desk("cancel_agent", agentId=made["agentId"]))["success"] is True
@@ -225,7 +229,7 @@ async def test_paseo_23_an_agent_that_ignores_interrupts_is_cancelled_and_takes_
     assert (found["status"], found["lastMessage"]) == ("idle", "done: sweep")
 
 
-async def test_paseo_24_a_killed_agent_is_closed_and_takes_no_prompt(desk: Desk) -> None:
+async def test_paseo_24_a_killed_agent_is_closed_and_takes_no_prompt(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="sweep")
     for _ in range(2):
         assert (await desk("kill_agent", agentId=made["agentId"]))["success"] is True
@@ -240,17 +244,17 @@ async def test_paseo_24_a_killed_agent_is_closed_and_takes_no_prompt(desk: Desk)
 async def test_paseo_25_after_a_restart_everything_is_as_it_was_and_the_conversation_goes_on(
     opening: Opening, tmp_path: Path
 ) -> None:
-    async def seen(desk: Desk) -> list[Any]:
+    async def seen(desk: ManagementClient) -> list[Any]:
         """All that a client sees of the agents, and the conversation that the provider goes on with."""
         listed = (await desk("list_agents"))["agents"]
         told = [await desk("get_agent_activity", agentId=each["agentId"]) for each in listed]
-        return [listed, told, await desk.gateway.store.read(sessions.conversation, made["agentId"], "scripted")]
+        return [listed, told, await desk.gateway.store.read(sessions.get_conversation, made["agentId"], "scripted")]
 
     given = {"anthropic__base_url": "http://127.0.0.1:9"}  # where no key is needed
     async with opening(tmp_path / "h", script=SCRIPT, **given) as desk:
         made = await desk("create_agent", initialPrompt="sweep", title="Sweeper", labels={"a": "b"})
         await desk("create_agent", agentType="claude", initialMode="plan", title="Planner", model="claude-sonnet-4-5")
-        await settled(desk.gateway)
+        await wait_until_settled(desk.gateway)
         before = await seen(desk)
         assert {each["currentModeId"] for each in before[0]} == {"default", "plan"} and before[2]
     async with opening(tmp_path / "h", script=SCRIPT) as desk:
@@ -261,22 +265,24 @@ async def test_paseo_25_after_a_restart_everything_is_as_it_was_and_the_conversa
 
 
 @costly
-async def test_paseo_27_a_busy_parent_hears_once_of_its_childs_end_and_is_not_interrupted(desk: Desk) -> None:
+async def test_paseo_27_a_busy_parent_hears_once_of_its_childs_end_and_is_not_interrupted(
+    desk: ManagementClient,
+) -> None:
     lead = await desk("create_agent", initialPrompt="hold the fort", title="Lead", agentType="patient", background=True)
     await at_work(desk, lead["agentId"])
     child = {"parentAgentId": "Lead", "notifyOnFinish": True, "title": "Child"}
     assert (await desk("create_agent", initialPrompt="sweep", **child))["status"] == "idle"
     assert (await desk("get_agent_status", agentId="Lead"))["status"] == "running"
 
-    desk.let_go()
-    await settled(desk.gateway)
+    desk.release_agents()
+    await wait_until_settled(desk.gateway)
     news = "[Agent] Child has finished: done: sweep"
     told = ["[User] hold the fort", news, "done: hold the fort", "heard of Child: idle"]
     assert await activity(desk, lead["agentId"]) == told
-    *_, last = await desk.gateway.store.read(turns.of_session, lead["agentId"], 2**62, 10)
-    assert (await desk.gateway.store.read(origins.of_turn, last.id)).depth == 2  # to the child, and back
+    *_, last = await desk.gateway.store.read(turns.list_for_session, lead["agentId"], 2**62, 10)
+    assert (await desk.gateway.store.read(origins.get_for_turn, last.id)).depth == 2  # to the child, and back
     await desk("send_agent_prompt", agentId="Child", prompt="again")
-    await settled(desk.gateway)
+    await wait_until_settled(desk.gateway)
     assert (await activity(desk, lead["agentId"])).count("heard of Child: idle") == 1
 
 
@@ -288,10 +294,10 @@ async def test_paseo_27_the_news_of_an_end_survives_a_restart_in_between(opening
         )
         await at_work(desk, lead["agentId"])
         await desk("create_agent", initialPrompt="sweep", parentAgentId="Lead", notifyOnFinish=True, title="Child")
-        assert await desk.gateway.store.read(agents.waiting, lead["agentId"]) >= 1
+        assert await desk.gateway.store.read(agents.count_waiting, lead["agentId"]) >= 1
     async with opening(tmp_path / "h", script=SCRIPT) as desk:
-        desk.let_go()
-        await settled(desk.gateway)
+        desk.release_agents()
+        await wait_until_settled(desk.gateway)
         said = await activity(desk, lead["agentId"])
         assert said.count("heard of Child: idle") == 1 and said.count("done: hold the fort") == 1
-        assert await desk.gateway.store.read(inbox.sessions_waiting) == []
+        assert await desk.gateway.store.read(inbox.list_waiting_sessions) == []

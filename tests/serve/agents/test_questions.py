@@ -6,31 +6,33 @@ from typing import Any
 import pytest
 
 from gatepost.core.errors import Invalid
-from gatepost.serve.agents.questions import Question, answers_to, questions_of
-from gatepost.serve.agents.views import Request
-from gatepost.testing.desk import a_desk
+from gatepost.serve.agents.questions import AgentQuestion, make_answers, parse_questions
+from gatepost.serve.agents.views import PendingRequest
+from gatepost.testing.management_client import open_management_gateway
 
 DRINK = {"question": "Tea or coffee?", "header": "Drink", "options": [{"label": "tea"}, {"label": "coffee"}]}
 
 
-def asked(kind: str = "question", **given: Any) -> Request:
-    return Request(id="p-1", kind=kind, name="Ask", input=given, asked_at="")
+def asked(kind: str = "question", **given: Any) -> PendingRequest:
+    return PendingRequest(id="p-1", kind=kind, name="Ask", input=given, asked_at="")
 
 
 def test_a_question_stands_in_the_input_or_in_a_list_of_it() -> None:
-    assert questions_of({"questions": [DRINK]}) == (Question("Tea or coffee?", "Drink", ("tea", "coffee")),)
-    assert questions_of({"question": "Which?", "options": ["a", "b"]}) == (Question("Which?", "Which?", ("a", "b")),)
+    assert parse_questions({"questions": [DRINK]}) == (AgentQuestion("Tea or coffee?", "Drink", ("tea", "coffee")),)
+    assert parse_questions({"question": "Which?", "options": ["a", "b"]}) == (
+        AgentQuestion("Which?", "Which?", ("a", "b")),
+    )
     for odd in ({}, {"questions": "?"}, {"questions": [1, {"question": 2}]}, {"question": None}):
-        assert questions_of(odd) == ()
+        assert parse_questions(odd) == ()
 
 
 def test_answers_are_known_by_the_header_or_by_the_question() -> None:
-    assert answers_to(asked(questions=[DRINK]), ["tea"]) == {"answers": {"Drink": "tea"}}
-    assert answers_to(asked(question="Which?"), ["b"]) == {"answers": {"Which?": "b"}}
-    assert answers_to(asked(questions=[DRINK, {"question": "Milk?"}]), ["tea", "no"]) == {
+    assert make_answers(asked(questions=[DRINK]), ["tea"]) == {"answers": {"Drink": "tea"}}
+    assert make_answers(asked(question="Which?"), ["b"]) == {"answers": {"Which?": "b"}}
+    assert make_answers(asked(questions=[DRINK, {"question": "Milk?"}]), ["tea", "no"]) == {
         "answers": {"Drink": "tea", "Milk?": "no"}
     }
-    assert answers_to(asked("tool", command="ls"), []) == {}
+    assert make_answers(asked("tool", command="ls"), []) == {}
 
 
 @pytest.mark.parametrize(
@@ -41,14 +43,14 @@ def test_answers_are_known_by_the_header_or_by_the_question() -> None:
         (asked("tool"), ["tea"], "is no question"),
     ],
 )
-def test_an_answer_that_does_not_fit_is_refused(request_: Request, texts: list[str], said: str) -> None:
+def test_an_answer_that_does_not_fit_is_refused(request_: PendingRequest, texts: list[str], said: str) -> None:
     with pytest.raises(Invalid, match=said):
-        answers_to(request_, texts)
+        make_answers(request_, texts)
 
 
 async def test_a_question_is_answered_with_an_answer_or_not_at_all(tmp_path: Path) -> None:
     script = {"turns": [{"do": [{"ask": {"question": "Tea?", "options": ["yes", "no"]}}, {"final": "so: {answer}"}]}]}
-    async with a_desk(tmp_path / "h", script=script) as desk:
+    async with open_management_gateway(tmp_path / "h", script=script) as desk:
         made = await desk("create_agent", initialPrompt="drink")
         answer = {"agentId": made["agentId"], "requestId": made["permission"]["id"]}
         empty = await desk.ask("respond_to_permission", **answer, response={"behavior": "allow"})

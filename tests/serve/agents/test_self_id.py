@@ -12,15 +12,15 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from gatepost.app import Gateway
-from gatepost.core.listen import Listen
-from gatepost.serve.agents.self_id import NAME, PATH, self_app
-from gatepost.serve.http import Server, binding
+from gatepost.core.listen_address import ListenAddress
+from gatepost.serve.agents.self_id import NAME, PATH, make_self_app
+from gatepost.serve.http import HttpServer, open_listener
 from gatepost.store import inbox, turns
-from gatepost.testing.desk import Desk, a_desk
-from gatepost.testing.mcp_web import BOTH, INITIALIZE, answer_of, asked, called
+from gatepost.testing.management_client import ManagementClient, open_management_gateway
+from gatepost.testing.mcp_http_client import BOTH, INITIALIZE, make_call_params, make_request, parse_answer
 from gatepost.testing.repositories import git, repository
 
-Opening = Callable[..., AbstractAsyncContextManager[Desk]]
+Opening = Callable[..., AbstractAsyncContextManager[ManagementClient]]
 TITLES = {
     "turns": [
         {"when": "^title (.*)", "do": [{"call": "set_title", "with": {"title": "{1}"}}, {"final": "{result}"}]},
@@ -31,11 +31,11 @@ TITLES = {
 }
 
 
-async def say(desk: Desk, agent: str, text: str) -> str:
+async def say(desk: ManagementClient, agent: str, text: str) -> str:
     return str((await desk("send_agent_prompt", agentId=agent, prompt=text))["lastMessage"])
 
 
-async def make(desk: Desk, **more: Any) -> str:
+async def make(desk: ManagementClient, **more: Any) -> str:
     return str((await desk("create_agent", **more))["agentId"])
 
 
@@ -66,16 +66,18 @@ class SelfId:
         return answer
 
     async def set_title(self, title: str) -> dict[str, Any]:
-        answer = answer_of(await self.post(asked("tools/call", called("set_title", None, title=title), 5)))
+        answer = parse_answer(
+            await self.post(make_request("tools/call", make_call_params("set_title", None, title=title), 5))
+        )
         found: dict[str, Any] = answer["result"]
         return found
 
 
 @asynccontextmanager
 async def self_id(gateway: Gateway) -> AsyncIterator[httpx2.AsyncClient]:
-    endpoint = self_app(gateway.self_id, gateway.around, 4 * 1024 * 1024)
-    with binding(Listen("unix", path=gateway.home.control)) as sock:
-        server = Server(Starlette(routes=[Route(PATH, endpoint)]), sock)
+    endpoint = make_self_app(gateway.self_id, gateway.around, 4 * 1024 * 1024)
+    with open_listener(ListenAddress("unix", path=gateway.home.control)) as sock:
+        server = HttpServer(Starlette(routes=[Route(PATH, endpoint)]), sock)
         running = asyncio.create_task(server.run())
         wire = httpx2.AsyncHTTPTransport(uds=str(gateway.home.control))
         async with httpx2.AsyncClient(transport=wire, base_url="http://localhost", timeout=30) as client:
@@ -86,33 +88,35 @@ async def self_id(gateway: Gateway) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def test_paseo_28_a_token_speaks_for_its_own_agent_alone(tmp_path: Path) -> None:
-    async with a_desk(tmp_path / "h", "memory") as desk, self_id(desk.gateway) as client:
+    async with open_management_gateway(tmp_path / "h", "memory") as desk, self_id(desk.gateway) as client:
         ann, bob = await make(desk, title="Ann"), await make(desk, title="Bob")
         token = await desk.gateway.agents.token(ann, "operator")
         own = SelfId(client, token)
-        hello = answer_of(await own.post(asked("initialize", INITIALIZE, 1)))["result"]
+        hello = parse_answer(await own.post(make_request("initialize", INITIALIZE, 1)))["result"]
         assert hello["serverInfo"]["name"] == NAME == "gatepost-agent-self-id"
-        listed = answer_of(await own.post(asked("tools/list", {}, 2)))["result"]["tools"]
+        listed = parse_answer(await own.post(make_request("tools/list", {}, 2)))["result"]["tools"]
         assert sorted(each["name"] for each in listed) == ["set_branch", "set_title"]
         assert (await own.set_title("By its token"))["structuredContent"] == {"success": True, "title": "By its token"}
         titles = {each["agentId"]: each["title"] for each in (await desk("list_agents"))["agents"]}
         assert titles == {ann: "By its token", bob: "Bob"}
 
         for stranger in (SelfId(client), SelfId(client, "gps-guess"), SelfId(client, token, claim=bob)):
-            refused = await stranger.post(asked("initialize", INITIALIZE, 1))
+            refused = await stranger.post(make_request("initialize", INITIALIZE, 1))
             assert refused.status_code == 403
             assert "may not speak for" in refused.json()["error"]["message"]
-        assert (await SelfId(client, token, claim=ann).post(asked("initialize", INITIALIZE, 1))).status_code == 200
+        assert (
+            await SelfId(client, token, claim=ann).post(make_request("initialize", INITIALIZE, 1))
+        ).status_code == 200
 
 
 async def test_a_new_token_ends_the_one_before_and_so_does_the_agents_end(tmp_path: Path) -> None:
-    async with a_desk(tmp_path / "h", "memory") as desk, self_id(desk.gateway) as client:
+    async with open_management_gateway(tmp_path / "h", "memory") as desk, self_id(desk.gateway) as client:
         ann = await make(desk, title="Ann")
         first = await desk.gateway.agents.token(ann, "operator")
         second = await desk.gateway.agents.token(ann, "operator")
 
         async def status(token: str) -> int:
-            return (await SelfId(client, token).post(asked("initialize", INITIALIZE, 1))).status_code
+            return (await SelfId(client, token).post(make_request("initialize", INITIALIZE, 1))).status_code
 
         assert (await status(first), await status(second)) == (403, 200)
         await desk("kill_agent", agentId=ann)
@@ -142,7 +146,9 @@ async def test_paseo_29_an_agent_names_the_branch_of_its_worktree_once(
 
 
 async def test_a_branch_with_a_slash_can_be_named_once_too(tmp_path: Path, shop: Path) -> None:
-    async with a_desk(tmp_path / "h", "memory", script=TITLES, sandbox__mounts_allowed=(f"{shop.parent}:rw",)) as desk:
+    async with open_management_gateway(
+        tmp_path / "h", "memory", script=TITLES, sandbox__mounts_allowed=(f"{shop.parent}:rw",)
+    ) as desk:
         ann = await make(desk, cwd=str(shop), worktreeName="v2/task", baseBranch="main")
         assert '"v2/login"' in await say(desk, ann, "branch v2/login")
         assert "NOT_ALLOWED" in await say(desk, ann, "branch other")
@@ -152,7 +158,7 @@ async def test_paseo_29_also_from_a_subdirectory_and_nowhere_else(tmp_path: Path
     plain = tmp_path / "code" / "plain"
     plain.mkdir()
     allowed = {"sandbox__mounts_allowed": (f"{shop.parent}:rw",)}
-    async with a_desk(tmp_path / "h", "memory", script=TITLES, **allowed) as desk:
+    async with open_management_gateway(tmp_path / "h", "memory", script=TITLES, **allowed) as desk:
         made = await desk("create_worktree", cwd=str(shop), name="task", baseBranch="main")
         below = Path(made["worktreePath"]) / "src" / "deep"
         below.mkdir(parents=True)
@@ -187,7 +193,7 @@ async def test_paseo_18_a_start_that_cannot_be_is_told_and_nothing_is_made(
     tmp_path: Path, shop: Path, wish: dict[str, str], said: str
 ) -> None:
     allowed = {"sandbox__mounts_allowed": (f"{shop.parent}:rw",)}
-    async with a_desk(tmp_path / "h", "memory", **allowed) as desk:
+    async with open_management_gateway(tmp_path / "h", "memory", **allowed) as desk:
         words = {
             key: value.replace("SHOP", str(shop)).replace("HOME", str(desk.gateway.home.path))
             for key, value in wish.items()
@@ -199,7 +205,7 @@ async def test_paseo_18_a_start_that_cannot_be_is_told_and_nothing_is_made(
 
 
 async def test_agents_may_not_start_where_they_may_only_read(tmp_path: Path, shop: Path) -> None:
-    async with a_desk(tmp_path / "h", "memory", sandbox__mounts_allowed=(str(shop.parent),)) as desk:
+    async with open_management_gateway(tmp_path / "h", "memory", sandbox__mounts_allowed=(str(shop.parent),)) as desk:
         answer = await desk.ask("create_agent", cwd=str(shop))
         assert answer.failed and ":rw" in answer.text
         made = await desk("create_worktree", cwd=str(shop), name="ok")
@@ -208,7 +214,7 @@ async def test_agents_may_not_start_where_they_may_only_read(tmp_path: Path, sho
 
 async def test_an_archived_worktree_takes_its_agents_along_and_its_work_is_kept(tmp_path: Path, shop: Path) -> None:
     allowed = {"sandbox__mounts_allowed": (f"{shop.parent}:rw",)}
-    async with a_desk(tmp_path / "h", "memory", script=TITLES, **allowed) as desk:
+    async with open_management_gateway(tmp_path / "h", "memory", script=TITLES, **allowed) as desk:
         created = await desk("create_agent", cwd=str(shop), worktreeName="task", baseBranch="main", title="A")
         await say(desk, created["agentId"], "write")
         done = await desk("archive_worktree", worktree="task")
@@ -222,18 +228,18 @@ async def test_an_archived_worktree_takes_its_agents_along_and_its_work_is_kept(
 
 async def test_nobody_is_woken_in_a_worktree_that_goes_by_the_end_of_another(tmp_path: Path, shop: Path) -> None:
     allowed = {"sandbox__mounts_allowed": (f"{shop.parent}:rw",)}
-    async with a_desk(tmp_path / "h", "memory", script=TITLES, **allowed) as desk:
+    async with open_management_gateway(tmp_path / "h", "memory", script=TITLES, **allowed) as desk:
         lead = await desk("create_agent", cwd=str(shop), worktreeName="task", baseBranch="main", title="Lead")
         child = {"cwd": lead["cwd"], "parentAgentId": lead["agentId"], "notifyOnFinish": True, "background": True}
         made = await desk("create_agent", initialPrompt="wait", title="Child", **child)
         async with asyncio.timeout(20):
-            while await desk.gateway.store.read(turns.open_of, made["agentId"]) is None:  # noqa: ASYNC110  nobody rings
+            while await desk.gateway.store.read(turns.find_open, made["agentId"]) is None:  # noqa: ASYNC110  nobody rings
                 await asyncio.sleep(0.01)
         await say(desk, lead["agentId"], "write")
         assert (await desk("archive_worktree", worktree="task"))["saved"]
-        done = [turn.state for turn in await desk.gateway.store.read(turns.of_session, lead["agentId"], 2**62, 9)]
+        done = [turn.state for turn in await desk.gateway.store.read(turns.list_for_session, lead["agentId"], 2**62, 9)]
         assert done.count("done") == 1, "what it has heard of its child, it heard too late"
-        assert await desk.gateway.store.read(inbox.sessions_waiting) == []
+        assert await desk.gateway.store.read(inbox.list_waiting_sessions) == []
         assert {each["archivedAt"] is None for each in (await desk("list_agents", includeArchived=True))["agents"]} == {
             False
         }

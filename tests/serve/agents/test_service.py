@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gatepost.store import audit, groups, ledger, turns
-from gatepost.testing.desk import Desk, a_desk
-from gatepost.testing.gateway import settled
+from gatepost.testing.gateway import wait_until_settled
+from gatepost.testing.management_client import ManagementClient, open_management_gateway
 
 SCRIPT = {
     "turns": [
@@ -22,12 +22,12 @@ SCRIPT = {
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    async with a_desk(tmp_path / "h", script=SCRIPT) as made:
+async def desk(tmp_path: Path) -> AsyncIterator[ManagementClient]:
+    async with open_management_gateway(tmp_path / "h", script=SCRIPT) as made:
         yield made
 
 
-async def test_an_archived_agent_leaves_the_list_and_a_prompt_brings_it_back(desk: Desk) -> None:
+async def test_an_archived_agent_leaves_the_list_and_a_prompt_brings_it_back(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="sweep")
     for _ in range(2):
         assert (await desk("archive_agent", agentId=made["agentId"]))["success"]
@@ -37,23 +37,25 @@ async def test_an_archived_agent_leaves_the_list_and_a_prompt_brings_it_back(des
     assert len((await desk("list_agents"))["agents"]) == 1
 
 
-async def test_a_parent_hears_of_what_took_the_place_of_an_interrupted_turn_and_of_nothing_before(desk: Desk) -> None:
+async def test_a_parent_hears_of_what_took_the_place_of_an_interrupted_turn_and_of_nothing_before(
+    desk: ManagementClient,
+) -> None:
     lead = await desk("create_agent", initialPrompt="lead", agentType="patient")
     child = {"parentAgentId": lead["agentId"], "notifyOnFinish": True, "title": "Child"}
     await desk("create_agent", initialPrompt="hold it", agentType="patient", background=True, **child)
     async with asyncio.timeout(20):
-        while not await desk.gateway.store.read(turns.open_turns):  # noqa: ASYNC110  nothing rings for it
+        while not await desk.gateway.store.read(turns.list_open):  # noqa: ASYNC110  nothing rings for it
             await asyncio.sleep(0.01)
     ended = await desk("send_agent_prompt", agentId="Child", prompt="instead", policy="interrupt")
     assert ended["lastMessage"] == "done: instead"
-    await settled(desk.gateway)
+    await wait_until_settled(desk.gateway)
     told = (await desk("get_agent_activity", agentId=lead["agentId"]))["content"]
     assert told.count("heard of Child") == told.count("heard of Child: idle") == 1
     assert told.count("[Agent] Child has finished: done: instead") == 1  # and why it was woken stands before
     assert told.index("[Agent] Child") < told.index("heard of Child")
 
 
-async def test_an_agent_that_fails_says_why_and_takes_a_new_prompt(desk: Desk) -> None:
+async def test_an_agent_that_fails_says_why_and_takes_a_new_prompt(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="fall over")
     shown = (await desk("get_agent_status", agentId=made["agentId"]))["snapshot"]
     assert shown["status"] == "error" and "it broke" in shown["lastError"]
@@ -61,7 +63,7 @@ async def test_an_agent_that_fails_says_why_and_takes_a_new_prompt(desk: Desk) -
     assert (await desk("send_agent_prompt", agentId=made["agentId"], prompt="again"))["status"] == "idle"
 
 
-async def test_whoever_waits_is_told_why_it_failed_besides_what_it_said(desk: Desk) -> None:
+async def test_whoever_waits_is_told_why_it_failed_besides_what_it_said(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="say and fall over")
     sent = await desk("send_agent_prompt", agentId=made["agentId"], prompt="say and fall over")
     waited = await desk("wait_for_agent", agentId=made["agentId"])
@@ -71,7 +73,7 @@ async def test_whoever_waits_is_told_why_it_failed_besides_what_it_said(desk: De
     assert (await desk("send_agent_prompt", agentId=made["agentId"], prompt="again"))["lastError"] is None
 
 
-async def test_agents_are_listed_by_who_needs_somebody_and_who_works(desk: Desk) -> None:
+async def test_agents_are_listed_by_who_needs_somebody_and_who_works(desk: ManagementClient) -> None:
     for title, prompt in (("Asks", "ask first"), ("Busy", "hang"), ("Idle", "x"), ("Failed", "fall over")):
         await desk("create_agent", title=title, initialPrompt=prompt, background=title == "Busy")
     await desk("create_agent", title="Over")
@@ -81,23 +83,23 @@ async def test_agents_are_listed_by_who_needs_somebody_and_who_works(desk: Desk)
     assert listed == ["Asks", "Busy", "New", "Idle", "Failed", "Over"]
 
 
-async def test_a_title_that_means_two_agents_is_refused(desk: Desk) -> None:
+async def test_a_title_that_means_two_agents_is_refused(desk: ManagementClient) -> None:
     for _ in range(2):
         await desk("create_agent", initialPrompt="x", title="Twin")
     answer = await desk.ask("get_agent_status", agentId="Twin")
     assert answer.failed and "means several agents" in answer.text
 
 
-async def test_what_is_done_is_audited_and_accounted_for(desk: Desk) -> None:
+async def test_what_is_done_is_audited_and_accounted_for(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="sweep")
     await desk("update_agent", agentId=made["agentId"], title="New")
-    rows = await desk.gateway.store.read(audit.latest, 50)
+    rows = await desk.gateway.store.read(audit.list_latest, 50)
     assert {"agent.create", "agent.update"} <= {row[3] for row in rows}
     assert await desk.gateway.store.read(groups.get, "agents") is not None
     assert (await desk.gateway.store.read(ledger.check, desk.gateway.clock.now())).unaccounted == 0
 
 
-async def test_a_provider_may_be_called_provider(desk: Desk) -> None:
+async def test_a_provider_may_be_called_provider(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="sweep", provider="patient", background=True)
     assert made["type"] == "patient"
     shown = next(tool for tool in await desk.tools() if tool["name"] == "create_agent")

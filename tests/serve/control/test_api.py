@@ -10,53 +10,53 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.bells import Bells
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Refused, Unavailable
+from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.listen import Listen
+from gatepost.core.listen_address import ListenAddress
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
-from gatepost.serve.control.api import LARGEST_BODY, ApiParts, make_api
-from gatepost.serve.control.client import Control, NotDone
-from gatepost.serve.control.contract import Args, Office, Operation, operation
-from gatepost.serve.http import Server, bind
-from gatepost.store.writer import SqliteStore
+from gatepost.serve.control.api import LARGEST_BODY, ApiDeps, make_api
+from gatepost.serve.control.client import ControlClient, ControlError
+from gatepost.serve.control.contract import Operation, OperationArgs, OperationDeps, operation
+from gatepost.serve.http import HttpServer, bind
+from gatepost.store.sqlite_store import SqliteStore
 
 OPERATIONS: Registry[Operation] = Registry("operation")
 
 
-class Greeting(Args):
+class Greeting(OperationArgs):
     name: str
 
 
 @operation("greet", Greeting, registry=OPERATIONS)
-async def greet(office: Office, args: Greeting) -> dict[str, str]:
+async def greet(office: OperationDeps, args: Greeting) -> dict[str, str]:
     return {"said": f"hello {args.name}"}
 
 
-@operation("forbid", Args, registry=OPERATIONS)
-async def forbid(office: Office, args: Args) -> None:
+@operation("forbid", OperationArgs, registry=OPERATIONS)
+async def forbid(office: OperationDeps, args: OperationArgs) -> None:
     raise Refused("terminal:eve", "do that")
 
 
-@operation("break", Args, registry=OPERATIONS)
-async def break_down(office: Office, args: Args) -> None:
+@operation("break", OperationArgs, registry=OPERATIONS)
+async def break_down(office: OperationDeps, args: OperationArgs) -> None:
     raise RuntimeError("secret detail")
 
 
-class Number(Args):
+class Number(OperationArgs):
     number: int
 
 
 @operation("keep", Number, registry=OPERATIONS)
-async def keep(office: Office, args: Number) -> None:
+async def keep(office: OperationDeps, args: Number) -> None:
     await office.store.read(lambda db: db.row("SELECT ?", (args.number,)))
 
 
 class Running:
     def __init__(self, path: Path, terminal: Any) -> None:
-        self.control, self.path, self.terminal = Control(path), path, terminal
+        self.control, self.path, self.terminal = ControlClient(path), path, terminal
         self.stopping = asyncio.Event()
         self.was_told_to_stop = False
 
@@ -77,8 +77,8 @@ async def api(store: SqliteStore, home: Home, terminal: Any) -> AsyncIterator[Ru
     async def status() -> dict[str, str]:
         return {"state": "up"}
 
-    office = Office(home=home, store=store, clock=SystemClock(), config=Config(), bells=Bells())
-    parts = ApiParts(
+    office = OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus())
+    parts = ApiDeps(
         office=office,
         terminal=terminal.hub,
         status=status,
@@ -87,7 +87,7 @@ async def api(store: SqliteStore, home: Home, terminal: Any) -> AsyncIterator[Ru
         stopping=running.stopping,
         operations=OPERATIONS,
     )
-    server = Server(make_api(parts), bind(Listen("unix", path=home.control)))
+    server = HttpServer(make_api(parts), bind(ListenAddress("unix", path=home.control)))
     task = asyncio.create_task(server.run())
     yield running
     running.stopping.set()
@@ -120,7 +120,7 @@ async def test_an_operation_is_run_by_its_name(api: Running) -> None:
     ],
 )
 async def test_a_refusal_names_its_kind(api: Running, path: str, body: dict[str, Any], kind: str) -> None:
-    with pytest.raises(NotDone) as caught:
+    with pytest.raises(ControlError) as caught:
         await api.ask("post", path, body)
     assert caught.value.kind == kind
 
@@ -136,7 +136,7 @@ async def test_who_gives_no_host_does_not_learn_where_the_socket_lies(api: Runni
 
 
 async def test_a_breakdown_shows_no_inner_detail(api: Running) -> None:
-    with pytest.raises(NotDone) as caught:
+    with pytest.raises(ControlError) as caught:
         await api.ask("post", "/v1/ops/break", {})
     assert caught.value.kind == "internal"
     assert "secret" not in str(caught.value)
@@ -216,7 +216,7 @@ async def test_an_open_stream_ends_when_the_gateway_stops(api: Running) -> None:
 
 def test_a_gateway_that_is_not_running_is_said_to_be_so(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"no gateway runs in .*; `gatepost up` starts one"):
-        Control(tmp_path / "control.sock").get("/v1/health")
+        ControlClient(tmp_path / "control.sock").get("/v1/health")
 
 
 @pytest.mark.parametrize(

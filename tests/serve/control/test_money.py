@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.bells import Bells
 from gatepost.core.clock import DAY
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.serve.control.contract import OPERATIONS, Office
+from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store import audit, costs, groups, reservations, users
 from gatepost.store.costs import NewCost
 from gatepost.store.port import Db
-from gatepost.store.writer import SqliteStore
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import NOON, FixedClock
 
 ADA = "telegram:user/9"
@@ -27,22 +27,22 @@ def settle_in(db: Db) -> None:
 
 
 @pytest.fixture
-async def office(store: SqliteStore, tmp_path: Path) -> Office:
+async def office(store: SqliteStore, tmp_path: Path) -> OperationDeps:
     load_package("gatepost.serve.control.operations")
     await store.write(settle_in)
-    return Office(home=Home(tmp_path), store=store, clock=FixedClock(), config=Config(), bells=Bells())
+    return OperationDeps(home=Home(tmp_path), store=store, clock=FixedClock(), config=Config(), bells=EventBus())
 
 
-async def do(office: Office, name: str, **args: Any) -> Any:
+async def do(office: OperationDeps, name: str, **args: Any) -> Any:
     return await OPERATIONS[name](office, args)
 
 
-async def spend(office: Office, key: str, micro: int, at: int = NOON, **facts: str) -> None:
+async def spend(office: OperationDeps, key: str, micro: int, at: int = NOON, **facts: str) -> None:
     new = NewCost(key=key, at=at, micro=micro, **{"folder": "acme", "model": "m", "user": ADA, **facts})
     await office.store.write(costs.add_external, new, NOON)
 
 
-async def test_a_budget_is_set_shown_and_written_down(office: Office) -> None:
+async def test_a_budget_is_set_shown_and_written_down(office: OperationDeps) -> None:
     await spend(office, "1", 250_000)
     told = await do(office, "budget.set", folder="acme", daily="1.00")
 
@@ -51,10 +51,10 @@ async def test_a_budget_is_set_shown_and_written_down(office: Office) -> None:
     assert (daily["limit_usd"], daily["spent_usd"], daily["reserved_usd"], daily["left_usd"]) == (1, 0.25, 0, 0.75)
     assert daily["ends_at"] == "2027-01-16T00:00:00.000Z"
     assert await do(office, "budget.show") == [told]
-    assert [row[3] for row in await office.store.read(audit.latest, 10)] == ["budget.set"]
+    assert [row[3] for row in await office.store.read(audit.list_latest, 10)] == ["budget.set"]
 
 
-async def test_what_is_left_out_stays_and_none_takes_a_limit_away(office: Office) -> None:
+async def test_what_is_left_out_stays_and_none_takes_a_limit_away(office: OperationDeps) -> None:
     await do(office, "budget.set", folder="acme", daily="1", monthly="20")
     await do(office, "budget.set", folder="acme", daily="2")
     [both] = await do(office, "budget.show")
@@ -67,7 +67,7 @@ async def test_what_is_left_out_stays_and_none_takes_a_limit_away(office: Office
     assert await do(office, "budget.show") == []
 
 
-async def test_people_and_the_gateway_have_budgets_too(office: Office) -> None:
+async def test_people_and_the_gateway_have_budgets_too(office: OperationDeps) -> None:
     await do(office, "budget.set", user=ADA, monthly="3")
     await do(office, "budget.set", instance=True, daily="5")
 
@@ -91,14 +91,14 @@ async def test_people_and_the_gateway_have_budgets_too(office: Office) -> None:
     ],
 )
 async def test_what_makes_no_budget_is_named_and_nothing_is_changed(
-    office: Office, args: dict[str, Any], error: type[Exception], text: str
+    office: OperationDeps, args: dict[str, Any], error: type[Exception], text: str
 ) -> None:
     with pytest.raises(error, match=text):
         await do(office, "budget.set", **args)
     assert await do(office, "budget.show") == []
 
 
-async def test_the_budget_of_a_group_that_is_gone_can_be_taken_away(office: Office) -> None:
+async def test_the_budget_of_a_group_that_is_gone_can_be_taken_away(office: OperationDeps) -> None:
     await do(office, "budget.set", folder="acme", daily="1")
     await office.store.write(groups.remove, "acme")
 
@@ -107,7 +107,7 @@ async def test_the_budget_of_a_group_that_is_gone_can_be_taken_away(office: Offi
     assert await do(office, "budget.show") == []
 
 
-async def test_costs_are_told_with_their_total_and_what_is_in_flight(office: Office) -> None:
+async def test_costs_are_told_with_their_total_and_what_is_in_flight(office: OperationDeps) -> None:
     await spend(office, "1", 250_000)
     await spend(office, "2", 500_000, NOON - DAY, folder="home", model="n")
     await office.store.write(reservations.reserve, "acme", ADA, "s", "t", "m", 40_000, NOON)
@@ -122,6 +122,6 @@ async def test_costs_are_told_with_their_total_and_what_is_in_flight(office: Off
 
 
 @pytest.mark.parametrize("args", [{"by": "moon"}, {"days": -1}])
-async def test_a_question_that_makes_no_sense_is_refused(office: Office, args: dict[str, Any]) -> None:
+async def test_a_question_that_makes_no_sense_is_refused(office: OperationDeps, args: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         await do(office, "cost.show", **args)

@@ -4,31 +4,31 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.bells import Bells
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Invalid, NotFound
+from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.groups import ensure_defaults
-from gatepost.serve.control.contract import OPERATIONS, Office
+from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store import audit, groups, inbox, ledger, messages, routes, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
-from gatepost.store.writer import SqliteStore
+from gatepost.store.sqlite_store import SqliteStore
 
 
 class Desk:
     """An office, and what was stopped there."""
 
-    def __init__(self, office: Office, stopped: list[str]) -> None:
+    def __init__(self, office: OperationDeps, stopped: list[str]) -> None:
         self.office, self.stopped = office, stopped
 
     async def do(self, name: str, /, **args: Any) -> Any:
         return await OPERATIONS[name](self.office, args)
 
     async def recorded(self) -> list[str]:
-        rows = await self.office.store.read(audit.latest, 100)
+        rows = await self.office.store.read(audit.list_latest, 100)
         return [row[3] for row in reversed(rows)]
 
 
@@ -45,13 +45,13 @@ async def desk(store: SqliteStore, tmp_path: Path) -> Desk:
         stopped.append(session_id)
         return True
 
-    office = Office(home=home, store=store, clock=clock, config=Config(), bells=Bells(), stop_session=stop)
+    office = OperationDeps(home=home, store=store, clock=clock, config=Config(), bells=EventBus(), stop_session=stop)
     return Desk(office, stopped)
 
 
 def a_waiting_message(db: Db, folder: str) -> str:
     """A message that is queued for a group's session."""
-    session = sessions.resolve(db, "per-thread", folder, "web", "web:home", "", 1)
+    session = sessions.find_or_add(db, "per-thread", folder, "web", "web:home", "", 1)
     new = NewMessage(
         instance="web", address="web:home", direction="in", kind="chat", sender="web:user/9", text="hi", at=1,
         platform_id="p1",
@@ -127,9 +127,9 @@ async def test_removing_a_group_keeps_its_files_and_an_account_of_its_messages(d
     assert desk.stopped == [session_id]
     assert (desk.office.home.group("acme") / "AGENTS.md").is_file()
     assert await desk.office.store.read(sessions.get, session_id) is None
-    assert [route.target for route in await desk.office.store.read(routes.in_order)] == ["home"]
+    assert [route.target for route in await desk.office.store.read(routes.list_all)] == ["home"]
     assert (await desk.office.store.read(ledger.check, 10**17)).unaccounted == 0
-    [line] = await desk.office.store.read(ledger.lines, None, 10)
+    [line] = await desk.office.store.read(ledger.list_lines, None, 10)
     assert (line.state, line.reason) == ("cancelled", "its group was removed")
 
 

@@ -7,33 +7,33 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.bells import Bells
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Invalid, NotFound
+from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.serve.control.contract import OPERATIONS, Office
+from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store import audit, groups, users
-from gatepost.store.secrets import Secrets
-from gatepost.store.writer import SqliteStore
+from gatepost.store.secrets import SecretReader
+from gatepost.store.sqlite_store import SqliteStore
 
 VALUE = "sk-ant-xyzzy-0123456789"
 
 
 class Desk:
-    def __init__(self, office: Office) -> None:
+    def __init__(self, office: OperationDeps) -> None:
         self.office = office
 
     async def do(self, name: str, /, **args: Any) -> Any:
         return await OPERATIONS[name](self.office, args)
 
     async def get(self, name: str, folder: str, user: str | None = None) -> str | None:
-        return await Secrets(self.office.store, Keyring(self.office.home)).get(name, folder, user)
+        return await SecretReader(self.office.store, Keyring(self.office.home)).get(name, folder, user)
 
     async def recorded(self) -> list[tuple[str, Any]]:
-        rows = await self.office.store.read(audit.latest, 100)
+        rows = await self.office.store.read(audit.list_latest, 100)
         return [(row[3], json.loads(row[5])) for row in reversed(rows)]
 
 
@@ -44,7 +44,7 @@ async def desk(store: SqliteStore, tmp_path: Path) -> Desk:
     home.prepare()
     await store.write(groups.add, "acme", "Acme", "", 1)
     await store.write(users.add, "fake:user/1", "Ann", 1)
-    return Desk(Office(home=home, store=store, clock=SystemClock(), config=Config(), bells=Bells()))
+    return Desk(OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus()))
 
 
 async def test_a_secret_is_set_listed_used_rotated_and_removed_and_its_value_told_to_nobody(desk: Desk) -> None:

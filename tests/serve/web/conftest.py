@@ -11,12 +11,12 @@ import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
-from gatepost.core.listen import parse
+from gatepost.core.listen_address import parse
 from gatepost.core.settings import Config
-from gatepost.serve.http import Server, bind, bound
-from gatepost.serve.web.login import new_address
-from gatepost.serve.web.site import SiteParts, make_site
-from gatepost.store.writer import SqliteStore
+from gatepost.serve.http import HttpServer, bind, get_bound_address
+from gatepost.serve.web.login import make_login_url
+from gatepost.serve.web.site import WebDeps, make_site
+from gatepost.store.sqlite_store import SqliteStore
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Site:
     store: SqliteStore
     home: Home
     answerer: Any
-    server: Server
+    server: HttpServer
     running: asyncio.Task[None]
     stopping: asyncio.Event
 
@@ -34,7 +34,7 @@ class Site:
         self.server.stop()
 
     async def new_token(self) -> str:
-        address = await new_address(self.store, SystemClock(), self.answerer.hub, self.base)
+        address = await make_login_url(self.store, SystemClock(), self.answerer.hub, self.base)
         return address.partition("#token=")[2]
 
     def browser(self) -> httpx2.AsyncClient:
@@ -54,7 +54,7 @@ async def site(store: SqliteStore, home: Home, web: Any) -> AsyncIterator[Site]:
     listen = parse("127.0.0.1:0")
     sock = bind(listen)
     stopping = asyncio.Event()
-    parts = SiteParts(
+    parts = WebDeps(
         store=store,
         clock=SystemClock(),
         config=Config({"web.max_upload_mb": 1, "web.hosts": ("agents.example",)}),
@@ -62,9 +62,9 @@ async def site(store: SqliteStore, home: Home, web: Any) -> AsyncIterator[Site]:
         channel=web.hub,
         stopping=stopping,
     )
-    server = Server(make_site(parts), sock)
+    server = HttpServer(make_site(parts), sock)
     running = asyncio.create_task(server.run())
-    made = Site(bound(listen, sock).url, store, home, web, server, running, stopping)
+    made = Site(get_bound_address(listen, sock).url, store, home, web, server, running, stopping)
     yield made
     made.stop()
     await asyncio.wait_for(running, 10)

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from gatepost.messages.outbound import File, Op, Outbound
+from gatepost.messages.outbound import Op, Outbound, OutboundFile
 from gatepost.store import messages as ledger
 from gatepost.store import outbox, routes
 from gatepost.store.outbox import NewEffect
@@ -113,8 +113,8 @@ async def test_a_reply_that_waits_for_its_delivery_is_not_passed_over_by_what_co
 async def test_what_was_superseded_is_never_shown(site: Any) -> None:
     async with site.signed_in() as browser:
         await site.answerer.say(HOME, "", "never", key="never", delivered=False)
-        effect = await site.store.read(outbox.by_key, "never")
-        await site.store.write(lambda db: outbox.settle(db, effect.id, "superseded", "continued", 1))
+        effect = await site.store.read(outbox.find_by_key, "never")
+        await site.store.write(lambda db: outbox.record_outcome(db, effect.id, "superseded", "continued", 1))
         await say(browser, "hello")
         async with events(browser, params={"after": "0"}) as stream:
             got = await until(stream, reply_of("You said: hello"))
@@ -331,7 +331,7 @@ async def test_what_an_agent_sends_is_kept_when_its_delivery_is_done(site: Any, 
     source = tmp_path / "report.csv"
     source.write_bytes(b"a,b\n")
     site.answerer.files = ({"name": "report.csv", "mime": "text/csv", "path": str(source), "size": 4},)
-    file = File(name="report.csv", mime="text/csv", path=str(source), size=4)
+    file = OutboundFile(name="report.csv", mime="text/csv", path=str(source), size=4)
     await site.answerer.hub.send(HOME, Outbound(key="k1", files=(file,)))
     await site.answerer.hub.send(HOME, Outbound(key="k1", files=(file,)))
     source.unlink()

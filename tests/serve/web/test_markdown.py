@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatepost.serve.web.markdown import LONGEST, count_cells, render
-from gatepost.serve.web.written import as_written
+from gatepost.serve.web.plain_html import render_plain
 
 HARMLESS = {
     *("p", "br", "a", "em", "strong", "s", "code", "pre", "ul", "ol", "li", "blockquote", "hr"),
@@ -89,7 +89,7 @@ def test_a_very_long_text_is_shown_as_it_is() -> None:
 def test_stranger_02_a_text_that_costs_too_much_is_shown_as_it_is(text: str) -> None:
     text = text[:LONGEST]
 
-    assert render(text) == as_written(text)
+    assert render(text) == render_plain(text)
 
 
 def test_the_side_of_a_column_is_a_class_because_the_page_lets_no_style_through() -> None:

@@ -345,8 +345,8 @@ async def test_work_states_edits_and_reactions_are_shown(site: Any, context: Bro
     await site.answerer.say(HOME, "", "", key="k3", op=Op.REACT, target_id=sent, reaction="👍")
     await expect(reply(page, "the final text")).to_be_visible()
     await expect(page.locator(".message.mine .reactions")).to_contain_text("👍")
-    entry = (await site.store.read(inbox.of_message, sent))[0]
-    await site.store.write(lambda db: inbox.move(db, entry.id, "failed", "the provider gave up", None, 1))
+    entry = (await site.store.read(inbox.list_for_message, sent))[0]
+    await site.store.write(lambda db: inbox.set_state(db, entry.id, "failed", "the provider gave up", None, 1))
 
     await expect(page.locator(".message.mine .state")).to_have_text("Failed. The provider gave up.")
     await expect(page.locator("#typing")).to_be_hidden()

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from gatepost.channels.web import Web
+from gatepost.channels.web import WebChannel
 from gatepost.core.clock import DAY, MINUTE, SystemClock
 from gatepost.serve.web import login
 from gatepost.store import audit, logins, users
@@ -60,20 +60,20 @@ async def test_of_many_who_redeem_at_once_one_gets_in(site: Any) -> None:
 
 def test_a_one_time_address_is_good_for_ten_minutes_and_its_opener_is_the_owner(db: Db) -> None:
     now = SystemClock().now()
-    early, late = (login._issue_once(db, Web.owner, now) for _ in range(2))
+    early, late = (login._issue_one_time_token(db, WebChannel.owner, now) for _ in range(2))
 
     assert login.redeem(db, early, now + 10 * MINUTE - 1, 30) is not None
     assert login.redeem(db, late, now + 10 * MINUTE, 30) is None
-    assert users.standing(db, Web.owner).roles == (("owner", ""),)
+    assert users.get_roles(db, WebChannel.owner).roles == (("owner", ""),)
 
 
 def test_a_browser_stays_signed_in_for_its_days_and_no_token_is_stored(db: Db) -> None:
     now = SystemClock().now()
-    browser = login.redeem(db, login._issue_once(db, Web.owner, now), now, 30)
+    browser = login.redeem(db, login._issue_one_time_token(db, WebChannel.owner, now), now, 30)
 
     assert browser is not None
-    assert logins.browser(db, browser, now + 30 * DAY - 1) == Web.owner
-    assert logins.browser(db, browser, now + 30 * DAY) is None
+    assert logins.find_browser_user(db, browser, now + 30 * DAY - 1) == WebChannel.owner
+    assert logins.find_browser_user(db, browser, now + 30 * DAY) is None
     assert browser not in str(db.rows("SELECT * FROM logins"))
 
 
@@ -195,5 +195,5 @@ async def test_stranger_e_the_cookie_is_named_for_port_and_home_and_bound_to_the
 async def test_stranger_e_a_wrong_login_is_counted_in_the_audit(site: Any) -> None:
     async with site.browser() as browser:
         assert (await browser.post("/login", json={"token": "made-up"})).status_code == 403
-    row = (await site.store.read(audit.latest, 1))[0]
+    row = (await site.store.read(audit.list_latest, 1))[0]
     assert row[2:5] == ("peer:127.0.0.1", "door.token", "refused")

@@ -11,11 +11,11 @@ from typing import Any, TextIO
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import absolute, control_of, errand_s, home_of, operate
-from gatepost.cli.outcomes import CODES, FAILED, code_of
+from gatepost.cli import output
+from gatepost.cli.exit_codes import CODES, FAILED, get_exit_code
+from gatepost.cli.operation_runner import absolute, control_of, get_worktree_timeout, home_of, run_operation
 from gatepost.cli.program import INTERRUPTED
-from gatepost.core import listen
+from gatepost.core import listen_address
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.serve.control.client import TIMEOUT_S
@@ -87,13 +87,15 @@ def run(
     nothing = prompt is None and (sys.stdin is None or sys.stdin.isatty())
     text = "" if nothing else _text("-" if prompt is None else prompt)
     given = {"prompt": text, "labels": dict(map(_label, labels)), **more}
-    made = operate(place, "agent.create", given, timeout=errand_s(place) if more["worktree"] else TIMEOUT_S)
+    made = run_operation(
+        place, "agent.create", given, timeout=get_worktree_timeout(place) if more["worktree"] else TIMEOUT_S
+    )
     if more["worktree"] and not as_json:
-        show.say(f"it works in {made['cwd']}", error=True)
+        output.print_line(f"it works in {made['cwd']}", error=True)
     for note in () if as_json else made["notes"]:
-        show.say(note, error=True)
+        output.print_line(note, error=True)
     if background or not text:
-        return _tell(made, as_json)
+        return _print_outcome(made, as_json)
     return _wait(place, made["agentId"], as_json, timeout, made)
 
 
@@ -120,15 +122,15 @@ def _label(text: str) -> tuple[str, str]:
 @click.pass_obj
 def list_agents(home: str | None, archived: bool, as_json: bool) -> None:
     """List them: those that wait for an answer first, then those at work, then the rest, the latest first."""
-    found = operate(home_of(home), "agent.list", {"archived": archived})
+    found = run_operation(home_of(home), "agent.list", {"archived": archived})
     if as_json:
-        show.as_json(found)
+        output.print_json(found)
         return
     rows = [
         (each["agentId"], each["title"] or "-", _status(each), each["type"], each["folder"], each["currentModeId"])
         for each in found
     ]
-    show.table(("agent", "title", "status", "provider", "group", "mode"), rows, empty="there are no agents")
+    output.print_table(("agent", "title", "status", "provider", "group", "mode"), rows, empty="there are no agents")
 
 
 def _status(agent: dict[str, Any]) -> str:
@@ -155,8 +157,8 @@ def send(
 ) -> int:
     """Give AGENT more to do (PROMPT, or with - what stands on stdin), and wait for its answer."""
     place = home_of(home)
-    told = operate(place, "agent.prompt", {"id": agent, "text": _text(prompt), "policy": policy})
-    return _tell(told, as_json) if background else _wait(place, told["agentId"], as_json, timeout)
+    told = run_operation(place, "agent.prompt", {"id": agent, "text": _text(prompt), "policy": policy})
+    return _print_outcome(told, as_json) if background else _wait(place, told["agentId"], as_json, timeout)
 
 
 @command.command(epilog=CODES)
@@ -167,7 +169,7 @@ def send(
 def wait(home: str | None, agent: str, timeout: float | None, as_json: bool) -> int:
     """Wait until AGENT has finished, or asks something."""
     place = home_of(home)
-    found = operate(place, "agent.show", {"id": agent})  # nobody is waited for who is not there
+    found = run_operation(place, "agent.show", {"id": agent})  # nobody is waited for who is not there
     return _wait(place, found["agentId"], as_json, timeout)
 
 
@@ -177,40 +179,40 @@ def _wait(place: Home, agent: str, as_json: bool, timeout: float | None, new: di
     more = {name: new[name] for name in PLACE} if new is not None else {}
     try:
         if new is not None and not new["title"] and not as_json:
-            show.say(f"{agent} is at work", error=True, flush=True)
-        from gatepost.cli.patient import Looking
+            output.print_line(f"{agent} is at work", error=True, flush=True)
+        from gatepost.cli.gateway_retry import RetryingCaller
 
-        look, until = Looking(control_of(place)), None if timeout is None else time.monotonic() + timeout
+        look, until = RetryingCaller(control_of(place)), None if timeout is None else time.monotonic() + timeout
         while True:
             each = WAIT_S if until is None else max(min(until - time.monotonic(), WAIT_S), 0)
             told = look("agent.wait", {"id": agent, "timeout_s": each})
             if not told["waitedOut"] or (until is not None and time.monotonic() >= until):
-                return _tell({**told, **more}, as_json)
+                return _print_outcome({**told, **more}, as_json)
     except KeyboardInterrupt:
-        show.say(
+        output.print_line(
             f"{agent} works on: `gatepost agent attach {agent}` goes along, `gatepost agent stop {agent}` stops it",
             error=True,
         )
         return INTERRUPTED
 
 
-def _tell(told: dict[str, Any], as_json: bool) -> int:
+def _print_outcome(told: dict[str, Any], as_json: bool) -> int:
     """What it said is the answer; why it failed stands beside it."""
-    from gatepost.cli.timelines import words_for
+    from gatepost.cli.timeline_renderer import render_waiting_agent
 
-    code, agent = code_of(told), told["agentId"]
+    code, agent = get_exit_code(told), told["agentId"]
     if as_json:
-        show.as_json(told)
+        output.print_json(told)
         return code
     if told.get("permission"):
-        show.say(words_for(told))
+        output.print_line(render_waiting_agent(told))
     elif told.get("lastMessage"):
-        show.say(told["lastMessage"])
+        output.print_line(told["lastMessage"])
     elif code != FAILED:
-        show.say(f"{agent} is {told['status']}")
+        output.print_line(f"{agent} is {told['status']}")
     if code == FAILED:
         why = told.get("lastError") or "it did not say why"
-        show.say(f"{agent} failed: {why}\n→ gatepost agent logs {agent} shows what it did", error=True)
+        output.print_line(f"{agent} failed: {why}\n→ gatepost agent logs {agent} shows what it did", error=True)
     return code
 
 
@@ -222,11 +224,11 @@ def _tell(told: dict[str, Any], as_json: bool) -> int:
 @click.pass_obj
 def logs(home: str | None, agent: str, follow: bool, last: int | None, as_json: bool) -> None:
     """What AGENT did and said."""
-    from gatepost.cli.patient import Looking
-    from gatepost.cli.timelines import Rows, with_input
+    from gatepost.cli.gateway_retry import RetryingCaller
+    from gatepost.cli.timeline_renderer import TimelineRenderer, with_input
 
-    place, rows = home_of(home), Rows()
-    agent, look = operate(place, "agent.show", {"id": agent})["agentId"], Looking(control_of(place))
+    place, rows = home_of(home), TimelineRenderer()
+    agent, look = run_operation(place, "agent.show", {"id": agent})["agentId"], RetryingCaller(control_of(place))
     seen: dict[str, Any] = {"after": 0, "status": "", "asked": []}
     if last is not None:
         seen |= {"after": None, "limit": last}
@@ -236,9 +238,9 @@ def logs(home: str | None, agent: str, follow: bool, last: int | None, as_json: 
         waiting = {each["id"]: each for each in told["permissions"]}
         for entry in told["entries"]:
             if as_json:
-                show.as_json_line(with_input(entry, waiting))
-            elif (line := rows.of_entry(entry, waiting)) is not None:
-                show.say(line, flush=follow)
+                output.print_json_line(with_input(entry, waiting))
+            elif (line := rows.render_entry(entry, waiting)) is not None:
+                output.print_line(line, flush=follow)
         sys.stdout.flush()
         seen = {"after": told["next"], "status": told["status"], "asked": list(waiting)}
         if not told["entries"] and not (follow and told["status"] in BUSY):
@@ -259,11 +261,11 @@ def attach(home: str | None, agent: str, last: int, timeout: float | None, as_js
 
     From a pipe every line is work (or a command), and at the end of the input it is waited for.
     """
-    from gatepost.cli.attaching import Attachment
+    from gatepost.cli.agent_console import AgentConsole
 
     if sys.stdin is not None and not sys.stdin.isatty():
         sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
-    return Attachment(control_of(home_of(home)), agent, last=last, as_json=as_json, timeout=timeout).run()
+    return AgentConsole(control_of(home_of(home)), agent, last=last, as_json=as_json, timeout=timeout).run()
 
 
 @command.command()
@@ -272,31 +274,33 @@ def attach(home: str | None, agent: str, last: int, timeout: float | None, as_js
 @click.pass_obj
 def inspect(home: str | None, agent: str, as_json: bool) -> None:
     """Everything about AGENT."""
-    from gatepost.cli.timelines import gist
+    from gatepost.cli.timeline_renderer import summarize_request
 
-    told = operate(home_of(home), "agent.show", {"id": agent})
+    told = run_operation(home_of(home), "agent.show", {"id": agent})
     if as_json:
-        show.as_json(told)
+        output.print_json(told)
         return
     modes = ", ".join(each["id"] for each in told["availableModes"])
     shown = {**told, "availableModes": modes, "labels": ", ".join(f"{k}={v}" for k, v in told["labels"].items())}
-    shown["pendingPermissions"] = "; ".join(f"{each['id']}: {gist(each)}" for each in told["pendingPermissions"])
+    shown["pendingPermissions"] = "; ".join(
+        f"{each['id']}: {summarize_request(each)}" for each in told["pendingPermissions"]
+    )
     del shown["notes"]  # those were for whoever made it
-    show.table(("", ""), [(name, "-" if value in (None, "", []) else value) for name, value in shown.items()])
+    output.print_table(("", ""), [(name, "-" if value in (None, "", []) else value) for name, value in shown.items()])
 
 
-def _simple(name: str, operation: str, about: str, said: str) -> None:
+def _add_command(name: str, operation: str, about: str, said: str) -> None:
     @command.command(name, help=about)
     @_AGENT
     @_JSON
     @click.pass_obj
     def do(home: str | None, agent: str, as_json: bool) -> None:
-        told = operate(home_of(home), operation, {"id": agent})
-        show.as_json(told) if as_json else show.say(said.format(**told, agent=agent))
+        told = run_operation(home_of(home), operation, {"id": agent})
+        output.print_json(told) if as_json else output.print_line(said.format(**told, agent=agent))
 
 
-_simple("kill", "agent.kill", "End AGENT for good; what it did and said stays.", "{agent} is ended for good")
-_simple("archive", "agent.archive", "Put AGENT away until it is given work again.", "{agent} is put away")
+_add_command("kill", "agent.kill", "End AGENT for good; what it did and said stays.", "{agent} is ended for good")
+_add_command("archive", "agent.archive", "Put AGENT away until it is given work again.", "{agent} is put away")
 
 
 @command.command()
@@ -305,12 +309,12 @@ _simple("archive", "agent.archive", "Put AGENT away until it is given work again
 @click.pass_obj
 def stop(home: str | None, agent: str, as_json: bool) -> None:
     """End what AGENT does now, and cancel what waits behind it; it takes further work."""
-    told = operate(home_of(home), "agent.stop", {"id": agent})
+    told = run_operation(home_of(home), "agent.stop", {"id": agent})
     if as_json:
-        show.as_json(told)
+        output.print_json(told)
         return
     said = "is stopped, and what waited is cancelled" if told["stopped"] else "has nothing to stop"
-    show.say(f"{told['agentId']} {said}")
+    output.print_line(f"{told['agentId']} {said}")
 
 
 @command.command()
@@ -320,8 +324,8 @@ def stop(home: str | None, agent: str, as_json: bool) -> None:
 @click.pass_obj
 def mode(home: str | None, agent: str, mode: str, as_json: bool) -> None:
     """Change when AGENT asks before it acts, from its next turn on."""
-    told = operate(home_of(home), "agent.mode", {"id": agent, "mode": mode})
-    show.as_json(told) if as_json else show.say(f"{told['agentId']} is in mode {told['currentModeId']}")
+    told = run_operation(home_of(home), "agent.mode", {"id": agent, "mode": mode})
+    output.print_json(told) if as_json else output.print_line(f"{told['agentId']} is in mode {told['currentModeId']}")
 
 
 @command.command()
@@ -333,19 +337,19 @@ def token(home: str | None, agent: str, file: Path | None, as_json: bool) -> Non
     """Make a token by which AGENT is known at /mcp/self, where it sets its title and branch. The one before counts no
     more. An agent in a sandbox of ours needs none: it is known by its socket."""
     if file is None:
-        told = operate(home_of(home), "agent.token", {"id": agent})
-        show.as_json(told) if as_json else show.say(told["token"])
+        told = run_operation(home_of(home), "agent.token", {"id": agent})
+        output.print_json(told) if as_json else output.print_line(told["token"])
         return
     with _new_file(file) as out:  # first of all: a new token ends the one before
-        told = operate(home_of(home), "agent.token", {"id": agent})
+        told = run_operation(home_of(home), "agent.token", {"id": agent})
         out.write(told["token"] + "\n")
-    url = f"unix:{listen.find_control(home_of(home))}:/mcp/self"
+    url = f"unix:{listen_address.find_control_path(home_of(home))}:/mcp/self"
     shown = {"agentId": told["agentId"], "file": str(file.absolute()), "url": url}
     if as_json:
-        show.as_json(shown)
+        output.print_json(shown)
         return
-    show.say(f"{shown['file']} is the token of {shown['agentId']}; as an MCP server of its own it runs:")
-    show.say(f"  gatepost bridge --url {shlex.quote(url)} --token-file {shlex.quote(shown['file'])}")
+    output.print_line(f"{shown['file']} is the token of {shown['agentId']}; as an MCP server of its own it runs:")
+    output.print_line(f"  gatepost bridge --url {shlex.quote(url)} --token-file {shlex.quote(shown['file'])}")
 
 
 @contextmanager
@@ -374,15 +378,15 @@ def models(home: str | None, provider: str | None, as_json: bool) -> None:
     lacks."""
     place = home_of(home)
     name, args = ("agent.models", {"provider": provider}) if provider is not None else ("agent.providers", {})
-    found = operate(place, name, args)
+    found = run_operation(place, name, args)
     if as_json:
-        show.as_json(found)
+        output.print_json(found)
     elif provider is not None:
         rows = [(each["id"], "default" if each["isDefault"] else "-", *_prices(each)) for each in found]
-        show.table(("model", "", "input", "output", "cache read", "cache write"), rows)
+        output.print_table(("model", "", "input", "output", "cache read", "cache write"), rows)
     else:
         rows = [(each["id"], each["ready"], each["defaultModel"] or "its own", each["reason"] or "-") for each in found]
-        show.table(("provider", "ready", "default model", "what it lacks"), rows)
+        output.print_table(("provider", "ready", "default model", "what it lacks"), rows)
 
 
 def _prices(model: dict[str, Any]) -> tuple[str, ...]:

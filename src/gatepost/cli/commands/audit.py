@@ -4,8 +4,8 @@ import json
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of, reading, zone_of
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of, read_store, zone_of
 from gatepost.core.clock import iso
 from gatepost.store import audit
 from gatepost.store.port import Db
@@ -27,9 +27,9 @@ def verify(home: str | None, head: str | None, as_json: bool) -> int:
     the newest rows were cut off, or all of it was written anew, which the chain alone cannot show.
     """
     kept = _read_head(head) if head is not None else None
-    rows, bad, trouble, newest, more = reading(home_of(home), _verify, kept)
+    rows, bad, trouble, newest, more = read_store(home_of(home), _verify, kept)
     if as_json:
-        show.as_json(
+        output.print_json(
             {
                 "rows": rows,
                 "repeated": more,
@@ -40,12 +40,12 @@ def verify(home: str | None, head: str | None, as_json: bool) -> int:
             }
         )
     elif trouble:
-        show.say(show.colored(trouble, "fail"))
+        output.print_line(output.colored(trouble, "fail"))
     elif not rows:
-        show.say(show.colored("nothing is recorded yet", "ok"))
+        output.print_line(output.colored("nothing is recorded yet", "ok"))
     else:
         counted = f" ({more:,} further events are only counted in them)" if more else ""
-        show.say(show.colored(f"the chain of {rows} rows holds", "ok"), f"{counted}, its head is {newest}")
+        output.print_line(output.colored(f"the chain of {rows} rows holds", "ok"), f"{counted}, its head is {newest}")
     return 1 if trouble else 0
 
 
@@ -54,18 +54,18 @@ def _verify(db: Db, kept: tuple[int, str] | None) -> tuple[int, int | None, str,
     rows, bad = audit.verify(db)
     if bad is not None:
         return rows, bad, f"row {bad} does not hold: it was changed or removed", "", 0
-    damaged = audit.damage(db)
+    damaged = audit.find_damage(db)
     if damaged:
         text = f"every row holds, but the pages that keep them are damaged: {damaged}; restore a backup"
         return rows, None, text, "", 0
-    more = audit.repeated(db)
-    if kept is not None and 0 < kept[0] < audit.anchor(db)[0]:
+    more = audit.count_repeated(db)
+    if kept is not None and 0 < kept[0] < audit.get_anchor(db)[0]:
         text = f"row {kept[0]} was removed because of its age (keep.audit_days); compare a newer head"
-        return rows, kept[0], text, audit.head(db), more
-    if kept is not None and not audit.goes_on_from(db, *kept):
+        return rows, kept[0], text, audit.get_head(db), more
+    if kept is not None and not audit.continues_from(db, *kept):
         text = f"row {kept[0]} is not the one that was the head: rows were cut off, or all was written anew"
-        return rows, kept[0], text, audit.head(db), more
-    return rows, None, "", audit.head(db), more
+        return rows, kept[0], text, audit.get_head(db), more
+    return rows, None, "", audit.get_head(db), more
 
 
 def _read_head(text: str) -> tuple[int, str]:
@@ -82,10 +82,10 @@ def _read_head(text: str) -> tuple[int, str]:
 def list_rows(home: str | None, limit: int, as_json: bool) -> None:
     """The newest rows, oldest first."""
     place = home_of(home)
-    rows = list(reversed(reading(place, audit.latest, limit)))
+    rows = list(reversed(read_store(place, audit.list_latest, limit)))
     if as_json:
         names = ("seq", "at", "actor", "action", "verdict")
-        show.as_json(
+        output.print_json(
             [
                 {**dict(zip(names, row, strict=False)), "at": iso(row[1]), "details": json.loads(row[5] or "null")}
                 for row in rows
@@ -93,8 +93,11 @@ def list_rows(home: str | None, limit: int, as_json: bool) -> None:
         )
         return
     zone, called = zone_of(place)
-    show.table(
+    output.print_table(
         ("seq", f"at ({called})", "actor", "action", "verdict", "details"),
-        [(row[0], show.clock(row[1], zone), *row[2:5], "(erased)" if row[5] is None else row[5]) for row in rows],
+        [
+            (row[0], output.format_time(row[1], zone), *row[2:5], "(erased)" if row[5] is None else row[5])
+            for row in rows
+        ],
         empty="nothing was recorded yet",
     )

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of
 from gatepost.core import settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.keyring import Keyring
@@ -23,23 +23,25 @@ def command(home: str | None, file: Path | None, as_json: bool) -> int:
     too. docs/operations.md has the steps of a restore.
     """
     from gatepost.cli.archive import write_archive
-    from gatepost.serve.control.door import TOKEN_FILE, token_path
+    from gatepost.serve.control.token_auth import TOKEN_FILE, token_path
 
     place = home_of(home)
     moment = (iso(SystemClock().now()) or "").replace("-", "").replace(":", "").partition(".")[0]
     target = (file or Path(f"gatepost-backup-{moment}Z.tar.gz")).expanduser().absolute()
-    keyring, config = Keyring(place), settings.peek(place.path, TOKEN_FILE)
+    keyring, config = Keyring(place), settings.load_declared(place.path, TOKEN_FILE)
     found = write_archive(place, target, frozenset({token_path(place, config).absolute()}))
     size = target.stat().st_size
     if as_json:
         told = {"file": str(target), "bytes": size, "files": found.files, "skipped": found.skipped}
-        show.as_json({**told, "keyring": keyring.where if keyring.read() else None})
+        output.print_json({**told, "keyring": keyring.where if keyring.read() else None})
         return 0
-    show.say(f"{target}: {found.files} files, {size:,} bytes, mode 0600")
+    output.print_line(f"{target}: {found.files} files, {size:,} bytes, mode 0600")
     for each in found.skipped[:10]:
-        show.say(f"left out, because it is no file or could not be read: {each}")
+        output.print_line(f"left out, because it is no file or could not be read: {each}")
     if len(found.skipped) > 10:
-        show.say(f"… and {len(found.skipped) - 10} more (--json lists them)")
+        output.print_line(f"… and {len(found.skipped) - 10} more (--json lists them)")
     if keyring.read() is not None:
-        show.say(f"without the key ring: no secret in it opens without {keyring.where}; keep a copy of that elsewhere")
+        output.print_line(
+            f"without the key ring: no secret in it opens without {keyring.where}; keep a copy of that elsewhere"
+        )
     return 0

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of, operate, reading
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of, read_store, run_operation
 
 
 @click.group()
@@ -30,11 +30,11 @@ def set_budget(
 ) -> None:
     """Limit what a group (with all below it), a person or the gateway may spend. What is left out stays as it is."""
     args = {"folder": folder, "user": user, "instance": instance, "daily": daily, "monthly": monthly}
-    told = operate(home_of(home), "budget.set", args)
+    told = run_operation(home_of(home), "budget.set", args)
     if as_json:
-        show.as_json(told)
+        output.print_json(told)
     elif told["daily"] is None and told["monthly"] is None:
-        show.say(f"{_name(told)}: no limit")
+        output.print_line(f"{_name(told)}: no limit")
     else:
         _table([told])
 
@@ -45,17 +45,17 @@ def set_budget(
 def show_budgets(home: str | None, as_json: bool) -> None:
     """All budgets, with what is spent and what is set aside for calls that run."""
     from gatepost.core.clock import SystemClock
-    from gatepost.serve.control.operations.money import all_budgets
+    from gatepost.serve.control.operations.spending import list_budgets
 
-    found = reading(home_of(home), all_budgets, SystemClock().now())
+    found = read_store(home_of(home), list_budgets, SystemClock().now())
     if as_json:
-        show.as_json(found)
+        output.print_json(found)
     else:
         _table(found)
 
 
 def _table(found: list[dict[str, Any]]) -> None:
-    show.table(
+    output.print_table(
         ("budget", "per", "limit", "spent", "set aside", "left", "until (UTC)"),
         [
             (_name(each), per, *(_usd(now[key]) for key in _AMOUNTS), now["ends_at"][:10])
@@ -71,9 +71,9 @@ _AMOUNTS = ("limit_usd", "spent_usd", "reserved_usd", "left_usd")
 
 
 def _usd(amount: float) -> str:
-    from gatepost.access.budgets import micro_of, usd
+    from gatepost.access.budgets import parse_usd, render_usd
 
-    return usd(micro_of(amount, "amount"))
+    return render_usd(parse_usd(amount, "amount"))
 
 
 def _name(told: dict[str, Any]) -> str:

@@ -5,13 +5,13 @@ from typing import Any
 
 import click
 
-from gatepost.cli import reasons, show
-from gatepost.cli.conversation import ANSWERED, Conversation, Place, wait_for
+from gatepost.cli import output, reasons
+from gatepost.cli.conversation import ANSWERED, ChatTarget, TerminalConversation, poll_outcome
 from gatepost.cli.program import INTERRUPTED
 from gatepost.core.errors import Unavailable
 from gatepost.core.home import find
-from gatepost.core.listen import find_control
-from gatepost.serve.control.client import Control
+from gatepost.core.listen_address import find_control_path
+from gatepost.serve.control.client import ControlClient
 
 
 @click.command("chat")
@@ -38,26 +38,28 @@ def command(
     """Talk to an agent. Without -m: a conversation; /quit or Ctrl-D ends it. From a pipe: once all is answered, with
     status 1 if something was not."""
     home = find(ctx.obj)
-    control = Control(find_control(home), home.path)
-    place = Place(room=room, thread=thread, sender=sender)
+    control = ControlClient(find_control_path(home), home.path)
+    place = ChatTarget(room=room, thread=thread, sender=sender)
     if text is None:
         if wait or as_json or key:
             raise click.UsageError("--wait, --json and --id belong to -m TEXT")
-        ctx.exit(0 if Conversation(control, place, timeout).run() else 1)
+        ctx.exit(0 if TerminalConversation(control, place, timeout).run() else 1)
     if text == "-":
         text = sys.stdin.read().removesuffix("\n")
-    outcome = say(control, place, text, key, timeout if wait else None)
+    outcome = send_message(control, place, text, key, timeout if wait else None)
     if as_json:
-        show.as_json_line(outcome)
+        output.print_json_line(outcome)
     elif told := render(outcome, wait):
-        show.say(told)
+        output.print_line(told)
     if wait and outcome["state"] not in ANSWERED:
         if not as_json:
-            show.say(complaint(outcome, timeout), error=True)
+            output.print_line(render_failure(outcome, timeout), error=True)
         ctx.exit(1)
 
 
-def say(control: Control, place: Place, text: str, key: str, timeout: float | None) -> dict[str, Any]:
+def send_message(
+    control: ControlClient, place: ChatTarget, text: str, key: str, timeout: float | None
+) -> dict[str, Any]:
     """Send, and wait for the answer unless `timeout` is None."""
     receipt = control.post("/v1/chat", place.body(text, key))["result"]
     number = receipt["message_id"]
@@ -71,13 +73,13 @@ def say(control: Control, place: Place, text: str, key: str, timeout: float | No
     if timeout is None:
         return outcome
     try:
-        for answer in wait_for(control, number, timeout):
+        for answer in poll_outcome(control, number, timeout):
             outcome |= {name: answer[name] for name in ("state", "reason", "replies")}
             outcome |= {"halted": True} if answer["halted"] else {}
     except Unavailable as error:
         raise Unavailable("the answer", f"message {number} is accepted, but {error}") from None
     except KeyboardInterrupt:
-        show.say(f"message {number} goes on; `gatepost trace {number}`", error=True)
+        output.print_line(f"message {number} goes on; `gatepost trace {number}`", error=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
     return outcome
 
@@ -86,15 +88,15 @@ def render(outcome: dict[str, Any], waited: bool) -> str:
     if waited:
         return "\n".join(reply["text"] for reply in outcome["replies"])
     known = "" if outcome["new"] else ", seen before"
-    reason = f": {reasons.sentence(outcome['reason'])}" if outcome["reason"] else ""
+    reason = f": {reasons.render_reason(outcome['reason'])}" if outcome["reason"] else ""
     return f"message {outcome['message']} {outcome['state']}{reason}{known}"
 
 
-def complaint(outcome: dict[str, Any], timeout: float) -> str:
+def render_failure(outcome: dict[str, Any], timeout: float) -> str:
     number, state, reason = outcome["message"], outcome["state"], outcome["reason"]
     if state in ("failed", "refused", "cancelled"):
-        return f"message {number} {state}" + (f": {reasons.sentence(reason)}" if reason else "")
-    how = reasons.waiting(state, reason)
+        return f"message {number} {state}" + (f": {reasons.render_reason(reason)}" if reason else "")
+    how = reasons.render_waiting(state, reason)
     if outcome.get("halted"):
         return f"message {number} {how} until `gatepost panic --off`: `gatepost trace {number}`"
     return f"no answer within {timeout:g} s; message {number} {how}: `gatepost trace {number}`"

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from gatepost.cli.operate import home_of
+from gatepost.cli.operation_runner import home_of
 
 
 @click.command()
@@ -33,9 +33,9 @@ def command(home: str | None, /, agent: str | None, as_json: bool, **wish: Any) 
     changed. A group that comes from another agent gets the new one's own model, unless --model names one; connected
     again to the same agent, it keeps its model. For claude, a token from `claude setup-token` will do as well.
     """
-    from gatepost.cli.connecting import connect, states
+    from gatepost.cli.connect_steps import connect, show_states
 
     place = home_of(home)
     if agent is None:
-        return states(place, as_json)
+        return show_states(place, as_json)
     return connect(place, agent, as_json, **wish)

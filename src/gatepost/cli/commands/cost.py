@@ -2,8 +2,8 @@
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of, reading
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of, read_store
 
 
 @click.command()
@@ -16,23 +16,23 @@ def command(home: str | None, by: str, days: int, as_json: bool) -> None:
 
     A call counts in the day in which it began. Its group is the one that spent it; budgets add up all below a group.
     """
-    from gatepost.access.budgets import usd
+    from gatepost.access.budgets import render_usd
     from gatepost.core.clock import SystemClock
-    from gatepost.serve.control.operations.money import spent
+    from gatepost.serve.control.operations.spending import read_spending
 
-    told = reading(home_of(home), spent, by, days, SystemClock().now())
+    told = read_store(home_of(home), read_spending, by, days, SystemClock().now())
     if as_json:
-        show.as_json(told)
+        output.print_json(told)
         return
-    show.table(
+    output.print_table(
         (by, "spent", "calls", "input", "output", "cache read", "cache write"),
-        [(row[by], usd(row["micro"]), row["calls"], *(row[key] for key in _TOKENS)) for row in told["rows"]],
+        [(row[by], render_usd(row["micro"]), row["calls"], *(row[key] for key in _TOKENS)) for row in told["rows"]],
         empty="nothing was spent",
     )
     if told["rows"]:
-        show.say(f"total {usd(told['total_micro'])}")
+        output.print_line(f"total {render_usd(told['total_micro'])}")
     if told["reserved_usd"]:
-        show.say(f"up to {told['reserved_usd']:.6f} USD more are set aside for calls that run")
+        output.print_line(f"up to {told['reserved_usd']:.6f} USD more are set aside for calls that run")
 
 
 _TOKENS = ("input", "output", "cache_read", "cache_write")

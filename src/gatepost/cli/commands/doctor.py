@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of
 
 _SIGNS = {"ok": "✓", "note": "·", "warn": "!", "fail": "✗"}
 
@@ -15,18 +15,18 @@ _SIGNS = {"ok": "✓", "note": "·", "warn": "!", "fail": "✗"}
 @click.pass_obj
 def command(home: str | None, as_json: bool) -> int:
     """What is well here, what is not, and the way out. Exit 1 if anything fails."""
-    from gatepost.cli.checks import examine
+    from gatepost.cli.doctor_checks import run_checks
 
-    findings = examine(home_of(home))
+    findings = run_checks(home_of(home))
     failed = any(each.level == "fail" for each in findings)
     if as_json:
-        show.as_json({"ok": not failed, "findings": [asdict(each) for each in findings]})
+        output.print_json({"ok": not failed, "findings": [asdict(each) for each in findings]})
         return int(failed)
     for each in findings:
-        show.say(
-            show.colored(_SIGNS[each.level], "dim" if each.level == "note" else each.level),
+        output.print_line(
+            output.colored(_SIGNS[each.level], "dim" if each.level == "note" else each.level),
             f" {each.subject:<9} {each.text}",
         )
         if each.way_out:
-            show.say(f"  {'':<9} ", show.colored("→ " + each.way_out, "dim"))
+            output.print_line(f"  {'':<9} ", output.colored("→ " + each.way_out, "dim"))
     return int(failed)

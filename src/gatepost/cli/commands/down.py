@@ -6,12 +6,12 @@ import time
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import control_of, home_of
-from gatepost.core import lock
+from gatepost.cli import output
+from gatepost.cli.operation_runner import control_of, home_of
+from gatepost.core import home_lock
 from gatepost.core.errors import GatepostError, SetupError, Unavailable
 from gatepost.core.home import Home
-from gatepost.core.lock import Info
+from gatepost.core.home_lock import LockHolder
 
 
 @click.command()
@@ -20,21 +20,21 @@ from gatepost.core.lock import Info
 def command(home: str | None, timeout: float) -> int:
     """End the running gateway and wait until it is gone. Exit 0 also if none was running."""
     place = home_of(home)
-    holder = lock.holder(place)
+    holder = home_lock.find_holder(place)
     if holder is None:
-        show.say(f"gatepost is not running in {place.path}")
+        output.print_line(f"gatepost is not running in {place.path}")
         return 0
-    _ask(place, holder)
+    _request_shutdown(place, holder)
     deadline = time.monotonic() + timeout
-    while lock.holder(place) is not None:
+    while home_lock.find_holder(place) is not None:
         if time.monotonic() > deadline:
             raise Unavailable(f"the end of pid {holder.pid}", f"it still runs after {timeout:g} s; `kill -9` ends it")
         time.sleep(0.05)
-    show.say(f"gatepost (pid {holder.pid}) is down" if holder.pid else "gatepost is down")
+    output.print_line(f"gatepost (pid {holder.pid}) is down" if holder.pid else "gatepost is down")
     return 0
 
 
-def _ask(home: Home, holder: Info) -> None:
+def _request_shutdown(home: Home, holder: LockHolder) -> None:
     """Over its socket; by a signal only to a process that is for certain this home's gateway."""
     try:
         control_of(home).post("/v1/shutdown", timeout=5)
@@ -50,7 +50,7 @@ def _ask(home: Home, holder: Info) -> None:
         raise SetupError(f"pid {holder.pid} belongs to another user; run this as that user") from None
 
 
-def _unknown(home: Home, holder: Info, error: GatepostError) -> str:
+def _unknown(home: Home, holder: LockHolder, error: GatepostError) -> str:
     if not holder.pid:
         return f"the gateway in {home.path} does not answer, and its pid is not known: {error}"
     return (

@@ -2,8 +2,8 @@
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of, operate, reading, zone_of
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of, read_store, run_operation, zone_of
 from gatepost.core.errors import Invalid
 from gatepost.egress import rules
 from gatepost.store import egress
@@ -18,21 +18,23 @@ def command() -> None:
     """
 
 
-def _put(home: str | None, verdict: str, host: str, folder: str, as_json: bool) -> None:
-    made = operate(home_of(home), f"egress.{verdict}", {"host": host, "folder": folder})
+def _add_rule(home: str | None, verdict: str, host: str, folder: str, as_json: bool) -> None:
+    made = run_operation(home_of(home), f"egress.{verdict}", {"host": host, "folder": folder})
     if as_json:
-        show.as_json(made)
+        output.print_json(made)
         return
     which = made["host"] + (f":{made['port']}" if made["port"] else "")
     ports = "" if made["port"] else " on ports 80 and 443" if made["allow"] else " on every port"
-    show.say(f"rule {made['id']}: {which} is {'allowed' if made['allow'] else 'denied'}{ports} for {_whom(made)}")
+    output.print_line(
+        f"rule {made['id']}: {which} is {'allowed' if made['allow'] else 'denied'}{ports} for {_render_scope(made)}"
+    )
     if made["allow"] and not made["port"] and (made["host"] == "localhost" or made["host"].endswith(".localhost")):
-        show.say(
+        output.print_line(
             f"it is this machine, which is reached on named ports alone: gatepost egress allow {made['host']}:PORT"
         )
 
 
-def _whom(made: dict[str, object]) -> str:
+def _render_scope(made: dict[str, object]) -> str:
     return f"{made['folder']} and below" if made["folder"] else "every group"
 
 
@@ -50,7 +52,7 @@ def allow(home: str | None, host: str, folder: str, as_json: bool) -> None:
 
     Without a port: 80 and 443. A host of this machine or of a private network must be named exactly, with its port.
     """
-    _put(home, "allow", host, folder, as_json)
+    _add_rule(home, "allow", host, folder, as_json)
 
 
 @command.command()
@@ -60,7 +62,7 @@ def allow(home: str | None, host: str, folder: str, as_json: bool) -> None:
 @click.pass_obj
 def deny(home: str | None, host: str, folder: str, as_json: bool) -> None:
     """Deny HOST, whatever else allows it; written as for allow. Without a port: every one."""
-    _put(home, "deny", host, folder, as_json)
+    _add_rule(home, "deny", host, folder, as_json)
 
 
 @command.command()
@@ -70,8 +72,8 @@ def rm(home: str | None, rule: str) -> None:
     """Remove a rule by the id that `gatepost egress list` shows."""
     if not (rule.isascii() and rule.isdigit()):
         raise Invalid("rule", f"{rule[:80]!r} is not a rule's id; `gatepost egress list` shows them")
-    gone = operate(home_of(home), "egress.rm", {"id": int(rule)})
-    show.say(f"rule {rule} for {gone['host']} is removed")
+    gone = run_operation(home_of(home), "egress.rm", {"id": int(rule)})
+    output.print_line(f"rule {rule} for {gone['host']} is removed")
 
 
 @command.command("list")
@@ -80,14 +82,14 @@ def rm(home: str | None, rule: str) -> None:
 @click.pass_obj
 def list_rules(home: str | None, folder: str, as_json: bool) -> None:
     """Every rule."""
-    from gatepost.serve.control.contract import as_told
+    from gatepost.serve.control.contract import to_json
 
-    found = reading(home_of(home), egress.rules)
-    chosen = rules.of_folder(found, folder) if folder else found
+    found = read_store(home_of(home), egress.list_rules)
+    chosen = rules.list_folder_rules(found, folder) if folder else found
     if as_json:
-        show.as_json([as_told(each) for each in chosen])
+        output.print_json([to_json(each) for each in chosen])
         return
-    show.table(
+    output.print_table(
         ("id", "folder", "host", "port", "verdict", "by"),
         [
             (
@@ -114,18 +116,18 @@ def list_rules(home: str | None, folder: str, as_json: bool) -> None:
 @click.pass_obj
 def show_log(home: str | None, folder: str, denied: bool, limit: int, as_json: bool) -> None:
     """What agents tried to reach, oldest first; the same try of a session is counted."""
-    from gatepost.serve.control.contract import as_told
+    from gatepost.serve.control.contract import to_json
 
     place = home_of(home)
-    found = reading(place, egress.latest, limit, folder, "denied" if denied else "")[::-1]
+    found = read_store(place, egress.list_attempts, limit, folder, "denied" if denied else "")[::-1]
     if as_json:
-        show.as_json([as_told(each) for each in found])
+        output.print_json([to_json(each) for each in found])
         return
     zone, name = zone_of(place)
-    show.table(
+    output.print_table(
         (f"last ({name})", "times", "folder", "target", "verdict", "reason"),
         [
-            (show.clock(each.last_at, zone), each.times, each.folder, each.target, each.verdict, each.reason)
+            (output.format_time(each.last_at, zone), each.times, each.folder, each.target, each.verdict, each.reason)
             for each in found
         ],
         empty="nothing was tried yet",

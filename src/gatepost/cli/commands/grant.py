@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gatepost.access import grants
-from gatepost.cli import show
-from gatepost.cli.operate import home_of, operate, reading
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of, read_store, run_operation
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
-from gatepost.core.near import did_you_mean
+from gatepost.core.name_suggestions import did_you_mean
 from gatepost.store import groups
 
 if TYPE_CHECKING:
@@ -44,20 +44,22 @@ def add(home: str | None, folder: str, rule: str, anyway: bool) -> None:
     """Append RULE to the rules of FOLDER."""
     if not anyway:
         _check_rule(home_of(home), rule)
-    operate(home_of(home), "grant.add", {"folder": folder, "rule": rule})
-    show.say(f"{folder}: {rule}")
+    run_operation(home_of(home), "grant.add", {"folder": folder, "rule": rule})
+    output.print_line(f"{folder}: {rule}")
 
 
 def _check_rule(home: Home, text: str) -> None:
     """A misspelt rule matches nothing, and a denial that matches nothing protects nobody."""
     rule = grants.parse(text)
-    if grants.why_unreadable(text):
+    if grants.find_syntax_error(text):
         return  # said by the one who writes it down
     tool = _check_tool(home, rule.action)
     known = {*tool.listed["inputSchema"]["properties"], "jid"} if tool is not None else set()
     for param in rule.params:
         if tool is not None and known and param.name not in known:
-            raise Invalid("rule", f"{rule.action} has no parameter {param.name!r}{_near(param.name, known)}")
+            raise Invalid(
+                "rule", f"{rule.action} has no parameter {param.name!r}{_render_suggestion(param.name, known)}"
+            )
 
 
 def _check_tool(home: Home, name: str) -> "Tool | None":
@@ -71,11 +73,11 @@ def _check_tool(home: Home, name: str) -> "Tool | None":
         raise Invalid("tool", f"{name!r} is an older name; rules speak of {ALIASES[name].tool!r}")
     tools = tools_of(home)
     if name not in tools:
-        raise Invalid("tool", f"there is no tool {name!r}{_near(name, tools)}")
+        raise Invalid("tool", f"there is no tool {name!r}{_render_suggestion(name, tools)}")
     return tools[name]
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def _render_suggestion(name: str, known: Iterable[str]) -> str:
     return did_you_mean(name, known) + " (--anyway writes it down all the same)"
 
 
@@ -85,23 +87,25 @@ CLAIMS = ("folder", "tier", "provider", "platform", "room", "topic", "user")
 def _check_row(home: Home, given: dict[str, Any]) -> None:
     principal, action = given["principal"], given["action"]
     tool = _check_tool(home, action.removeprefix("mcp:")) if action.startswith("mcp:") else None
-    for param in grants.read_params(given["predicate"]) or ():
+    for param in grants.parse_params(given["predicate"]) or ():
         if param.name not in CLAIMS:
-            raise Invalid("--when", f"nothing is called {param.name!r}{_near(param.name, CLAIMS)}")
+            raise Invalid("--when", f"nothing is called {param.name!r}{_render_suggestion(param.name, CLAIMS)}")
     if tool is not None:
         known = {*tool.listed["inputSchema"]["properties"], "jid"}
-        for param in grants.read_params(given["params"]) or ():
+        for param in grants.parse_params(given["params"]) or ():
             if param.name not in known:
-                raise Invalid("--params", f"{tool.name} has no parameter {param.name!r}{_near(param.name, known)}")
+                raise Invalid(
+                    "--params", f"{tool.name} has no parameter {param.name!r}{_render_suggestion(param.name, known)}"
+                )
     space, colon, rest = principal.partition(":")
     if not colon and principal != "**":
         raise Invalid("principal", f"{principal!r}; write folder:acme/eng, role:ops or telegram:user/9")
     if rest == "*" and space not in ("folder", "role"):
         raise Invalid("principal", f"{principal!r} means no address with a slash in it; write {space}:** (or --anyway)")
     if space == "folder" and "*" not in rest:
-        folders = [group.folder for group in reading(home, groups.every)]
+        folders = [group.folder for group in read_store(home, groups.list_all)]
         if rest not in folders:
-            raise Invalid("principal", f"there is no group {rest!r}{_near(rest, folders)}")
+            raise Invalid("principal", f"there is no group {rest!r}{_render_suggestion(rest, folders)}")
 
 
 @command.command()
@@ -111,20 +115,22 @@ def _check_row(home: Home, given: dict[str, Any]) -> None:
 def rm(home: str | None, what: str, rule: str | None) -> None:
     """Remove a rule (FOLDER RULE) or a row (its number)."""
     if rule is not None:
-        operate(home_of(home), "grant.rm", {"folder": what, "rule": rule})
-        show.say(f"{what}: {rule} is removed")
+        run_operation(home_of(home), "grant.rm", {"folder": what, "rule": rule})
+        output.print_line(f"{what}: {rule} is removed")
         return
     if not what.isdecimal():
         raise click.UsageError("say FOLDER RULE for a rule, or the number of a row (`gatepost grant list`)")
-    gone = operate(home_of(home), "acl.rm", {"id": int(what)})
-    show.say(f"row {what} is removed: {gone['effect']} {gone['principal']} {gone['action']} on {gone['scope']}")
+    gone = run_operation(home_of(home), "acl.rm", {"id": int(what)})
+    output.print_line(
+        f"row {what} is removed: {gone['effect']} {gone['principal']} {gone['action']} on {gone['scope']}"
+    )
 
 
-def _row(home: str | None, deny: bool, given: dict[str, Any], anyway: bool) -> None:
+def _add_row(home: str | None, deny: bool, given: dict[str, Any], anyway: bool) -> None:
     if not anyway:
         _check_row(home_of(home), given)
-    made = operate(home_of(home), "acl.add", {**given, "deny": deny})
-    show.say(f"row {made['id']}: {made['effect']} {made['principal']} {made['action']} on {made['scope']}")
+    made = run_operation(home_of(home), "acl.add", {**given, "deny": deny})
+    output.print_line(f"row {made['id']}: {made['effect']} {made['principal']} {made['action']} on {made['scope']}")
 
 
 _PRINCIPAL = click.argument("principal")
@@ -157,7 +163,7 @@ def allow(
 ) -> None:
     """Allow ACTION (mcp:<tool>, mcp:*, interact, admin, *) to PRINCIPAL (folder:…, role:…, telegram:user/9 …)."""
     given = {"principal": principal, "action": action, "scope": scope, "params": params, "predicate": when}
-    _row(home, False, {**given, "grant_option": grant_option, "by": by}, anyway)
+    _add_row(home, False, {**given, "grant_option": grant_option, "by": by}, anyway)
 
 
 @command.command()
@@ -171,7 +177,7 @@ def allow(
 def deny(home: str | None, principal: str, action: str, scope: str, params: str, when: str, anyway: bool) -> None:
     """Deny ACTION to PRINCIPAL, whatever else allows it."""
     given = {"principal": principal, "action": action, "scope": scope, "params": params, "predicate": when}
-    _row(home, True, given, anyway)
+    _add_row(home, True, given, anyway)
 
 
 @command.command()
@@ -181,8 +187,8 @@ def deny(home: str | None, principal: str, action: str, scope: str, params: str,
 @click.pass_obj
 def member(home: str | None, child: str, role: str, remove: bool) -> None:
     """Make CHILD (a principal, or a role) a member of ROLE, such as role:ops."""
-    operate(home_of(home), "role.rm" if remove else "role.add", {"child": child, "role": role})
-    show.say(f"{child} is {'no longer ' if remove else ''}a member of {role}")
+    run_operation(home_of(home), "role.rm" if remove else "role.add", {"child": child, "role": role})
+    output.print_line(f"{child} is {'no longer ' if remove else ''}a member of {role}")
 
 
 @command.command("list")
@@ -191,13 +197,13 @@ def member(home: str | None, child: str, role: str, remove: bool) -> None:
 @click.pass_obj
 def list_grants(home: str | None, folder: str, as_json: bool) -> None:
     """Every rule, row and membership."""
-    from gatepost.serve.control.operations.grants import listed
+    from gatepost.serve.control.operations.grants import read_grants
 
-    found = reading(home_of(home), listed, folder)
+    found = read_store(home_of(home), read_grants, folder)
     if as_json:
-        show.as_json(found)
+        output.print_json(found)
         return
-    show.table(
+    output.print_table(
         ("folder", "rule", "by"),
         [(each["folder"], each["text"], each["added_by"]) for each in found["rules"]],
         empty="there are no rules: the tiers decide",
@@ -215,10 +221,10 @@ def list_grants(home: str | None, folder: str, as_json: bool) -> None:
             )
             for each in found["rows"]
         ]
-        show.say("")
-        show.table(("row", "effect", "principal", "action", "scope", "when", "by"), rows)
+        output.print_line("")
+        output.print_table(("row", "effect", "principal", "action", "scope", "when", "by"), rows)
     if not all(each["counts"] for each in found["rows"]):
-        show.say("(void): who gave it cannot give it, so it does not count")
+        output.print_line("(void): who gave it cannot give it, so it does not count")
     if found["members"]:
-        show.say("")
-        show.table(("member", "of"), [(each["child"], each["role"]) for each in found["members"]])
+        output.print_line("")
+        output.print_table(("member", "of"), [(each["child"], each["role"]) for each in found["members"]])

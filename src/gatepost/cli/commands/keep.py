@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of, operate, reading, zone_of
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of, read_store, run_operation, zone_of
 from gatepost.core import settings
 from gatepost.core.clock import DAY, SystemClock, iso
 from gatepost.core.home import Home
@@ -26,19 +26,19 @@ def command() -> None:
 @command.command("show")
 @click.option("--json", "as_json", is_flag=True, help="rows, files and store as JSON.")
 @click.pass_obj
-def show_kept(home: str | None, as_json: bool) -> None:
+def show_retention(home: str | None, as_json: bool) -> None:
     """What is kept: for how many days, how much there is, and how much of it is over age.
 
     The settings are keep.…_days in gatepost.toml; 0 keeps for ever. Rows that something in flight needs stay, whatever
     their age.
     """
     place = home_of(home)
-    found = _kept(place)
+    found = _read_retention(place)
     if as_json:
-        show.as_json(found)
+        output.print_json(found)
         return
     zone, name = zone_of(place)
-    show.table(
+    output.print_table(
         ("what", "kept for", "rows", "over age", f"oldest ({name})"),
         [
             (each["what"], _days(each["days"]), each["rows"], each["over_age"], _clock(each["oldest"], zone))
@@ -47,9 +47,11 @@ def show_kept(home: str | None, as_json: bool) -> None:
         empty="nothing is kept",
     )
     for each in found["files"]:
-        show.say(f"{each['what']}: {each['bytes'] / MIB:.1f} MB, kept for {_days(each['days'])}")
+        output.print_line(f"{each['what']}: {each['bytes'] / MIB:.1f} MB, kept for {_days(each['days'])}")
     if not found["store"]["shrinks"]:
-        show.say("the store was made by an older gatepost: it uses freed space again, but its file does not shrink")
+        output.print_line(
+            "the store was made by an older gatepost: it uses freed space again, but its file does not shrink"
+        )
 
 
 @command.command("run")
@@ -60,20 +62,20 @@ def run_sweep(home: str | None, dry_run: bool, as_json: bool) -> None:
     """Remove what is over age now. A running gateway does so by itself every few hours."""
     place = home_of(home)
     if dry_run:
-        done = {each["what"]: each["over_age"] for each in _kept(place)["rows"]}
+        done = {each["what"]: each["over_age"] for each in _read_retention(place)["rows"]}
     else:
-        done = operate(place, "keep.run", {}, timeout=PATIENCE_S)
+        done = run_operation(place, "keep.run", {}, timeout=PATIENCE_S)
     if as_json:
-        show.as_json(done)
+        output.print_json(done)
         return
     told = ", ".join(f"{count} {what}" for what, count in done.items() if count)
-    show.say(f"{'over age' if dry_run else 'removed'}: {told or 'nothing'}")
+    output.print_line(f"{'over age' if dry_run else 'removed'}: {told or 'nothing'}")
 
 
-def _kept(place: Home) -> dict[str, Any]:
+def _read_retention(place: Home) -> dict[str, Any]:
     from gatepost.flow.retention import MEDIA, ROWS, SESSIONS
 
-    config = settings.peek(place.path, *ROWS.values(), MEDIA, SESSIONS)
+    config = settings.load_declared(place.path, *ROWS.values(), MEDIA, SESSIONS)
     now = SystemClock().now()
 
     def look(db: Db) -> list[dict[str, Any]]:
@@ -98,12 +100,12 @@ def _kept(place: Home) -> dict[str, Any]:
         {"what": "media", "setting": MEDIA.name, "days": config[MEDIA], "bytes": _size(place.media)},
         {"what": "sessions", "setting": SESSIONS.name, "days": config[SESSIONS], "bytes": _session_size(place)},
     ]
-    shrinks = reading(place, retention.can_shrink)
-    return {"rows": reading(place, look), "files": files, "store": {"bytes": _store_size(place), "shrinks": shrinks}}
+    shrinks = read_store(place, retention.can_shrink)
+    return {"rows": read_store(place, look), "files": files, "store": {"bytes": _store_size(place), "shrinks": shrinks}}
 
 
 def _clock(at: str, zone: tzinfo | None) -> str:
-    return show.clock(int(datetime.fromisoformat(at).timestamp() * 1_000_000) if at else None, zone)
+    return output.format_time(int(datetime.fromisoformat(at).timestamp() * 1_000_000) if at else None, zone)
 
 
 def _days(days: int) -> str:
@@ -116,10 +118,10 @@ def _size(folder: Path) -> int:
 
 def _session_size(place: Home) -> int:
     from gatepost.core.errors import GatepostError
-    from gatepost.core.untrusted import open_root
+    from gatepost.core.untrusted_files import open_untrusted
 
     try:
-        with open_root(place.sessions) as root:
+        with open_untrusted(place.sessions) as root:
             return root.size(2**62)
     except GatepostError:
         return 0

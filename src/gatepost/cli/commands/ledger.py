@@ -5,12 +5,12 @@ from functools import partial
 
 import click
 
-from gatepost.cli import reasons, show
-from gatepost.cli.operate import home_of, reading, zone_of
-from gatepost.core import lock
+from gatepost.cli import output, reasons
+from gatepost.cli.operation_runner import home_of, read_store, zone_of
+from gatepost.core import home_lock
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import Invalid
-from gatepost.core.visible import one_line
+from gatepost.core.terminal_text import one_line
 from gatepost.store import inbox, ledger, outbox
 
 STATES = (*dict.fromkeys(("queued", "working", "held", "retry", *inbox.END, "pending", "sending", *outbox.END)),)
@@ -30,16 +30,19 @@ def command() -> None:
 def check(home: str | None, as_json: bool) -> int:
     """Count what is not accounted for. Exit 1 unless that is 0."""
     place = home_of(home)
-    running = lock.holder(place) is not None
-    account = reading(place, partial(ledger.check, now=SystemClock().now(), running=running))
+    running = home_lock.find_holder(place) is not None
+    account = read_store(place, partial(ledger.check, now=SystemClock().now(), running=running))
     if as_json:
-        show.as_json(asdict(account))
+        output.print_json(asdict(account))
     else:
         verdict = "ok" if account.unaccounted == 0 else "fail"
-        show.say(show.colored(f"{account.unaccounted} unaccounted", verdict))
-        show.say(f"{account.in_flight} in flight, {account.overdue} overdue, oldest {show.span(account.oldest_s)}")
+        output.print_line(output.colored(f"{account.unaccounted} unaccounted", verdict))
+        output.print_line(
+            f"{account.in_flight} in flight, {account.overdue} overdue,"
+            f" oldest {output.format_duration(account.oldest_s)}"
+        )
         if account.in_flight and not running:
-            show.say("the gateway is down; what is in flight goes on when it starts: gatepost up")
+            output.print_line("the gateway is down; what is in flight goes on when it starts: gatepost up")
     return 0 if account.unaccounted == 0 else 1
 
 
@@ -53,24 +56,24 @@ def list_rows(home: str | None, state: str | None, limit: int, as_json: bool) ->
     if state is not None and state not in STATES:
         raise Invalid("state", f"{state!r} is none of {', '.join(STATES)}")
     place = home_of(home)
-    lines = reading(place, partial(ledger.lines, state=state, limit=limit))
+    lines = read_store(place, partial(ledger.list_lines, state=state, limit=limit))
     if as_json:
-        show.as_json([{**asdict(line), "at": iso(line.at)} for line in lines])
+        output.print_json([{**asdict(line), "at": iso(line.at)} for line in lines])
         return
     zone, called = zone_of(place)
-    width = show.room()
+    width = output.get_line_width()
     share = LONGEST_TEXT if width is None else width // 3
-    show.table(
+    output.print_table(
         ("id", f"at ({called})", "", "room", "state", "reason", "text"),
         [
             (
                 line.id,
-                show.clock(line.at, zone),
+                output.format_time(line.at, zone),
                 "→" if line.direction == "in" else "←",
                 _room(line, width is not None),
                 line.state,
-                reasons.sentence(line.reason),
-                show.cut(one_line(_text(line)), share),
+                reasons.render_reason(line.reason),
+                output.cut(one_line(_text(line)), share),
             )
             for line in lines
         ],
@@ -79,10 +82,10 @@ def list_rows(home: str | None, state: str | None, limit: int, as_json: bool) ->
     )
 
 
-def _room(line: ledger.Line, narrow: bool) -> str:
+def _room(line: ledger.LedgerLine, narrow: bool) -> str:
     named = f"{line.address}#{line.thread}" if line.thread else line.address
-    return show.cut(named, LONGEST_ROOM) if narrow else named
+    return output.cut(named, LONGEST_ROOM) if narrow else named
 
 
-def _text(line: ledger.Line) -> str:
-    return reasons.note_by_id(line.platform_id) if line.event == "system" and not line.text else line.text
+def _text(line: ledger.LedgerLine) -> str:
+    return reasons.render_note_by_id(line.platform_id) if line.event == "system" and not line.text else line.text

@@ -2,10 +2,10 @@
 
 import click
 
-from gatepost.cli import show
+from gatepost.cli import output
 from gatepost.core.home import find
-from gatepost.core.listen import find_control, how_to_open
-from gatepost.serve.control.client import Control
+from gatepost.core.listen_address import find_control_path, render_open_help
+from gatepost.serve.control.client import ControlClient
 
 
 @click.command("login")
@@ -13,5 +13,5 @@ from gatepost.serve.control.client import Control
 def command(ctx: click.Context) -> None:
     """Print a new address that signs one browser in as the owner, once, within ten minutes."""
     home = find(ctx.obj)
-    answer = Control(find_control(home), home.path).post("/v1/login")
-    show.say(how_to_open(answer["result"]["url"]))
+    answer = ControlClient(find_control_path(home), home.path).post("/v1/login")
+    output.print_line(render_open_help(answer["result"]["url"]))

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of
 from gatepost.core.errors import SetupError
-from gatepost.core.visible import in_json, one_line
+from gatepost.core.terminal_text import make_json_visible, one_line
 
 LOOK_S = 0.25
 
@@ -30,7 +30,7 @@ def command(home: str | None, follow: bool, lines: int, raw: bool) -> None:
     if not path.is_file() and not follow:
         raise SetupError(f"there is no log at {path}; `gatepost up` begins one")
     for line in _read(path, lines, follow):
-        show.say(in_json(line) if raw else readable(line), flush=follow)
+        output.print_line(make_json_visible(line) if raw else readable(line), flush=follow)
 
 
 def _read(path: Path, lines: int, follow: bool) -> Iterator[str]:

@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of
-from gatepost.core import listen
-from gatepost.embed.clients import Client, configuration_text
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of
+from gatepost.core import listen_address
+from gatepost.embed.client_config import Client, configuration_text
 
 WHERE: dict[Client, str] = {
     "claude": ".mcp.json of a project, or a file for `claude --mcp-config`",
@@ -46,14 +46,14 @@ def config(
 ) -> None:
     """Print the configuration with which a client starts `gatepost bridge`; claude unless another is named."""
     path = f"/mcp/groups/{quote(folder.strip('/'))}" if folder else "/mcp/agents"
-    at = url.rstrip("/") if url else f"unix:{listen.find_control(home_of(given_home))}:"
+    at = url.rstrip("/") if url else f"unix:{listen_address.find_control_path(home_of(given_home))}:"
     run = [*this_program(), "bridge", "--url", at + path]
     if token_file:
         run += ["--token-file", str(Path(token_file).expanduser().absolute())]
     name = f"gatepost-{folder.strip('/').replace('/', '-')}" if folder else "gatepost"
     text = configuration_text(client, name, run)
     if as_json:
-        show.as_json({"client": client, "name": name, "command": run, "belongs_in": WHERE[client], "text": text})
+        output.print_json({"client": client, "name": name, "command": run, "belongs_in": WHERE[client], "text": text})
         return
     click.echo(text, nl=False)
     click.echo(f"It belongs in {WHERE[client]}.", err=True)

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of, operate
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of, run_operation
 
 
 @click.command()
@@ -22,16 +22,18 @@ def command(home: str | None, off: bool, reason: str, as_json: bool) -> int:
     if off and reason:
         raise click.UsageError("--reason goes with turning it on")
     place = home_of(home)
-    done: dict[str, Any] = operate(place, "panic.off", {}) if off else operate(place, "panic.on", {"reason": reason})
+    done: dict[str, Any] = (
+        run_operation(place, "panic.off", {}) if off else run_operation(place, "panic.on", {"reason": reason})
+    )
     ended = f"{done.get('ended', 0)} {'sandbox' if done.get('ended') == 1 else 'sandboxes'} ended"
     if as_json:
-        show.as_json(done)
+        output.print_json(done)
     elif not done["durable"]:
-        show.say(f"panic is on: {ended}, nothing starts; but it is not written down", error=True)
-        show.say(f"{done['why']}; it is tried again, and until then a restart forgets it", error=True)
+        output.print_line(f"panic is on: {ended}, nothing starts; but it is not written down", error=True)
+        output.print_line(f"{done['why']}; it is tried again, and until then a restart forgets it", error=True)
     elif off:
-        show.say("panic is off: what was kept is worked on" if done["changed"] else "panic was not on")
+        output.print_line("panic is off: what was kept is worked on" if done["changed"] else "panic was not on")
     else:
         before = "" if done["changed"] else f" (it was already, since {done['since']})"
-        show.say(f"panic is on{before}: {ended}, nothing starts until `gatepost panic --off`")
+        output.print_line(f"panic is on{before}: {ended}, nothing starts until `gatepost panic --off`")
     return 0 if done["durable"] else 1

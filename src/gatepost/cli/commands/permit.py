@@ -2,9 +2,9 @@
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of, operate
-from gatepost.cli.timelines import LONGEST_TOLD, consequences, gist
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of, run_operation
+from gatepost.cli.timeline_renderer import LONGEST_TOLD, list_consequences, summarize_request
 from gatepost.core.errors import Invalid
 
 _WANTS = {"plan": "a plan approved", "question": "an answer"}
@@ -20,23 +20,23 @@ def command() -> None:
 @click.pass_obj
 def list_requests(home: str | None, as_json: bool) -> None:
     """List what waits for an answer, the oldest first."""
-    found = operate(home_of(home), "permit.list", {})
+    found = run_operation(home_of(home), "permit.list", {})
     if as_json:
-        show.as_json(found)
+        output.print_json(found)
         return
     rows = [
         (
             each["request"]["id"],
             each["agent"]["title"] or each["agent"]["agentId"],
             _WANTS.get(each["request"]["kind"]) or f"to use {each['request']['name']}",
-            gist(each["request"]),
+            summarize_request(each["request"]),
         )
         for each in found
     ]
-    show.table(("request", "agent", "wants", "what it says"), rows, empty="nobody asks for anything")
+    output.print_table(("request", "agent", "wants", "what it says"), rows, empty="nobody asks for anything")
     for each in found:
-        if more := consequences(each["request"], LONGEST_TOLD):
-            show.say("\n".join([f"\n{each['request']['id']}:", *(f"  {line}" for line in more)]))
+        if more := list_consequences(each["request"], LONGEST_TOLD):
+            output.print_line("\n".join([f"\n{each['request']['id']}:", *(f"  {line}" for line in more)]))
 
 
 _REQUEST = click.argument("request")
@@ -51,13 +51,13 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON."
 def allow(home: str | None, request: str, answers: tuple[str, ...], as_json: bool) -> None:
     """Allow it, or answer it if it is a question. REQUEST is an id, the beginning of one, or the agent, if it asks one
     thing only."""
-    told = operate(home_of(home), "permit.answer", {"id": request, "allow": True, "answers": list(answers)})
+    told = run_operation(home_of(home), "permit.answer", {"id": request, "allow": True, "answers": list(answers)})
     if as_json:
-        show.as_json(told)
+        output.print_json(told)
         return
-    show.say(f"{told['id']} is {'answered' if answers else 'allowed'}")
-    for line in consequences({"input": {}, **told}):
-        show.say(line.replace("Allowed, it", "It", 1) if not line.startswith(" ") else line)
+    output.print_line(f"{told['id']} is {'answered' if answers else 'allowed'}")
+    for line in list_consequences({"input": {}, **told}):
+        output.print_line(line.replace("Allowed, it", "It", 1) if not line.startswith(" ") else line)
 
 
 @command.command()
@@ -73,5 +73,5 @@ def deny(home: str | None, request: str, reason: str | None, message: str, stop:
     if reason and message:
         raise Invalid("--message", "the reason is there already; say it once")
     args = {"id": request, "allow": False, "message": reason or message, "interrupt": stop}
-    told = operate(home_of(home), "permit.answer", args)
-    show.as_json(told) if as_json else show.say(f"{told['id']} is denied")
+    told = run_operation(home_of(home), "permit.answer", args)
+    output.print_json(told) if as_json else output.print_line(f"{told['id']} is denied")

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 
@@ -27,12 +27,14 @@ def command() -> None:
 @click.pass_obj
 def explain(given_home: str | None, folder: str, tool: str, arguments: str, as_json: bool) -> None:
     """Print everything that has a say about FOLDER calling TOOL, in its order, and the verdict."""
-    told = _explained(home_of(given_home), folder, tool, _arguments(arguments))
+    told = _explain_call(home_of(given_home), folder, tool, _parse_arguments(arguments))
     if as_json:
-        show.as_json(told)
+        output.print_json(told)
         return
-    show.table(("who speaks", "what it is", "says"), [(s["source"], s["text"], s["says"]) for s in told["steps"]])
-    show.say(f"\n{folder} {'may' if told['allowed'] else 'may not'} call {told['tool']}")
+    output.print_table(
+        ("who speaks", "what it is", "says"), [(s["source"], s["text"], s["says"]) for s in told["steps"]]
+    )
+    output.print_line(f"\n{folder} {'may' if told['allowed'] else 'may not'} call {told['tool']}")
 
 
 @command.command()
@@ -49,19 +51,21 @@ def test(given_home: str | None, file: Path) -> int:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         cases += 1
-        case = _case(file, number, line)
-        told = _explained(home, case["folder"], case["tool"], case.get("args") or {})
+        case = _parse_case(file, number, line)
+        told = _explain_call(home, case["folder"], case["tool"], case.get("args") or {})
         found = "allow" if told["allowed"] else "deny"
         if found != case["expect"]:
             wrong += 1
             deciding = next((s for s in reversed(told["steps"]) if s["says"] == found), {"source": "tier", "text": ""})
             why = f"{deciding['source']}: {deciding['text']}"
-            show.say(f"{file.name}:{number}: {case['folder']} {case['tool']}: {found}, not {case['expect']} ({why})")
-    show.say(f"{cases - wrong} of {cases} cases hold")
+            output.print_line(
+                f"{file.name}:{number}: {case['folder']} {case['tool']}: {found}, not {case['expect']} ({why})"
+            )
+    output.print_line(f"{cases - wrong} of {cases} cases hold")
     return 1 if wrong or not cases else 0
 
 
-def _case(file: Path, number: int, line: str) -> dict[str, Any]:
+def _parse_case(file: Path, number: int, line: str) -> dict[str, Any]:
     try:
         case = json.loads(line)
     except ValueError as error:
@@ -73,7 +77,7 @@ def _case(file: Path, number: int, line: str) -> dict[str, Any]:
     return case
 
 
-def _arguments(text: str) -> dict[str, Any]:
+def _parse_arguments(text: str) -> dict[str, Any]:
     try:
         read = json.loads(text)
     except ValueError as error:
@@ -83,11 +87,11 @@ def _arguments(text: str) -> dict[str, Any]:
     return read
 
 
-def _explained(home: Home, folder: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def _explain_call(home: Home, folder: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """As the gate decides it, for a call outside of any turn."""
     from gatepost.cli.policy import policy_of, tools_of
     from gatepost.gate.aliases import ALIASES
-    from gatepost.gate.explain import explain as judged
+    from gatepost.gate.call_explanation import explain as judged
 
     tools, policy = tools_of(home), policy_of(home, folder)
     if name in ALIASES and name not in tools:

@@ -3,8 +3,8 @@
 import click
 
 from gatepost.access.senders import POLICIES
-from gatepost.cli import show
-from gatepost.cli.operate import home_of, operate, reading
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of, read_store, run_operation
 from gatepost.store import rooms
 
 _MEANING = {
@@ -26,13 +26,13 @@ def command() -> None:
 @click.pass_obj
 def list_rooms(home: str | None, as_json: bool) -> None:
     """Every room that is known: a room is, once somebody was let in there or its policy was set."""
-    from gatepost.serve.control.contract import as_told
+    from gatepost.serve.control.contract import to_json
 
-    found = reading(home_of(home), rooms.every)
+    found = read_store(home_of(home), rooms.list_all)
     if as_json:
-        show.as_json([as_told(each) for each in found])
+        output.print_json([to_json(each) for each in found])
         return
-    show.table(
+    output.print_table(
         ("address", "channel", "name", "policy"),
         [(each.address, each.instance, each.name, each.policy) for each in found],
         empty="no room is known yet",
@@ -51,9 +51,9 @@ def policy(home: str | None, address: str, policy: str, instance: str, as_json: 
     strict: nobody but owners, admins and members. public: everybody. request_approval: as strict, until there are
     approvals.
     """
-    told = operate(home_of(home), "room.policy", {"address": address, "policy": policy, "instance": instance})
+    told = run_operation(home_of(home), "room.policy", {"address": address, "policy": policy, "instance": instance})
     if as_json:
-        show.as_json(told)
+        output.print_json(told)
         return
     new = "; nothing was said there yet" if told["new"] else ""
-    show.say(f"room {told['address']} (channel {told['instance']}) is {policy}: {_MEANING[policy]}{new}")
+    output.print_line(f"room {told['address']} (channel {told['instance']}) is {policy}: {_MEANING[policy]}{new}")

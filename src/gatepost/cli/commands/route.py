@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of, operate, reading
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of, read_store, run_operation
 from gatepost.store import routes
 from gatepost.store.sessions import MODES
 
@@ -42,11 +42,13 @@ def command() -> None:
 @click.pass_obj
 def add(home: str | None, /, as_json: bool, **args: Any) -> None:
     """Add a route. Unknown keys and groups that do not exist are refused."""
-    made = operate(home_of(home), "route.add", args)
+    made = run_operation(home_of(home), "route.add", args)
     if as_json:
-        show.as_json(made)
+        output.print_json(made)
     else:
-        show.say(f"route {made['id']} (seq {made['seq']}): {made['match'] or '(everything)'} → {made['target']}")
+        output.print_line(
+            f"route {made['id']} (seq {made['seq']}): {made['match'] or '(everything)'} → {made['target']}"
+        )
 
 
 @command.command("list")
@@ -54,20 +56,20 @@ def add(home: str | None, /, as_json: bool, **args: Any) -> None:
 @click.pass_obj
 def list_routes(home: str | None, as_json: bool) -> None:
     """All routes, in the order in which they are asked."""
-    from gatepost.serve.control.operations.routes import listed
+    from gatepost.serve.control.operations.routes import route_to_json
 
-    found = reading(home_of(home), routes.in_order)
-    faults = {each.id: fault for each in found if (fault := listed(each)["fault"])}
+    found = read_store(home_of(home), routes.list_all)
+    faults = {each.id: fault for each in found if (fault := route_to_json(each)["fault"])}
     if as_json:
-        show.as_json([listed(each) for each in found])
+        output.print_json([route_to_json(each) for each in found])
         return
-    show.table(
+    output.print_table(
         ("id", "seq", "match", "target", "session", "also"),
         [(each.id, each.seq, each.match or "(everything)", each.target, each.mode, each.also) for each in found],
         empty="there are no routes: every message is refused",
     )
     for number, fault in faults.items():
-        show.say(show.colored(f"route {number} matches nothing: {fault}; remove it and add it anew", "warn"))
+        output.print_line(output.colored(f"route {number} matches nothing: {fault}; remove it and add it anew", "warn"))
 
 
 @command.command()
@@ -75,8 +77,8 @@ def list_routes(home: str | None, as_json: bool) -> None:
 @click.pass_obj
 def rm(home: str | None, route: int) -> None:
     """Remove a route by its id."""
-    gone = operate(home_of(home), "route.rm", {"id": route})
-    show.say(f"route {route} ({gone['match'] or '(everything)'} → {gone['target']}) is removed")
+    gone = run_operation(home_of(home), "route.rm", {"id": route})
+    output.print_line(f"route {route} ({gone['match'] or '(everything)'} → {gone['target']}) is removed")
 
 
 @command.command()
@@ -90,26 +92,26 @@ def rm(home: str | None, route: int) -> None:
 @click.pass_obj
 def test(home: str | None, /, as_json: bool, **args: str) -> int:
     """Explain which route wins for a message in the room ADDRESS, and why. Exit 1 if nobody would get it."""
-    from gatepost.serve.control.operations.routes import Test, explained
+    from gatepost.serve.control.operations.routes import RouteTestArgs, explain_routing
 
-    answer = reading(home_of(home), explained, Test(**args))
+    answer = read_store(home_of(home), explain_routing, RouteTestArgs(**args))
     if as_json:
-        show.as_json(answer)
+        output.print_json(answer)
     else:
-        _print(answer)
+        _print_explanation(answer)
     return 0 if answer["groups"] or answer["dropped"] else 1
 
 
-def _print(answer: dict[str, Any]) -> None:
+def _print_explanation(answer: dict[str, Any]) -> None:
     for each in answer["groups"]:
         how = " (observes)" if each["observe"] else f" (topic {each['topic']})" if each["topic"] else ""
-        show.say(
-            show.colored(f"→ {each['folder']}", "ok"), f"{how}, by route {each['route']}, session {each['session']}"
+        output.print_line(
+            output.colored(f"→ {each['folder']}", "ok"), f"{how}, by route {each['route']}, session {each['session']}"
         )
     if answer["dropped"] or not answer["groups"]:
-        show.say(show.colored(f"→ nobody: {answer['why']}", "warn"))
-    show.say()
-    show.table(
+        output.print_line(output.colored(f"→ nobody: {answer['why']}", "warn"))
+    output.print_line()
+    output.print_table(
         ("", "id", "seq", "match", "target", "why"),
         [
             (

@@ -14,17 +14,17 @@ from functools import partial
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of, reading
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of, read_store
 from gatepost.core import ids, settings
 from gatepost.core.errors import NotFound, SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry, load_folder
 from gatepost.core.settings import Config
-from gatepost.core.untrusted import open_root
-from gatepost.egress.upstream import Base
-from gatepost.flow.sessions.plan import Make, choose_sandbox
-from gatepost.flow.sessions.walls import walls_for
+from gatepost.core.untrusted_files import open_untrusted
+from gatepost.egress.upstream import VendorBaseUrl
+from gatepost.flow.sessions.isolation import find_isolation
+from gatepost.flow.sessions.sandbox_plan import MakeSandboxKind, choose_sandbox
 from gatepost.sandboxes.contract import SANDBOXES, Sandbox, SandboxKind
 from gatepost.store import egress, groups, switches
 from gatepost.store.groups import Group
@@ -34,7 +34,7 @@ MOST_TOLD = 20  # refusals
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class SandboxEgress:
     """The way out of the one sandbox, for whoever starts that and waits for it."""
 
     admit: Callable[[Sandbox], None]  # its processes are let in
@@ -60,30 +60,30 @@ def run(home: str | None, no_walls: bool, named: str, words: tuple[str, ...]) ->
 
     Example: gatepost sandbox run acme/eng -- sh
     """
-    from gatepost import declared
-    from gatepost.flow.sessions.running_as import group_as_run
+    from gatepost import declarations
+    from gatepost.flow.sessions.effective_group import load_effective_group
 
     folder, words = (named, words) if named else (words[0], words[1:])
     words = words[1:] if words[:1] == ("--",) else words
     if not words:
         raise click.UsageError("say what to run: gatepost sandbox run FOLDER -- CMD …")
     place = home_of(home)
-    group, parents = reading(place, groups.get, folder), reading(place, groups.above, folder)
+    group, parents = read_store(place, groups.get, folder), read_store(place, groups.list_ancestors, folder)
     if group is None:
         raise NotFound("group", folder, "`gatepost group list` shows them")
-    if reading(place, switches.get, switches.PANIC) is not None:
+    if read_store(place, switches.get, switches.PANIC) is not None:
         raise Unavailable("every sandbox", "everything is stopped (`gatepost panic`); `gatepost panic --off` goes on")
-    declared.load_package()
+    declarations.load_package()
     for kind in ("sandboxes", "channels"):  # channels have a say in what every sandbox sees
         load_folder(place.plugins / kind, kind)
-    config = settings.peek(place.path)
-    run = reading(place, group_as_run, config, folder) or group
-    chosen = kind_for(config, group, run.provider, no_walls)
+    config = settings.load_declared(place.path)
+    run = read_store(place, load_effective_group, config, folder) or group
+    chosen = choose_kind(config, group, run.provider, no_walls)
     return asyncio.run(_run(place, config, [group, *parents], run.provider, words, chosen))
 
 
-def kind_for(
-    config: Config, group: Group, provider: str, no_walls: bool, registry: Registry[Make] = SANDBOXES
+def choose_kind(
+    config: Config, group: Group, provider: str, no_walls: bool, registry: Registry[MakeSandboxKind] = SANDBOXES
 ) -> SandboxKind:
     """What a session of the group gets, if it has walls; what has none is only run if that was asked for."""
     try:
@@ -93,11 +93,11 @@ def kind_for(
     else:
         if kind.isolated:
             return kind
-        trouble = walls_for(config, registry=registry).trouble  # the demo goes without where nothing works
+        trouble = find_isolation(config, registry=registry).trouble  # the demo goes without where nothing works
         why = trouble or f"the sandbox of this group is {name!r}, which has no walls"
     if not no_walls:
         raise SetupError(f"{why}; --no-walls runs this on the host itself, with all your rights")
-    show.say("gatepost: NO WALLS: this runs on the host itself, with all rights of your own user", error=True)
+    output.print_line("gatepost: NO WALLS: this runs on the host itself, with all rights of your own user", error=True)
     return kind
 
 
@@ -106,20 +106,20 @@ async def _run(
 ) -> int:
     """`line`: the group and those above it."""
     from gatepost.egress.endpoints import own_bases
-    from gatepost.flow.sessions.plan import beside_forwarder, plan_for, prepare_folders
+    from gatepost.flow.sessions.sandbox_plan import make_sandbox_plan, prepare_folders, wrap_with_forwarder
 
     group, *parents = line
     uid = await _uid(home, config, group, isolated=kind.isolated)
     session = ids.new("look")
     if kind.isolated:  # without walls it has the host's own network
-        cmd = beside_forwarder(cmd)
+        cmd = wrap_with_forwarder(cmd)
     try:
         prepare_folders(home, config, group, session, uid)
-        plan = plan_for(
+        plan = make_sandbox_plan(
             home, config, group, session, provider=provider, parents=parents, command=cmd, stdio=True, uid=uid
         )
         own = own_bases(each.options for each in (group, *parents))
-        async with _egress(home, config, Caller(group.folder, session, provider), plan.uid, own) as way:
+        async with _open_egress(home, config, Caller(group.folder, session, provider), plan.uid, own) as way:
             # Not by the name of the home: a gateway that starts meanwhile ends what bears it.
             sandbox = await kind.start(replace(plan, name=f"gatepost-{session}", log=None))
             way.admit(sandbox)
@@ -127,30 +127,30 @@ async def _run(
                 asyncio.get_running_loop().add_signal_handler(sign, sandbox.kill)
             code = await _wait(sandbox, way)
     finally:
-        _forget(home, session)
+        _remove_session(home, session)
     return code if code >= 0 else 128 - code
 
 
 async def _uid(home: Home, config: Config, group: Group, *, isolated: bool) -> int | None:
     from gatepost.core.clock import SystemClock
-    from gatepost.flow.sessions.owner import runs_as
-    from gatepost.store.writer import SqliteStore
+    from gatepost.flow.sessions.host_uids import find_sandbox_uid
+    from gatepost.store.sqlite_store import SqliteStore
 
     store = SqliteStore(home.store, readers=1)
     try:
-        return await runs_as(store, config, SystemClock(), group.folder, isolated=isolated)
+        return await find_sandbox_uid(store, config, SystemClock(), group.folder, isolated=isolated)
     finally:
         store.close()
 
 
-async def _wait(sandbox: Sandbox, way: Way) -> int:
+async def _wait(sandbox: Sandbox, way: SandboxEgress) -> int:
     """Until it ends by itself, or by a panic: no daemon knows of it, so this command looks."""
     ended, panic = asyncio.create_task(sandbox.wait()), asyncio.create_task(way.stopped())
     try:
         await asyncio.wait({ended, panic}, return_when=asyncio.FIRST_COMPLETED)
         if panic.done() and not ended.done():
             way.revoke()
-            show.say("gatepost: everything is stopped (`gatepost panic`), and this was ended", error=True)
+            output.print_line("gatepost: everything is stopped (`gatepost panic`), and this was ended", error=True)
             sandbox.kill()
         return await ended
     finally:
@@ -159,31 +159,31 @@ async def _wait(sandbox: Sandbox, way: Way) -> int:
 
 
 @asynccontextmanager
-async def _egress(
-    home: Home, config: Config, caller: Caller, uid: int | None, own: Mapping[str, Base]
-) -> AsyncIterator[Way]:
+async def _open_egress(
+    home: Home, config: Config, caller: Caller, uid: int | None, own: Mapping[str, VendorBaseUrl]
+) -> AsyncIterator[SandboxEgress]:
     """An egress.sock as a session has it."""
-    from gatepost.egress.socket import EgressSocket
-    from gatepost.flow.way_out import stopped, way_out
+    from gatepost.egress.egress_socket import EgressSocket
+    from gatepost.flow.standalone_egress import open_standalone_egress, wait_for_panic
 
     started: list[Sandbox] = []
-    async with way_out(home, config) as around:
+    async with open_standalone_egress(home, config) as around:
         socket = EgressSocket(around, caller, lambda pid: any(each.owns(pid) for each in started), own)
         try:
             await socket.open(home.sockets_of(caller.session_id or "") / "egress.sock", uid)
-            yield Way(started.append, socket.revoke, partial(stopped, around.store))
+            yield SandboxEgress(started.append, socket.revoke, partial(wait_for_panic, around.store))
         finally:
             await socket.close()
             tried = await around.store.write(
-                egress.latest, MOST_TOLD, caller.folder, "denied"
+                egress.list_attempts, MOST_TOLD, caller.folder, "denied"
             )  # behind what was written down
             for each in reversed(tried):
                 if each.session_id == caller.session_id:
-                    show.say(f"gatepost: {each.reason}", error=True)
+                    output.print_line(f"gatepost: {each.reason}", error=True)
 
 
-def _forget(home: Home, session: str) -> None:
-    with open_root(home.sessions) as sessions:
+def _remove_session(home: Home, session: str) -> None:
+    with open_untrusted(home.sessions) as sessions:
         sessions.remove_tree(session)
-    with suppress(NotFound), open_root(home.run) as sockets:
+    with suppress(NotFound), open_untrusted(home.run) as sockets:
         sockets.remove_tree(str(home.sockets_of(session).relative_to(home.run)))

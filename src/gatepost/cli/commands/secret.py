@@ -5,13 +5,13 @@ from typing import Any
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of, operate, reading, zone_of
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of, read_store, run_operation, zone_of
 from gatepost.core.errors import Invalid
-from gatepost.serve.control.contract import as_told
+from gatepost.serve.control.contract import to_json
 from gatepost.store import bindings, secrets
 from gatepost.store.bindings import Binding
-from gatepost.store.secrets import Place, Use, told
+from gatepost.store.secrets import SecretOwner, SecretUse, render_scope
 
 _STDIN = ("-", "stdin")
 
@@ -52,14 +52,14 @@ def set_secret(
     if value is None or value in _STDIN:
         value = _read_value(name)
     else:
-        _forget(value)
+        _hide_argument(value)
     wish = {"name": name, "value": value, "folder": folder, "user": user, "origin": origin}
-    made = operate(home_of(home), "secret.set", wish)
+    made = run_operation(home_of(home), "secret.set", wish)
     if as_json:
-        show.as_json(made)
+        output.print_json(made)
     else:
         where = f"; it is sent to {made['origin']} alone" if made["origin"] else ""
-        show.say(f"{name} is {'set' if made['new'] else 'replaced'} for {_whose(made)}{where}")
+        output.print_line(f"{name} is {'set' if made['new'] else 'replaced'} for {_render_owner(made)}{where}")
 
 
 def _read_value(name: str) -> str:
@@ -73,7 +73,7 @@ def _read_value(name: str) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _forget(value: str) -> None:
+def _hide_argument(value: str) -> None:
     """Whoever holds the home's lock writes its command line beside it, for people to see."""
     sys.argv[:] = ["…" if each == value else each for each in sys.argv]
 
@@ -89,19 +89,19 @@ def _forget(value: str) -> None:
 def list_secrets(home: str | None, as_json: bool) -> None:
     """What there is, without the values, and to which hosts it is bound."""
     place = home_of(home)
-    found, bound = reading(place, secrets.every), reading(place, bindings.every)
+    found, bound = read_store(place, secrets.list_all), read_store(place, bindings.list_all)
     if as_json:
-        show.as_json([{**as_told(each), "bound_to": _bound_to(each.name, bound)} for each in found])
+        output.print_json([{**to_json(each), "bound_to": _bound_to(each.name, bound)} for each in found])
         return
     zone, called = zone_of(place)
-    show.table(
+    output.print_table(
         ("name", "for", f"set ({called})", "last used", "bound to", "key"),
         [
             (
                 each.name,
-                Place(each.folder, each.user_id),
-                show.clock(each.updated_at, zone),
-                show.clock(each.used_at, zone),
+                SecretOwner(each.folder, each.user_id),
+                output.format_time(each.updated_at, zone),
+                output.format_time(each.used_at, zone),
                 ", ".join([*([each.origin] if each.origin else []), *_bound_to(each.name, bound)]),
                 each.key_id,
             )
@@ -111,7 +111,7 @@ def list_secrets(home: str | None, as_json: bool) -> None:
         gives=("key", "bound to"),
     )
     for name in sorted({each.name for each in bound} - {each.name for each in found}):
-        show.say(f"{name} is bound to {', '.join(_bound_to(name, bound))}, and is not set")
+        output.print_line(f"{name} is bound to {', '.join(_bound_to(name, bound))}, and is not set")
 
 
 def _bound_to(name: str, bound: list[Binding]) -> list[str]:
@@ -135,17 +135,19 @@ def bind(home: str | None, name: str, host: str, header: str, folder: str, as_js
     HOST is example.com or example.com:8443, asked over https, or http://box.lan:8080. Inside, https://HOST/path is
     asked for at $GATEPOST_TO/HOST/path. The host must also be allowed: gatepost egress allow HOST.
     """
-    made = operate(home_of(home), "secret.bind", {"name": name, "host": host, "header": header, "folder": folder})
+    made = run_operation(home_of(home), "secret.bind", {"name": name, "host": host, "header": header, "folder": folder})
     if as_json:
-        show.as_json(made)
+        output.print_json(made)
         return
     place = f"{made['host']}:{made['port']}"
     whom = f"{folder} and below" if folder else "every group"
-    show.say(f"{name} goes to {made['scheme']}://{place} as {made['header']} for {whom}")
+    output.print_line(f"{name} goes to {made['scheme']}://{place} as {made['header']} for {whom}")
     if not made["is_set"]:
-        show.say(f"it is not set yet: gatepost secret set {name}")
+        output.print_line(f"it is not set yet: gatepost secret set {name}")
     if not made["is_allowed"]:
-        show.say(f"the host is not allowed yet: gatepost egress allow {place}{f' --folder {folder}' if folder else ''}")
+        output.print_line(
+            f"the host is not allowed yet: gatepost egress allow {place}{f' --folder {folder}' if folder else ''}"
+        )
 
 
 @command.command()
@@ -155,12 +157,12 @@ def bind(home: str | None, name: str, host: str, header: str, folder: str, as_js
 @click.pass_obj
 def unbind(home: str | None, name: str, host: str, folder: str) -> None:
     """Take back a binding; the secret itself stays."""
-    operate(home_of(home), "secret.unbind", {"name": name, "host": host, "folder": folder})
-    show.say(f"{name} no longer goes to {host}")
+    run_operation(home_of(home), "secret.unbind", {"name": name, "host": host, "folder": folder})
+    output.print_line(f"{name} no longer goes to {host}")
 
 
-def _whose(secret: dict[str, Any]) -> str:
-    return str(Place(secret["folder"], secret["user_id"]))
+def _render_owner(secret: dict[str, Any]) -> str:
+    return str(SecretOwner(secret["folder"], secret["user_id"]))
 
 
 @command.command()
@@ -171,8 +173,8 @@ def _whose(secret: dict[str, Any]) -> str:
 @click.pass_obj
 def rm(home: str | None, name: str, folder: str, user: str, origin: str) -> None:
     """Remove a secret. One of the same name farther up holds from then on."""
-    gone = operate(home_of(home), "secret.rm", {"name": name, "folder": folder, "user": user, "origin": origin})
-    show.say(f"{name} is removed for {_whose(gone)}")
+    gone = run_operation(home_of(home), "secret.rm", {"name": name, "folder": folder, "user": user, "origin": origin})
+    output.print_line(f"{name} is removed for {_render_owner(gone)}")
 
 
 @command.command()
@@ -185,17 +187,19 @@ def rotate(home: str | None, keep: bool, as_json: bool) -> None:
     If the key ring is kept outside the home (GATEPOST_KEYRING, a systemd credential): add a key there, make it
     current, restart; this then seals everything with it and says which keys can go.
     """
-    done = operate(home_of(home), "secret.rotate", {"keep": keep})
+    done = run_operation(home_of(home), "secret.rotate", {"keep": keep})
     if as_json:
-        show.as_json(done)
+        output.print_json(done)
         return
-    show.say(f"{done['resealed']} secrets are sealed with {done['key_id']} ({done['kept_in']})")
+    output.print_line(f"{done['resealed']} secrets are sealed with {done['key_id']} ({done['kept_in']})")
     if done["dropped"]:
-        show.say(f"dropped: {', '.join(done['dropped'])}")
+        output.print_line(f"dropped: {', '.join(done['dropped'])}")
     if done["unused"]:
-        show.say(f"no longer needed: {', '.join(done['unused'])}")
+        output.print_line(f"no longer needed: {', '.join(done['unused'])}")
     elif not done["is_file"]:
-        show.say(f"to change the key, add one in {done['kept_in']}, make it current, restart, and rotate again")
+        output.print_line(
+            f"to change the key, add one in {done['kept_in']}, make it current, restart, and rotate again"
+        )
 
 
 @command.command()
@@ -205,20 +209,28 @@ def rotate(home: str | None, keep: bool, as_json: bool) -> None:
 def log(home: str | None, limit: int, as_json: bool) -> None:
     """Who used which secret, when and for what, and who asked in vain; oldest first."""
     place = home_of(home)
-    found = list(reversed(reading(place, secrets.uses, limit)))
+    found = list(reversed(read_store(place, secrets.list_uses, limit)))
     if as_json:
-        show.as_json([as_told(each) for each in found])
+        output.print_json([to_json(each) for each in found])
         return
     zone, called = zone_of(place)
-    show.table(
+    output.print_table(
         (f"at ({called})", "name", "outcome", "of", "for group", "for user", "purpose"),
         [
-            (show.clock(each.at, zone), each.name, each.outcome, _of(each), each.folder, each.user_id, each.purpose)
+            (
+                output.format_time(each.at, zone),
+                each.name,
+                each.outcome,
+                _render_use_scope(each),
+                each.folder,
+                each.user_id,
+                each.purpose,
+            )
             for each in found
         ],
         empty="no secret was used yet",
     )
 
 
-def _of(use: Use) -> str | None:
-    return None if use.scope is None else told(use.scope)
+def _render_use_scope(use: SecretUse) -> str | None:
+    return None if use.scope is None else render_scope(use.scope)

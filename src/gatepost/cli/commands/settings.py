@@ -6,14 +6,14 @@ from typing import Any
 import click
 import msgspec
 
-from gatepost import declared
-from gatepost.cli import show
-from gatepost.cli.operate import control_of, home_of
-from gatepost.core import lock, settings
+from gatepost import declarations
+from gatepost.cli import output
+from gatepost.cli.operation_runner import control_of, home_of
+from gatepost.core import home_lock, settings
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.settings import SETTINGS, Config, Setting
-from gatepost.serve.control.operations.settings import told
+from gatepost.serve.control.operations.settings import get_visible_value
 
 RESTART = (
     "a running gateway uses what it read when it started: `gatepost down` and `gatepost up` take changes of the file up"
@@ -38,26 +38,29 @@ def command(home: str | None, verb: str | None, as_json: bool, docs: bool) -> No
     running gateway uses what it read when it started: where that is something else, it is said.
     """
     if docs:
-        declared.load_package()
-        sys.stdout.write(as_markdown())
+        declarations.load_package()
+        sys.stdout.write(render_markdown())
         return
     place = home_of(home)
-    declared.load_all(place)
+    declarations.load_all(place)
     config = settings.load(place.path)
     if as_json:
-        used = _in_use(place) or {}
-        show.as_json([_row(each, config, used.get(name)) for name, each in SETTINGS.items()])
+        used = _read_running_settings(place) or {}
+        output.print_json([_row(each, config, used.get(name)) for name, each in SETTINGS.items()])
         return
-    rows = [(each.name, _words(told(each, config)), config.source(each), each.help) for _, each in SETTINGS.items()]
-    show.table(("setting", "value", "from", "meaning"), rows)
-    if lock.holder(place) is not None:
-        for line in beside_running(config, _in_use(place) or {}):
-            show.say(line)
+    rows = [
+        (each.name, _render_value(get_visible_value(each, config)), config.source(each), each.help)
+        for _, each in SETTINGS.items()
+    ]
+    output.print_table(("setting", "value", "from", "meaning"), rows)
+    if home_lock.find_holder(place) is not None:
+        for line in list_differences(config, _read_running_settings(place) or {}):
+            output.print_line(line)
 
 
-def _in_use(home: Home) -> dict[str, Any] | None:
+def _read_running_settings(home: Home) -> dict[str, Any] | None:
     """What the gateway that runs has; None: none does, or it does not answer."""
-    if lock.holder(home) is None:
+    if home_lock.find_holder(home) is None:
         return None
     try:
         return dict(control_of(home).post("/v1/ops/settings.in_use", {}, timeout=5)["result"])
@@ -65,29 +68,29 @@ def _in_use(home: Home) -> dict[str, Any] | None:
         return None
 
 
-def beside_running(config: Config, used: dict[str, Any]) -> list[str]:
+def list_differences(config: Config, used: dict[str, Any]) -> list[str]:
     """What whoever changes a setting beside a running gateway must know."""
     out = []
     for name, each in SETTINGS.items():
-        value = _plain(told(each, config))
+        value = _json_roundtrip(get_visible_value(each, config))
         if name in used and name not in TAKEN_UP and used[name] != value:
-            out.append(f"{name}: the running gateway uses {_words(used[name])!r}, not {_words(value)!r}")
+            out.append(f"{name}: the running gateway uses {_render_value(used[name])!r}, not {_render_value(value)!r}")
     return [*out, RESTART]
 
 
-def _plain(value: Any) -> Any:
+def _json_roundtrip(value: Any) -> Any:
     """As it comes back from the gateway."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def _words(value: Any) -> Any:
+def _render_value(value: Any) -> Any:
     return ", ".join(value) if isinstance(value, tuple | list | dict) else value
 
 
 def _row(each: Setting[Any], config: Config, used: Any) -> dict[str, Any]:
     return {
         "name": each.name,
-        "value": told(each, config),
+        "value": get_visible_value(each, config),
         "in_use": used,
         "source": config.source(each),
         "default": each.default,
@@ -97,7 +100,7 @@ def _row(each: Setting[Any], config: Config, used: Any) -> dict[str, Any]:
     }
 
 
-def as_markdown() -> str:
+def render_markdown() -> str:
     """The printed page. Everything that declares a setting must be loaded before."""
     out = [
         "# Settings",

@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from gatepost import __version__
-from gatepost.cli import show
-from gatepost.cli.operate import control_of, home_of, reading
-from gatepost.core import lock, settings
+from gatepost.cli import output
+from gatepost.cli.operation_runner import control_of, home_of, read_store
+from gatepost.core import home_lock, settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
@@ -27,18 +27,18 @@ from gatepost.store.port import Db
 @click.pass_obj
 def command(home: str | None, as_json: bool) -> int:
     """Whether the gateway runs, and what it does. Exit 0 if it runs and answers, else 1."""
-    status = gather(home_of(home))
+    status = read_status(home_of(home))
     if as_json:
-        show.as_json(status)
+        output.print_json(status)
     else:
-        for line in lines(status):
-            show.say(*line)
+        for line in render_status(status):
+            output.print_line(*line)
     return 0 if status["answers"] else 1
 
 
-def gather(home: Home) -> dict[str, Any]:
+def read_status(home: Home) -> dict[str, Any]:
     """What the lock, the daemon itself and the store say. The daemon's own word wins."""
-    holder = lock.holder(home)
+    holder = home_lock.find_holder(home)
     status: dict[str, Any] = {
         "running": holder is not None,
         "answers": False,
@@ -74,7 +74,7 @@ def gather(home: Home) -> dict[str, Any]:
                 "slowest_ms": told["slowest_ms"],
                 "busiest": told["busiest"],
                 "busiest_ms": told["busiest_ms"],
-                "sandbox": _as_told(told["sandbox"], told["sandbox_note"]),
+                "sandbox": _parse_sandbox(told["sandbox"], told["sandbox_note"]),
             }
         except GatepostError as error:
             status["trouble"] = str(error)
@@ -87,18 +87,18 @@ def _store(home: Home) -> dict[str, Any] | None:
     if not home.store.is_file():
         return None
     try:
-        return reading(home, _numbers, lock.holder(home) is not None)
+        return read_store(home, _numbers, home_lock.find_holder(home) is not None)
     except GatepostError as error:
         return {"trouble": str(error)}
 
 
 def _numbers(db: Db, running: bool) -> dict[str, Any]:
     return {
-        "groups": len(groups.every(db)),
-        "sessions": len(sessions.live(db)),
+        "groups": len(groups.list_all(db)),
+        "sessions": len(sessions.list_open(db)),
         "ledger": asdict(ledger.check(db, SystemClock().now(), running=running)),
         "panic": _panic(db),
-        "audit_head": audit.head(db),
+        "audit_head": audit.get_head(db),
     }
 
 
@@ -107,7 +107,7 @@ def _panic(db: Db) -> dict[str, Any] | None:
     return None if on is None else {"since": iso(on.since), "reason": on.reason}
 
 
-def _as_told(name: str, note: str) -> dict[str, Any]:
+def _parse_sandbox(name: str, note: str) -> dict[str, Any]:
     """The daemon's own words: a note is trouble where there is none, else it says that there are no walls."""
     if name == "none":
         return {"kind": None, "isolated": False, "trouble": note}
@@ -116,21 +116,21 @@ def _as_told(name: str, note: str) -> dict[str, Any]:
 
 def _sandbox(home: Home) -> dict[str, Any]:
     """What agents would get, asked of this machine."""
-    from gatepost.cli.walls import walls_of
+    from gatepost.cli.sandbox_isolation import get_isolation
 
-    found = walls_of(home, settings.peek(home.path))
+    found = get_isolation(home, settings.load_declared(home.path))
     return {"kind": found.kind or None, "isolated": found.isolated, "trouble": found.trouble or None}
 
 
-def lines(status: dict[str, Any]) -> list[show.Line]:
-    out: list[show.Line]
+def render_status(status: dict[str, Any]) -> list[output.Line]:
+    out: list[output.Line]
     if not status["running"]:
-        out = [(show.colored("gatepost is down", "warn"), f"  ({status['home']})")]
+        out = [(output.colored("gatepost is down", "warn"), f"  ({status['home']})")]
     elif not status["answers"]:
-        out = [(show.colored(f"gatepost runs as pid {status['pid']} but does not answer", "fail"),)]
+        out = [(output.colored(f"gatepost runs as pid {status['pid']} but does not answer", "fail"),)]
         out.append((f"  {status.get('trouble', '')}; it may be starting, `gatepost logs` tells",))
     else:
-        out = [(show.colored("gatepost is up", "ok"), f"  pid {status['pid']} since {status['since']}")]
+        out = [(output.colored("gatepost is up", "ok"), f"  pid {status['pid']} since {status['since']}")]
         out.append((f"  {'home':<10} {status['home']}",))
         out.append((f"  {'web':<10} {status['listen']}",))
         out.append((f"  {'control':<10} {status['control']}",))
@@ -139,26 +139,28 @@ def lines(status: dict[str, Any]) -> list[show.Line]:
         queue = f"{waiting} session{' waits' if waiting == 1 else 's wait'} for one"
         out.append((f"  {'awake':<10} {awake} sandbox{'' if awake == 1 else 'es'}, {queue}",))
     if status["pressed"]:
-        out.append((f"  {'held back':<10} ", show.colored(f"{status['pressed']}: no further sandbox is woken", "warn")))
+        out.append(
+            (f"  {'held back':<10} ", output.colored(f"{status['pressed']}: no further sandbox is woken", "warn"))
+        )
     if status["slow_steps"]:
         count, worst = status["slow_steps"], f"the longest {status['slowest_ms']} ms ({status['slowest']})"
         steps = f"{count} step{'' if count == 1 else 's'} of over 50 ms"
         out.append((f"  {'slow':<10} {steps} held up everybody, {worst}",))
-    out.append((f"  {'sandbox':<10} ", _walls(status["sandbox"])))
+    out.append((f"  {'sandbox':<10} ", _render_sandbox(status["sandbox"])))
     return out + _store_lines(status["store"])
 
 
-def _walls(sandbox: dict[str, Any]) -> show.Piece:
+def _render_sandbox(sandbox: dict[str, Any]) -> output.Piece:
     if sandbox["kind"] is None:
-        return show.colored(f"none: {sandbox['trouble']}", "fail")
-    return str(sandbox["kind"]) if sandbox["isolated"] else show.colored(f"{sandbox['kind']}: NO ISOLATION", "warn")
+        return output.colored(f"none: {sandbox['trouble']}", "fail")
+    return str(sandbox["kind"]) if sandbox["isolated"] else output.colored(f"{sandbox['kind']}: NO ISOLATION", "warn")
 
 
-def _store_lines(store: dict[str, Any] | None) -> list[show.Line]:
+def _store_lines(store: dict[str, Any] | None) -> list[output.Line]:
     if store is None:
         return [(f"  {'store':<10} none yet; `gatepost up` makes it",)]
     if "trouble" in store:
-        return [(f"  {'store':<10} ", show.colored(store["trouble"], "fail"))]
+        return [(f"  {'store':<10} ", output.colored(store["trouble"], "fail"))]
     account = store["ledger"]
     return [
         *_panic_lines(store["panic"]),
@@ -180,9 +182,9 @@ def _open(count: int) -> str:
     return f"{count} open session{'' if count == 1 else 's'}"
 
 
-def _panic_lines(panic: dict[str, Any] | None) -> list[show.Line]:
+def _panic_lines(panic: dict[str, Any] | None) -> list[output.Line]:
     if panic is None:
         return []
     why = f": {panic['reason']}" if panic["reason"] else ""
     text = f"ON since {panic['since']}{why}; nothing starts until `gatepost panic --off`"
-    return [(f"  {'panic':<10} ", show.colored(text, "fail"))]
+    return [(f"  {'panic':<10} ", output.colored(text, "fail"))]

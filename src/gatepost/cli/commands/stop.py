@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of, operate
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of, run_operation
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
 
@@ -25,22 +25,22 @@ def command(home: str | None, session: str | None, everything: bool, as_json: bo
         raise click.UsageError("name a SESSION, or say --all")
     place = home_of(home)
     done: list[dict[str, Any]]
-    done = [_stop_one(place, session)] if session else operate(place, "session.stop_all", {})
+    done = [_stop_one(place, session)] if session else run_operation(place, "session.stop_all", {})
     if as_json:
-        show.as_json(done)
+        output.print_json(done)
         return 0
     stopped = [each["id"] for each in done if each["stopped"]]
     for each in stopped:
-        show.say(f"{each} is stopped")
+        output.print_line(f"{each} is stopped")
     if not stopped:
-        show.say("nothing was running")
+        output.print_line("nothing was running")
     return 0
 
 
 def _stop_one(place: Home, beginning: str) -> dict[str, Any]:
-    live: list[dict[str, Any]] = operate(place, "session.list", {})
+    live: list[dict[str, Any]] = run_operation(place, "session.list", {})
     chosen = [each["id"] for each in live if each["id"].startswith(beginning)]
     if len(chosen) != 1:
         raise NotFound("live session", beginning, "several begin like that" if chosen else "")
-    stopped: dict[str, Any] = operate(place, "session.stop", {"id": chosen[0]})
+    stopped: dict[str, Any] = run_operation(place, "session.stop", {"id": chosen[0]})
     return stopped

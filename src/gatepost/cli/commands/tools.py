@@ -2,8 +2,8 @@
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of
 from gatepost.cli.policy import policy_of, tools_of
 
 ROOT = "home"
@@ -19,7 +19,7 @@ def command(given_home: str | None, group: str, folder: str, as_json: bool) -> N
 
     Example: gatepost tools acme/eng
     """
-    from gatepost.gate.dispatch import listed
+    from gatepost.gate.dispatch import render_listed_tool
     from gatepost.gate.policies import visible_tools
 
     if group and folder:
@@ -28,10 +28,10 @@ def command(given_home: str | None, group: str, folder: str, as_json: bool) -> N
     policy = policy_of(home, folder)
     seen = visible_tools(tools_of(home), policy)
     if as_json:
-        show.as_json([listed(tool, policy) for tool in seen])
+        output.print_json([render_listed_tool(tool, policy) for tool in seen])
         return
     rows = [(tool.name, tool.group, tool.tier.name.lower(), _what_for(tool.description)) for tool in seen]
-    show.table(("tool", "subject", "down to tier", "what for"), rows)
+    output.print_table(("tool", "subject", "down to tier", "what for"), rows)
 
 
 def _what_for(description: str) -> str:

@@ -6,17 +6,17 @@ from typing import Any
 
 import click
 
-from gatepost.access.budgets import usd
-from gatepost.cli import reasons, show
-from gatepost.cli.operate import home_of, reading, zone_of
+from gatepost.access.budgets import render_usd
+from gatepost.cli import output, reasons
+from gatepost.cli.operation_runner import home_of, read_store, zone_of
 from gatepost.core.clock import iso
 from gatepost.core.errors import NotFound
-from gatepost.core.visible import one_line
-from gatepost.serve.control.contract import as_told
+from gatepost.core.terminal_text import one_line
+from gatepost.serve.control.contract import to_json
 from gatepost.store import ledger
-from gatepost.store.costs import Call
-from gatepost.store.inbox import END, Entry
-from gatepost.store.ledger import Life, Moment
+from gatepost.store.costs import ModelCall
+from gatepost.store.inbox import END, InboxEntry
+from gatepost.store.ledger import MessageTrace, TraceEvent
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
 
@@ -44,18 +44,18 @@ def command(home: str | None, message: str, as_json: bool) -> None:
     that the turn worked on.
     """
     place = home_of(home)
-    life = reading(place, _find, message)
+    life = read_store(place, _find, message)
     if as_json:
-        show.as_json(as_data(life))
+        output.print_json(trace_to_json(life))
     else:
         zone, called = zone_of(place)
-        for line in lines(life, zone, called):
-            show.say(*line)
+        for line in render_trace(life, zone, called):
+            output.print_line(*line)
 
 
-def _find(db: Db, wanted: str) -> Life:
+def _find(db: Db, wanted: str) -> MessageTrace:
     message_id = ledger.find_message(db, wanted)
-    life = ledger.life(db, message_id) if message_id is not None else None
+    life = ledger.trace_message(db, message_id) if message_id is not None else None
     if life is None:
         raise NotFound("message", wanted, _hint(db, wanted))
     return life
@@ -70,70 +70,73 @@ def _hint(db: Db, wanted: str) -> str:
     return newest + GAPS
 
 
-def as_data(life: Life) -> dict[str, Any]:
+def trace_to_json(life: MessageTrace) -> dict[str, Any]:
     begin = life.message.accepted_at
     return {
         "message": {**asdict(life.message), "at": iso(life.message.at), "accepted_at": iso(begin)},
-        "entries": [as_told(entry) for entry in life.entries],
+        "entries": [to_json(entry) for entry in life.entries],
         "moments": [
             {"at": iso(each.at), "offset_ms": (each.at - begin) / 1000, "what": each.what, "detail": each.detail}
             for each in life.moments
         ],
-        "model_calls": [as_told(call) for call in life.calls],
-        "effects": [as_told(effect) for effect in life.effects],
+        "model_calls": [to_json(call) for call in life.calls],
+        "effects": [to_json(effect) for effect in life.effects],
     }
 
 
-def lines(life: Life, zone: tzinfo | None, called: str) -> list[show.Line]:
+def render_trace(life: MessageTrace, zone: tzinfo | None, called: str) -> list[output.Line]:
     """As it is printed: what it was, then a line per moment with the time since it was accepted."""
     message = life.message
     who = one_line(message.sender_name or message.sender)
     begin = message.accepted_at
-    states = ", ".join(f"{_far(entry)} in {entry.folder or 'no group'}" for entry in life.entries)
-    took = show.span((life.moments[-1].at - begin) / 1_000_000) if life.moments else ""
+    states = ", ".join(f"{_render_state(entry)} in {entry.folder or 'no group'}" for entry in life.entries)
+    took = output.format_duration((life.moments[-1].at - begin) / 1_000_000) if life.moments else ""
     where = one_line(message.address + (f"#{message.thread}" if message.thread else ""))
-    out: list[show.Line] = [
-        (show.colored(f"message {message.id}", "bold"), f"  {who} in {where}  {show.clock(begin, zone)} ({called})"),
-        (f"  {show.fit(_text(message), 4)}",),
+    out: list[output.Line] = [
+        (
+            output.colored(f"message {message.id}", "bold"),
+            f"  {who} in {where}  {output.format_time(begin, zone)} ({called})",
+        ),
+        (f"  {output.fit_line(_text(message), 4)}",),
         (f"  {one_line(states) or message.direction}" + (f", {took} in all" if took else "") + _spent(life.calls),),
         ("",),
     ]
-    out += [(_line(each, begin),) for each in sorted([*life.moments, *map(_of_call, life.calls)], key=_at)]
+    out += [(_line(each, begin),) for each in sorted([*life.moments, *map(_moment_of_call, life.calls)], key=_at)]
     for effect in life.effects:
         if text := one_line(str(effect.payload.get("text") or "")):
-            out.append((show.fit(f"{'':>13}{effect.op} #{effect.seq} {effect.state}: {text}"),))
+            out.append((output.fit_line(f"{'':>13}{effect.op} #{effect.seq} {effect.state}: {text}"),))
     return out
 
 
-def _spent(calls: list[Call]) -> str:
+def _spent(calls: list[ModelCall]) -> str:
     if not calls:
         return ""
-    return f", {len(calls)} model call{'' if len(calls) == 1 else 's'}, {usd(sum(each.micro for each in calls))}"
+    return f", {len(calls)} model call{'' if len(calls) == 1 else 's'}, {render_usd(sum(each.micro for each in calls))}"
 
 
 def _text(message: Message) -> str:
     if message.kind == "system" and not message.text:
-        return reasons.note_of(message.content)
+        return reasons.render_note_of(message.content)
     return one_line(message.text)
 
 
-def _at(moment: Moment) -> int:
+def _at(moment: TraceEvent) -> int:
     return moment.at
 
 
-def _of_call(call: Call) -> Moment:
+def _moment_of_call(call: ModelCall) -> TraceEvent:
     counted = "" if call.measured else " (as reported or set aside, not measured)"
-    told = f"{call.model}, {call.input} tokens in, {call.output} out, {usd(call.micro)}{counted}"
-    return Moment(call.at, "model call", told)
+    told = f"{call.model}, {call.input} tokens in, {call.output} out, {render_usd(call.micro)}{counted}"
+    return TraceEvent(call.at, "model call", told)
 
 
-def _far(entry: Entry) -> str:
+def _render_state(entry: InboxEntry) -> str:
     if entry.state in END:
-        return entry.state + (f" ({reasons.sentence(entry.reason)})" if entry.reason else "")
-    return reasons.waiting(entry.state, entry.reason).removeprefix("is ")
+        return entry.state + (f" ({reasons.render_reason(entry.reason)})" if entry.reason else "")
+    return reasons.render_waiting(entry.state, entry.reason).removeprefix("is ")
 
 
-def _line(moment: Moment, begin: int) -> str:
+def _line(moment: TraceEvent, begin: int) -> str:
     arrow = "→"
     if moment.what.startswith(_OUT):
         arrow = "←"
@@ -143,8 +146,8 @@ def _line(moment: Moment, begin: int) -> str:
         arrow = "·"
     if moment.what.split()[-1] in _BAD:
         arrow = "✗"
-    what, detail = one_line(moment.what), one_line(reasons.sentence(moment.detail))
-    return show.fit(f"{offset(moment.at - begin):>10}  {arrow} {what:<22} {detail}").rstrip()
+    what, detail = one_line(moment.what), one_line(reasons.render_reason(moment.detail))
+    return output.fit_line(f"{offset(moment.at - begin):>10}  {arrow} {what:<22} {detail}").rstrip()
 
 
 def offset(micros: int) -> str:

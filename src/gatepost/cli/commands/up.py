@@ -2,8 +2,8 @@
 
 import click
 
-from gatepost.cli.operate import home_of
-from gatepost.core import lock
+from gatepost.cli.operation_runner import home_of
+from gatepost.core import home_lock
 
 
 @click.command()
@@ -18,7 +18,7 @@ def command(home: str | None, listen: str | None, log_format: str | None) -> int
     place = home_of(home)
     place.prepare()
     chosen = {"listen": listen, "log.format": log_format}
-    with lock.take(place, role=lock.DAEMON) as held:
+    with home_lock.acquire(place, role=home_lock.DAEMON) as held:
         from gatepost import app  # heavy: who comes second is told so before it
 
         return app.run(place, {name: value for name, value in chosen.items() if value is not None}, held)

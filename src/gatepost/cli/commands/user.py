@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import home_of, operate, reading
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of, read_store, run_operation
 
 
 @click.group()
@@ -23,7 +23,7 @@ def command() -> None:
 @click.pass_obj
 def add(home: str | None, user: str, name: str, as_json: bool) -> None:
     """Make somebody known. That alone lets nobody in: `role` and `member` do."""
-    _tell(operate(home_of(home), "user.add", {"id": user, "name": name}), as_json)
+    _print_user(run_operation(home_of(home), "user.add", {"id": user, "name": name}), as_json)
 
 
 @command.command("list")
@@ -31,13 +31,13 @@ def add(home: str | None, user: str, name: str, as_json: bool) -> None:
 @click.pass_obj
 def list_users(home: str | None, as_json: bool) -> None:
     """Everybody who is known."""
-    from gatepost.serve.control.operations.users import all_shown
+    from gatepost.serve.control.operations.users import list_user_details
 
-    found = reading(home_of(home), all_shown)
+    found = read_store(home_of(home), list_user_details)
     if as_json:
-        show.as_json(found)
+        output.print_json(found)
         return
-    show.table(
+    output.print_table(
         ("id", "name", "roles", "member of"),
         [
             (each["id"], each["name"], ", ".join(map(_role, each["roles"])), ", ".join(each["member_of"]))
@@ -52,9 +52,9 @@ def list_users(home: str | None, as_json: bool) -> None:
 @click.pass_obj
 def show_user(home: str | None, user: str, as_json: bool) -> None:
     """One of them."""
-    from gatepost.serve.control.operations.users import shown
+    from gatepost.serve.control.operations.users import read_user
 
-    _tell(reading(home_of(home), shown, user), as_json)
+    _print_user(read_store(home_of(home), read_user, user), as_json)
 
 
 @command.command()
@@ -65,7 +65,7 @@ def show_user(home: str | None, user: str, as_json: bool) -> None:
 @click.pass_obj
 def role(home: str | None, user: str, role: str, folder: str, as_json: bool) -> None:
     """Give somebody a role. Owners and admins speak in every room of those groups and give commands there."""
-    _tell(operate(home_of(home), "user.role", {"id": user, "role": role, "folder": folder}), as_json)
+    _print_user(run_operation(home_of(home), "user.role", {"id": user, "role": role, "folder": folder}), as_json)
 
 
 @command.command()
@@ -75,16 +75,16 @@ def role(home: str | None, user: str, role: str, folder: str, as_json: bool) -> 
 @click.pass_obj
 def member(home: str | None, user: str, folder: str, as_json: bool) -> None:
     """Let somebody into one group: they may speak to it wherever a route leads there."""
-    _tell(operate(home_of(home), "user.member", {"id": user, "folder": folder}), as_json)
+    _print_user(run_operation(home_of(home), "user.member", {"id": user, "folder": folder}), as_json)
 
 
-def _tell(user: dict[str, Any], as_json: bool) -> None:
+def _print_user(user: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        show.as_json(user)
+        output.print_json(user)
         return
     may = [_role(each) for each in user["roles"]] + [f"member of {folder}" for folder in user["member_of"]]
     called = f" ({user['name']})" if user["name"] else ""
-    show.say(f"{user['id']}{called}: {', '.join(may) or 'known, a guest everywhere'}")
+    output.print_line(f"{user['id']}{called}: {', '.join(may) or 'known, a guest everywhere'}")
 
 
 def _role(held: list[str] | tuple[str, str]) -> str:

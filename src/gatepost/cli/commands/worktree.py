@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from gatepost.cli import show
-from gatepost.cli.operate import absolute, errand_s, home_of, operate
+from gatepost.cli import output
+from gatepost.cli.operation_runner import absolute, get_worktree_timeout, home_of, run_operation
 from gatepost.core.errors import Invalid
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
@@ -54,7 +54,9 @@ def create(
     if name and (branch or pr):
         raise Invalid("NAME", "is for a new branch; with --branch or --pr the worktree is named after that")
     given = {"source": absolute(source), "name": name, "base": base, "branch": branch}
-    return _tell(_at_work(home, "worktree.create", {**given, "pr": pr or 0, "folder": folder}), as_json)
+    return _print_worktree(
+        _run_in_worktree(home, "worktree.create", {**given, "pr": pr or 0, "folder": folder}), as_json
+    )
 
 
 @command.command("ls")
@@ -63,12 +65,12 @@ def create(
 @click.pass_obj
 def list_worktrees(home: str | None, archived: bool, as_json: bool) -> None:
     """List them, the newest first."""
-    found = operate(home_of(home), "worktree.list", {"archived": archived})
+    found = run_operation(home_of(home), "worktree.list", {"archived": archived})
     if as_json:
-        show.as_json(found)
+        output.print_json(found)
         return
     rows = [(each["name"], each["branchName"], each["state"], each["setupState"], each["source"]) for each in found]
-    show.table(("worktree", "branch", "state", "setup", "from"), rows, empty="there are no worktrees")
+    output.print_table(("worktree", "branch", "state", "setup", "from"), rows, empty="there are no worktrees")
 
 
 @command.command("show")
@@ -77,7 +79,7 @@ def list_worktrees(home: str | None, archived: bool, as_json: bool) -> None:
 @click.pass_obj
 def show_one(home: str | None, worktree: str, as_json: bool) -> None:
     """Where it lies, which branch it is on, what its setup said, and what was saved of it. Of an archived one, too."""
-    _tell(operate(home_of(home), "worktree.show", {"name": worktree, "archived": True}), as_json)
+    _print_worktree(run_operation(home_of(home), "worktree.show", {"name": worktree, "archived": True}), as_json)
 
 
 @command.command()
@@ -85,7 +87,7 @@ def show_one(home: str | None, worktree: str, as_json: bool) -> None:
 @click.pass_obj
 def path(home: str | None, worktree: str) -> None:
     """Print its folder, and nothing else."""
-    show.say(operate(home_of(home), "worktree.show", {"name": worktree})["worktreePath"])
+    output.print_line(run_operation(home_of(home), "worktree.show", {"name": worktree})["worktreePath"])
 
 
 @command.command()
@@ -96,11 +98,11 @@ def path(home: str | None, worktree: str) -> None:
 def trust(home: str | None, worktree: str, yes: bool, as_json: bool) -> int:
     """Let the repository's setup run: shows its commands, asks, runs them, and from then on runs exactly these in every
     worktree of that repository."""
-    found = operate(home_of(home), "worktree.show", {"name": worktree})
-    if not yes and not _agrees(found):
-        show.say("not trusted; nothing was run", error=True)
+    found = run_operation(home_of(home), "worktree.show", {"name": worktree})
+    if not yes and not _confirm_setup(found):
+        output.print_line("not trusted; nothing was run", error=True)
         return 1
-    return _tell(_at_work(home, "worktree.trust", {"name": found["name"]}), as_json)
+    return _print_worktree(_run_in_worktree(home, "worktree.trust", {"name": found["name"]}), as_json)
 
 
 @command.command()
@@ -109,7 +111,7 @@ def trust(home: str | None, worktree: str, yes: bool, as_json: bool) -> int:
 @click.pass_obj
 def setup(home: str | None, worktree: str, as_json: bool) -> int:
     """Run its trusted setup again."""
-    return _tell(_at_work(home, "worktree.setup", {"name": worktree}), as_json)
+    return _print_worktree(_run_in_worktree(home, "worktree.setup", {"name": worktree}), as_json)
 
 
 @command.command()
@@ -119,19 +121,21 @@ def setup(home: str | None, worktree: str, as_json: bool) -> int:
 def save(home: str | None, worktree: str, as_json: bool) -> None:
     """Bundle what was done in it: its new commits, and what is not committed yet. Of an archived one: where its bundle
     is."""
-    told = _at_work(home, "worktree.save", {"name": worktree})
+    told = _run_in_worktree(home, "worktree.save", {"name": worktree})
     if as_json:
-        show.as_json(told)
+        output.print_json(told)
         return
     gone = told["state"] == "archived"
     if told["bundle"] is None:
         name = told["name"]
-        show.say(f"{name} was put away, and nothing of it saved" if gone else f"nothing was done in {name} yet")
+        output.print_line(
+            f"{name} was put away, and nothing of it saved" if gone else f"nothing was done in {name} yet"
+        )
     else:
-        show.say(f"{told['name']} was put away; its bundle:" if gone else f"saved: {told['contents']}")
-        _tell_how(told)
+        output.print_line(f"{told['name']} was put away; its bundle:" if gone else f"saved: {told['contents']}")
+        _print_bundle_commands(told)
     if told["left"]:
-        show.say(f"not saved: {told['left']}", error=True)
+        output.print_line(f"not saved: {told['left']}", error=True)
 
 
 @command.command()
@@ -142,79 +146,79 @@ def save(home: str | None, worktree: str, as_json: bool) -> None:
 def archive(home: str | None, worktree: str, discard: bool, as_json: bool) -> None:
     """Put it away, with the agents that work in it. What was done in it is saved as a bundle first; what git ignores is
     not."""
-    told = _at_work(home, "worktree.archive", {"name": worktree, "discard": discard})
+    told = _run_in_worktree(home, "worktree.archive", {"name": worktree, "discard": discard})
     if as_json:
-        show.as_json(told)
+        output.print_json(told)
         return
     if discard:
-        show.say(f"{told['name']} is put away; what was done in it is thrown away")
+        output.print_line(f"{told['name']} is put away; what was done in it is thrown away")
     elif told["bundle"] is None:
-        show.say(f"{told['name']} is put away; there was nothing to save")
+        output.print_line(f"{told['name']} is put away; there was nothing to save")
     else:
-        show.say(f"{told['name']} is put away; saved: {told['contents']}")
-        _tell_how(told)
+        output.print_line(f"{told['name']} is put away; saved: {told['contents']}")
+        _print_bundle_commands(told)
     if told["trouble"]:
-        show.say(told["trouble"], error=True)
+        output.print_line(told["trouble"], error=True)
 
 
-def _at_work(home: str | None, name: str, given: dict[str, Any]) -> Any:
+def _run_in_worktree(home: str | None, name: str, given: dict[str, Any]) -> Any:
     place = home_of(home)
-    return operate(place, name, given, timeout=errand_s(place))
+    return run_operation(place, name, given, timeout=get_worktree_timeout(place))
 
 
-def _agrees(found: dict[str, Any]) -> bool:
+def _confirm_setup(found: dict[str, Any]) -> bool:
     """Everything that is trusted is seen before, whoever reads the answer: what is asked is no part of it."""
     if not found["setup"] and not found["teardown"]:
         return True  # to nothing: the gateway says why there is none
     for title, commands in (("Setup", found["setup"]), ("When it is archived", found["teardown"])):
         if commands:
-            show.say(f"{title}:", error=True)
+            output.print_line(f"{title}:", error=True)
         for each in commands:
-            show.say("  $ " + each.replace("\n", "\n    "), error=True)
+            output.print_line("  $ " + each.replace("\n", "\n    "), error=True)
     try:
         return click.confirm("Run this in its sandbox, now and in every worktree of this repository?", err=True)
     except click.Abort:
         if sys.stdin.isatty():
             raise
-        show.say("", error=True)
+        output.print_line("", error=True)
         raise Invalid("--yes", "is needed where nobody can be asked") from None
 
 
-def _tell_how(told: dict[str, Any]) -> None:
-    show.say(f"take it into your repository, and look at it there:\n  {told['fetch']}\n  {told['look']}")
+def _print_bundle_commands(told: dict[str, Any]) -> None:
+    output.print_line(f"take it into your repository, and look at it there:\n  {told['fetch']}\n  {told['look']}")
 
 
-def _tell(told: dict[str, Any], as_json: bool) -> int:
+def _print_worktree(told: dict[str, Any], as_json: bool) -> int:
     """As it stands; 1 if its setup failed."""
     if as_json:
-        show.as_json(told)
+        output.print_json(told)
     else:
         gone = told["state"] == "archived"
-        show.say(f"{told['name']}  " + (f"put away at {told['archivedAt']}" if gone else told["worktreePath"]))
+        output.print_line(f"{told['name']}  " + (f"put away at {told['archivedAt']}" if gone else told["worktreePath"]))
         began = "" if told["base"] == told["branchName"] else f", from {told['base']}"
-        show.say(f"branch {told['branchName']}{began} of {told['source']}")
+        output.print_line(f"branch {told['branchName']}{began} of {told['source']}")
         if not gone:
-            _tell_setup(told)
+            _print_setup(told)
         if told["bundle"] is not None:
-            show.say(f"what was saved of it is in {told['bundle']}")
-            _tell_how(told)
+            output.print_line(f"what was saved of it is in {told['bundle']}")
+            _print_bundle_commands(told)
         elif gone:
-            show.say("nothing of it was saved")
+            output.print_line("nothing of it was saved")
     return 1 if told["setupState"] == "failed" else 0
 
 
-def _tell_setup(told: dict[str, Any]) -> None:
+def _print_setup(told: dict[str, Any]) -> None:
     state, said = told["setupState"], told["setupOutput"]
     if state == "unreadable":
-        show.say(f"setup: cannot be read: {said}; mend that in the repository and make another worktree")
+        output.print_line(f"setup: cannot be read: {said}; mend that in the repository and make another worktree")
         return
     if state in ("none", "untrusted", "trusted") and said:
-        show.say(f"setup: {said}")
+        output.print_line(f"setup: {said}")
     if state == "untrusted":
-        show.say("its setup was not run: nobody has trusted it yet; look at it and run it:")
-        show.say(f"  gatepost worktree trust {told['name']}")
+        output.print_line("its setup was not run: nobody has trusted it yet; look at it and run it:")
+        output.print_line(f"  gatepost worktree trust {told['name']}")
     elif state == "trusted":
-        show.say("its setup was not run yet; run it:")
-        show.say(f"  gatepost worktree setup {told['name']}")
+        output.print_line("its setup was not run yet; run it:")
+        output.print_line(f"  gatepost worktree setup {told['name']}")
     elif state != "none":
-        show.say(f"setup: {state}\n{said}".rstrip())
+        output.print_line(f"setup: {state}\n{said}".rstrip())

@@ -24,7 +24,7 @@ from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.usage import RequestUsage
 
 from gatepost.embed.claude import TRANSPORTS, ClaudeTools, Transport
-from gatepost.embed.pydantic_ai.prompt import Prompt, prompt_of
+from gatepost.embed.pydantic_ai.prompt import ClaudePrompt, make_prompt
 from gatepost.embed.pydantic_ai.toolsets import NONE_GIVEN, toolset_tools
 
 _PROFILE = ModelProfile(supports_tools=True, supports_json_schema_output=True, default_structured_output_mode="native")
@@ -176,7 +176,7 @@ class ClaudeCodeModel(Model[Any]):
         heard: asyncio.Queue[Any] = asyncio.Queue()
 
         async def listen() -> None:
-            prompt = prompt_of(messages, parameters)
+            prompt = make_prompt(messages, parameters)
             async with asyncio.timeout(_number(settings, "timeout") or self._timeout):
                 async with self._options(prompt, settings, parameters) as options:
                     said = sdk.query(prompt=prompt.sent(), options=options)
@@ -200,9 +200,9 @@ class ClaudeCodeModel(Model[Any]):
 
     @asynccontextmanager
     async def _options(
-        self, prompt: Prompt, settings: ModelSettings | None, parameters: ModelRequestParameters
+        self, prompt: ClaudePrompt, settings: ModelSettings | None, parameters: ModelRequestParameters
     ) -> AsyncIterator[Any]:
-        given = dict(self._given) | _of_request(settings)
+        given = dict(self._given) | _read_settings(settings)
         if self._model_name != "default":
             given["model"] = self._model_name
         system = "\n\n".join(each for each in (prompt.system, given.pop("append_system_prompt", "")) if each)
@@ -240,7 +240,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-def _of_request(settings: ModelSettings | None) -> dict[str, Any]:
+def _read_settings(settings: ModelSettings | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, kinds in _KINDS.items():
         value = (settings or {}).get(name)

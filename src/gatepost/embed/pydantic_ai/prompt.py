@@ -22,7 +22,7 @@ Block = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class ClaudePrompt:
     system: str
     blocks: list[Block]
 
@@ -37,7 +37,7 @@ class Prompt:
         yield {"type": "user", "message": message, "parent_tool_use_id": None, "session_id": ""}
 
 
-def prompt_of(messages: list[ModelMessage], parameters: ModelRequestParameters) -> Prompt:
+def make_prompt(messages: list[ModelMessage], parameters: ModelRequestParameters) -> ClaudePrompt:
     system = [part.content for message in messages for part in message.parts if isinstance(part, SystemPromptPart)]
     told = next((each.instructions for each in reversed(messages) if isinstance(each, ModelRequest)), None)
     before, blocks = messages[:-1], list[Block]()
@@ -45,7 +45,7 @@ def prompt_of(messages: list[ModelMessage], parameters: ModelRequestParameters) 
         blocks.append(_text("This was said before:\n\n" + "\n\n".join(lines) + "\n\nNow:"))
     for part in messages[-1].parts if messages else ():
         blocks += _blocks(part)
-    return Prompt("\n\n".join(each for each in [*system, told] if each), blocks or [_text("")])
+    return ClaudePrompt("\n\n".join(each for each in [*system, told] if each), blocks or [_text("")])
 
 
 def _lines(message: ModelMessage) -> list[str]:

@@ -19,8 +19,8 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, ToolsetTool
 from pydantic_ai.usage import RunUsage
 
-from gatepost.embed.results import Audio, Image, Resource, Result, ToolError
-from gatepost.embed.tool import Tool
+from gatepost.embed.results import Audio, Image, Resource, ToolError, ToolOutput
+from gatepost.embed.tool import FunctionTool
 
 NONE_GIVEN: Any = object()
 
@@ -32,7 +32,7 @@ async def toolset_tools(
     deps: Any = NONE_GIVEN,
     only: Collection[str] | None = None,
     model: Model | None = None,
-) -> AsyncIterator[list[Tool]]:
+) -> AsyncIterator[list[FunctionTool]]:
     """The tools of these toolsets, opened as for one run. `only` keeps those of these names, and each must exist.
     Without `deps`, a tool that takes a run context is refused by its name."""
     context = RunContext[Any](deps=None if deps is NONE_GIVEN else deps, model=model or TestModel(), usage=RunUsage())
@@ -64,7 +64,7 @@ def _takes_context(name: str, tool: ToolsetTool[Any]) -> bool:
     return bool(getattr(tools.get(name), "takes_ctx", False)) if isinstance(tools, dict) else False
 
 
-def _tool(name: str, tool: ToolsetTool[Any], toolset: AbstractToolset[Any], context: RunContext[Any]) -> Tool:
+def _tool(name: str, tool: ToolsetTool[Any], toolset: AbstractToolset[Any], context: RunContext[Any]) -> FunctionTool:
     async def call(given: bytes) -> object:
         mine = replace(context, tool_name=name, tool_call_id=uuid4().hex)
         try:
@@ -82,7 +82,7 @@ def _tool(name: str, tool: ToolsetTool[Any], toolset: AbstractToolset[Any], cont
             raise ToolError(str(error)) from error
 
     definition = tool.tool_def
-    return Tool(name, definition.description or "", definition.parameters_json_schema, call, _raw)
+    return FunctionTool(name, definition.description or "", definition.parameters_json_schema, call, _raw)
 
 
 def _raw(given: bytes) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _plain(value: Any) -> object:
     if isinstance(value, ToolReturn):
         more = [value.content] if isinstance(value.content, str) else list(value.content or ())
         parts = [_plain(each) for each in ([] if value.return_value is None else [value.return_value]) + more]
-        return parts[0] if len(parts) == 1 else Result([_shown(part) for part in parts])
+        return parts[0] if len(parts) == 1 else ToolOutput([_shown(part) for part in parts])
     if isinstance(value, list) and any(isinstance(each, BinaryContent) for each in value):
         return [_plain(each) for each in value]
     return value

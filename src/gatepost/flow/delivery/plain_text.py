@@ -16,13 +16,13 @@ _ESCAPABLE = frozenset("\\`*_{}[]()#+-.!~>|")
 _Judge = Callable[[str, int], bool]  # may the mark at this place open (or close) a span?
 
 
-def plain(text: str) -> str:
+def strip_markdown(text: str) -> str:
     """Markdown as plain text: code stays as it is written, links keep their address."""
-    return Scanner().plain(text) if len(text) <= LONGEST else text
+    return MarkdownScanner().plain(text) if len(text) <= LONGEST else text
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class CodeFence:
     """A line that opens or closes a code block."""
 
     mark: str
@@ -32,13 +32,13 @@ class Fence:
         return self.mark.startswith(mark) and not self.info
 
 
-def read_fence(line: str) -> Fence | None:
+def read_fence(line: str) -> CodeFence | None:
     body = line.lstrip(" ")
     if len(line) - len(body) > DEEPEST_INDENT or body[:3] not in ("```", "~~~"):
         return None
     mark = body[: min(LONGEST_FENCE, len(body) - len(body.lstrip(body[0])))]
     info = body[len(mark) :]
-    return None if "`" in info else Fence(mark, info.lstrip())
+    return None if "`" in info else CodeFence(mark, info.lstrip())
 
 
 def read_heading(line: str) -> str | None:
@@ -50,7 +50,7 @@ def read_heading(line: str) -> str | None:
     return rest.strip().rstrip("#").rstrip()
 
 
-class Scanner:
+class MarkdownScanner:
     """One text. Not to be used twice: it counts."""
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ class Scanner:
 class _Links:
     """`[words](address "title")`. Looks for the end of an address go forward only, and are remembered."""
 
-    def __init__(self, scanner: Scanner, text: str) -> None:
+    def __init__(self, scanner: MarkdownScanner, text: str) -> None:
         self._scanner, self._text = scanner, text
         self._known: dict[str, tuple[int, int]] = {}
 

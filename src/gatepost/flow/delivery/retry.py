@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gatepost.core.clock import SECOND, seconds
+from gatepost.core.clock import SECOND, to_microseconds
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config, setting
 
@@ -23,7 +23,7 @@ MAX_AGE_S = setting(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class DeliveryRetryPolicy:
     most_tries: int = 0  # 0: time alone ends it
     base: int = SECOND
     cap: int = 60 * SECOND
@@ -31,7 +31,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class RetryAt:
     at: int
 
 
@@ -40,23 +40,23 @@ class GiveUp:
     reason: str
 
 
-def policy_of(config: Config) -> Policy:
-    return Policy(
+def load_retry_policy(config: Config) -> DeliveryRetryPolicy:
+    return DeliveryRetryPolicy(
         most_tries=config[MAX_TRIES],
-        base=seconds(config[RETRY_BASE_S]),
-        cap=seconds(config[RETRY_CAP_S]),
-        most_age=seconds(config[MAX_AGE_S]),
+        base=to_microseconds(config[RETRY_BASE_S]),
+        cap=to_microseconds(config[RETRY_CAP_S]),
+        most_age=to_microseconds(config[MAX_AGE_S]),
     )
 
 
-def next_try(tries: int, error: Unavailable, now: int, policy: Policy) -> Retry | GiveUp:
+def next_try(tries: int, error: Unavailable, now: int, policy: DeliveryRetryPolicy) -> RetryAt | GiveUp:
     """After `tries` failed ones, this one included. What the platform asks for is honoured, be it more or less. By
     default only a message's age ends the tries: an outage must not last longer than the pauses happen to add up to."""
     if 0 < policy.most_tries <= tries:
         return GiveUp(f"{error} (given up after {tries} {'try' if tries == 1 else 'tries'})")
     if error.retry_after is None:
-        return Retry(now + min(policy.base << min(tries - 1, 40), policy.cap))
-    wait = seconds(max(error.retry_after, 0.0))
+        return RetryAt(now + min(policy.base << min(tries - 1, 40), policy.cap))
+    wait = to_microseconds(max(error.retry_after, 0.0))
     if wait > policy.most_age:
         return GiveUp(f"{error} (it asks for a wait of {error.retry_after:.0f} s)")
-    return Retry(now + wait)
+    return RetryAt(now + wait)

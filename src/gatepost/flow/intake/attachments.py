@@ -25,7 +25,7 @@ _FOLDER = re.compile(r"in/(f-[0-9a-z]+)/")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredAttachment:
     """One file; `path` is relative to the home's media folder."""
 
     name: str
@@ -53,7 +53,7 @@ def _shorten(name: str, mark: str) -> str:
     return stem.encode()[:room].decode(errors="ignore") + mark + ending
 
 
-def names(attachments: Sequence[Attachment]) -> list[str]:
+def make_safe_names(attachments: Sequence[Attachment]) -> list[str]:
     """A safe name for each, no two alike even where upper and lower case are the same."""
     taken: set[str] = set()
     chosen: list[str] = []
@@ -68,15 +68,15 @@ def names(attachments: Sequence[Attachment]) -> list[str]:
     return chosen
 
 
-def keep(media: Path, attachments: Sequence[Attachment]) -> tuple[Kept, ...]:
+def write_attachments(media: Path, attachments: Sequence[Attachment]) -> tuple[StoredAttachment, ...]:
     """Write them under a folder of their own; on the disk when this returns. All or none."""
     folder = f"in/{ids.new('f')}"
-    kept: list[Kept] = []
+    kept: list[StoredAttachment] = []
     try:
         (media / folder).mkdir(mode=0o700, parents=True)
-        for name, each in zip(names(attachments), attachments, strict=True):
+        for name, each in zip(make_safe_names(attachments), attachments, strict=True):
             _write(media / folder / name, each.data)
-            kept.append(Kept(name, each.mime, each.kind, len(each.data), f"{folder}/{name}"))
+            kept.append(StoredAttachment(name, each.mime, each.kind, len(each.data), f"{folder}/{name}"))
         for path in (media / folder, media / "in"):
             _flush(path)
     except OSError as error:
@@ -85,16 +85,16 @@ def keep(media: Path, attachments: Sequence[Attachment]) -> tuple[Kept, ...]:
     return tuple(kept)
 
 
-def remove(media: Path, kept: Sequence[Kept]) -> None:
+def remove_attachments(media: Path, kept: Sequence[StoredAttachment]) -> None:
     for folder in {each.path.rpartition("/")[0] for each in kept}:
         shutil.rmtree(media / folder, ignore_errors=True)
 
 
-async def sweep(store: Store, media: Path) -> int:
+async def remove_orphans(store: Store, media: Path) -> int:
     """Remove the folders that no message names: a crash between the disk and the commit leaves one. How many."""
     left = await asyncio.to_thread(_old_folders, media / "in")
     after = 0
-    while left and (page := await store.read(messages.contents, after, PAGE)):
+    while left and (page := await store.read(messages.list_contents, after, PAGE)):
         after = page[-1][0]
         for _, content in page:
             left.difference_update(_FOLDER.findall(content))

@@ -8,9 +8,9 @@ import re
 from functools import lru_cache
 
 from gatepost.core.errors import Invalid
-from gatepost.core.globs import SET, expression_of, is_glob
-from gatepost.core.linear import BadPattern, compile_linear
-from gatepost.flow.intake.effort import UNLIMITED, Effort, Matcher
+from gatepost.core.globs import SET, glob_to_regex, is_glob
+from gatepost.core.linear_regex import BadPattern, compile_linear_regex
+from gatepost.flow.intake.match_limits import UNLIMITED, Matcher, MatchLimit
 
 LONGEST = 512
 MOST_DOUBLE_STARS = 4  # in one alternative
@@ -33,8 +33,8 @@ def compile_glob(pattern: str, plain: bool = False) -> Matcher:
         if not plain and len(re.findall(r"\*\*+", each)) > MOST_DOUBLE_STARS:
             raise Invalid("match", f"the pattern {each!r} has more than {MOST_DOUBLE_STARS} '**'")
     try:
-        expression = "|".join(expression_of(each, plain=plain, across=True) for each in alternatives)
-        compile_linear(expression)
+        expression = "|".join(glob_to_regex(each, plain=plain, across=True) for each in alternatives)
+        compile_linear_regex(expression)
     except BadPattern as error:
         raise Invalid("match", f"the pattern {pattern!r} cannot be used: {error}") from None
     return _Glob(expression).fits
@@ -44,7 +44,7 @@ class _Either:
     def __init__(self, values: frozenset[str]) -> None:
         self._values = values
 
-    def fits(self, value: str, effort: Effort = UNLIMITED) -> bool:
+    def fits(self, value: str, effort: MatchLimit = UNLIMITED) -> bool:
         effort.spend(1)
         return value in self._values
 
@@ -55,13 +55,13 @@ class _Glob:
     def __init__(self, expression: str) -> None:
         self._expression = expression
 
-    def fits(self, value: str, effort: Effort = UNLIMITED) -> bool:
-        linear = compile_linear(self._expression)
+    def fits(self, value: str, effort: MatchLimit = UNLIMITED) -> bool:
+        linear = compile_linear_regex(self._expression)
         effort.spend_on(value, linear.steps)
         return value != "" and linear.fits(value)
 
 
-def _is_there(value: str, effort: Effort = UNLIMITED) -> bool:
+def _is_there(value: str, effort: MatchLimit = UNLIMITED) -> bool:
     effort.spend(1)
     return value != ""
 

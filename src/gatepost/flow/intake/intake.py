@@ -14,19 +14,19 @@ from functools import lru_cache
 from typing import Any
 
 from gatepost.access import senders
-from gatepost.core.bells import Bells
-from gatepost.core.clock import HOUR, Clock, iso, seconds
+from gatepost.core.clock import HOUR, Clock, iso, to_microseconds
 from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.repeats import Repeats
+from gatepost.core.repeat_counter import RepeatCounter
 from gatepost.core.settings import Config, setting
-from gatepost.core.threads import FairThreads
-from gatepost.flow.delivery.outgoing import Reach
-from gatepost.flow.intake import attachments, commands
-from gatepost.flow.intake.accept import Accepted, Arrival, Spared, accept, sessions_to_stop
-from gatepost.flow.intake.commands import Act
+from gatepost.core.thread_pools import FairThreadPool
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.intake import attachments, slash_commands
+from gatepost.flow.intake.message_acceptance import Arrival, IntakeResult, UnrecordedSender, accept, sessions_to_stop
+from gatepost.flow.intake.slash_commands import CommandAction
 from gatepost.messages import address as addresses
-from gatepost.messages.inbound import Inbound, Kind, Receipt
+from gatepost.messages.inbound import Inbound, MessageKind, Receipt
 from gatepost.messages.text import clean
 from gatepost.store import audit, outbox, sessions
 from gatepost.store.port import Store
@@ -63,31 +63,31 @@ class Intake:
         store: Store,
         clock: Clock,
         config: Config,
-        bells: Bells,
-        reach: Reach,
+        bells: EventBus,
+        reach: ChannelInstances,
         home: Home,
         stop: Stop,
         kill: Kill = _nobody,
     ) -> None:
         self._store, self._clock, self._config = store, clock, config
         self._bells, self._reach, self._home, self._stop, self._kill = bells, reach, home, stop, kill
-        self._strangers = Repeats[tuple[str, str]](HOUR)  # (instance, sender): whose messages are refused
-        self._threads = FairThreads(share=1)  # by room
+        self._strangers = RepeatCounter[tuple[str, str]](HOUR)  # (instance, sender): whose messages are refused
+        self._threads = FairThreadPool(share=1)  # by room
 
     async def receive(self, instance: str, inbound: Inbound) -> Receipt:
         """Take one event. Told twice, it is accepted once."""
-        oldest = self._clock.ago(seconds(self._config[STALE_S]))
-        arrival = read_arrival(instance, inbound, self._config, self._clock.now(), oldest)
+        oldest = self._clock.ago(to_microseconds(self._config[STALE_S]))
+        arrival = make_arrival(instance, inbound, self._config, self._clock.now(), oldest)
         if arrival.inbound.attachments and not arrival.fault:
             media, given = self._home.media, arrival.inbound.attachments
-            kept = await self._threads.run(arrival.inbound.address, attachments.keep, media, given)
+            kept = await self._threads.run(arrival.inbound.address, attachments.write_attachments, media, given)
             arrival = replace(arrival, kept=kept)
         now, who = self._clock.now(), (instance, arrival.inbound.sender)
         spare = self._strangers.is_full(who, now, FIRST_OF_A_STRANGER)
         spare = spare or self._strangers.is_full((instance, ANYBODY), now, FIRST_OF_STRANGERS)
         try:
             accepted = await self._accept(arrival, now, spare)
-        except Spared as no:
+        except UnrecordedSender as no:
             await self._forget_files(arrival)
             self._count(who, now)
             return Receipt(message_id=0, new=True, state="refused", reason=no.reason)
@@ -101,10 +101,10 @@ class Intake:
         await self._follow(arrival, accepted)
         return accepted.receipt
 
-    async def _accept(self, arrival: Arrival, now: int, spare: bool) -> Accepted:
+    async def _accept(self, arrival: Arrival, now: int, spare: bool) -> IntakeResult:
         lane = f"{arrival.instance} {arrival.address}"
         writing = self._store.write(accept, self._reach, arrival, now, spare, durable=True, lane=lane)
-        if arrival.command is None or arrival.command.act is not Act.STOP:
+        if arrival.command is None or arrival.command.act is not CommandAction.STOP:
             return await writing
         task = asyncio.ensure_future(writing)
         done, _ = await asyncio.wait((task,), timeout=URGENT_S)
@@ -127,13 +127,15 @@ class Intake:
                 "since": iso(each.since),
                 "until": iso(each.until),
             }
-            self._store.post(audit.append, audit.Record(now, f"channel:{instance}", "intake", "refused", details))
+            self._store.post(audit.append, audit.AuditRecord(now, f"channel:{instance}", "intake", "refused", details))
 
     async def _forget_files(self, arrival: Arrival) -> None:
         if arrival.kept:
-            await self._threads.run(arrival.inbound.address, attachments.remove, self._home.media, arrival.kept)
+            await self._threads.run(
+                arrival.inbound.address, attachments.remove_attachments, self._home.media, arrival.kept
+            )
 
-    async def _follow(self, arrival: Arrival, accepted: Accepted) -> None:
+    async def _follow(self, arrival: Arrival, accepted: IntakeResult) -> None:
         """What is due once the message is committed."""
         for session_id in accepted.wake:
             self._bells.session(session_id)
@@ -142,17 +144,17 @@ class Intake:
         by = arrival.inbound.sender
         for session_id in accepted.clear:
             await self._stop(session_id, by)  # a provider that is awake would remember all the same
-            await self._store.write(sessions.forget_conversations, session_id, lane=session_id)
+            await self._store.write(sessions.remove_conversations, session_id, lane=session_id)
         for session_id in accepted.stop:
             await self._stop(session_id, by)
         if accepted.notices:
             ids = [notice.id for notice in accepted.notices]
-            await self._store.write(outbox.release, ids, self._clock.now(), durable=False)
+            await self._store.write(outbox.set_send_time, ids, self._clock.now(), durable=False)
             for notice in accepted.notices:
                 self._bells.room(notice.instance, notice.address)
 
 
-def read_arrival(instance: str, inbound: Inbound, config: Config, now: int, oldest: int) -> Arrival:
+def make_arrival(instance: str, inbound: Inbound, config: Config, now: int, oldest: int) -> Arrival:
     """Clean and measure an event. Pure. `oldest`: what was written before is stale."""
     address = _parse(inbound.address, "address")
     _parse(inbound.sender, "sender")
@@ -162,17 +164,17 @@ def read_arrival(instance: str, inbound: Inbound, config: Config, now: int, olde
                 field, f"an event needs one of at most {LONGEST_ID} characters; the channel gave {value[:40]!r}"
             )
     cleaned = _cleaned(inbound)
-    fault, complaint = _fault(cleaned, config)
+    fault, complaint = _find_fault(cleaned, config)
     if fault:
         cleaned = replace(cleaned, text=cleaned.text[:RECORDED], attachments=())
-    spoken = inbound.kind is Kind.CHAT and inbound.event == "message" and senders.is_person(inbound.sender)
+    spoken = inbound.kind is MessageKind.CHAT and inbound.event == "message" and senders.is_person(inbound.sender)
     at = min(inbound.at or now, now)
     return Arrival(
         instance=instance,
         address=address,
         inbound=cleaned,
         at=at,
-        command=commands.read(cleaned.text) if spoken and not fault else None,
+        command=slash_commands.parse_command(cleaned.text) if spoken and not fault else None,
         fault=fault,
         complaint=complaint,
         stale=bool(config[STALE_S]) and at < oldest,
@@ -231,7 +233,7 @@ def _cleaned_json(value: Any) -> Any:
     raise Invalid("extra", f"the channel gave a {type(value).__name__}, which is not JSON")
 
 
-def _fault(inbound: Inbound, config: Config) -> tuple[str, str]:
+def _find_fault(inbound: Inbound, config: Config) -> tuple[str, str]:
     """Why an event is too large to be taken: (reason, words for the sender)."""
     size, limit = len(inbound.text.encode()), config[MAX_TEXT]
     if size > limit:

@@ -8,8 +8,8 @@ referred to and there is no look-around.
 from functools import lru_cache
 
 from gatepost.core.errors import Invalid
-from gatepost.core.linear import BadPattern, compile_linear
-from gatepost.flow.intake.effort import UNLIMITED, Effort, Matcher
+from gatepost.core.linear_regex import BadPattern, compile_linear_regex
+from gatepost.flow.intake.match_limits import UNLIMITED, Matcher, MatchLimit
 
 LONGEST = 200
 
@@ -20,7 +20,7 @@ def compile_search(pattern: str) -> Matcher:
     if len(pattern) > LONGEST:
         raise Invalid("match", f"a regular expression of {len(pattern)} characters is too long; at most {LONGEST}")
     try:
-        compile_linear(pattern)
+        compile_linear_regex(pattern)
     except BadPattern as error:
         raise Invalid("match", f"/{pattern}/ cannot be used as a regular expression: {error}") from None
     return _Search(pattern).search
@@ -32,7 +32,7 @@ class _Search:
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
 
-    def search(self, value: str, effort: Effort = UNLIMITED) -> bool:
-        linear = compile_linear(self._pattern)
+    def search(self, value: str, effort: MatchLimit = UNLIMITED) -> bool:
+        linear = compile_linear_regex(self._pattern)
         effort.spend_on(value, linear.steps)
         return linear.occurs_in(value)

@@ -14,12 +14,12 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from gatepost.access.structure import world_of
 from gatepost.access.tiers import ROOT_FOLDER, covers
+from gatepost.access.tree_scope import world_of
 from gatepost.core.errors import Invalid
-from gatepost.flow.intake import regex, targets
-from gatepost.flow.intake.effort import UNLIMITED, Effort, Matcher, TooMuch
+from gatepost.flow.intake import regex, route_targets
 from gatepost.flow.intake.glob import compile_glob
+from gatepost.flow.intake.match_limits import UNLIMITED, Matcher, MatchLimit, MatchLimitExceeded
 from gatepost.messages.address import Address
 from gatepost.store.routes import Route
 from gatepost.store.sessions import MODES
@@ -40,7 +40,7 @@ _PART = re.compile(r"([^=!]*)(!?=)(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class MatchInput:
     """What a match can ask about a message. `channel` is the instance, `chat_jid` the whole address."""
 
     platform: str
@@ -51,13 +51,13 @@ class Facts:
     verb: str = "message"
     text: str = ""
     thread: str = ""
-    efforts: dict[str, Effort] = field(default_factory=dict, compare=False, repr=False)  # by world
+    efforts: dict[str, MatchLimit] = field(default_factory=dict, compare=False, repr=False)  # by world
 
 
-def facts_of(
+def make_match_input(
     instance: str, address: Address, *, sender: str = "", verb: str = "message", text: str = "", thread: str = ""
-) -> Facts:
-    return Facts(
+) -> MatchInput:
+    return MatchInput(
         platform=address.platform,
         channel=instance,
         room=address.rest,
@@ -70,7 +70,7 @@ def facts_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class MatchCondition:
     """One condition of a match."""
 
     written: str
@@ -80,7 +80,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class RouteChoice:
     """One group that gets the message, and how."""
 
     route: Route
@@ -91,8 +91,8 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    chosen: tuple[Chosen, ...]
+class RouteDecision:
+    chosen: tuple[RouteChoice, ...]
     dropped_by: Route | None = None
 
     @property
@@ -104,7 +104,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RouteVerdict:
     """What became of one route: `held` and why (not)."""
 
     route: Route
@@ -112,7 +112,7 @@ class Verdict:
     why: str
 
 
-def parse_match(text: str) -> tuple[Token, ...]:
+def parse_match(text: str) -> tuple[MatchCondition, ...]:
     """Read a match; a bad one is refused with the token that is wrong."""
     if len(text) > LONGEST_MATCH:
         raise Invalid("match", f"a match of {len(text)} characters is too long; at most {LONGEST_MATCH} are possible")
@@ -129,14 +129,14 @@ def parse_match(text: str) -> tuple[Token, ...]:
     return tuple(_token(each) for each in written)
 
 
-def _token(written: str) -> Token:
+def _token(written: str) -> MatchCondition:
     found = _PART.fullmatch(written.replace('"', ""))
     if found is None:
         raise Invalid("match", f"{written!r} has no '='; write key=pattern with a key of {', '.join(KEYS)}")
     key, sign, value = found.groups()
     if key not in KEYS:
         raise Invalid("match", f"unknown key {key!r} in {written!r}; the keys are {', '.join(KEYS)}")
-    return Token(written, key, sign == "!=", _condition(key, value))
+    return MatchCondition(written, key, sign == "!=", _condition(key, value))
 
 
 def _condition(key: str, value: str) -> Matcher:
@@ -147,12 +147,12 @@ def _condition(key: str, value: str) -> Matcher:
     return compile_glob(value, key == "text")
 
 
-def _absent(value: str, effort: Effort = UNLIMITED) -> bool:
+def _absent(value: str, effort: MatchLimit = UNLIMITED) -> bool:
     return value == ""
 
 
 @lru_cache(maxsize=4096)
-def _readable(match: str) -> tuple[Token, ...] | str:
+def _parse_stored_match(match: str) -> tuple[MatchCondition, ...] | str:
     """The tokens of a stored match, or why it cannot be read."""
     try:
         return parse_match(match)
@@ -160,26 +160,26 @@ def _readable(match: str) -> tuple[Token, ...] | str:
         return str(fault)
 
 
-def _why_not(route: Route, facts: Facts) -> str | Token | None:
+def _find_mismatch(route: Route, facts: MatchInput) -> str | MatchCondition | None:
     """The first condition that does not hold, or why none can be asked."""
-    tokens = _readable(route.match)
+    tokens = _parse_stored_match(route.match)
     if isinstance(tokens, str):
         return f"it cannot be read: {tokens}"
     maker = maker_of(route)
     world = world_of(maker) if maker else ""
-    effort = facts.efforts.setdefault(world, Effort(EFFORT if maker else None))
+    effort = facts.efforts.setdefault(world, MatchLimit(EFFORT if maker else None))
     for token in tokens:
         try:
             if token.fits(getattr(facts, token.key), effort) is token.negated:
                 return token
-        except TooMuch:
+        except MatchLimitExceeded:
             return (
                 f"not asked: the routes that agents of {world} made take too long for this message; make them simpler"
             )
     return None
 
 
-def check_number(routes: Iterable[Route], folder: str, more: Collection[str] = ("",)) -> None:
+def check_route_count(routes: Iterable[Route], folder: str, more: Collection[str] = ("",)) -> None:
     """Refuse further routes (their matches) by the agent of that group where its world has made too many."""
     world = world_of(folder)
     made = [route for route in routes if route.created_by.startswith(MADE_BY)]
@@ -203,27 +203,27 @@ def check_size(world: str, matches: Iterable[str]) -> None:
         )
 
 
-def judge(match: str, target: str, mode: str) -> None:
+def check_syntax(match: str, target: str, mode: str) -> None:
     """Refuse a route that is malformed. It takes time by what is written there: never to be done in a transaction."""
     parse_match(match)
     if mode not in MODES:
         raise Invalid("session", f"{mode!r} is not a session mode; they are {', '.join(MODES)}")
-    targets.parse(target)
+    route_targets.parse(target)
 
 
-def check(match: str, target: str, mode: str, folders: Collection[str]) -> str | None:
+def check_route(match: str, target: str, mode: str, folders: Collection[str]) -> str | None:
     """Refuse a route that is malformed or leads nowhere. Returns its group's folder; None for drop and {sender}."""
-    judge(match, target, mode)
-    return targets.check(target, folders)
+    check_syntax(match, target, mode)
+    return route_targets.check(target, folders)
 
 
 def why_unreadable(route: Route) -> str:
     """Why a stored route holds for nothing; '' if it can be read."""
-    tokens = _readable(route.match)
+    tokens = _parse_stored_match(route.match)
     if isinstance(tokens, str):
         return tokens
     try:
-        targets.parse(route.target)
+        route_targets.parse(route.target)
     except Invalid as fault:
         return str(fault)
     return ""
@@ -233,7 +233,7 @@ def _everywhere(folder: str) -> bool:
     return True
 
 
-def decide(routes: Iterable[Route], facts: Facts, exists: Callable[[str], bool] = _everywhere) -> Decision:
+def decide(routes: Iterable[Route], facts: MatchInput, exists: Callable[[str], bool] = _everywhere) -> RouteDecision:
     """The groups that get this message. `exists` tells whether the folder that a {sender} route gives is a group.
 
     The operator's routes say who gets it; a route that an agent made says where below that agent's own group it goes
@@ -248,8 +248,8 @@ def decide(routes: Iterable[Route], facts: Facts, exists: Callable[[str], bool] 
     chosen = base.chosen
     for maker in makers:  # the highest first: what it leads below is led on there
         theirs = [route for route in rows if maker_of(route) == maker]
-        chosen = tuple(led for each in chosen for led in _lead(each, maker, theirs, facts, exists))
-    return Decision(tuple(dict.fromkeys(chosen)), base.dropped_by)
+        chosen = tuple(led for each in chosen for led in _apply_agent_routes(each, maker, theirs, facts, exists))
+    return RouteDecision(tuple(dict.fromkeys(chosen)), base.dropped_by)
 
 
 def maker_of(route: Route) -> str:
@@ -258,9 +258,9 @@ def maker_of(route: Route) -> str:
     return "" if maker in (route.created_by, ROOT_FOLDER) else maker
 
 
-def _lead(
-    given: Chosen, maker: str, theirs: list[Route], facts: Facts, exists: Callable[[str], bool]
-) -> tuple[Chosen, ...]:
+def _apply_agent_routes(
+    given: RouteChoice, maker: str, theirs: list[Route], facts: MatchInput, exists: Callable[[str], bool]
+) -> tuple[RouteChoice, ...]:
     """What becomes of a message that was given to a group, by the routes of one above it or its own."""
     if not covers(maker, given.folder):
         return (given,)
@@ -268,87 +268,89 @@ def _lead(
     return tuple(replace(each, observe=True) for each in led) if given.observe else led
 
 
-def _decide(rows: Iterable[Route], facts: Facts, exists: Callable[[str], bool]) -> Decision:
-    chosen: list[Chosen] = []
+def _decide(rows: Iterable[Route], facts: MatchInput, exists: Callable[[str], bool]) -> RouteDecision:
+    chosen: list[RouteChoice] = []
     for route in rows:
-        if _why_not(route, facts) is not None:
+        if _find_mismatch(route, facts) is not None:
             continue
-        landing, why = _land(route, facts, exists)
+        landing, why = _resolve_target(route, facts, exists)
         if why:
             continue
         if landing is None:
-            return Decision(tuple(chosen), route)
+            return RouteDecision(tuple(chosen), route)
         chosen.append(landing)
         if not route.also:
             break
-    return Decision(tuple(chosen))
+    return RouteDecision(tuple(chosen))
 
 
 def in_order(routes: Iterable[Route]) -> list[Route]:
     return sorted(routes, key=lambda route: (route.seq, route.id))
 
 
-def _land(route: Route, facts: Facts, exists: Callable[[str], bool]) -> tuple[Chosen | None, str]:
+def _resolve_target(route: Route, facts: MatchInput, exists: Callable[[str], bool]) -> tuple[RouteChoice | None, str]:
     """Where a route that holds leads (None: to nobody, it drops), or why it is passed over after all."""
     try:
-        target = targets.parse(route.target)
+        target = route_targets.parse(route.target)
     except Invalid as fault:
         return None, f"its target cannot be read: {fault}"
     if target.drops:
         return None, ""
-    folder = targets.expand(target, facts.sender)
+    folder = route_targets.expand(target, facts.sender)
     if folder is None:
         return None, "it needs a sender, and there is none"
     if target.template and not exists(folder):
         return None, f"there is no group {folder!r}"
-    return Chosen(route, folder, target.observe, target.topic, route.mode), ""
+    return RouteChoice(route, folder, target.observe, target.topic, route.mode), ""
 
 
-def explain(routes: Iterable[Route], facts: Facts, exists: Callable[[str], bool] = _everywhere) -> list[Verdict]:
+def explain(
+    routes: Iterable[Route], facts: MatchInput, exists: Callable[[str], bool] = _everywhere
+) -> list[RouteVerdict]:
     """Every route in order with what became of it; those behind the winner are said to be so."""
     rows = in_order(routes)
     if any(map(maker_of, rows)):
         return _explain_led(rows, facts, exists)
-    verdicts: list[Verdict] = []
+    verdicts: list[RouteVerdict] = []
     winner: Route | None = None
     for route in rows:
         if winner is not None:
-            verdicts.append(Verdict(route, False, f"not asked: route {winner.id} has won"))
+            verdicts.append(RouteVerdict(route, False, f"not asked: route {winner.id} has won"))
             continue
-        why = _miss(route, facts)
+        why = _render_mismatch(route, facts)
         if not why:
-            _, why = _land(route, facts, exists)
-        verdicts.append(Verdict(route, not why, why or _hit(route)))
+            _, why = _resolve_target(route, facts, exists)
+        verdicts.append(RouteVerdict(route, not why, why or _render_match(route)))
         if not why and not (route.also and route.target != "drop"):
             winner = route
     return verdicts
 
 
-def _explain_led(rows: list[Route], facts: Facts, exists: Callable[[str], bool]) -> list[Verdict]:
+def _explain_led(rows: list[Route], facts: MatchInput, exists: Callable[[str], bool]) -> list[RouteVerdict]:
     """The same where agents made routes: those hold for what is given to their group, or below it, alone."""
     decision = decide(rows, facts, exists)
     facts = replace(facts, efforts={})
     won = {each.route.id for each in decision.chosen}
-    verdicts: list[Verdict] = []
+    verdicts: list[RouteVerdict] = []
     for route in rows:
         maker = maker_of(route)
-        why = _miss(route, facts) or _land(route, facts, exists)[1]
+        why = _render_mismatch(route, facts) or _resolve_target(route, facts, exists)[1]
         if not why and route.id not in won and route != decision.dropped_by:
             behind = any(covers(maker, each.folder) for each in decision.chosen) if maker else True
             why = "another route has won" if behind else f"the operator's routes give nothing of this to {maker}"
-        verdicts.append(Verdict(route, not why, why or _hit(route)))
+        verdicts.append(RouteVerdict(route, not why, why or _render_match(route)))
     return verdicts
 
 
-def _miss(route: Route, facts: Facts) -> str:
-    missed = _why_not(route, facts)
+def _render_mismatch(route: Route, facts: MatchInput) -> str:
+    missed = _find_mismatch(route, facts)
     if missed is None or isinstance(missed, str):
         return missed or ""
     value: str = getattr(facts, missed.key)
     return f"{missed.written} does not hold for {value[:80]!r}"
 
 
-def _hit(route: Route) -> str:
+def _render_match(route: Route) -> str:
     held = route.match or "everything matches"
     if route.target == "drop":
         return f"{held}: dropped"

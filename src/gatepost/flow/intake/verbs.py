@@ -23,7 +23,7 @@ def parent_of(inbound: Inbound) -> str:
     return inbound.platform_id if reaction_of(inbound.event) else ""
 
 
-def done(inbound: Inbound) -> Verb:
+def find_verb(inbound: Inbound) -> Verb:
     """What the person did, whoever wrote the message it is about."""
     emoji = reaction_of(inbound.event)
     if not emoji:

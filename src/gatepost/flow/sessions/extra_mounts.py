@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from gatepost.core import trouble
+from gatepost.core import error_classification
 from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
-from gatepost.core.untrusted import open_root
+from gatepost.core.untrusted_files import open_untrusted
 from gatepost.sandboxes.contract import Mount
 
 ALLOWED = setting(
@@ -43,7 +43,7 @@ _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,62}[A-Za-z0-9_-])?")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class MountRequest:
     """Something of the host that is to be seen inside; nobody has said yes to it yet."""
 
     source: str
@@ -55,7 +55,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class GrantedMount:
     mount: Mount
     device: int
     inode: int
@@ -67,7 +67,7 @@ class Granted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Allowed:
+class _AllowedFolder:
     entry: str
     written: Path
     way: tuple[Path, ...]  # everything that is looked at to come there, itself last; none of it leads through a link
@@ -78,9 +78,9 @@ class _Allowed:
         return self.way[-1]
 
 
-def read_wishes(text: str) -> tuple[Wish, ...]:
+def parse_mount_requests(text: str) -> tuple[MountRequest, ...]:
     """`/host/path:/workspace/extra/name[:rw],…`"""
-    wishes = tuple(read_wish(part.strip()) for part in text.split(",") if part.strip())
+    wishes = tuple(parse_mount_request(part.strip()) for part in text.split(",") if part.strip())
     names = [wish.name for wish in wishes]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -96,19 +96,19 @@ def read_wishes(text: str) -> tuple[Wish, ...]:
     return wishes
 
 
-def _is_below(inner: Wish, outer: Wish) -> bool:
+def _is_below(inner: MountRequest, outer: MountRequest) -> bool:
     return inner is not outer and Path(inner.source).is_relative_to(outer.source)
 
 
-def read_wish(text: str) -> Wish:
+def parse_mount_request(text: str) -> MountRequest:
     rest, mode = (text[:-3], text[-3:]) if text.endswith((":rw", ":ro")) else (text, "")
     source, colon, target = rest.rpartition(":")
     if not colon or not source.startswith("/"):
         raise Invalid("mounts", f"{text!r} is not /host/path:{EXTRA}/name, with :rw behind it to write there")
-    return Wish(source, read_target(target), mode == ":rw")
+    return MountRequest(source, parse_mount_target(target), mode == ":rw")
 
 
-def read_target(target: str) -> str:
+def parse_mount_target(target: str) -> str:
     """The name below /workspace/extra, be it written with the way to it or without."""
     name = target.removeprefix(EXTRA + "/")
     if not _NAME.fullmatch(name) or ".." in name:
@@ -116,18 +116,18 @@ def read_target(target: str) -> str:
     return name
 
 
-def grant(config: Config, home: Home, wish: Wish) -> Granted:
+def grant_mount(config: Config, home: Home, wish: MountRequest) -> GrantedMount:
     """The wish as a mount, or Invalid with the reason. Read-only unless both the allow-list and the wish say rw."""
     asked = Path(wish.source)
     if ".." in asked.parts or "\0" in wish.source or not asked.is_absolute():
         raise Invalid("mounts", f"{wish.source!r} is not a plain absolute path")
     allowed, rest = _find_allowed(config, home, asked)
     real = allowed.real.joinpath(*rest)
-    reason = why_never(real, home)
+    reason = find_ban(real, home)
     if reason:
         raise Invalid("mounts", f"{wish.source} is never shown to an agent: {reason}")
     try:
-        with open_root(allowed.real) as root:
+        with open_untrusted(allowed.real) as root:
             found = root.look("/".join(rest))
     except GatepostError as error:
         raise Invalid("mounts", f"{wish.source} cannot be shown below {allowed.real}: {error}") from None
@@ -135,14 +135,14 @@ def grant(config: Config, home: Home, wish: Wish) -> Granted:
     if not is_file and not stat.S_ISDIR(found.st_mode):
         raise Invalid("mounts", f"{wish.source} is neither a folder nor a regular file (a link is not followed)")
     mount = Mount(source=real, target=f"{EXTRA}/{wish.name}", writable=wish.writable and allowed.writable)
-    return Granted(mount, found.st_dev, found.st_ino, is_file)
+    return GrantedMount(mount, found.st_dev, found.st_ino, is_file)
 
 
-def grant_all(config: Config, home: Home, wishes: Iterable[Wish]) -> list[Granted]:
-    return [grant(config, home, wish) for wish in wishes]
+def grant_mounts(config: Config, home: Home, wishes: Iterable[MountRequest]) -> list[GrantedMount]:
+    return [grant_mount(config, home, wish) for wish in wishes]
 
 
-def why_never(real: Path, home: Home) -> str:
+def find_ban(real: Path, home: Home) -> str:
     """What no allow-list can allow; '' if this is nothing of that."""
     own = home.path.resolve()
     if own == real or own.is_relative_to(real) or real.is_relative_to(own):
@@ -162,7 +162,7 @@ def is_blocked(name: str) -> bool:
     return any(small == each or small.startswith(tuple(each + sign for sign in ".-_~")) for each in BLOCKED)
 
 
-def keys_within(granted: Granted) -> str:
+def find_key_file(granted: GrantedMount) -> str:
     """The first thing directly in a folder by whose name it is a key; for the moment when an operator can still choose.
     Later it is not asked: an agent could lock itself out with a file of its own."""
     if granted.is_file:
@@ -182,10 +182,10 @@ def may_write(path: Path, uid: int | None) -> bool:
     return bool(found.st_mode & bit)
 
 
-def make_points(home: Home, session_id: str, granted: Iterable[Granted], group: int | None) -> None:
+def make_mount_points(home: Home, session_id: str, granted: Iterable[GrantedMount], group: int | None) -> None:
     """Where they are mounted over, in the session's folder, which is read-only inside. What was there before goes."""
     mode, owner = (0o700, None) if group is None else (0o750, 0)
-    with open_root(home.sessions) as sessions:
+    with open_untrusted(home.sessions) as sessions:
         for name in ("extra", "project"):
             sessions.remove_tree(f"{session_id}/{name}")
         for each in granted:
@@ -197,7 +197,7 @@ def make_points(home: Home, session_id: str, granted: Iterable[Granted], group: 
                 sessions.make_dir(point, mode, owner, group)
 
 
-def read_allowed(config: Config, home: Home) -> list[_Allowed]:
+def read_allowed(config: Config, home: Home) -> list[_AllowedFolder]:
     """The allow-list, or SetupError if agents could make an entry mean something else: what one writes to is theirs."""
     written: tuple[str, ...] = config[ALLOWED]
     entries = [_read_entry(entry) for entry in dict.fromkeys(written)]
@@ -216,9 +216,9 @@ def read_allowed(config: Config, home: Home) -> list[_Allowed]:
     return entries
 
 
-def _find_allowed(config: Config, home: Home, asked: Path) -> tuple[_Allowed, tuple[str, ...]]:
+def _find_allowed(config: Config, home: Home, asked: Path) -> tuple[_AllowedFolder, tuple[str, ...]]:
     """The deepest allowed folder that it is in, and the way from there."""
-    found: list[tuple[_Allowed, tuple[str, ...]]] = []
+    found: list[tuple[_AllowedFolder, tuple[str, ...]]] = []
     for allowed in read_allowed(config, home):
         bases = (base for base in (allowed.written, allowed.real) if asked.is_relative_to(base))
         found.extend((allowed, asked.relative_to(base).parts) for base in bases)
@@ -229,7 +229,7 @@ def _find_allowed(config: Config, home: Home, asked: Path) -> tuple[_Allowed, tu
     return max(found, key=lambda each: len(each[0].real.parts))
 
 
-def _read_entry(entry: str) -> _Allowed:
+def _read_entry(entry: str) -> _AllowedFolder:
     text = entry.removesuffix(":rw").removesuffix(":ro")
     written = Path(text).expanduser()
     if not written.is_absolute() or ".." in written.parts:
@@ -238,10 +238,10 @@ def _read_entry(entry: str) -> _Allowed:
         way = tuple(_steps(written))
     except OSError as error:
         otherwise = SetupError(f"{ALLOWED.name}: {entry!r} leads nowhere: {error.strerror}")
-        raise trouble.error_for(str(written), error, otherwise) from None
+        raise error_classification.to_gatepost_error(str(written), error, otherwise) from None
     if not way or way[-1] == Path("/"):
         raise SetupError(f"{ALLOWED.name}: {entry!r} would allow everything; name folders below it")
-    return _Allowed(entry, written, way, entry.endswith(":rw"))
+    return _AllowedFolder(entry, written, way, entry.endswith(":rw"))
 
 
 def _steps(path: Path) -> Iterator[Path]:

@@ -13,20 +13,20 @@ from typing import Any
 
 from gatepost.core import log
 from gatepost.core.errors import GatepostError
-from gatepost.flow.sessions import processes
-from gatepost.flow.sessions.floor import (
+from gatepost.flow.sessions import sandbox_processes
+from gatepost.flow.sessions.awake_session import AwakeSession
+from gatepost.flow.sessions.disk_space import (
     FLOOR_FILES,
     FLOOR_MB,
-    Growth,
-    Level,
-    Shortage,
-    judge_space,
+    DiskGrowth,
+    DiskShortage,
+    SpaceLevel,
+    check_space,
     pick_heaviest,
     read_space,
 )
-from gatepost.flow.sessions.live import Live
-from gatepost.flow.sessions.parts import Parts
-from gatepost.flow.sessions.usage import find_breach, grown
+from gatepost.flow.sessions.disk_usage import find_breach, measure_growth
+from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.sandboxes.contract import Sandbox
 from gatepost.store import groups
 from gatepost.store.port import Db
@@ -42,7 +42,9 @@ _log = log.get("sessions")
 
 
 class HostLimits:
-    def __init__(self, parts: Parts, awake: Callable[[], list[Live]], end_others: Callable[[], None]) -> None:
+    def __init__(
+        self, parts: SessionDeps, awake: Callable[[], list[AwakeSession]], end_others: Callable[[], None]
+    ) -> None:
         self._parts, self._awake, self._end_others = parts, awake, end_others
         self._usage = parts.usage
         self.low = ""  # why nothing may be woken, '' if there is space
@@ -66,7 +68,7 @@ class HostLimits:
             except (GatepostError, OSError) as error:
                 _log.warning("sandboxes could not be looked at", error=str(error))
 
-    def _started(self) -> list[tuple[Live, Sandbox]]:
+    def _started(self) -> list[tuple[AwakeSession, Sandbox]]:
         return [(live, live.sandbox) for live in self._awake() if live.sandbox is not None and not live.ending]
 
     # The free space of the disk.
@@ -75,19 +77,19 @@ class HostLimits:
         home, config = self._parts.home, self._parts.config
         places = (home.path, home.groups, home.sessions, home.worktrees)
         spaces = await self._usage.quick(read_space, places)
-        shortage = judge_space(spaces, config[FLOOR_MB], config[FLOOR_FILES])
-        if shortage.level is not Level.EMPTY and self.low:
+        shortage = check_space(spaces, config[FLOOR_MB], config[FLOOR_FILES])
+        if shortage.level is not SpaceLevel.EMPTY and self.low:
             _log.warning("there is space on the disk again")
             self.low = ""
-        if shortage.level is not Level.ENOUGH and time.monotonic() >= self._not_before:
+        if shortage.level is not SpaceLevel.ENOUGH and time.monotonic() >= self._not_before:
             await self._relieve(shortage)
 
-    async def _relieve(self, shortage: Shortage) -> None:
+    async def _relieve(self, shortage: DiskShortage) -> None:
         """Freeze them all, so that what is measured stays true; end who grew most; let the others go on."""
         began, lives = time.monotonic(), self._started()
         sandboxes = [sandbox for _, sandbox in lives]
-        ended: list[Live] = []
-        await self._usage.quick(processes.freeze, sandboxes)
+        ended: list[AwakeSession] = []
+        await self._usage.quick(sandbox_processes.freeze, sandboxes)
         try:
             growth = await self._growth(lives)
             heaviest = pick_heaviest(growth, shortage)
@@ -95,10 +97,10 @@ class HostLimits:
                 ended = [live for live, _ in lives if live.session.id == heaviest]
                 for live in ended:
                     live.kill(f"{shortage.why}; this agent's files grew most")
-            elif shortage.level is Level.EMPTY:
+            elif shortage.level is SpaceLevel.EMPTY:
                 ended = self._end_without_blame([live for live, _ in lives], shortage)
         finally:
-            await self._usage.quick(processes.thaw, [each for live, each in lives if live not in ended])
+            await self._usage.quick(sandbox_processes.thaw, [each for live, each in lives if live not in ended])
         if ended:
             _log.warning("the disk is nearly full", why=shortage.why, ended=[live.session.id for live in ended])
         await _until_gone(ended)
@@ -106,7 +108,7 @@ class HostLimits:
             took = time.monotonic() - began
             self._not_before = time.monotonic() + max(1.0, DUTY * took)
 
-    def _end_without_blame(self, lives: list[Live], shortage: Shortage) -> list[Live]:
+    def _end_without_blame(self, lives: list[AwakeSession], shortage: DiskShortage) -> list[AwakeSession]:
         """Nobody can be seen to have filled it. First those end who write where nothing is counted, then all."""
         ended = [live for live in lives if live.writes_elsewhere] or lives
         for live in ended:
@@ -115,20 +117,20 @@ class HostLimits:
             self._stop(shortage)
         return ended
 
-    def _stop(self, shortage: Shortage) -> None:
+    def _stop(self, shortage: DiskShortage) -> None:
         if not self.low:
             _log.warning("no sandbox runs until there is space on the disk", why=shortage.why)
         self.low = shortage.why
         self._end_others()
 
-    async def _growth(self, lives: Sequence[tuple[Live, Sandbox]]) -> dict[str, Growth]:
+    async def _growth(self, lives: Sequence[tuple[AwakeSession, Sandbox]]) -> dict[str, DiskGrowth]:
         folders = await self._parts.store.read(_folders)
-        pids = await self._usage.quick(processes.members, [sandbox for _, sandbox in lives])
+        pids = await self._usage.quick(sandbox_processes.list_pids, [sandbox for _, sandbox in lives])
         found = {}
         for (live, _), own in zip(lives, pids, strict=True):
-            usage = await self._usage.off_loop(self._usage.measure, live.trees(folders), live.most_counted)
-            held = await self._usage.off_loop(processes.held_by, own, self._devices())
-            found[live.session.id] = grown(usage, held.deleted, live.baseline)
+            usage = await self._usage.run_measurement(self._usage.measure, live.trees(folders), live.most_counted)
+            held = await self._usage.run_measurement(sandbox_processes.measure_unlinked_files, own, self._devices())
+            found[live.session.id] = measure_growth(usage, held.deleted, live.baseline)
         return found
 
     def _devices(self) -> set[int]:
@@ -144,10 +146,13 @@ class HostLimits:
         lives = [(live, each) for live, each in self._started() if not getattr(each, "memory_is_limited", False)]
         if not lives:
             return
-        pids = await self._usage.quick(processes.members, [sandbox for _, sandbox in lives])
+        pids = await self._usage.quick(sandbox_processes.list_pids, [sandbox for _, sandbox in lives])
         for (live, sandbox), own in zip(lives, pids, strict=True):
             limit = live.limits.memory_mb * MIB
-            if await self._usage.in_turn(processes.memory_of, own, sandbox.inner_pid, limit) > limit:
+            if (
+                await self._usage.run_memory_check(sandbox_processes.measure_memory, own, sandbox.inner_pid, limit)
+                > limit
+            ):
                 live.kill(f"the agent takes more than {live.limits.memory_mb} MB of memory (sandbox.memory_mb)")
 
     # Trees.
@@ -158,7 +163,7 @@ class HostLimits:
         if not due:
             return
         folders = await self._parts.store.read(_folders)
-        pids = await self._usage.quick(processes.members, [sandbox for _, sandbox in due])
+        pids = await self._usage.quick(sandbox_processes.list_pids, [sandbox for _, sandbox in due])
         awake = {live.session.folder for live, _ in lives}
         for (live, _), own in zip(due, pids, strict=True):
             began = time.monotonic()
@@ -169,17 +174,17 @@ class HostLimits:
             key: self._looked[key] for key in self._looked if any(key == each.session.id for each, _ in lives)
         }
 
-    async def _look_at(self, live: Live, pids: list[int], folders: list[str], awake: set[str]) -> None:
+    async def _look_at(self, live: AwakeSession, pids: list[int], folders: list[str], awake: set[str]) -> None:
         own = live.trees(folders)
         others = live.trees_below([each for each in folders if each not in awake], folders)
-        found = await self._usage.off_loop(self._usage.measure, [*own, *others], live.most_counted)
-        held = await self._usage.off_loop(processes.held_by, pids, self._devices())
+        found = await self._usage.run_measurement(self._usage.measure, [*own, *others], live.most_counted)
+        held = await self._usage.run_measurement(sandbox_processes.measure_unlinked_files, pids, self._devices())
         breach = find_breach(found, own, held.deleted, live.limits, live.baseline)
         if breach and not live.ending:
             live.kill(breach)
 
 
-async def _until_gone(ended: Sequence[Live]) -> None:
+async def _until_gone(ended: Sequence[AwakeSession]) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(GONE_S):
             for live in ended:
@@ -187,4 +192,4 @@ async def _until_gone(ended: Sequence[Live]) -> None:
 
 
 def _folders(db: Db) -> list[str]:
-    return [each.folder for each in groups.every(db)]
+    return [each.folder for each in groups.list_all(db)]

@@ -7,7 +7,7 @@ _BY_CLASS = {
 }
 
 
-def failed(reason: str, error_class: str, count: int) -> str:
+def render_failure(reason: str, error_class: str, count: int) -> str:
     """One notice for a turn, however many messages were in it."""
     if error_class == "budget":  # says which, until when, and what an operator can do
         return (
@@ -27,7 +27,7 @@ def _plain(reason: str) -> str:
     return sentence if sentence.endswith((".", "!", "?")) else sentence + "."
 
 
-def out_of_time(*, spoke: bool) -> str:
+def render_out_of_time(*, spoke: bool) -> str:
     """What it had said has been delivered before."""
     so_far = "What I have so far is above" if spoke else "I had nothing to show yet"
     return f"My time for this ran out before I was done. {so_far}; write to me, and I go on from there."

@@ -7,12 +7,12 @@ import json
 from collections.abc import Collection
 
 from gatepost.core import ids
-from gatepost.flow.sessions.events import excerpt, plain
-from gatepost.mailbox import wire
+from gatepost.flow.sessions.timeline_events import clean_value, excerpt
+from gatepost.mailbox import runner_frames
 from gatepost.messages.text import clean, one_line
 from gatepost.store import audit, permissions, timeline
 from gatepost.store.groups import Group
-from gatepost.store.permissions import Wish
+from gatepost.store.permissions import NewPermission
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.turns import Turn
@@ -44,37 +44,43 @@ def option_of(provider: str) -> str:
     return OPTIONS.get(provider, "mode")
 
 
-def answer_to(event: wire.Event, provider: str) -> wire.Answer:
+def make_denial(event: runner_frames.EventFrame, provider: str) -> runner_frames.PermissionAnswerFrame:
     reason = NOBODY if event.kind == "question" else DENIED.format(option_of(provider))
-    return wire.Answer(request=_plain(event.data.get("id")), verdict="deny", input={"reason": reason})
+    return runner_frames.PermissionAnswerFrame(
+        request=_plain(event.data.get("id")), verdict="deny", input={"reason": reason}
+    )
 
 
-def refusal_of(event: wire.Event, reason: str) -> wire.Answer:
-    return wire.Answer(request=_plain(event.data.get("id")), verdict="deny", input={"reason": reason})
+def make_refusal(event: runner_frames.EventFrame, reason: str) -> runner_frames.PermissionAnswerFrame:
+    return runner_frames.PermissionAnswerFrame(
+        request=_plain(event.data.get("id")), verdict="deny", input={"reason": reason}
+    )
 
 
-def hold(
-    db: Db, session: Session, turn: Turn, event: wire.Event, now: int, others: Collection[str] = ()
-) -> wire.Answer | None:
+def record_request(
+    db: Db, session: Session, turn: Turn, event: runner_frames.EventFrame, now: int, others: Collection[str] = ()
+) -> runner_frames.PermissionAnswerFrame | None:
     """It waits until somebody answers, or the turn ends. A turn that was continued may ask again what was answered
     before: if that says the very same, the answer still holds, and is given at once and written down. `others`: what
     this runner waits for already. A refusal whose reason is TOO_MANY's is the caller's to write down."""
-    wish = read_wish(event)
+    wish = parse_permission_request(event)
     asked = permissions.find(db, session.id, turn.id, wish, others)
     if asked is not None and asked.state in ("allowed", "denied"):
-        return _again(db, session, turn, asked, now)
-    permissions.outlived(db, turn.id, {wish.request, *others}, now)
+        return _repeat_answer(db, session, turn, asked, now)
+    permissions.expire_others(db, turn.id, {wish.request, *others}, now)
     waits = asked is not None and asked.state == "pending"
-    if not waits and permissions.waiting(db, session.id) >= MOST_WAITING:
-        return refusal_of(event, TOO_MANY.format(MOST_WAITING))
+    if not waits and permissions.count_waiting(db, session.id) >= MOST_WAITING:
+        return make_refusal(event, TOO_MANY.format(MOST_WAITING))
     if asked is None or asked.state != "pending":
-        asked = permissions.ask(db, session.id, turn.id, wish, now)
+        asked = permissions.add(db, session.id, turn.id, wish, now)
     told = {"requestId": asked.id, "name": asked.tool, "status": asked.state}
     timeline.add(db, session.id, turn.id, "permission", told, now)
     return None
 
 
-def _again(db: Db, session: Session, turn: Turn, asked: permissions.Permission, now: int) -> wire.Answer:
+def _repeat_answer(
+    db: Db, session: Session, turn: Turn, asked: permissions.Permission, now: int
+) -> runner_frames.PermissionAnswerFrame:
     """What somebody answered to the same request before."""
     told = {"requestId": asked.id, "name": asked.tool, "status": asked.state, "again": True}
     timeline.add(db, session.id, turn.id, "permission", told, now)
@@ -85,22 +91,24 @@ def _again(db: Db, session: Session, turn: Turn, asked: permissions.Permission, 
         "request": asked.id,
         "answeredBy": asked.answered_by,
     }
-    audit.append(db, audit.Record(now, f"agent:{session.folder}", "permission.again", asked.state, details))
+    audit.append(db, audit.AuditRecord(now, f"agent:{session.folder}", "permission.again", asked.state, details))
     given = asked.answer if asked.state == "allowed" else {"reason": asked.reason or NOT_PERMITTED}
-    return wire.Answer(request=asked.request, verdict=VERDICTS.get(asked.state, "deny"), input=given)
+    return runner_frames.PermissionAnswerFrame(
+        request=asked.request, verdict=VERDICTS.get(asked.state, "deny"), input=given
+    )
 
 
-def read_wish(event: wire.Event) -> Wish:
+def parse_permission_request(event: runner_frames.EventFrame) -> NewPermission:
     """What was asked, within bounds: whatever is inside could have made it up. Only a plan has consequences."""
     data, name, digest = event.data, _plain(event.data.get("id")), digest_of(event)
     if event.kind == "question":
         about, cut = excerpt({"question": data.get("text"), "options": data.get("options")})
-        return Wish(request=name, kind="question", tool=QUESTION, input=about, digest=digest, cut=cut)
+        return NewPermission(request=name, kind="question", tool=QUESTION, input=about, digest=digest, cut=cut)
     given, cut = excerpt(data.get("input"))
     kind = _plain(data.get("kind"))
     is_plan = kind == "plan"
-    follow_up = plain(data.get("follow_up") or "") if is_plan else ""
-    return Wish(
+    follow_up = clean_value(data.get("follow_up") or "") if is_plan else ""
+    return NewPermission(
         request=name,
         kind=kind if kind in KINDS else "tool",
         tool=one_line(_plain(data.get("tool"))),
@@ -112,7 +120,7 @@ def read_wish(event: wire.Event) -> Wish:
     )
 
 
-def digest_of(event: wire.Event) -> str:
+def digest_of(event: runner_frames.EventFrame) -> str:
     """Of everything that is asked, before anything is cut. `whole` is the runner's own, of what did not fit a frame."""
     about = {name: event.data[name] for name in sorted(event.data) if name != "id"}
     try:
@@ -122,7 +130,9 @@ def digest_of(event: wire.Event) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_down(db: Db, event: wire.Event, group: Group, provider: str, session_id: str, now: int) -> None:
+def record_refusal(
+    db: Db, event: runner_frames.EventFrame, group: Group, provider: str, session_id: str, now: int
+) -> None:
     """Who wanted to use what. Its input stays inside: it may hold anything."""
     option = option_of(provider)
     details = {
@@ -131,7 +141,7 @@ def write_down(db: Db, event: wire.Event, group: Group, provider: str, session_i
         "tool": QUESTION if event.kind == "question" else one_line(_plain(event.data.get("tool"))),
         option: _plain(group.options.get(option, "")),
     }
-    audit.append(db, audit.Record(now, f"agent:{group.folder}", "permission", "refused", details))
+    audit.append(db, audit.AuditRecord(now, f"agent:{group.folder}", "permission", "refused", details))
 
 
 def _plain(value: object) -> str:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from gatepost.core.home import Home
-from gatepost.core.untrusted import open_root
+from gatepost.core.untrusted_files import open_untrusted
 from gatepost.mailbox import inbound
-from gatepost.mailbox.inbound import Corrupt, InRow
+from gatepost.mailbox.inbound import InboundRow, MailboxCorrupt
 from gatepost.store.destinations import Destination
-from gatepost.store.inbox import Entry
+from gatepost.store.inbox import InboxEntry
 from gatepost.store.messages import Message
 from gatepost.store.sessions import Session
 
@@ -26,22 +26,22 @@ class Projection:
     def __init__(self, home: Home, session: Session) -> None:
         self._home, self._session = home, session
         self._path = home.session(session.id) / "in" / "inbound.db"
-        self._file = inbound.Kept(self._path)
-        self._routing = inbound.Routing(session.instance, session.address, session.thread)
+        self._file = inbound.InboundWriter(self._path)
+        self._routing = inbound.SessionRouting(session.instance, session.address, session.thread)
 
-    def begin(self, pairs: Sequence[tuple[Entry, Message]], known: Sequence[Destination]) -> None:
+    def begin(self, pairs: Sequence[tuple[InboxEntry, Message]], known: Sequence[Destination]) -> None:
         """A new file, as every sandbox gets; files of rows that have ended are gone."""
         sweep_files(self._home, self._session.id, {entry.id for entry, _ in pairs})
         self._file.rebuild(self._rows(pairs), self._routing, [_target(each) for each in known])
 
-    def update(self, pairs: Sequence[tuple[Entry, Message]], known: Sequence[Destination]) -> bool:
+    def update(self, pairs: Sequence[tuple[InboxEntry, Message]], known: Sequence[Destination]) -> bool:
         """Bring it up to date. True if it was corrupt and had to be made again. Raises Locked if the sandbox does not
         let go of it."""
         rows, targets = self._rows(pairs), [_target(each) for each in known]
         try:
             self._file.project(rows, self._routing, targets)
-        except Corrupt:
-            inbound.keep_broken(self._path)
+        except MailboxCorrupt:
+            inbound.move_broken_aside(self._path)
             self._file.rebuild(rows, self._routing, targets)
             return True
         return False
@@ -49,12 +49,12 @@ class Projection:
     def close(self) -> None:
         self._file.close()
 
-    def _rows(self, pairs: Sequence[tuple[Entry, Message]]) -> list[InRow]:
+    def _rows(self, pairs: Sequence[tuple[InboxEntry, Message]]) -> list[InboundRow]:
         return [_row(self._home, self._session, entry, message) for entry, message in pairs]
 
 
-def _target(each: Destination) -> inbound.Destination:
-    return inbound.Destination(
+def _target(each: Destination) -> inbound.MailboxDestination:
+    return inbound.MailboxDestination(
         name=each.name,
         display_name=each.name,
         type="channel" if each.kind == "room" else "agent",
@@ -64,11 +64,11 @@ def _target(each: Destination) -> inbound.Destination:
     )
 
 
-def _row(home: Home, session: Session, entry: Entry, message: Message) -> InRow:
+def _row(home: Home, session: Session, entry: InboxEntry, message: Message) -> InboundRow:
     content = dict(message.content)
     if content.get("attachments"):
         content["attachments"] = _stage(home, session, entry.id, content["attachments"])
-    return InRow(
+    return InboundRow(
         id=entry.id,
         seq=entry.seq,
         kind=message.kind,
@@ -85,7 +85,7 @@ def _row(home: Home, session: Session, entry: Entry, message: Message) -> InRow:
 def _stage(home: Home, session: Session, row_id: int, attachments: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Copy what came with a message to where the sandbox can read it; the host's path is not told."""
     staged = []
-    with open_root(home.session(session.id)) as root, open_root(home.media) as media:
+    with open_untrusted(home.session(session.id)) as root, open_untrusted(home.media) as media:
         for each in attachments:
             shown = {key: value for key, value in each.items() if key != "path"}
             relative = f"in/files/{row_id}/{each['name']}"
@@ -99,7 +99,7 @@ def _stage(home: Home, session: Session, row_id: int, attachments: list[dict[str
 
 def sweep_files(home: Home, session_id: str, open_rows: set[int]) -> None:
     """Remove the files of every row that has ended."""
-    with open_root(home.session(session_id)) as root:
+    with open_untrusted(home.session(session_id)) as root:
         for name in root.list("in/files"):
             if not name.isdecimal() or int(name) not in open_rows:
                 root.remove_tree(f"in/files/{name}")

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from gatepost.flow.delivery.outgoing import Reach, Say, say
-from gatepost.flow.sessions.events import size_of
-from gatepost.mailbox import wire
-from gatepost.messages.outbound import File
-from gatepost.store import agents, destinations, outbox, steps, turns
-from gatepost.store.outbox import Effect, NewEffect
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
+from gatepost.flow.sessions.timeline_events import size_of
+from gatepost.mailbox import runner_frames
+from gatepost.messages.outbound import OutboundFile
+from gatepost.store import agents, destinations, message_steps, outbox, turns
+from gatepost.store.outbox import NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
 
@@ -26,77 +26,82 @@ class ResultLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class RecordedResults:
     """What became of the results: an answer for each, and the rooms to ring. `exceeded`: the turn must end."""
 
-    answers: tuple[wire.Done, ...]
+    answers: tuple[runner_frames.AckFrame, ...]
     rooms: tuple[tuple[str, str], ...]
     exceeded: str = ""  # the turn that said too many bytes
 
 
-def take_results(
+def record_results(
     db: Db,
-    reach: Reach,
+    reach: ChannelInstances,
     session_id: str,
-    results: list[tuple[wire.Result, tuple[File, ...]]],
+    results: list[tuple[runner_frames.ResultFrame, tuple[OutboundFile, ...]]],
     limits: ResultLimits,
     now: int,
-) -> Taken:
+) -> RecordedResults:
     """Put results on their way. Idempotent: the key is (turn, attempt, part). What an old epoch or another session
     says is not believed; what is over the limit is not taken."""
-    answers: list[wire.Done] = []
+    answers: list[runner_frames.AckFrame] = []
     rooms: set[tuple[str, str]] = set()
     exceeded = ""
     for frame, files in results:
         turn = turns.get(db, frame.turn)
         if turn is None or turn.session_id != session_id or turn.epoch != frame.epoch:
-            answers.append(wire.Done(id=frame.id, ok=False, error="this turn is not yours"))
-        elif turn.ended_at is not None and outbox.by_key(db, key_of(frame)) is None:
+            answers.append(runner_frames.AckFrame(id=frame.id, ok=False, error="this turn is not yours"))
+        elif turn.ended_at is not None and outbox.find_by_key(db, key_of(frame)) is None:
             _note_dropped(db, turn, now)
-            answers.append(wire.Done(id=frame.id, ok=False, error="this turn has ended"))
+            answers.append(runner_frames.AckFrame(id=frame.id, ok=False, error="this turn has ended"))
         elif frame.attempt != turn.attempt or frame.part >= limits.messages:
             error = f"a turn may say {limits.messages} messages at most"
-            answers.append(wire.Done(id=frame.id, ok=False, error=error))
-        elif turn.said_bytes + size_of(frame.text) > limits.bytes and outbox.by_key(db, key_of(frame)) is None:
+            answers.append(runner_frames.AckFrame(id=frame.id, ok=False, error=error))
+        elif turn.said_bytes + size_of(frame.text) > limits.bytes and outbox.find_by_key(db, key_of(frame)) is None:
             exceeded = turn.id
-            answers.append(wire.Done(id=frame.id, ok=False, error=limits.too_many_bytes()))
+            answers.append(runner_frames.AckFrame(id=frame.id, ok=False, error=limits.too_many_bytes()))
         else:
-            answer, effects = _take(db, reach, turn, frame, files, now)
+            answer, effects = _record_result(db, reach, turn, frame, files, now)
             answers.append(answer)
             rooms.update((effect.instance, effect.address) for effect in effects)
-    return Taken(tuple(answers), tuple(rooms), exceeded)
+    return RecordedResults(tuple(answers), tuple(rooms), exceeded)
 
 
 def _note_dropped(db: Db, turn: Turn, now: int) -> None:
     """A turn that was stopped, or has ended otherwise, is not added to. That there was more is written down, once: the
     first message tells whether it was."""
     for row_id, message_id in turns.messages_of(db, turn.id):
-        if any(step.step == DROPPED for step in steps.of(db, message_id)):
+        if any(step.step == DROPPED for step in message_steps.list_for_message(db, message_id)):
             return
-        steps.add(db, message_id, row_id, now, DROPPED, "what the agent said and could not hand over in time")
+        message_steps.add(db, message_id, row_id, now, DROPPED, "what the agent said and could not hand over in time")
 
 
-def key_of(frame: wire.Result) -> str:
+def key_of(frame: runner_frames.ResultFrame) -> str:
     """Of the effect that a result becomes."""
     return f"{frame.turn}/{frame.attempt}/{frame.part}"
 
 
-def _take(
-    db: Db, reach: Reach, turn: Turn, frame: wire.Result, files: tuple[File, ...], now: int
-) -> tuple[wire.Done, list[Effect]]:
+def _record_result(
+    db: Db,
+    reach: ChannelInstances,
+    turn: Turn,
+    frame: runner_frames.ResultFrame,
+    files: tuple[OutboundFile, ...],
+    now: int,
+) -> tuple[runner_frames.AckFrame, list[OutboxEffect]]:
     where = (turn.instance, turn.address, turn.thread)
     if frame.to:
         found = destinations.get(db, turn.folder, frame.to)
         if found is None or found.kind != "room":
-            known = ", ".join(each.name for each in destinations.of(db, turn.folder) if each.kind == "room")
+            known = ", ".join(each.name for each in destinations.list_for_group(db, turn.folder) if each.kind == "room")
             hint = f"no destination is named {frame.to!r}; there are: {known or 'none'}"
-            return wire.Done(id=frame.id, error=hint[: wire.LONGEST_ERROR]), []
+            return runner_frames.AckFrame(id=frame.id, error=hint[: runner_frames.LONGEST_ERROR]), []
         where = (found.instance, found.address, found.thread)
-    new = outbox.by_key(db, key_of(frame)) is None
-    effects = say(
+    new = outbox.find_by_key(db, key_of(frame)) is None
+    effects = add_outgoing_message(
         db,
         reach,
-        Say(
+        OutgoingMessage(
             key=key_of(frame),
             origin="result",
             instance=where[0],
@@ -116,19 +121,19 @@ def _take(
     if new and effects and effects[0].key == key_of(frame):  # what a continued turn says again was said
         turns.count_said(db, turn.id, size_of(frame.text))
         if not frame.to:
-            agents.said(db, turn, frame.text, now)
-    return wire.Done(id=frame.id, seq=effects[0].seq if effects else 0), effects
+            agents.record_text(db, turn, frame.text, now)
+    return runner_frames.AckFrame(id=frame.id, seq=effects[0].seq if effects else 0), effects
 
 
-def show_status(db: Db, turn_id: str, epoch: int, text: str, number: int, now: int) -> tuple[str, str] | None:
+def record_status(db: Db, turn_id: str, epoch: int, text: str, number: int, now: int) -> tuple[str, str] | None:
     """An interim line: the first is a message, later ones edit it in place, and one that was not shown yet gives way to
     the newer. The room to ring, None if the turn is over."""
     turn = turns.get(db, turn_id)
     if turn is None or turn.epoch != epoch or turn.ended_at is not None:
         return None
-    first = outbox.by_key(db, f"{turn_id}/status")
+    first = outbox.find_by_key(db, f"{turn_id}/status")
     if first is not None:
-        outbox.give_way(db, turn_id, "status", now)
+        outbox.supersede_edits(db, turn_id, "status", now)
     outbox.add(
         db,
         NewEffect(

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from gatepost.core.fair import FairQueue
+from gatepost.core.fair_queue import FairQueue
 
 
 @dataclass(frozen=True, slots=True)
-class Resting:
+class IdleSession:
     """An awake session with nothing to do."""
 
     session_id: str
@@ -22,7 +22,7 @@ class Resting:
 
 
 @dataclass(slots=True)
-class Slots:
+class SessionSlots:
     most: int
     _awake: dict[str, str] = field(default_factory=dict)  # session: its group
     _people: FairQueue[str] = field(default_factory=FairQueue)
@@ -44,7 +44,7 @@ class Slots:
     def full(self) -> bool:
         return len(self._awake) >= self.most
 
-    def want(self, session_id: str, folder: str, *, background: bool = False) -> None:
+    def request_wake(self, session_id: str, folder: str, *, background: bool = False) -> None:
         """Stand in line, once."""
         if session_id in self:
             return
@@ -63,7 +63,7 @@ class Slots:
                 return session_id
         return None
 
-    def make_way(self, resting: Collection[Resting], ending: int = 0) -> list[str]:
+    def pick_evictions(self, resting: Collection[IdleSession], ending: int = 0) -> list[str]:
         """Which of those at rest end, so that others that wait get a place. `ending`: places that are about to be
         free."""
         held = Counter(self._awake.values())
@@ -88,10 +88,10 @@ class Slots:
                     del waiting[folder]
         return ended
 
-    def _victim(self, folder: str, resting: list[Resting], held: Counter[str]) -> Resting | None:
+    def _victim(self, folder: str, resting: list[IdleSession], held: Counter[str]) -> IdleSession | None:
         """Of the group with the most places, that which rests longest."""
 
-        def may(each: Resting) -> bool:
+        def may(each: IdleSession) -> bool:
             owner = self._awake[each.session_id]
             more = held[owner] - held[folder]
             return owner == folder or each.long or more > (1 if held[folder] else 0)  # one more or less is even
@@ -99,7 +99,7 @@ class Slots:
         allowed = [each for each in resting if each.session_id in self._awake and may(each)]
         return max(allowed, key=lambda each: (held[self._awake[each.session_id]], each.idle), default=None)
 
-    def least_missed(self, resting: Collection[Resting]) -> str:
+    def pick_memory_eviction(self, resting: Collection[IdleSession]) -> str:
         """The session at rest that ends first when memory is short, '' if there is none."""
         held = Counter(self._awake.values())
         known = [each for each in resting if each.session_id in self._awake]

@@ -17,22 +17,22 @@ from typing import Any
 from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.core.untrusted import open_root
+from gatepost.core.untrusted_files import open_untrusted
 from gatepost.egress.contract import Spender
-from gatepost.egress.models import Models
+from gatepost.egress.model_proxy import ModelProxy
 from gatepost.egress.price_list import PriceList
 from gatepost.egress.prices import Price
-from gatepost.flow.sessions import plan
-from gatepost.flow.sessions.live import Live
-from gatepost.flow.sessions.parts import Parts
-from gatepost.flow.sessions.wake import Sessions
-from gatepost.flow.spending import Keys, Purse
+from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
+from gatepost.flow.sessions import sandbox_plan
+from gatepost.flow.sessions.awake_session import AwakeSession
+from gatepost.flow.sessions.session_deps import SessionDeps
+from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.gate.caller import Caller
 from gatepost.store import costs, groups, inbox, messages, outbox, sessions, switches, turns
 from gatepost.store.groups import Group
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
-from gatepost.store.secrets import Secrets
+from gatepost.store.secrets import SecretReader
 from gatepost.store.sessions import Session
 
 PROMPT = "This is a test of the connection. Use no tool. Answer with one word: ready"
@@ -44,7 +44,7 @@ _NETWORK = ("cannot be reached", "does not answer", "broke off", "sent us elsewh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class TrialRequest:
     """What is to be tried."""
 
     id: str
@@ -63,7 +63,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class TrialOutcome:
     """`trouble`: '' if it answered; else sandbox, agent, auth, quota, budget, network, busy, price, time, stopped."""
 
     trouble: str = ""
@@ -76,10 +76,10 @@ class Outcome:
     seconds: float = 0.0
 
 
-class _Keys:
+class _TrialKeys:
     """What was brought for the trial before what is stored."""
 
-    def __init__(self, brought: Mapping[str, str | None], stored: Keys) -> None:
+    def __init__(self, brought: Mapping[str, str | None], stored: SpenderSecrets) -> None:
         self._brought, self._stored = brought, stored
 
     async def get(
@@ -90,40 +90,46 @@ class _Keys:
         return await self._stored.get(name, spender, purpose, origins)
 
 
-async def try_out(host: Sessions, wish: Wish) -> Outcome:
+async def run_trial(host: SessionSupervisor, wish: TrialRequest) -> TrialOutcome:
     """Run the turn. Raises NotFound and Invalid for what cannot be tried at all."""
     group = await host.parts.store.read(groups.get, wish.folder)
     if group is None:
         raise NotFound("group", wish.folder, "`gatepost group list` shows them")
     if await host.parts.store.read(switches.get, switches.PANIC) is not None:
-        return Outcome(trouble="stopped", reason="everything is stopped here (`gatepost panic`)")
+        return TrialOutcome(trouble="stopped", reason="everything is stopped here (`gatepost panic`)")
     config = host.parts.config.with_values(wish.settings, "connect") if wish.settings else host.parts.config
     group = replace(group, provider=wish.provider, model=wish.model, options={**group.options, **wish.options})
     try:
-        sandbox, _ = await asyncio.to_thread(plan.choose_sandbox, config, group, wish.provider, host.parts.sandboxes)
+        sandbox, _ = await asyncio.to_thread(
+            sandbox_plan.choose_sandbox, config, group, wish.provider, host.parts.sandboxes
+        )
     except GatepostError as error:
-        return Outcome(trouble="sandbox", reason=str(error))
+        return TrialOutcome(trouble="sandbox", reason=str(error))
     listed = PriceList(host.parts.home, config)
 
     def prices(model: str) -> Price | None:
         return wish.price if wish.price is not None and model == wish.model else listed(model)
 
-    if wish.model and prices(wish.model) is None and wish.provider != plan.DEMO:
-        return Outcome(trouble="price", reason=f"{wish.model!r} has no price", sandbox=sandbox)
+    if wish.model and prices(wish.model) is None and wish.provider != sandbox_plan.DEMO:
+        return TrialOutcome(trouble="price", reason=f"{wish.model!r} has no price", sandbox=sandbox)
     parts = replace(host.parts, config=config)
-    purse = Purse(parts.store, parts.clock, parts.reach, parts.bells)
-    keys = _Keys(wish.secrets, Keys(parts.store, Secrets(parts.store, Keyring(parts.home), parts.clock)))
-    models = Models(config, purse, keys, prices, listed.tool)
+    purse = StoreBudget(parts.store, parts.clock, parts.reach, parts.bells)
+    keys = _TrialKeys(
+        wish.secrets, SpenderSecrets(parts.store, SecretReader(parts.store, Keyring(parts.home), parts.clock))
+    )
+    models = ModelProxy(config, purse, keys, prices, listed.tool)
     parts = replace(parts, egress=replace(parts.egress, models=models))
     return replace(await _run(host, parts, group, wish, models), sandbox=sandbox)
 
 
-async def _run(host: Sessions, parts: Parts, group: Group, wish: Wish, models: Models) -> Outcome:
-    session, message_id = await parts.store.write(begin, wish, parts.clock.now())
+async def _run(
+    host: SessionSupervisor, parts: SessionDeps, group: Group, wish: TrialRequest, models: ModelProxy
+) -> TrialOutcome:
+    session, message_id = await parts.store.write(start_trial_session, wish, parts.clock.now())
     over, began = asyncio.Event(), time.monotonic()
-    live = Live(parts, session, group, wish.provider, over.set)
+    live = AwakeSession(parts, session, group, wish.provider, over.set)
     trouble, reason = "", ""
-    with host.hosting(live):
+    with host.adopt(live):
         running = asyncio.create_task(live.run())
         ended = asyncio.create_task(over.wait())
         try:
@@ -131,20 +137,20 @@ async def _run(host: Sessions, parts: Parts, group: Group, wish: Wish, models: M
             if not ended.done() and not running.done():
                 trouble, reason = "time", f"it did not answer within {wish.limit_s:g} s"
             elif not over.is_set() or live.talk.failure is not None or live.ending:
-                trouble, reason = _why(live, running)
+                trouble, reason = _find_failure(live, running)
         finally:
             ended.cancel()
             live.kill(OVER, stopped=True)
             await asyncio.wait({running})
             await models.close()
-            answer, micro, used = await parts.store.write(_end, session.id, message_id, parts.clock.now())
+            answer, micro, used = await parts.store.write(_end_trial_session, session.id, message_id, parts.clock.now())
             await asyncio.to_thread(_clear, parts.home, session.id)
     with suppress(GatepostError):
         running.result()  # told above
     seen = Caller(folder=group.folder, session_id=session.id, provider=wish.provider)
     if not trouble and not answer:
         trouble, reason = "agent", "it ended its turn without a word"
-    return Outcome(
+    return TrialOutcome(
         trouble=trouble,
         reason=reason,
         answer=answer,
@@ -155,11 +161,11 @@ async def _run(host: Sessions, parts: Parts, group: Group, wish: Wish, models: M
     )
 
 
-def _why(live: Live, running: "asyncio.Task[None]") -> tuple[str, str]:
+def _find_failure(live: AwakeSession, running: "asyncio.Task[None]") -> tuple[str, str]:
     """The class of what went wrong, and its words."""
     failure, words = live.talk.failure, live.talk.last_words
     if failure is not None:
-        return classify(failure.error_class, failure.error or "the agent failed")
+        return classify_failure(failure.error_class, failure.error or "the agent failed")
     if live.ending:
         return "stopped", live.ending
     error = running.exception() if running.done() and not running.cancelled() else None
@@ -168,7 +174,7 @@ def _why(live: Live, running: "asyncio.Task[None]") -> tuple[str, str]:
     return "agent", " ".join(words.why.split())[:500] if words else "its sandbox ended before it answered"
 
 
-def classify(error_class: str, text: str) -> tuple[str, str]:
+def classify_failure(error_class: str, text: str) -> tuple[str, str]:
     """From what a provider says about its failure to what an operator can do about it."""
     if found := NO_PRICE.search(text):
         return "price", f"{found[1]!r} has no price"
@@ -181,8 +187,8 @@ def classify(error_class: str, text: str) -> tuple[str, str]:
     return ("busy" if error_class == "retryable" else "agent"), text
 
 
-def begin(db: Db, wish: Wish, now: int) -> tuple[Session, int]:
-    session = sessions.resolve(db, "per-thread", wish.folder, INSTANCE, wish.address, "", now)
+def start_trial_session(db: Db, wish: TrialRequest, now: int) -> tuple[Session, int]:
+    session = sessions.find_or_add(db, "per-thread", wish.folder, INSTANCE, wish.address, "", now)
     if session.next_seq > 1:
         raise Invalid("id", f"a trial {wish.id!r} is under way")
     content = {"text": PROMPT, "sender": OWNER, "senderId": OWNER, "senderName": "Owner", "verb": "message"}
@@ -208,42 +214,42 @@ def begin(db: Db, wish: Wish, now: int) -> tuple[Session, int]:
     return session, message_id
 
 
-def _end(db: Db, session_id: str, message_id: int, now: int) -> tuple[str, int, tuple[str, ...]]:
+def _end_trial_session(db: Db, session_id: str, message_id: int, now: int) -> tuple[str, int, tuple[str, ...]]:
     """What it said, what it cost and what it ran on; then nothing of it is open any more."""
     said = [
         each.text[:LONGEST_SAID]
-        for entry in inbox.of_message(db, message_id)
-        for each in (outbox.done_in_turn(db, entry.turn_id, MOST_SAID, LONGEST_SAID) if entry.turn_id else [])
+        for entry in inbox.list_for_message(db, message_id)
+        for each in (outbox.list_done_in_turn(db, entry.turn_id, MOST_SAID, LONGEST_SAID) if entry.turn_id else [])
     ]
-    turn = turns.open_of(db, session_id)
+    turn = turns.find_open(db, session_id)
     if turn is not None:
         turns.cancel(db, turn.id, OVER, now)
-    for entry, _ in inbox.to_project(db, session_id, 0):
-        inbox.move(db, entry.id, "cancelled", OVER, None, now)
-    outbox.withdraw(db, session_id, OVER, now)
+    for entry, _ in inbox.list_to_project(db, session_id, 0):
+        inbox.set_state(db, entry.id, "cancelled", OVER, None, now)
+    outbox.cancel_unsent(db, session_id, OVER, now)
     sessions.close(db, session_id, now)
-    return "\n".join(said).strip(), costs.of_session(db, session_id), costs.models_of(db, session_id)
+    return "\n".join(said).strip(), costs.sum_for_session(db, session_id), costs.list_models(db, session_id)
 
 
-def end_leftovers(db: Db, now: int) -> list[str]:
+def end_leftover_trials(db: Db, now: int) -> list[str]:
     """The sessions of trials that a daemon was killed in: nobody waits for their answers, and the group's own provider
     was not meant. They are known by their only message, whose id is the room's name; nobody else writes such a one."""
     ended = []
-    for session in sessions.live(db):
+    for session in sessions.list_open(db):
         name = session.address.removeprefix(f"{INSTANCE}:")
         first = messages.find(db, INSTANCE, session.address, "in", name) if session.instance == INSTANCE else None
         if first is not None and first.text == PROMPT:
-            _end(db, session.id, first.id, now)
+            _end_trial_session(db, session.id, first.id, now)
             ended.append(session.id)
     return ended
 
 
-async def sweep_trials(parts: Parts) -> None:
+async def remove_leftover_trials(parts: SessionDeps) -> None:
     """Before anything is woken."""
-    for session_id in await parts.store.write(end_leftovers, parts.clock.now()):
+    for session_id in await parts.store.write(end_leftover_trials, parts.clock.now()):
         await asyncio.to_thread(_clear, parts.home, session_id)
 
 
 def _clear(home: Home, session_id: str) -> None:
-    with suppress(FileNotFoundError, GatepostError), open_root(home.sessions) as root:
+    with suppress(FileNotFoundError, GatepostError), open_untrusted(home.sessions) as root:
         root.remove_tree(session_id)

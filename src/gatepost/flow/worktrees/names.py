@@ -26,7 +26,7 @@ def check_ref(name: str, what: str) -> str:
     return name
 
 
-def name_for(name: str, base: str, branch: str, pr: int) -> str:
+def make_worktree_name(name: str, base: str, branch: str, pr: int) -> str:
     """What a worktree is called, with everything else that was said about it checked."""
     if sum((bool(base), bool(branch), bool(pr))) > 1:
         raise Invalid("target", "say one of them: a base to begin from, a branch that there is, or a pull request")

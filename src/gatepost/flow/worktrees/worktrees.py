@@ -18,21 +18,27 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.core.untrusted import open_root
-from gatepost.egress.socket import EgressAround
-from gatepost.flow.sessions.extra_mounts import Wish
-from gatepost.flow.sessions.owner import group_uid
-from gatepost.flow.sessions.start import find_start, granted_as, is_repository, worktree_mount, worktree_of
-from gatepost.flow.worktrees import errands
-from gatepost.flow.worktrees.errands import Answer, Errands
-from gatepost.flow.worktrees.names import check_branch, name_for, project_of, slug_of
-from gatepost.flow.worktrees.recipe import FILE, LARGEST, Recipe, read_recipe
-from gatepost.flow.worktrees.review import in_words
+from gatepost.core.untrusted_files import open_untrusted
+from gatepost.egress.egress_socket import EgressDeps
+from gatepost.flow.sessions.extra_mounts import MountRequest
+from gatepost.flow.sessions.host_uids import group_uid
+from gatepost.flow.sessions.start_folder import (
+    find_start_folder,
+    grant_for_field,
+    is_repository,
+    parse_worktree_path,
+    worktree_mount,
+)
+from gatepost.flow.worktrees import sandbox_jobs
+from gatepost.flow.worktrees.bundle_summary import render_contents
+from gatepost.flow.worktrees.names import check_branch, make_worktree_name, project_of, slug_of
+from gatepost.flow.worktrees.sandbox_jobs import SandboxJobResult, SandboxJobs
+from gatepost.flow.worktrees.setup_commands import FILE, LARGEST, SetupCommands, parse_setup_commands
 from gatepost.messages.text import clean, one_line
 from gatepost.store import audit, sessions, worktrees
 from gatepost.store.port import Db, Store
 from gatepost.store.worktrees import Worktree
-from gatepost.tools.contract import whole
+from gatepost.tools.contract import run_to_completion
 
 REMOVE_S = (0.0, 0.1, 0.3, 0.7, 1.5)  # before each try: what still ends inside may hold on to it for a moment
 WAIT_S = 60.0  # for what is being done to it
@@ -49,7 +55,7 @@ _log = log.get("worktrees")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class NewWorktree:
     """A worktree to be made: on a new branch `name` off `base`, on a branch that there is, or on a pull request."""
 
     source: str
@@ -61,7 +67,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedBundle:
     """`bundle`: None if nothing was done; `contents`: what is in it; `left`: what could not be taken into it."""
 
     bundle: Path | None = None
@@ -70,7 +76,7 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
-class Archived:
+class ArchivedWorktree:
     """`saved`: the bundle of what was done in it, None if nothing was; `trouble`: what failed, and held nothing up."""
 
     worktree: Worktree
@@ -80,9 +86,9 @@ class Archived:
 
 
 class Worktrees:
-    def __init__(self, home: Home, config: Config, store: Store, clock: Clock, egress: EgressAround) -> None:
+    def __init__(self, home: Home, config: Config, store: Store, clock: Clock, egress: EgressDeps) -> None:
         self._home, self._config, self._store, self._clock = home, config, store, clock
-        self.errands = Errands(home, config, store, clock, egress)
+        self.errands = SandboxJobs(home, config, store, clock, egress)
         self._locks: dict[str, asyncio.Lock] = {}
         self._ending: set[str] = set()  # of those: where nobody may begin to work
 
@@ -100,7 +106,7 @@ class Worktrees:
     async def find(self, named: str, *, archived: bool = False) -> Worktree:
         """By project and slug, by the slug if only one has it, or by its folder. `archived`: if none is left, one that
         was put away."""
-        place = worktree_of(self._home, named)
+        place = parse_worktree_path(self._home, named)
         wanted = f"{place[0]}/{place[1]}" if place else named
         every = [each for each in await self.every(archived=True) if wanted in (each.name, each.slug)]
         near = [each for each in every if each.state != "archived"] or (every if archived else [])
@@ -113,12 +119,12 @@ class Worktrees:
         return near[0]
 
     async def every(self, *, archived: bool = False) -> list[Worktree]:
-        return await self._store.read(lambda db: worktrees.every(db, archived=archived))
+        return await self._store.read(lambda db: worktrees.list_all(db, archived=archived))
 
     def must_be_open(self, db: Db, cwd: str, folder: str) -> None:
         """For whoever begins to work in a folder, while that is written down: refused if it is about to go, or another
         group's. What lies in a worktree decides what runs there in the name of its group."""
-        place = worktree_of(self._home, cwd)
+        place = parse_worktree_path(self._home, cwd)
         if place is None:
             return
         found, name = worktrees.get(db, place[0], place[1]), f"{place[0]}/{place[1]}"
@@ -131,10 +137,10 @@ class Worktrees:
 
     # Making one.
 
-    async def create(self, wanted: Wanted, by: str) -> Worktree:
+    async def create(self, wanted: NewWorktree, by: str) -> Worktree:
         """On the disk, and set up if its setup is trusted, when it returns. Nothing is left if it cannot be made."""
-        name = name_for(wanted.name, wanted.base, wanted.branch, wanted.pr)
-        source = granted_as("source", self._config, self._home, Wish(wanted.source, "source"))
+        name = make_worktree_name(wanted.name, wanted.base, wanted.branch, wanted.pr)
+        source = grant_for_field("source", self._config, self._home, MountRequest(wanted.source, "source"))
         if source.is_file:
             raise Invalid("source", f"{wanted.source} is a file, not a repository")
         project = project_of(source.mount.source)
@@ -151,16 +157,16 @@ class Worktrees:
             if branch and (each.project, each.branch) == (project, branch):
                 raise Invalid("branch", f"the worktree {each.name} is on {branch} already")
 
-    async def _try(self, wanted: Wanted, project: str, name: str, real: str, by: str) -> Worktree | None:
+    async def _try(self, wanted: NewWorktree, project: str, name: str, real: str, by: str) -> Worktree | None:
         """None: there is a worktree, or a branch of the repository, of that name."""
         slug, now = slug_of(name), self._clock.now()
-        if not await self._store.write(worktrees.begin, project, slug, wanted.folder, real, wanted.base, now):
+        if not await self._store.write(worktrees.claim_name, project, slug, wanted.folder, real, wanted.base, now):
             return None
         job = {"task": "clone", "name": name, "base": wanted.base, "branch": wanted.branch, "pr": wanted.pr}
         try:
             uid = await group_uid(self._store, self._config, self._clock, wanted.folder)
             await asyncio.to_thread(self._make_folder, project, slug, uid)
-            source = granted_as("source", self._config, self._home, Wish(wanted.source, "source"))
+            source = grant_for_field("source", self._config, self._home, MountRequest(wanted.source, "source"))
             granted = worktree_mount(self._home, project, slug)
             answer = await self.errands.run(wanted.folder, job, granted, source, way_out=True)
             if not answer.code:
@@ -175,11 +181,11 @@ class Worktrees:
 
     def _make_folder(self, project: str, slug: str, uid: int | None) -> None:
         passable = 0o711 if os.geteuid() == 0 else 0o700
-        with open_root(self._home.worktrees) as root:
+        with open_untrusted(self._home.worktrees) as root:
             root.make_dir(project, passable)
             root.make_dir(f"{project}/{slug}", 0o700, uid)
 
-    async def _keep(self, wanted: Wanted, project: str, slug: str, answer: Answer, by: str) -> Worktree:
+    async def _keep(self, wanted: NewWorktree, project: str, slug: str, answer: SandboxJobResult, by: str) -> Worktree:
         recipe, trouble = await asyncio.to_thread(self._recipe, project, slug)
         now = self._clock.now()
 
@@ -189,7 +195,7 @@ class Worktrees:
             state = state if recipe is not None else UNREADABLE
             branch, base, commit = clean(answer.branch)[:250], clean(answer.base)[:250], answer.commit[:64]
             setup, teardown = (recipe.setup, recipe.teardown) if recipe is not None else ((), ())
-            worktrees.made(db, project, slug, branch, base, commit, setup, teardown, state)
+            worktrees.set_ready(db, project, slug, branch, base, commit, setup, teardown, state)
             worktrees.set_setup(db, project, slug, state, trouble)
             _record(db, now, by, "worktree.create", f"{project}/{slug}", source=wanted.source, branch=branch)
             made = worktrees.get(db, project, slug)
@@ -198,18 +204,20 @@ class Worktrees:
 
         return await self._store.write(keep)
 
-    def _recipe(self, project: str, slug: str) -> tuple[Recipe | None, str]:
+    def _recipe(self, project: str, slug: str) -> tuple[SetupCommands | None, str]:
         """None if it cannot be read; and what is to be told about it."""
-        with open_root(self._home.worktrees) as root:
+        with open_untrusted(self._home.worktrees) as root:
             path = f"{project}/{slug}/{FILE}"
             try:
-                return read_recipe(root.read_bytes(path, LARGEST)) if root.exists(path) else (Recipe(), "")
+                return (
+                    parse_setup_commands(root.read_bytes(path, LARGEST)) if root.exists(path) else (SetupCommands(), "")
+                )
             except GatepostError as error:
                 return None, str(error)
 
     async def _undo(self, project: str, slug: str) -> None:
         await self._remove(project, slug)
-        await self._store.write(worktrees.forget, project, slug)
+        await self._store.write(worktrees.remove, project, slug)
 
     # Its setup.
 
@@ -217,11 +225,11 @@ class Worktrees:
         """A person has read the commands: from now on they run in every worktree of this project, as they are."""
         found, now = await self.find(named), self._clock.now()
         if not found.setup and not found.teardown:
-            raise Invalid("worktree", no_setup(found))
-        recipe = Recipe(found.setup, found.teardown)
+            raise Invalid("worktree", render_no_setup(found))
+        recipe = SetupCommands(found.setup, found.teardown)
 
         def trust(db: Db) -> None:
-            worktrees.trust(db, found.project, recipe.digest, recipe.setup, recipe.teardown, by, now)
+            worktrees.trust_setup(db, found.project, recipe.digest, recipe.setup, recipe.teardown, by, now)
             _record(db, now, by, "worktree.trust", found.name, digest=recipe.digest)
 
         await self._store.write(trust)
@@ -250,7 +258,7 @@ class Worktrees:
         return await self._store.write(tell)
 
     async def _must_be_trusted(self, found: Worktree) -> None:
-        digest = Recipe(found.setup, found.teardown).digest
+        digest = SetupCommands(found.setup, found.teardown).digest
         if not await self._store.read(worktrees.is_trusted, found.project, digest):
             raise Invalid(
                 "worktree", f"nobody has trusted the setup of {found.name}: `gatepost worktree trust {found.name}`"
@@ -264,9 +272,9 @@ class Worktrees:
         if session is None:
             raise NotFound("agent", session_id)
         check_branch(name)
-        home, place = self._home, worktree_of(self._home, session.cwd)
+        home, place = self._home, parse_worktree_path(self._home, session.cwd)
         try:
-            start = find_start(home, self._config, session.cwd)
+            start = find_start_folder(home, self._config, session.cwd)
         except GatepostError:  # which names places of the host
             raise Invalid("NOT_ALLOWED", "what you work in is not to be had any more") from None
         if not await asyncio.to_thread(is_repository, home, session.folder, start):
@@ -286,49 +294,55 @@ class Worktrees:
             await self._store.write(worktrees.set_branch, found.project, found.slug, name)
         return name
 
-    async def save(self, named: str, by: str) -> tuple[Worktree, Saved]:
+    async def save(self, named: str, by: str) -> tuple[Worktree, SavedBundle]:
         """Its commits since it was made, and what is not committed, as a bundle; the one there is, if it is gone."""
         found = await self.find(named, archived=True)
         if found.state == "archived":
-            return found, Saved(self.bundle(found))
+            return found, SavedBundle(self.bundle(found))
         async with self._working(found):
             saved, now = await self._save(found), self._clock.now()
             await self._store.write(lambda db: _record(db, now, by, "worktree.save", found.name))
             return found, saved
 
-    async def _save(self, found: Worktree) -> Saved:
+    async def _save(self, found: Worktree) -> SavedBundle:
         granted = worktree_mount(self._home, found.project, found.slug)
         keep = self._bundle(found)
         job = {"task": "save", "since": found.base_commit}
         answer = await self.errands.run(found.folder, job, granted, keep=keep)
         if answer.code:
             why = one_line(answer.error)[:1000]
-            raise Invalid("worktree", f"what was done in {found.name} could not be saved ({why}); {_else(found)}")
-        contents = in_words(answer.refs, answer.many) if answer.refs else ""
-        return Saved(keep if answer.refs else None, contents, one_line(answer.left)[:1000])
+            raise Invalid(
+                "worktree", f"what was done in {found.name} could not be saved ({why}); {_render_way_on(found)}"
+            )
+        contents = render_contents(answer.refs, answer.many) if answer.refs else ""
+        return SavedBundle(keep if answer.refs else None, contents, one_line(answer.left)[:1000])
 
     # Its end.
 
-    async def archive(self, named: str, by: str, *, discard: bool = False, clear: Clear | None = None) -> Archived:
+    async def archive(
+        self, named: str, by: str, *, discard: bool = False, clear: Clear | None = None
+    ) -> ArchivedWorktree:
         """Put it away: what was done in it is saved first, unless it is to be thrown away. A teardown that fails holds
         nothing up. `clear` ends whoever works in it; from then on nobody begins to."""
         found = await self.find(named)
         if found.state == "ending":  # whoever had begun it was cut off
             async with self._working(found, state="ending"):
-                return Archived(await whole(self._end(found, by)), self.bundle(found), "", "")
+                return ArchivedWorktree(await run_to_completion(self._end(found, by)), self.bundle(found), "", "")
         async with self._working(found, ending=True):
             if clear is not None:
                 await clear(self.path(found))
             trouble = await self._tear_down(found)
-            saved = Saved() if discard else await self._save(found)
+            saved = SavedBundle() if discard else await self._save(found)
             if saved.left:
                 place = f"; the rest is in {saved.bundle}" if saved.bundle else ""
                 raise Invalid(
                     "worktree",
                     f"{found.name} stays, because not everything in it can be saved ({saved.left}){place};"
-                    f" {_else(found)}",
+                    f" {_render_way_on(found)}",
                 )
-            return Archived(await whole(self._end(found, by)), saved.bundle, saved.contents, trouble)
+            return ArchivedWorktree(
+                await run_to_completion(self._end(found, by)), saved.bundle, saved.contents, trouble
+            )
 
     async def _end(self, found: Worktree, by: str) -> Worktree:
         """From here on it is gone, whoever waits for that."""
@@ -361,7 +375,7 @@ class Worktrees:
         for pause in REMOVE_S:
             await asyncio.sleep(pause)
             try:
-                with suppress(NotFound), open_root(self._home.worktrees) as root:
+                with suppress(NotFound), open_untrusted(self._home.worktrees) as root:
                     await asyncio.to_thread(root.remove_tree, f"{project}/{slug}")
                 return
             except (GatepostError, OSError) as error:
@@ -373,7 +387,7 @@ class Worktrees:
     async def recover(self) -> None:
         """What a daemon that was killed has begun with a worktree: what was being made never was, what was being put
         away is."""
-        await asyncio.to_thread(errands.sweep, self._home)
+        await asyncio.to_thread(sandbox_jobs.remove_leftover_jobs, self._home)
         for each in await self.every():
             try:
                 if each.state == "making":
@@ -410,15 +424,15 @@ class Worktrees:
             lock.release()
 
 
-def no_setup(found: Worktree) -> str:
+def render_no_setup(found: Worktree) -> str:
     if found.setup_state == UNREADABLE:
         return f"the setup of {found.name} cannot be read: {found.setup_output}"
     return f"{found.name} has no setup: there is none in its {FILE}" + (f" ({o})" if (o := found.setup_output) else "")
 
 
-def _else(found: Worktree) -> str:
+def _render_way_on(found: Worktree) -> str:
     return f"let an agent mend that, or throw it away: `gatepost worktree archive --discard {found.name}`"
 
 
 def _record(db: Db, now: int, by: str, action: str, name: str, **more: str) -> None:
-    audit.append(db, audit.Record(now, by, action, "done", {"worktree": name, **more}))
+    audit.append(db, audit.AuditRecord(now, by, action, "done", {"worktree": name, **more}))

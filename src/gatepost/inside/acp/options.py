@@ -16,7 +16,7 @@ NO_COMMAND = (
 READERS = frozenset({"opencode"})  # they read AGENTS.md where they are started
 
 
-class Options(msgspec.Struct, frozen=True):
+class AcpOptions(msgspec.Struct, frozen=True):
     """`gatepost group set FOLDER options.KEY=VALUE`"""
 
     command: str = ""
@@ -29,9 +29,9 @@ class Options(msgspec.Struct, frozen=True):
     patience: float = 60.0  # seconds for an answer of the agent's own, not the model's
 
 
-def read_options(given: dict[str, Any]) -> Options:
+def read_options(given: dict[str, Any]) -> AcpOptions:
     try:
-        options = msgspec.convert(given, Options, strict=False)
+        options = msgspec.convert(given, AcpOptions, strict=False)
     except msgspec.ValidationError as error:
         raise Misconfigured(f"the group's options are not as they should be: {error}") from None
     if options.permissions not in ("allow", "ask"):
@@ -41,13 +41,13 @@ def read_options(given: dict[str, Any]) -> Options:
     return options
 
 
-def reads_itself(options: Options, program: str) -> tuple[str, ...]:
+def list_self_read_files(options: AcpOptions, program: str) -> tuple[str, ...]:
     """Those of the group's files that the agent reads by itself: told as well, it would have them twice."""
     own = options.instructions == "own" or (not options.instructions and program in READERS)
     return ("AGENTS.md",) if own else ()
 
 
-def read_command(options: Options) -> list[str]:
+def read_command(options: AcpOptions) -> list[str]:
     try:
         words = shlex.split(options.command)
     except ValueError as error:

@@ -14,29 +14,29 @@ import msgspec
 
 from gatepost import __version__
 from gatepost.inside import bridge, forwarder, media, prompt
-from gatepost.inside.acp import files, own, words
-from gatepost.inside.acp.options import read_command, read_env, read_options, reads_itself
-from gatepost.inside.acp.replay import Replay
-from gatepost.inside.acp.saying import Saying
-from gatepost.inside.acp.usual import model_to_choose
-from gatepost.inside.mcp_json import Server, own_servers
+from gatepost.inside.acp import gateway_tools, protocol, workspace_files
+from gatepost.inside.acp.default_model import model_to_choose
+from gatepost.inside.acp.event_builder import AcpEventBuilder
+from gatepost.inside.acp.options import list_self_read_files, read_command, read_env, read_options
+from gatepost.inside.acp.sent_prompts import AcpSentPromptLog
+from gatepost.inside.jsonrpc_process import UNKNOWN_METHOD, Json, JsonRpcFailure, JsonRpcProcess
+from gatepost.inside.mcp_json import McpServerConfig, own_servers
+from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.contract import (
     Batch,
+    ConversationStarted,
     Event,
-    Failed,
     Misconfigured,
-    Permission,
-    Place,
-    Result,
-    Started,
+    PermissionRequest,
+    ProviderContext,
     Text,
-    Usage,
+    TurnFailed,
+    TurnResult,
+    UsageReport,
     provider,
 )
-from gatepost.inside.stdio import UNKNOWN_METHOD, Answered, Json, Peer
-from gatepost.inside.system import system_prompt
-from gatepost.inside.transcript import Handed
-from gatepost.inside.troubles import Trouble
+from gatepost.inside.sent_prompts import SentPrompt
+from gatepost.inside.system_prompt import system_prompt
 
 FORGOTTEN = (
     "Your earlier conversation could not be opened again: you do not remember what was said in it. The files in your"
@@ -49,30 +49,32 @@ MOST_WAITING = 256  # updates; an agent that says more is read later
 T = TypeVar("T")
 
 
-class Done(msgspec.Struct, frozen=True):
+class AcpPromptEnded(msgspec.Struct, frozen=True):
     """The prompt was answered."""
 
-    stopped: words.Stopped
+    stopped: protocol.PromptResponse
 
 
 @provider("acp")
 class Acp:
     takes_pushes = False
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ProviderContext) -> None:
         self._place = place
         self._options = read_options(place.options)
         self._command = read_command(self._options)
         self._name = os.path.basename(self._command[0])
         self._mode = self._options.mode
-        self._replay = Replay(place.state)
-        self._peer: Peer | None = None
-        self._agent = words.Initialized()
-        self._opened = words.Opened()
+        self._replay = AcpSentPromptLog(place.state)
+        self._peer: JsonRpcProcess | None = None
+        self._agent = protocol.InitializeResponse()
+        self._opened = protocol.AcpSession()
         self._conversation = ""
         self._forgot = False  # the conversation that was to go on is not there any more
         self._port = 0
-        self._heard: asyncio.Queue[words.Update | Permission | Done | Exception] = asyncio.Queue(MOST_WAITING)
+        self._heard: asyncio.Queue[protocol.SessionUpdate | PermissionRequest | AcpPromptEnded | Exception] = (
+            asyncio.Queue(MOST_WAITING)
+        )
         self._asked: dict[str, asyncio.Future[bool | None]] = {}
         self._titles: dict[str, str] = {}  # of the turn's tool calls, as they were first named
         self._prompting: asyncio.Task[None] | None = None
@@ -85,15 +87,17 @@ class Acp:
         try:
             await self._unless_stopped(self._ready(batch, resume))
             handed = self._replay.begin(batch, self._conversation, self._place)
-            yield Started(self._conversation)
+            yield ConversationStarted(self._conversation)
             if self._stop.is_set():
-                raise Trouble("interrupted")
+                raise ProviderError("interrupted")
             async for event in self._turn(batch, handed):
-                well = isinstance(event, Result)
+                well = isinstance(event, TurnResult)
                 yield event
-        except Trouble as trouble:
+        except ProviderError as trouble:
             stopped = self._stop.is_set()
-            yield Failed("interrupted") if stopped else Failed(trouble.message, trouble.kind, trouble.retry_after)
+            yield (
+                TurnFailed("interrupted") if stopped else TurnFailed(trouble.message, trouble.kind, trouble.retry_after)
+            )
         finally:
             await self._leave(well=well)
 
@@ -110,7 +114,7 @@ class Acp:
             async with asyncio.timeout(GRACE):
                 await peer.tell("session/cancel", {"sessionId": self._conversation})
                 await asyncio.wait({prompting})
-        except (TimeoutError, Trouble):
+        except (TimeoutError, ProviderError):
             peer.end("interrupted")
 
     async def answer(self, request: str, verdict: str, input: dict[str, Any]) -> None:
@@ -122,10 +126,10 @@ class Acp:
     async def set_mode(self, mode: str) -> None:
         if self._peer is not None and self._peer.is_alive and self._conversation:
             try:
-                await self._choose("mode", words.mode_setter(self._opened), mode)
+                await self._choose("mode", protocol.mode_setter(self._opened), mode)
             except Misconfigured as error:
                 raise NotImplementedError(str(error)) from None
-            except Trouble as trouble:
+            except ProviderError as trouble:
                 raise LookupError(trouble.message) from None
         self._mode = mode
 
@@ -166,25 +170,25 @@ class Acp:
             return
         await self.close()
         self._conversation, self._forgot = "", False
-        self._peer = await Peer.start(
+        self._peer = await JsonRpcProcess.start(
             self._command,
             env=self._environment(),
             cwd=self._place.start,
-            notified=self._take_update,
-            asked=self._answer_agent,
+            notified=self._handle_update,
+            asked=self._handle_request,
         )
-        self._agent = await self._ask("initialize", words.initialize(__version__), words.Initialized)
-        if self._agent.protocol_version != words.VERSION:
+        self._agent = await self._ask("initialize", protocol.initialize(__version__), protocol.InitializeResponse)
+        if self._agent.protocol_version != protocol.VERSION:
             raise Misconfigured(
                 f"{self._name} speaks version {self._agent.protocol_version} of the Agent Client Protocol; version"
-                f" {words.VERSION} is needed"
+                f" {protocol.VERSION} is needed"
             )
         if self._options.auth:
             await self._ask("authenticate", {"methodId": self._options.auth}, Json)
         await self._open(resume, repeat=batch.continued)
         if self._mode:
-            await self._choose("mode", words.mode_setter(self._opened), self._mode)
-        if (setter := words.model_setter(self._opened)) is not None:
+            await self._choose("mode", protocol.mode_setter(self._opened), self._mode)
+        if (setter := protocol.model_setter(self._opened)) is not None:
             memory = self._place.state / "usual-model.txt"
             if model := model_to_choose(memory, self._conversation, setter, self._place.model):
                 await self._choose("model", setter, model)
@@ -195,11 +199,11 @@ class Acp:
         if resume and (can_load or can_resume):
             load = can_load and (repeat or not can_resume)
             self._conversation, self._loading = resume, load
-            (self._replay.listen if load else self._replay.know_nothing)()
+            (self._replay.listen if load else self._replay.skip_replay)()
             try:
                 self._opened = await self._open_session("session/load" if load else "session/resume", resume)
                 return
-            except Answered:
+            except JsonRpcFailure:
                 self._conversation = ""  # it has none of that name any more
             finally:
                 self._loading = False
@@ -207,22 +211,22 @@ class Acp:
         self._replay.listen()
         try:
             self._opened = await self._open_session("session/new", "")
-        except Answered as error:
-            raise words.trouble_of(self._name, error) from None
+        except JsonRpcFailure as error:
+            raise protocol.make_provider_error(self._name, error) from None
         self._conversation = self._opened.session_id
         if not self._conversation:
-            raise Trouble(f"{self._name} began a conversation without an id")
+            raise ProviderError(f"{self._name} began a conversation without an id")
 
-    async def _open_session(self, method: str, session: str) -> words.Opened:
+    async def _open_session(self, method: str, session: str) -> protocol.AcpSession:
         program, *arguments = bridge.command(str(self._place.router))
         servers = own_servers(self._place.agent, self._options.own_mcp)
-        servers[words.SERVER] = Server(program, arguments)
-        params: Json = {"cwd": str(self._place.start), "mcpServers": words.mcp_servers(servers)}
+        servers[protocol.SERVER] = McpServerConfig(program, arguments)
+        params: Json = {"cwd": str(self._place.start), "mcpServers": protocol.mcp_servers(servers)}
         if session:
             params["sessionId"] = session
-        return await self._ask(method, params, words.Opened, raw=True) or words.Opened()
+        return await self._ask(method, params, protocol.AcpSession, raw=True) or protocol.AcpSession()
 
-    async def _choose(self, what: str, setter: words.Setter | None, value: str) -> None:
+    async def _choose(self, what: str, setter: protocol.SessionSetter | None, value: str) -> None:
         if setter is None:
             raise Misconfigured(f"{self._name} has no choice of {what}")
         if value not in setter.known:
@@ -236,16 +240,16 @@ class Acp:
         try:
             answer = await self._peer.ask(method, params, self._options.patience)
             return msgspec.json.decode(b"{}" if answer == b"null" else answer, type=kind)
-        except Answered as error:
+        except JsonRpcFailure as error:
             self._check_login(error)
             if raw:
                 raise
-            raise words.trouble_of(self._name, error) from None
+            raise protocol.make_provider_error(self._name, error) from None
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise Trouble(f"{self._name} answered {method} with what is not understood: {error}") from None
+            raise ProviderError(f"{self._name} answered {method} with what is not understood: {error}") from None
 
-    def _check_login(self, error: Answered) -> None:
-        if error.code != words.AUTH_REQUIRED:
+    def _check_login(self, error: JsonRpcFailure) -> None:
+        if error.code != protocol.AUTH_REQUIRED:
             return
         ways = ", ".join(method.id for method in self._agent.auth_methods or ()) or "it names none"
         raise Misconfigured(
@@ -265,16 +269,16 @@ class Acp:
 
     # The turn.
 
-    async def _turn(self, batch: Batch, handed: Handed) -> AsyncIterator[Event]:
+    async def _turn(self, batch: Batch, handed: SentPrompt) -> AsyncIterator[Event]:
         place = self._place
-        read = reads_itself(self._options, self._name)
+        read = list_self_read_files(self._options, self._name)
         system: str | None = system_prompt(place, reader="your own tools", without=read)
         # A command is one only if it is all that an agent hears.
-        if batch.prompt.startswith("/") or self._replay.knows(self._conversation, system or ""):
+        if batch.prompt.startswith("/") or self._replay.has_system_prompt(self._conversation, system or ""):
             system = None
         self._titles.clear()
         self._prompting = asyncio.create_task(self._prompt(self._blocks(batch, handed, system)))
-        taken, saying = False, Saying()
+        taken, saying = False, AcpEventBuilder()
         while True:
             heard = await self._heard.get()
             if not taken and not isinstance(heard, Exception):
@@ -282,114 +286,118 @@ class Acp:
                 taken = True
             if isinstance(heard, Exception):
                 raise heard
-            if isinstance(heard, Done):
+            if isinstance(heard, AcpPromptEnded):
                 break
-            for event in saying.finish() if isinstance(heard, Permission) else saying.hear(heard):
+            for event in saying.finish() if isinstance(heard, PermissionRequest) else saying.hear(heard):
                 yield event
-            if isinstance(heard, Permission):
+            if isinstance(heard, PermissionRequest):
                 yield heard
         for event in self._end(heard.stopped, saying):
             yield event
 
-    def _blocks(self, batch: Batch, handed: Handed, system: str | None) -> list[Json]:
+    def _blocks(self, batch: Batch, handed: SentPrompt, system: str | None) -> list[Json]:
         blocks = []
         if system is not None:
-            known = self._replay.was_told(self._conversation)
+            known = self._replay.had_system_prompt(self._conversation)
             blocks.append(
-                words.text_block(f"{prompt.note('changed', CHANGED)}\n\n{system}\n\n" if known else f"{system}\n\n")
+                protocol.text_block(
+                    f"{prompt.render_note('changed', CHANGED)}\n\n{system}\n\n" if known else f"{system}\n\n"
+                )
             )
         if self._forgot:
-            blocks.append(words.text_block(prompt.note("forgotten", FORGOTTEN) + "\n"))
+            blocks.append(protocol.text_block(prompt.render_note("forgotten", FORGOTTEN) + "\n"))
             self._forgot = False
         can = self._agent.agent_capabilities.prompt_capabilities
         for name in handed.files:
-            read = media.read_block("acp", media.folder_of(self._place) / name)
-            block = words.media_block(can, *read) if read is not None else None
+            read = media.read_block("acp", media.get_attachment_folder(self._place) / name)
+            block = protocol.media_block(can, *read) if read is not None else None
             if block is not None:
                 blocks.append(block)
-        return [*blocks, words.text_block(handed.text)]
+        return [*blocks, protocol.text_block(handed.text)]
 
     async def _prompt(self, blocks: list[Json]) -> None:
         """What it comes to stands behind everything that the agent said meanwhile."""
         assert self._peer is not None
         try:
             answer = await self._peer.ask("session/prompt", {"sessionId": self._conversation, "prompt": blocks}, None)
-            await self._heard.put(Done(msgspec.json.decode(answer, type=words.Stopped)))
-        except Answered as error:
+            await self._heard.put(AcpPromptEnded(msgspec.json.decode(answer, type=protocol.PromptResponse)))
+        except JsonRpcFailure as error:
             try:
                 self._check_login(error)
-                await self._heard.put(words.trouble_of(self._name, error))
+                await self._heard.put(protocol.make_provider_error(self._name, error))
             except Misconfigured as login:
                 await self._heard.put(login)
-        except Trouble as trouble:
+        except ProviderError as trouble:
             await self._heard.put(trouble)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            await self._heard.put(Trouble(f"{self._name} ended its turn with what is not understood: {error}"))
+            await self._heard.put(ProviderError(f"{self._name} ended its turn with what is not understood: {error}"))
 
-    def _end(self, stopped: words.Stopped, saying: Saying) -> list[Event]:
-        events: list[Event] = [Usage(dict(numbers))] if (numbers := words.usage_of(stopped)) else []
+    def _end(self, stopped: protocol.PromptResponse, saying: AcpEventBuilder) -> list[Event]:
+        events: list[Event] = [UsageReport(dict(numbers))] if (numbers := protocol.usage_of(stopped)) else []
         text = saying.rest()
         if self._stop.is_set() or stopped.stop_reason == "cancelled":
-            return [*events, *([Text(text)] if text else []), Failed("interrupted")]
+            return [*events, *([Text(text)] if text else []), TurnFailed("interrupted")]
         if stopped.stop_reason == "refusal" and not text:
-            return [*events, Failed(f"{self._name} declined to answer")]
+            return [*events, TurnFailed(f"{self._name} declined to answer")]
         if stopped.stop_reason == "max_turn_requests":
             return [
                 *events,
                 *([Text(text)] if text else []),
-                Failed(f"{self._name} did not come to an end in its steps"),
+                TurnFailed(f"{self._name} did not come to an end in its steps"),
             ]
-        return [*events, Result(text)]
+        return [*events, TurnResult(text)]
 
     # What the agent says and asks.
 
-    async def _take_update(self, method: str, params: bytes) -> None:
+    async def _handle_update(self, method: str, params: bytes) -> None:
         if method != "session/update":
             return
         try:
-            told = msgspec.json.decode(params, type=words.Told)
+            told = msgspec.json.decode(params, type=protocol.SessionNotification)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return  # not as this version has it; the turn may still end well
         kind = told.update.session_update
         if told.session_id != self._conversation:
             return
         if self._loading and kind == "user_message_chunk":
-            self._replay.hear(words.text_of(told.update.content))
-        elif kind in words.AT_WORK and self._prompting is not None and not self._prompting.done():
+            self._replay.hear(protocol.text_of(told.update.content))
+        elif kind in protocol.AT_WORK and self._prompting is not None and not self._prompting.done():
             if told.update.tool_call_id and told.update.title:
                 self._titles.setdefault(told.update.tool_call_id, told.update.title)
             await self._heard.put(told.update)
 
-    async def _answer_agent(self, method: str, params: bytes) -> Json:
+    async def _handle_request(self, method: str, params: bytes) -> Json:
         if method == "session/request_permission":
-            return await self._judge(msgspec.json.decode(params, type=words.PermissionAsked))
+            return await self._judge(msgspec.json.decode(params, type=protocol.AcpPermissionRequest))
         if method == "fs/read_text_file":
-            return files.read_text(self._place, params)
+            return workspace_files.read_text(self._place, params)
         if method == "fs/write_text_file":
-            return files.write_text(self._place, params)
-        raise Answered(UNKNOWN_METHOD, f"{method}: there is no such thing here; use your own tools")
+            return workspace_files.write_text(self._place, params)
+        raise JsonRpcFailure(UNKNOWN_METHOD, f"{method}: there is no such thing here; use your own tools")
 
-    async def _judge(self, asked: words.PermissionAsked) -> Json:
+    async def _judge(self, asked: protocol.AcpPermissionRequest) -> Json:
         if self._stop.is_set() or self._prompting is None:
-            return words.outcome(None)
-        if self._options.permissions == "allow" or await own.is_own(self._place.router, asked.tool_call, self._titles):
-            return words.outcome(words.pick_option(asked.options, allow=True))
-        key, given = words.key_of(asked.tool_call, self._asked), words.input_of(asked.tool_call)
-        title = words.whole_name(str(asked.tool_call.get("title") or ""))
+            return protocol.render_outcome(None)
+        if self._options.permissions == "allow" or await gateway_tools.is_gateway_tool(
+            self._place.router, asked.tool_call, self._titles
+        ):
+            return protocol.render_outcome(protocol.pick_option(asked.options, allow=True))
+        key, given = protocol.key_of(asked.tool_call, self._asked), protocol.input_of(asked.tool_call)
+        title = protocol.clean_title(str(asked.tool_call.get("title") or ""))
         answer = self._asked[key] = asyncio.get_running_loop().create_future()
-        await self._heard.put(Permission(key, title, given))
+        await self._heard.put(PermissionRequest(key, title, given))
         try:
             allow = await answer
         finally:
             del self._asked[key]
-        return words.outcome(None if allow is None else words.pick_option(asked.options, allow=allow))
+        return protocol.render_outcome(None if allow is None else protocol.pick_option(asked.options, allow=allow))
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
         task, stop = asyncio.create_task(work), asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
             if self._stop.is_set():
-                raise Trouble("interrupted")
+                raise ProviderError("interrupted")
             task.result()
         finally:
             task.cancel()

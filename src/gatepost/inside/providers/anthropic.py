@@ -8,11 +8,17 @@ from typing import Any
 
 import msgspec
 
-from gatepost.inside.conversation import Message, Told
-from gatepost.inside.loop import Asked, Loop, Reply, Stream, Wanted
-from gatepost.inside.media import Block, Kind
-from gatepost.inside.providers.contract import Place, provider
-from gatepost.inside.troubles import read_trouble
+from gatepost.inside.agent_loop import (
+    AgentLoop,
+    CompletionReply,
+    CompletionRequest,
+    ReplyStreamReader,
+    RequestedToolCall,
+)
+from gatepost.inside.conversation import ConversationMessage, UserMessage
+from gatepost.inside.media import MediaBlock, MediaKind
+from gatepost.inside.provider_errors import parse_provider_error
+from gatepost.inside.providers.contract import ProviderContext, provider
 
 Json = dict[str, Any]
 _CACHED = {"cache_control": {"type": "ephemeral"}}  # what comes again with the next request costs less
@@ -41,7 +47,7 @@ class _Part(msgspec.Struct):
     input: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class _Whole(msgspec.Struct):
+class _MessageBody(msgspec.Struct):
     content: list[_Part] = []
     stop_reason: str | None = None
     usage: _Usage = msgspec.field(default_factory=_Usage)
@@ -56,18 +62,18 @@ class _Delta(msgspec.Struct):
 class _Event(msgspec.Struct):
     type: str
     index: int = 0
-    message: _Whole | None = None
+    message: _MessageBody | None = None
     content_block: _Part | None = None
     delta: _Delta | None = None
     usage: _Usage | None = None
 
 
 _read_event = msgspec.json.Decoder(_Event).decode
-_read_whole = msgspec.json.Decoder(_Whole).decode
+_read_whole = msgspec.json.Decoder(_MessageBody).decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Messages:
+class MessagesApi:
     """The wire. Pure."""
 
     name = "anthropic"
@@ -77,7 +83,7 @@ class Messages:
     path = "/v1/messages"
     headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
 
-    def render(self, asked: Asked) -> bytes:
+    def render(self, asked: CompletionRequest) -> bytes:
         body: Json = {
             "model": asked.model,
             "max_tokens": asked.max_tokens,
@@ -96,23 +102,25 @@ class Messages:
             ]
         return _encode(body)
 
-    def read(self, body: bytes) -> Reply:
+    def read(self, body: bytes) -> CompletionReply:
         whole = _read_whole(body)
         wanted = tuple(
-            Wanted(part.name, bytes(part.input).decode()) for part in whole.content if part.type == "tool_use"
+            RequestedToolCall(part.name, bytes(part.input).decode())
+            for part in whole.content
+            if part.type == "tool_use"
         )
         text = "".join(part.text for part in whole.content if part.type == "text")
-        return Reply(text.strip(), wanted, whole.usage.numbers(), whole.stop_reason == "refusal")
+        return CompletionReply(text.strip(), wanted, whole.usage.numbers(), whole.stop_reason == "refusal")
 
-    def stream(self) -> Stream:
-        return MessageStream()
+    def stream(self) -> ReplyStreamReader:
+        return MessagesStreamReader()
 
 
-def render_messages(messages: Sequence[Message], bytes_of: Mapping[str, bytes]) -> list[Json]:
+def render_messages(messages: Sequence[ConversationMessage], bytes_of: Mapping[str, bytes]) -> list[Json]:
     """Roles must alternate: everything between two answers is one message of the user."""
     rendered: list[Json] = []
     for message in messages:
-        if isinstance(message, Told):
+        if isinstance(message, UserMessage):
             blocks = [_block(block, bytes_of[block.file]) for block in message.blocks]
             _add(rendered, "user", [*blocks, {"type": "text", "text": message.text}])
             continue
@@ -138,12 +146,12 @@ def _add(rendered: list[Json], role: str, content: list[Json]) -> None:
         rendered.append({"role": role, "content": content})
 
 
-def _block(block: Block, data: bytes) -> Json:
+def _block(block: MediaBlock, data: bytes) -> Json:
     source = {"type": "base64", "media_type": block.mime, "data": b64encode(data).decode()}
-    return {"type": "document" if block.kind is Kind.PDF else "image", "source": source}
+    return {"type": "document" if block.kind is MediaKind.PDF else "image", "source": source}
 
 
-class MessageStream:
+class MessagesStreamReader:
     def __init__(self) -> None:
         self._texts: list[str] = []
         self._tools: dict[int, tuple[str, list[str]]] = {}
@@ -155,7 +163,7 @@ class MessageStream:
         event = _read_event(data)
         match event.type:
             case "error":
-                raise read_trouble(0, data)
+                raise parse_provider_error(0, data)
             case "message_start" if event.message is not None:
                 self._usage |= event.message.usage.numbers()
             case "content_block_start" if event.content_block is not None:
@@ -174,14 +182,14 @@ class MessageStream:
             case _:
                 pass
 
-    def reply(self) -> Reply | None:
+    def reply(self) -> CompletionReply | None:
         if not self._ended:
             return None
-        wanted = tuple(Wanted(name, "".join(parts)) for name, parts in self._tools.values())
-        return Reply("".join(self._texts).strip(), wanted, self._usage, self._stop == "refusal")
+        wanted = tuple(RequestedToolCall(name, "".join(parts)) for name, parts in self._tools.values())
+        return CompletionReply("".join(self._texts).strip(), wanted, self._usage, self._stop == "refusal")
 
 
 @provider("anthropic")
-class Anthropic(Loop):
-    def __init__(self, place: Place) -> None:
-        super().__init__(place, Messages())
+class Anthropic(AgentLoop):
+    def __init__(self, place: ProviderContext) -> None:
+        super().__init__(place, MessagesApi())

@@ -17,28 +17,28 @@ from uuid import uuid4
 import msgspec
 
 from gatepost.inside import bridge, forwarder, media
+from gatepost.inside.mcp_client import McpClient
 from gatepost.inside.mcp_json import own_servers
-from gatepost.inside.media import Kind
-from gatepost.inside.planned import Planned
+from gatepost.inside.media import MediaKind
+from gatepost.inside.plan_text import PlanTextFinder
+from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.inside.providers.contract import (
     Batch,
+    ConversationStarted,
     Event,
-    Failed,
     Misconfigured,
-    Permission,
-    Place,
-    Result,
-    Started,
+    PermissionRequest,
+    ProviderContext,
     Text,
     ToolResult,
     ToolUse,
-    Usage,
+    TurnFailed,
+    TurnResult,
+    UsageReport,
     provider,
 )
-from gatepost.inside.system import system_prompt
-from gatepost.inside.tools import Tools
-from gatepost.inside.transcript import Handed, Transcript
-from gatepost.inside.troubles import Trouble, read_trouble
+from gatepost.inside.sent_prompts import SentPrompt, SentPromptLog
+from gatepost.inside.system_prompt import system_prompt
 
 SDK = "claude_agent_sdk"
 MISSING = (
@@ -63,7 +63,7 @@ _STATUS = {
 }
 
 
-class Options(msgspec.Struct, frozen=True):
+class ClaudeOptions(msgspec.Struct, frozen=True):
     """`gatepost group set FOLDER options.KEY=VALUE`"""
 
     mode: str = "bypassPermissions"  # the walls are the sandbox's
@@ -71,7 +71,7 @@ class Options(msgspec.Struct, frozen=True):
     own_mcp: bool = False  # the servers of the group's .mcp.json, too, inside
 
 
-class Ended(msgspec.Struct, frozen=True):
+class ClaudeEnded(msgspec.Struct, frozen=True):
     """The client is gone."""
 
     why: str
@@ -81,13 +81,13 @@ class Ended(msgspec.Struct, frozen=True):
 class Claude:
     takes_pushes = True
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ProviderContext) -> None:
         self._place = place
         self._options = read_options(place.options)
         self._mode = self._options.mode
         self._sdk = load_sdk()
         self._home = place.state / "home"
-        self._handed = Transcript(place.state / "handed.json", self._home / ".claude" / "projects")
+        self._handed = SentPromptLog(place.state / "handed.json", self._home / ".claude" / "projects")
         self._client: Any = None
         self._system, self._listed = "", b""  # what the client was started with
         self._conversation = ""
@@ -97,28 +97,28 @@ class Claude:
         self._asked: dict[str, asyncio.Future[tuple[str, dict[str, Any]]]] = {}
         self._waiting: set[str] = set()  # handed over, and not taken up by the client yet
         self._running = self._stopped = False
-        self._planned = Planned()
+        self._planned = PlanTextFinder()
 
     async def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
-        self._stopped, well, self._planned = False, False, Planned()
+        self._stopped, well, self._planned = False, False, PlanTextFinder()
         try:
             await self._ready(resume)
             if self._stopped:
-                raise Trouble("interrupted")
+                raise ProviderError("interrupted")
             self._running = True
             handed = self._handed.begin(batch, self._conversation, self._place)
-            yield Started(self._conversation)
-            await self._hand(handed)
+            yield ConversationStarted(self._conversation)
+            await self._send_prompt(handed)
             async for event in self._events(handed.id):
-                well = isinstance(event, Result)
-                if isinstance(event, Result | Failed):
+                well = isinstance(event, TurnResult)
+                if isinstance(event, TurnResult | TurnFailed):
                     self._running = False
                 yield event
-        except Trouble as trouble:
+        except ProviderError as trouble:
             if trouble.about_input:
                 await self.close()
-                self._handed.blind(self._conversation, batch.turn)
-            yield Failed(trouble.message, trouble.kind, trouble.retry_after)
+                self._handed.remove_media(self._conversation, batch.turn)
+            yield TurnFailed(trouble.message, trouble.kind, trouble.retry_after)
         finally:
             self._running = False
             if not well:
@@ -127,7 +127,7 @@ class Claude:
     async def push(self, batch: Batch) -> None:
         if not self._running:
             raise NotImplementedError("no turn is running")
-        await self._hand(self._handed.follow(batch))
+        await self._send_prompt(self._handed.follow(batch))
 
     async def interrupt(self) -> None:
         self._stopped = True
@@ -136,7 +136,7 @@ class Claude:
         try:
             await self._client.interrupt()
         except Exception as error:  # noqa: BLE001  the SDK raises bare ones; a client that cannot be asked is ended
-            self._heard.put_nowait(Ended(str(error)))
+            self._heard.put_nowait(ClaudeEnded(str(error)))
 
     async def answer(self, request: str, verdict: str, input: dict[str, Any]) -> None:
         asked = self._asked.pop(request, None)
@@ -176,7 +176,7 @@ class Claude:
         knows = (resume, system, tools) == (self._conversation, self._system, self._listed)
         if self._client is not None and knows:
             while not self._heard.empty():  # a background task's word between two turns
-                if isinstance(self._heard.get_nowait(), Ended):
+                if isinstance(self._heard.get_nowait(), ClaudeEnded):
                     await self.close()
         if self._client is not None and knows:
             return
@@ -188,14 +188,14 @@ class Claude:
                 warnings.simplefilter("ignore")  # that nobody is asked in some modes is what they are for
                 await client.connect()
         except self._sdk.ClaudeSDKError as error:
-            raise Trouble(f"Claude Code does not start: {error}", "retryable") from None
+            raise ProviderError(f"Claude Code does not start: {error}", "retryable") from None
         self._client = client
         self._reading = asyncio.create_task(self._read(client))
 
     async def _tools(self) -> bytes:
         """The group's tools as they are listed now: driven like this, Claude Code never asks for them again."""
         try:
-            tools = await Tools.connect(self._place.router)
+            tools = await McpClient.connect(self._place.router)
             try:
                 return msgspec.json.encode(await tools.list_tools())
             finally:
@@ -251,11 +251,11 @@ class Claude:
             async for message in client.receive_messages():
                 self._heard.put_nowait(message)
         except Exception as error:  # noqa: BLE001  the SDK raises bare ones; whatever it was, the client is gone
-            self._heard.put_nowait(Ended(str(error)))
+            self._heard.put_nowait(ClaudeEnded(str(error)))
         else:
-            self._heard.put_nowait(Ended("it ended"))
+            self._heard.put_nowait(ClaudeEnded("it ended"))
 
-    async def _hand(self, handed: Handed) -> None:
+    async def _send_prompt(self, handed: SentPrompt) -> None:
         """Give the client something to work on. It echoes the id when it takes that up."""
         self._waiting.add(handed.id)
 
@@ -266,13 +266,13 @@ class Claude:
         try:
             await self._client.query(one())
         except self._sdk.ClaudeSDKError as error:
-            self._heard.put_nowait(Ended(str(error)))
+            self._heard.put_nowait(ClaudeEnded(str(error)))
 
-    def _content(self, handed: Handed) -> str | list[dict[str, Any]]:
+    def _content(self, handed: SentPrompt) -> str | list[dict[str, Any]]:
         """A command is one only if it is all that the client hears."""
         if handed.text.startswith("/"):
             return handed.text
-        folder = media.folder_of(self._place)
+        folder = media.get_attachment_folder(self._place)
         read = [media.read_block("claude", folder / name) for name in handed.files]
         blocks = [render_block(*each) for each in read if each is not None]
         return [*blocks, {"type": "text", "text": handed.text}] if blocks else handed.text
@@ -284,7 +284,7 @@ class Claude:
         self._asked[key] = asyncio.get_running_loop().create_future()
         after = AFTER_PLAN if tool == EXIT_PLAN and self._mode == PLAN else ""
         kind = "plan" if tool == EXIT_PLAN else "tool"
-        self._heard.put_nowait(Permission(key, tool, input, kind, next_mode=after))
+        self._heard.put_nowait(PermissionRequest(key, tool, input, kind, next_mode=after))
         verdict, changed = await self._asked[key]
         if verdict == "allow":
             self._mode = after or self._mode
@@ -300,10 +300,12 @@ class Claude:
         sdk, fault = self._sdk, ""
         while True:
             heard = await self._heard.get()
-            if isinstance(heard, Permission):
+            if isinstance(heard, PermissionRequest):
                 yield self._planned.fill(heard)
-            elif isinstance(heard, Ended):
-                raise Trouble("interrupted" if self._stopped else f"Claude Code ended: {heard.why}"[:500], "retryable")
+            elif isinstance(heard, ClaudeEnded):
+                raise ProviderError(
+                    "interrupted" if self._stopped else f"Claude Code ended: {heard.why}"[:500], "retryable"
+                )
             elif isinstance(heard, sdk.UserMessage):
                 self._waiting.discard(heard.uuid or "")
                 for event in self._tool_results(heard):
@@ -313,12 +315,12 @@ class Claude:
                 for event in self._said(heard):
                     yield event
             elif isinstance(heard, sdk.ResultMessage):
-                yield Usage(_usage(heard))
+                yield UsageReport(_usage(heard))
                 if (trouble := self._trouble(heard, fault)) is not None:
                     raise trouble
                 self._waiting.discard(first)  # a command is answered without an echo
                 if not self._waiting:
-                    yield Result(heard.result or "")
+                    yield TurnResult(heard.result or "")
                     return
                 if heard.result:
                     yield Text(heard.result)
@@ -346,17 +348,17 @@ class Claude:
             if isinstance(block, self._sdk.ToolResultBlock)
         ]
 
-    def _trouble(self, message: Any, fault: str) -> Trouble | None:
+    def _trouble(self, message: Any, fault: str) -> ProviderError | None:
         if self._stopped or str(message.terminal_reason or "").startswith("aborted"):
-            return Trouble("interrupted")
+            return ProviderError("interrupted")
         if not message.is_error:
             return None
         said = message.result or "; ".join(message.errors or ()) or message.subtype
         status = message.api_error_status or _STATUS.get(fault)
         if status:
-            return read_trouble(status, said.encode())
+            return parse_provider_error(status, said.encode())
         kind = "retryable" if message.subtype == "success" else "fatal"  # the endpoint could not be reached
-        return Trouble(f"Claude Code could not go on: {said}"[:500], kind)
+        return ProviderError(f"Claude Code could not go on: {said}"[:500], kind)
 
 
 def load_sdk() -> Any:
@@ -369,15 +371,15 @@ def load_sdk() -> Any:
         raise Misconfigured(MISSING) from None
 
 
-def render_block(kind: Kind, data: bytes) -> dict[str, Any]:
+def render_block(kind: MediaKind, data: bytes) -> dict[str, Any]:
     """As the Messages API has it."""
     source = {"type": "base64", "media_type": media.MIMES[kind], "data": b64encode(data).decode()}
-    return {"type": "document" if kind is Kind.PDF else "image", "source": source}
+    return {"type": "document" if kind is MediaKind.PDF else "image", "source": source}
 
 
-def read_options(given: dict[str, Any]) -> Options:
+def read_options(given: dict[str, Any]) -> ClaudeOptions:
     try:
-        options = msgspec.convert(given, Options, strict=False)
+        options = msgspec.convert(given, ClaudeOptions, strict=False)
     except msgspec.ValidationError as error:
         raise Misconfigured(f"the group's options are not as they should be: {error}") from None
     if options.mode not in MODES:

@@ -15,35 +15,41 @@ from typing import Any
 import msgspec
 
 from gatepost.inside import bridge, forwarder, media, programs
-from gatepost.inside.appserver import AppServer, Asked, Ended, Refused, Told
-from gatepost.inside.codex import (
+from gatepost.inside.codex_app_server import (
+    AppServer,
+    AppServerEnded,
+    AppServerError,
+    AppServerNotification,
+    AppServerRequest,
+)
+from gatepost.inside.codex_protocol import (
     SERVER,
-    collaboration,
-    plain_models,
-    read_end,
     read_item,
     read_permission,
+    read_turn_error,
     read_usage,
     render_answer,
+    render_collaboration,
     render_config,
+    simplify_models,
 )
 from gatepost.inside.mcp_json import own_servers
-from gatepost.inside.plans import Plans
+from gatepost.inside.plan_approvals import PlanApprovals
+from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.contract import (
     Batch,
+    ConversationStarted,
     Event,
-    Failed,
     Misconfigured,
-    Place,
-    Result,
-    Started,
+    ProviderContext,
     Text,
-    Usage,
+    TurnFailed,
+    TurnResult,
+    UsageReport,
     provider,
 )
-from gatepost.inside.system import system_prompt
-from gatepost.inside.transcript import Handed, Transcript
-from gatepost.inside.troubles import Trouble
+from gatepost.inside.sent_prompts import SentPrompt, SentPromptLog
+from gatepost.inside.system_prompt import system_prompt
 
 PLAN, AFTER_PLAN = "plan", "on-request"
 # When Codex asks before it acts, in its own words; while it plans, before everything that is not known to be harmless.
@@ -51,7 +57,7 @@ POLICIES = {"never": "never", "on-request": "on-request", "untrusted": "untruste
 MODES = tuple(POLICIES)
 
 
-class Options(msgspec.Struct, frozen=True):
+class CodexOptions(msgspec.Struct, frozen=True):
     """`gatepost group set FOLDER options.KEY=VALUE`"""
 
     mode: str = "never"  # the walls are the sandbox's
@@ -64,22 +70,22 @@ class Options(msgspec.Struct, frozen=True):
 class Codex:
     takes_pushes = True
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ProviderContext) -> None:
         self._place = place
         self._options = read_options(place.options)
         self._mode = self._options.mode
         self._program = programs.find("codex")
         self._home = place.state / "home"
-        self._handed = Transcript(place.state / "handed.json", self._home / "sessions", "*/*/*/rollout-*-{}.jsonl")
-        self._plans = Plans(place.state / "plan.json", AFTER_PLAN)
+        self._handed = SentPromptLog(place.state / "handed.json", self._home / "sessions", "*/*/*/rollout-*-{}.jsonl")
+        self._plans = PlanApprovals(place.state / "plan.json", AFTER_PLAN)
         self._plan = ""  # what it proposes in the turn that runs
         self._server: AppServer | None = None
         self._thread = self._model = self._effort = ""
         self._turn = ""  # the one that runs, as Codex names it
         self._last = ""  # the one before
         self._port = 0
-        self._asked: dict[str, Asked] = {}
-        self._waiting: dict[str, Handed] = {}  # handed over, and not taken up yet
+        self._asked: dict[str, AppServerRequest] = {}
+        self._waiting: dict[str, SentPrompt] = {}  # handed over, and not taken up yet
         self._spent: Counter[str] = Counter()
         self._totals: dict[str, Counter[str]] = {}  # by thread: what it says that was spent in all
         self._stopped = False
@@ -91,9 +97,9 @@ class Codex:
         try:
             server = await self._ready(resume)
             if self._stopped:
-                raise Trouble("interrupted")
+                raise ProviderError("interrupted")
             self._plan = self._plans.left(self._thread, batch)
-            yield Started(self._thread)
+            yield ConversationStarted(self._thread)
             if not self._plan:
                 handed = self._handed.begin(batch, self._thread, self._place)
                 await self._begin(server, handed)
@@ -101,14 +107,14 @@ class Codex:
                     yield event
             async for event in self._end(batch.turn):
                 yield event
-        except Refused as refused:
-            yield Failed(f"Codex could not go on: {refused}"[:500], "retryable")
-        except Trouble as trouble:
+        except AppServerError as refused:
+            yield TurnFailed(f"Codex could not go on: {refused}"[:500], "retryable")
+        except ProviderError as trouble:
             if trouble.about_input and handed.files:
                 await self._forget_turn(server)
             if self._spent:
-                yield Usage(dict(self._spent))
-            yield Failed(trouble.message, trouble.kind, trouble.retry_after)
+                yield UsageReport(dict(self._spent))
+            yield TurnFailed(trouble.message, trouble.kind, trouble.retry_after)
         finally:
             if self._turn or self._server is None or not self._server.alive:
                 await self.close()  # what still runs is nobody's
@@ -120,9 +126,9 @@ class Codex:
         self._waiting[handed.id] = handed
         try:
             await self._server.ask("turn/steer", expectedTurnId=self._turn, **self._input(handed))
-        except Refused as refused:  # it has just ended
+        except AppServerError as refused:  # it has just ended
             self._waiting.pop(handed.id, None)
-            self._handed.take_back(handed)
+            self._handed.remove_prompt(handed)
             raise NotImplementedError(f"Codex takes no more: {refused}") from None
 
     async def interrupt(self) -> None:
@@ -147,7 +153,7 @@ class Codex:
     async def fork(self, conversation: str) -> str:
         try:
             answer = await (await self._serve()).ask("thread/fork", threadId=conversation, excludeTurns=True)
-        except Refused as refused:
+        except AppServerError as refused:
             raise NotImplementedError(f"that conversation cannot be copied: {refused}") from None
         return str(answer["thread"]["id"])
 
@@ -166,8 +172,8 @@ class Codex:
         system = system_prompt(place, reader="your shell")
         (self._home / "AGENTS.md").write_text(system, encoding="utf-8")
         while not server.heard.empty():  # between two turns
-            if isinstance(said := server.heard.get_nowait(), Asked):
-                server.decline(said.id, "nobody is here")
+            if isinstance(said := server.heard.get_nowait(), AppServerRequest):
+                server.respond_error(said.id, "nobody is here")
         if not resume or resume != self._thread:
             known = self._handed.path(resume) is not None
             about: dict[str, object] = {"cwd": str(place.start), "approvalPolicy": POLICIES[self._mode]}
@@ -220,7 +226,7 @@ class Codex:
         )
         known, _ = await process.communicate()
         catalog = self._home / "models.json"
-        if plain := plain_models(known):
+        if plain := simplify_models(known):
             catalog.write_bytes(plain)
         return render_config(
             endpoint=environment["OPENAI_BASE_URL"],
@@ -234,23 +240,23 @@ class Codex:
 
     # A turn.
 
-    def _input(self, handed: Handed) -> dict[str, object]:
+    def _input(self, handed: SentPrompt) -> dict[str, object]:
         """With pictures it gets their paths, and reads them before it answers."""
-        paths = [media.folder_of(self._place) / name for name in handed.files]
+        paths = [media.get_attachment_folder(self._place) / name for name in handed.files]
         pictures = [
             {"type": "localImage", "path": str(path)}
             for path in paths
-            if media.look_at("codex", path) is media.Way.BLOCK
+            if media.get_file_handling("codex", path) is media.MediaHandling.BLOCK
         ]
         text = {"type": "text", "text": handed.text}
         return {"threadId": self._thread, "input": [*pictures, text], "clientUserMessageId": handed.id}
 
-    async def _begin(self, server: AppServer, handed: Handed) -> None:
+    async def _begin(self, server: AppServer, handed: SentPrompt) -> None:
         self._waiting[handed.id] = handed
         about: dict[str, object] = {"approvalPolicy": POLICIES[self._mode], **self._input(handed)}
         plan = self._mode == PLAN
-        if plan or self._plans.was_last(self._thread):  # what it was in, it stays in unless it is told
-            about["collaborationMode"] = collaboration(plan=plan, model=self._model, effort=self._effort)
+        if plan or self._plans.is_last_planned(self._thread):  # what it was in, it stays in unless it is told
+            about["collaborationMode"] = render_collaboration(plan=plan, model=self._model, effort=self._effort)
         if plan:
             self._plans.begin(self._thread, handed.turn)
         answer = await server.ask("turn/start", **about)
@@ -260,26 +266,26 @@ class Codex:
 
     async def _forget_turn(self, server: AppServer) -> None:
         """The endpoint does not take what came with it: without it the conversation can go on."""
-        with suppress(Refused):
+        with suppress(AppServerError):
             await server.ask("thread/revert", threadId=self._thread, beforeTurnId=self._last)
 
     async def _interrupt(self, server: AppServer) -> None:
         try:
             await server.ask("turn/interrupt", threadId=self._thread, turnId=self._turn)
-        except Refused as refused:
+        except AppServerError as refused:
             if server.alive and "no active turn" not in str(refused):
-                server.heard.put_nowait(Ended(str(refused)))
+                server.heard.put_nowait(AppServerEnded(str(refused)))
 
     async def _events(self, server: AppServer) -> AsyncIterator[Event]:
         """Until it has answered everything that was handed over."""
         said = ""
         while True:
             heard = await server.heard.get()
-            if isinstance(heard, Ended):
-                raise Trouble("interrupted" if self._stopped else f"Codex ended: {heard.why}"[:500], "retryable")
-            if isinstance(heard, Asked):
+            if isinstance(heard, AppServerEnded):
+                raise ProviderError("interrupted" if self._stopped else f"Codex ended: {heard.why}"[:500], "retryable")
+            if isinstance(heard, AppServerRequest):
                 if (permission := read_permission(heard, server.name)) is None:
-                    server.decline(heard.id, "there is nobody to ask")
+                    server.respond_error(heard.id, "there is nobody to ask")
                 else:
                     self._asked[permission.id] = heard
                     yield permission
@@ -289,17 +295,17 @@ class Codex:
                 yield event
             if heard.method == "turn/completed" and self._is_ours(heard):
                 self._turn, self._last = "", self._turn
-                if (trouble := read_end(heard.params["turn"], self._stopped)) is not None:
+                if (trouble := read_turn_error(heard.params["turn"], self._stopped)) is not None:
                     raise trouble
                 if not self._waiting:
                     break
                 for handed in list(self._waiting.values()):  # it ended before it took them up
                     await self._begin(server, handed)
-        yield Usage(dict(self._spent))
+        yield UsageReport(dict(self._spent))
         if self._plan:
             yield Text(self._plan)
         else:
-            yield Result(said)
+            yield TurnResult(said)
 
     async def _end(self, turn: str) -> AsyncIterator[Event]:
         """Its turn is over, and so is ours, unless a plan is to be approved."""
@@ -307,22 +313,22 @@ class Codex:
             yield self._plans.ask(self._thread, turn, self._plan)
             await self._plans.answered()
             if self._stopped:
-                raise Trouble("interrupted")
-            yield Result()
+                raise ProviderError("interrupted")
+            yield TurnResult()
 
-    def _is_ours(self, told: Told) -> bool:
+    def _is_ours(self, told: AppServerNotification) -> bool:
         """Rather than a sub-agent's, or of a turn that was ended."""
         turn = told.params.get("turnId") or (told.params.get("turn") or {}).get("id")
         return told.params.get("threadId") == self._thread and turn == self._turn
 
-    def _count(self, told: Told) -> None:
+    def _count(self, told: AppServerNotification) -> None:
         """It tells the same request more than once; the sum of its thread does not move then."""
         thread, total = str(told.params.get("threadId")), read_usage(told.params, "total")
         if self._totals.get(thread) != total:
             self._totals[thread] = total
             self._spent.update(read_usage(told.params), requests=1)
 
-    def _hear(self, told: Told) -> list[Event]:
+    def _hear(self, told: AppServerNotification) -> list[Event]:
         if told.method == "thread/tokenUsage/updated":  # a sub-agent's, too
             self._count(told)
         elif told.method in ("item/started", "item/completed") and self._is_ours(told):
@@ -335,9 +341,9 @@ class Codex:
         return []
 
 
-def read_options(given: dict[str, Any]) -> Options:
+def read_options(given: dict[str, Any]) -> CodexOptions:
     try:
-        options = msgspec.convert(given, Options, strict=False)
+        options = msgspec.convert(given, CodexOptions, strict=False)
     except msgspec.ValidationError as error:
         raise Misconfigured(f"the group's options are not as they should be: {error}") from None
     if options.mode not in MODES:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from gatepost.inside.needs import Declared, Need, declare
+from gatepost.inside.sandbox_needs import DeclaredNeeds, Need, declare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class ConversationStarted:
     """The provider has a conversation that will hold this turn; its id lets a later process resume it."""
 
     conversation: str
@@ -56,7 +56,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class StatusLine:
     """An interim line."""
 
     text: str
@@ -78,7 +78,7 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Permission:
+class PermissionRequest:
     """The provider wants to know whether it may; answered by `answer(id, …)`. Asked again in a turn that was continued,
     a request of the same id that says the very same gets the answer that it had.
 
@@ -104,14 +104,14 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class UsageReport:
     """As the provider reports it: information. What is booked is what the proxy measured."""
 
     numbers: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class TurnResult:
     """The turn ended well. `text` may be empty; "" with nothing said before is a chosen silence."""
 
     text: str = ""
@@ -119,7 +119,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class TurnFailed:
     """The turn ended badly. `kind`: retryable, auth, quota, budget, fatal."""
 
     message: str
@@ -127,11 +127,22 @@ class Failed:
     retry_after: float | None = None
 
 
-Event = Started | Text | Status | ToolUse | ToolResult | Permission | Question | Usage | Result | Failed
+Event = (
+    ConversationStarted
+    | Text
+    | StatusLine
+    | ToolUse
+    | ToolResult
+    | PermissionRequest
+    | Question
+    | UsageReport
+    | TurnResult
+    | TurnFailed
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ProviderContext:
     """Where a provider finds itself."""
 
     workspace: Path  # /workspace
@@ -156,7 +167,7 @@ class Provider(Protocol):
 
     takes_pushes: bool  # False: follow-ups wait for the next turn
 
-    def __init__(self, place: Place) -> None: ...
+    def __init__(self, place: ProviderContext) -> None: ...
 
     def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
         """Run a turn. `resume` is the conversation to go on with, '' to start one. If `batch.continued`, the turn broke
@@ -183,8 +194,8 @@ class Provider(Protocol):
     async def close(self) -> None: ...
 
 
-PROVIDERS: dict[str, Callable[[Place], Provider]] = {}
-DECLARED: dict[str, Declared] = {}  # what each of them needs in its sandbox
+PROVIDERS: dict[str, Callable[[ProviderContext], Provider]] = {}
+DECLARED: dict[str, DeclaredNeeds] = {}  # what each of them needs in its sandbox
 
 
 def provider(

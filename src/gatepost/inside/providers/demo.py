@@ -9,19 +9,19 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any
 
+from gatepost.inside.mcp_client import McpClient, McpToolResult
 from gatepost.inside.providers.contract import (
     Batch,
     Event,
-    Failed,
     Item,
-    Place,
-    Result,
+    ProviderContext,
     Text,
     ToolResult,
     ToolUse,
+    TurnFailed,
+    TurnResult,
     provider,
 )
-from gatepost.inside.tools import Answer, Tools
 
 HELP = """\
 **What you can say**
@@ -107,9 +107,9 @@ class Demo:
     announces_calls = False  # a turn of it is told when it is over
     takes_pushes = True
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ProviderContext) -> None:
         self._place = place
-        self._tools: Tools | None = None
+        self._tools: McpClient | None = None
         self._queue: deque[Item] = deque()
         self._events: list[Event] = []
         self._calls = 0
@@ -127,11 +127,11 @@ class Demo:
                 yield event
             if self._stopped:
                 self._running = False
-                yield Failed("interrupted")
+                yield TurnFailed("interrupted")
                 return
             yield Text(text, item.seq)
         self._running = False
-        yield Result()
+        yield TurnResult()
 
     async def push(self, batch: Batch) -> None:
         if not self._running:
@@ -200,7 +200,7 @@ class Demo:
 
     async def _note(self, note: str) -> str:
         work = await self._work()
-        if isinstance(work, Answer):
+        if isinstance(work, McpToolResult):
             return _sorry("read my notes", work)
         notes = read_notes(work)
         if note in notes:
@@ -209,7 +209,7 @@ class Demo:
 
     async def _forget(self, number: int | None) -> str:
         work = await self._work()
-        if isinstance(work, Answer):
+        if isinstance(work, McpToolResult):
             return _sorry("read my notes", work)
         notes = read_notes(work)
         if not notes:
@@ -227,7 +227,7 @@ class Demo:
 
     async def _notes(self) -> str:
         work = await self._work()
-        if isinstance(work, Answer):
+        if isinstance(work, McpToolResult):
             return _sorry("read my notes", work)
         notes = read_notes(work)
         if not notes:
@@ -247,19 +247,19 @@ class Demo:
         facts = [(name, answer.structured[name]) for name in shown if name in answer.structured]
         return "**This session**\n\n" + "\n".join(f"- {name.replace('_', ' ')}: `{value}`" for name, value in facts)
 
-    async def _work(self) -> str | Answer:
+    async def _work(self) -> str | McpToolResult:
         """The text of work.md; an answer, if it could not be had."""
         answer = await self._use("get_work", {})
         if answer.is_error:
             return answer
         return str((answer.structured or {}).get("content", answer.text))
 
-    async def _connected(self) -> Tools:
+    async def _connected(self) -> McpClient:
         if self._tools is None or self._tools.closed:
-            self._tools = await Tools.connect(self._place.router)
+            self._tools = await McpClient.connect(self._place.router)
         return self._tools
 
-    async def _use(self, name: str, args: dict[str, Any]) -> Answer:
+    async def _use(self, name: str, args: dict[str, Any]) -> McpToolResult:
         tools = await self._connected()
         self._calls += 1
         key = f"demo-{self._calls}"
@@ -275,5 +275,5 @@ def _first_sentence(text: str) -> str:
     return _NEXT_SENTENCE.split(paragraph, maxsplit=1)[0].rstrip(".") + "."
 
 
-def _sorry(what: str, answer: Answer) -> str:
+def _sorry(what: str, answer: McpToolResult) -> str:
     return f"I may not {what}: {answer.text}"

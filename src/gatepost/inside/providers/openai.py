@@ -8,11 +8,17 @@ from typing import Any
 
 import msgspec
 
-from gatepost.inside.conversation import Message, Told
-from gatepost.inside.loop import Asked, Loop, Reply, Stream, Wanted
-from gatepost.inside.media import Block, Kind, sound_of
-from gatepost.inside.providers.contract import Place, provider
-from gatepost.inside.troubles import read_trouble
+from gatepost.inside.agent_loop import (
+    AgentLoop,
+    CompletionReply,
+    CompletionRequest,
+    ReplyStreamReader,
+    RequestedToolCall,
+)
+from gatepost.inside.conversation import ConversationMessage, UserMessage
+from gatepost.inside.media import MediaBlock, MediaKind, get_audio_format
+from gatepost.inside.provider_errors import parse_provider_error
+from gatepost.inside.providers.contract import ProviderContext, provider
 
 Json = dict[str, Any]
 END = b"[DONE]"
@@ -69,7 +75,7 @@ _read_body = msgspec.json.Decoder(_Body).decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Completions:
+class ChatCompletionsApi:
     """The wire. Pure."""
 
     name = "openai"
@@ -79,7 +85,7 @@ class Completions:
     path = "/chat/completions"
     headers: Mapping[str, str] = {}
 
-    def render(self, asked: Asked) -> bytes:
+    def render(self, asked: CompletionRequest) -> bytes:
         body: Json = {
             "model": asked.model,
             "max_completion_tokens": asked.max_tokens,
@@ -104,22 +110,22 @@ class Completions:
             ]
         return _encode(body)
 
-    def read(self, body: bytes) -> Reply:
-        stream = CompletionStream()
+    def read(self, body: bytes) -> CompletionReply:
+        stream = ChatStreamReader()
         stream.feed(body)
         stream.feed(END)
         reply = stream.reply()
         assert reply is not None
         return reply
 
-    def stream(self) -> Stream:
-        return CompletionStream()
+    def stream(self) -> ReplyStreamReader:
+        return ChatStreamReader()
 
 
-def render_messages(messages: Sequence[Message], bytes_of: Mapping[str, bytes]) -> list[Json]:
+def render_messages(messages: Sequence[ConversationMessage], bytes_of: Mapping[str, bytes]) -> list[Json]:
     rendered: list[Json] = []
     for message in messages:
-        if isinstance(message, Told):
+        if isinstance(message, UserMessage):
             blocks = [_block(block, bytes_of[block.file]) for block in message.blocks]
             content = [*blocks, {"type": "text", "text": message.text}] if blocks else message.text
             rendered.append({"role": "user", "content": content})
@@ -142,17 +148,17 @@ def render_messages(messages: Sequence[Message], bytes_of: Mapping[str, bytes]) 
     return rendered
 
 
-def _block(block: Block, data: bytes) -> Json:
-    if block.kind is Kind.AUDIO:
-        sound = {"data": b64encode(data).decode(), "format": sound_of(data)}
+def _block(block: MediaBlock, data: bytes) -> Json:
+    if block.kind is MediaKind.AUDIO:
+        sound = {"data": b64encode(data).decode(), "format": get_audio_format(data)}
         return {"type": "input_audio", "input_audio": sound}
     url = f"data:{block.mime};base64,{b64encode(data).decode()}"
-    if block.kind is Kind.PDF:
+    if block.kind is MediaKind.PDF:
         return {"type": "file", "file": {"filename": block.name, "file_data": url}}
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-class CompletionStream:
+class ChatStreamReader:
     """Chunks, or one whole answer: the same fields, in pieces or at once."""
 
     def __init__(self) -> None:
@@ -168,7 +174,7 @@ class CompletionStream:
             return
         body = _read_body(data)
         if body.error is not None and bytes(body.error) != b"null":
-            raise read_trouble(0, data)
+            raise parse_provider_error(0, data)
         if body.usage is not None:
             self._usage = body.usage.numbers()
         for choice in body.choices[:1]:
@@ -185,14 +191,16 @@ class CompletionStream:
             names.append(call.function.name or "")
             arguments.append(call.function.arguments or "")
 
-    def reply(self) -> Reply | None:
+    def reply(self) -> CompletionReply | None:
         if not self._ended:
             return None
-        wanted = tuple(Wanted("".join(names), "".join(parts)) for _, (names, parts) in sorted(self._tools.items()))
-        return Reply("".join(self._texts).strip(), wanted, self._usage, self._stop == "content_filter")
+        wanted = tuple(
+            RequestedToolCall("".join(names), "".join(parts)) for _, (names, parts) in sorted(self._tools.items())
+        )
+        return CompletionReply("".join(self._texts).strip(), wanted, self._usage, self._stop == "content_filter")
 
 
 @provider("openai")
-class OpenAi(Loop):
-    def __init__(self, place: Place) -> None:
-        super().__init__(place, Completions())
+class OpenAi(AgentLoop):
+    def __init__(self, place: ProviderContext) -> None:
+        super().__init__(place, ChatCompletionsApi())

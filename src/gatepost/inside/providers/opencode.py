@@ -16,12 +16,12 @@ import msgspec
 
 from gatepost.inside import bridge, forwarder, media, programs
 from gatepost.inside.mcp_json import own_servers
-from gatepost.inside.opencode import (
+from gatepost.inside.opencode_protocol import (
     AGENTS,
     APIS,
-    Ears,
-    Shown,
-    Told,
+    OpencodeAttachment,
+    OpencodeEvent,
+    OpencodeEventReader,
     api_of,
     message_id,
     part_ids,
@@ -30,24 +30,24 @@ from gatepost.inside.opencode import (
     render_config,
     render_prompt,
 )
-from gatepost.inside.opencode_server import Ended, OpencodeServer, Refused
-from gatepost.inside.plans import Plans
+from gatepost.inside.opencode_server import OpencodeEnded, OpencodeError, OpencodeServer
+from gatepost.inside.plan_approvals import PlanApprovals
+from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.contract import (
     Batch,
+    ConversationStarted,
     Event,
-    Failed,
     Misconfigured,
-    Permission,
-    Place,
-    Result,
-    Started,
+    PermissionRequest,
+    ProviderContext,
     Text,
-    Usage,
+    TurnFailed,
+    TurnResult,
+    UsageReport,
     provider,
 )
-from gatepost.inside.system import system_prompt
-from gatepost.inside.transcript import Handed, Transcript
-from gatepost.inside.troubles import Trouble
+from gatepost.inside.sent_prompts import SentPrompt, SentPromptLog
+from gatepost.inside.system_prompt import system_prompt
 
 NUDGES = 3  # how often opencode is reminded of what it has not taken up
 WAIT = 60.0  # seconds; who must wait longer for the model is told so instead
@@ -67,7 +67,7 @@ _ENVIRONMENT = {
 }
 
 
-class Options(msgspec.Struct, frozen=True):
+class OpencodeOptions(msgspec.Struct, frozen=True):
     """`gatepost group set FOLDER options.KEY=VALUE`"""
 
     mode: str = "allow"  # the walls are the sandbox's
@@ -78,7 +78,7 @@ class Options(msgspec.Struct, frozen=True):
     own_mcp: bool = False  # the servers of the group's .mcp.json, too, inside
 
 
-class Kept(Transcript):
+class OpencodeSentPromptLog(SentPromptLog):
     """opencode keeps its conversations in a database of its own: what they hold, its server says."""
 
     def __init__(self, file: Path) -> None:
@@ -93,7 +93,7 @@ class Kept(Transcript):
 class Opencode:
     takes_pushes = True
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ProviderContext) -> None:
         self._place = place
         self._options = read_options(place.options)
         self._mode = self._options.mode
@@ -101,15 +101,15 @@ class Opencode:
             raise Misconfigured(f"opencode must be told its model: gatepost group set {place.folder} model=NAME")
         self._program = programs.find("opencode")
         self._home = place.state / "home"
-        self._handed = Kept(place.state / "handed.json")
-        self._plans = Plans(place.state / "plan.json", AFTER_PLAN)
+        self._handed = OpencodeSentPromptLog(place.state / "handed.json")
+        self._plans = PlanApprovals(place.state / "plan.json", AFTER_PLAN)
         self._plan = ""  # what it proposes in the turn that runs
         self._server: OpencodeServer | None = None
         self._session = ""
         self._system = ""
         self._port = 0
         self._asked: set[str] = set()
-        self._waiting: dict[str, Handed] = {}  # handed over, and not taken up yet
+        self._waiting: dict[str, SentPrompt] = {}  # handed over, and not taken up yet
         self._running = self._stopped = False
 
     async def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
@@ -118,24 +118,24 @@ class Opencode:
         try:
             server = await self._ready(resume)
             if self._stopped:
-                raise Trouble("interrupted")
+                raise ProviderError("interrupted")
             self._plan = self._plans.left(self._session, batch)
-            yield Started(self._session)
+            yield ConversationStarted(self._session)
             if not self._plan:
                 self._handed.known = await self._messages(server) if batch.continued else frozenset()
                 handed = self._handed.begin(batch, self._session, self._place)
                 self._running = True
-                await self._hand(server, handed)
+                await self._send_prompt(server, handed)
                 async for event in self._events(server):
                     yield event
             async for event in self._end(batch.turn):
                 yield event
-        except Refused as refused:
-            yield Failed(f"opencode could not go on: {refused}"[:500], "retryable")
-        except Trouble as trouble:
+        except OpencodeError as refused:
+            yield TurnFailed(f"opencode could not go on: {refused}"[:500], "retryable")
+        except ProviderError as trouble:
             if trouble.about_input:
-                await self._blind(server, handed)
-            yield Failed(trouble.message, trouble.kind, trouble.retry_after)
+                await self._remove_media(server, handed)
+            yield TurnFailed(trouble.message, trouble.kind, trouble.retry_after)
         finally:
             if self._running or self._server is None or not self._server.alive:
                 await self.close()  # what still runs is nobody's
@@ -145,10 +145,10 @@ class Opencode:
             raise NotImplementedError("no turn is running")
         handed = self._handed.follow(batch)
         try:
-            await self._hand(self._server, handed)
-        except Refused as refused:
+            await self._send_prompt(self._server, handed)
+        except OpencodeError as refused:
             self._waiting.pop(handed.id, None)
-            self._handed.take_back(handed)
+            self._handed.remove_prompt(handed)
             raise NotImplementedError(f"opencode takes no more: {refused}") from None
 
     async def interrupt(self) -> None:
@@ -167,7 +167,7 @@ class Opencode:
         reply = {"reply": "once"} if verdict == "allow" else {"reply": "reject", "message": why}
         try:
             await self._server.ask("POST", f"/permission/{request}/reply", reply)
-        except Refused as refused:
+        except OpencodeError as refused:
             raise LookupError(f"opencode waits for no answer to {request}: {refused}") from None
 
     async def set_mode(self, mode: str) -> None:
@@ -178,7 +178,7 @@ class Opencode:
     async def fork(self, conversation: str) -> str:
         try:
             answer = await (await self._serve()).ask("POST", f"/session/{conversation}/fork", {})
-        except Refused as refused:
+        except OpencodeError as refused:
             raise NotImplementedError(f"that conversation cannot be copied: {refused}") from None
         return str(answer["id"])
 
@@ -207,7 +207,7 @@ class Opencode:
             return ""
         try:
             return str((await server.ask("GET", f"/session/{conversation}"))["id"])
-        except Refused as refused:
+        except OpencodeError as refused:
             if refused.status in (400, 404):
                 return ""
             raise
@@ -259,45 +259,47 @@ class Opencode:
 
     # A turn.
 
-    async def _hand(self, server: OpencodeServer, handed: Handed) -> None:
+    async def _send_prompt(self, server: OpencodeServer, handed: SentPrompt) -> None:
         self._waiting[handed.id] = handed
         body = render_prompt(handed.id, handed.text, self._system, AGENTS[self._mode], self._shown(handed))
         await server.ask("POST", f"/session/{self._session}/prompt_async", body)
 
-    def _shown(self, handed: Handed) -> list[Shown]:
+    def _shown(self, handed: SentPrompt) -> list[OpencodeAttachment]:
         """As far as the model's API has a place for it."""
         sees = APIS[self._options.api or api_of(self._place.model)].sees
         found = []
         for name in handed.files:
-            path = media.folder_of(self._place) / name
+            path = media.get_attachment_folder(self._place) / name
             if (read := media.read_block("opencode", path)) is not None:
                 mime = media.MIMES[read[0]]
                 if any(kind in mime for kind in sees):
-                    found.append(Shown(path.name, mime, read[1]))
+                    found.append(OpencodeAttachment(path.name, mime, read[1]))
         return found
 
-    async def _blind(self, server: OpencodeServer, handed: Handed) -> None:
+    async def _remove_media(self, server: OpencodeServer, handed: SentPrompt) -> None:
         """The endpoint does not take what came with these words: without it the conversation can go on."""
         for part in part_ids(handed.id, len(self._shown(handed)))[1:]:
-            with suppress(Refused):
+            with suppress(OpencodeError):
                 await server.ask("DELETE", f"/session/{self._session}/message/{handed.id}/part/{part}")
 
     async def _abort(self, server: OpencodeServer) -> None:
         try:
             await server.ask("POST", f"/session/{self._session}/abort", {})
-        except Refused as refused:
-            server.heard.put_nowait(Ended(str(refused)))
+        except OpencodeError as refused:
+            server.heard.put_nowait(OpencodeEnded(str(refused)))
 
     async def _events(self, server: OpencodeServer) -> AsyncIterator[Event]:
         """Until it has answered everything that was handed over."""
-        ears, said, nudges, busy = Ears(self._session), "", NUDGES, False
-        trouble: Trouble | None = None
+        ears, said, nudges, busy = OpencodeEventReader(self._session), "", NUDGES, False
+        trouble: ProviderError | None = None
         while True:
             heard = await server.heard.get()
-            if isinstance(heard, Ended):
-                raise Trouble("interrupted" if self._stopped else f"opencode ended: {heard.why}"[:500], "retryable")
+            if isinstance(heard, OpencodeEnded):
+                raise ProviderError(
+                    "interrupted" if self._stopped else f"opencode ended: {heard.why}"[:500], "retryable"
+                )
             for event in ears.hear(heard):
-                if isinstance(event, Permission):
+                if isinstance(event, PermissionRequest):
                     self._asked.add(event.id)
                 said = event.text if isinstance(event, Text) else said
                 yield event
@@ -312,20 +314,20 @@ class Opencode:
             if trouble is None and not self._stopped and self._waiting and nudges:
                 nudges -= 1  # it came with the last word, or that idleness was the turn's before
                 for handed in list(self._waiting.values()):
-                    await self._hand(server, handed)
+                    await self._send_prompt(server, handed)
                 continue
             break
         self._running = self._stopped and bool(self._waiting)  # it may still begin
         if ears.spent:
-            yield Usage(dict(ears.spent))
+            yield UsageReport(dict(ears.spent))
         if self._stopped:
-            raise Trouble("interrupted")
+            raise ProviderError("interrupted")
         if trouble is not None:
             raise trouble
         if self._mode == PLAN and said.strip():
             self._plan = said
         else:
-            yield Result(said)
+            yield TurnResult(said)
 
     async def _end(self, turn: str) -> AsyncIterator[Event]:
         """opencode's part is over, and so is the turn, unless a plan is to be approved: its plans are what it says."""
@@ -333,10 +335,10 @@ class Opencode:
             yield self._plans.ask(self._session, turn, self._plan)
             await self._plans.answered()
             if self._stopped:
-                raise Trouble("interrupted")
-            yield Result()
+                raise ProviderError("interrupted")
+            yield TurnResult()
 
-    async def _trouble(self, server: OpencodeServer, told: Told) -> Trouble | None:
+    async def _trouble(self, server: OpencodeServer, told: OpencodeEvent) -> ProviderError | None:
         """Why the turn ends badly, when opencode is idle again."""
         if told.type == "session.error":
             return read_error(told.properties.get("error") or {})
@@ -349,9 +351,9 @@ class Opencode:
         return trouble
 
 
-def read_options(given: dict[str, Any]) -> Options:
+def read_options(given: dict[str, Any]) -> OpencodeOptions:
     try:
-        options = msgspec.convert(given, Options, strict=False)
+        options = msgspec.convert(given, OpencodeOptions, strict=False)
     except msgspec.ValidationError as error:
         raise Misconfigured(f"the group's options are not as they should be: {error}") from None
     if options.mode not in AGENTS:

@@ -15,28 +15,28 @@ from typing import Any
 
 import msgspec
 
+from gatepost.inside.mcp_client import McpClient
 from gatepost.inside.providers.contract import (
     Batch,
+    ConversationStarted,
     Event,
-    Failed,
     Item,
-    Permission,
-    Place,
+    PermissionRequest,
+    ProviderContext,
     Question,
-    Result,
-    Started,
-    Status,
+    StatusLine,
     Text,
     ToolResult,
     ToolUse,
-    Usage,
+    TurnFailed,
+    TurnResult,
+    UsageReport,
     provider,
 )
-from gatepost.inside.scripts import Done, Spoken, Step, Turn, read_script
-from gatepost.inside.tools import Tools
+from gatepost.inside.script_format import CompletedEffect, CompletedEffects, ScriptStep, ScriptTurn, read_script
 
 
-class Took(msgspec.Struct, tag="Took"):
+class ScriptedMessage(msgspec.Struct, tag="Took"):
     """A message became part of the conversation."""
 
     turn: str
@@ -46,7 +46,7 @@ class Took(msgspec.Struct, tag="Took"):
     text: str
 
 
-class Called(msgspec.Struct, tag="Called"):
+class ScriptedToolCall(msgspec.Struct, tag="Called"):
     """A tool was used, with this answer."""
 
     turn: str
@@ -55,7 +55,7 @@ class Called(msgspec.Struct, tag="Called"):
     text: str
 
 
-class Chose(msgspec.Struct, tag="Chose"):
+class ScriptedChoice(msgspec.Struct, tag="Chose"):
     """A turn of the script that is used once was used for this message."""
 
     turn: str
@@ -63,7 +63,7 @@ class Chose(msgspec.Struct, tag="Chose"):
     index: int
 
 
-_read_line = msgspec.json.Decoder(Took | Called | Chose).decode
+_read_line = msgspec.json.Decoder(ScriptedMessage | ScriptedToolCall | ScriptedChoice).decode
 
 
 class Journal:
@@ -90,7 +90,7 @@ class Journal:
             os.close(handle)
 
 
-def die() -> None:
+def crash_process() -> None:
     """As a crash does: without a word."""
     os.kill(os.getpid(), signal.SIGKILL)
     os._exit(137)  # the first process of a pid namespace does not hear its own SIGKILL
@@ -100,40 +100,40 @@ def die() -> None:
 class Scripted:
     takes_pushes = True
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ProviderContext) -> None:
         self._place = place
         self._script = read_script(place.options.get("script"), place.agent / "script.json")
         self._counters = Journal(place.state / "counters.jsonl")
-        self._queue: deque[Took] = deque()
+        self._queue: deque[ScriptedMessage] = deque()
         self._running = False
         self._stop = asyncio.Event()
         self._answers: dict[str, asyncio.Future[str]] = {}
-        self._tools: Tools | None = None
+        self._tools: McpClient | None = None
         self._said = 0
         if self._count("start", self._script.crash_on_start):
-            die()
+            crash_process()
 
     async def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
         name = resume or f"c-{os.urandom(6).hex()}"
         self._conversation = Journal(self._place.state / f"{Path(name).name}.jsonl")
         self._stop.clear()
         self._turn, self._final = batch.turn, ""
-        self._spoken = Spoken(done_of(batch), continued=batch.continued)
+        self._spoken = CompletedEffects(read_completed_effects(batch), continued=batch.continued)
         self._queue.clear()
         if batch.continued:
             self._queue.extend(self._held())
         self._running = True
         self._take(batch)
-        yield Started(name)
+        yield ConversationStarted(name)
         while self._queue:
             async for event in self._answer(self._queue.popleft()):
-                if isinstance(event, Failed):
+                if isinstance(event, TurnFailed):
                     self._running = False
                 yield event
-                if isinstance(event, Failed):
+                if isinstance(event, TurnFailed):
                     return
         self._running = False
-        yield Result(self._final)
+        yield TurnResult(self._final)
 
     async def push(self, batch: Batch) -> None:
         if not self._running:
@@ -146,7 +146,7 @@ class Scripted:
     async def answer(self, request: str, verdict: str, input: dict[str, Any]) -> None:
         future = self._answers[request]
         if not future.done():
-            future.set_result(_words_of(verdict, input))
+            future.set_result(_render_answer(verdict, input))
 
     async def set_mode(self, mode: str) -> None:
         self._counters.append({"mode": mode})
@@ -163,18 +163,18 @@ class Scripted:
 
     # The conversation.
 
-    def _held(self) -> list[Took]:
+    def _held(self) -> list[ScriptedMessage]:
         """What the conversation has of this turn already."""
-        return [line for line in self._history() if isinstance(line, Took) and line.turn == self._turn]
+        return [line for line in self._history() if isinstance(line, ScriptedMessage) and line.turn == self._turn]
 
-    def _history(self) -> list[Took | Called | Chose]:
+    def _history(self) -> list[ScriptedMessage | ScriptedToolCall | ScriptedChoice]:
         return [_read_line(line) for line in self._conversation.lines()]
 
     def _take(self, batch: Batch) -> None:
         """Into the conversation first, then into the queue; what it holds already is not taken twice."""
         known = {took.seq for took in self._held()} if batch.continued else set()
         new = [
-            Took(turn=batch.turn, seq=item.seq, kind=item.kind, sender=item.sender, text=item.text)
+            ScriptedMessage(turn=batch.turn, seq=item.seq, kind=item.kind, sender=item.sender, text=item.text)
             for item in batch.items
             if item.seq not in known and not _is_continuation(item)
         ]
@@ -183,36 +183,38 @@ class Scripted:
 
     # The script.
 
-    async def _answer(self, item: Took) -> AsyncIterator[Event]:
+    async def _answer(self, item: ScriptedMessage) -> AsyncIterator[Event]:
         index, turn, groups = self._choose(item)
         words = {"text": item.text, "seq": str(item.seq), "sender": item.sender, "turn": item.turn, **groups}
         steps = turn.do if turn is not None else self._script.default_for(item.kind)
         for number, step in enumerate(steps):
             async for event in self._step(item, f"{index}.{number}:{item.seq}", number, step, words):
                 yield event
-                if isinstance(event, Failed):
+                if isinstance(event, TurnFailed):
                     return
             if self._stop.is_set():
-                yield Failed("interrupted")
+                yield TurnFailed("interrupted")
                 return
 
-    def _choose(self, item: Took) -> tuple[int, Turn | None, dict[str, str]]:
+    def _choose(self, item: ScriptedMessage) -> tuple[int, ScriptTurn | None, dict[str, str]]:
         """The script's turn for a message; in a continued one the same as before."""
         used = self._used()
         for line in self._history() if self._spoken.continued else []:
-            if isinstance(line, Chose) and (line.turn, line.seq) == (item.turn, item.seq):
+            if isinstance(line, ScriptedChoice) and (line.turn, line.seq) == (item.turn, item.seq):
                 used.discard(line.index)
         index, turn, groups = self._script.choose(item.kind, item.text, used)
         if turn is not None and turn.once:
             self._counters.append({"count": f"once:{index}"})
-            self._conversation.append(Chose(turn=item.turn, seq=item.seq, index=index))
+            self._conversation.append(ScriptedChoice(turn=item.turn, seq=item.seq, index=index))
         return index, turn, groups
 
-    async def _step(self, item: Took, key: str, number: int, step: Step, words: dict[str, str]) -> AsyncIterator[Event]:
+    async def _step(
+        self, item: ScriptedMessage, key: str, number: int, step: ScriptStep, words: dict[str, str]
+    ) -> AsyncIterator[Event]:
         if step.status:
-            yield Status(_fill(step.status, words))
+            yield StatusLine(_fill(step.status, words))
         if step.usage:
-            yield Usage(step.usage)
+            yield UsageReport(step.usage)
         if step.write_file is not None:
             self._write(step.write_file.path, _fill(step.write_file.text, words))
         if step.wait:
@@ -223,7 +225,7 @@ class Scripted:
                 yield Text(text, item.seq or None)
             self._said += 1
             if self._said == self._script.crash_after and self._count("after", 1):
-                die()
+                crash_process()
         if step.call:
             async for event in self._call(item, number, step, words):
                 yield event
@@ -233,38 +235,40 @@ class Scripted:
         if step.final is not None:
             self._final = _fill(step.final, words)
         if step.crash and self._count(f"crash:{key}", step.crashes()):
-            die()
+            crash_process()
         if step.hang:
             await asyncio.Event().wait()
         if step.error is not None and self._count(f"error:{key}", step.error.times):
-            yield Failed(step.error.message, step.error.kind, step.error.retry_after)
+            yield TurnFailed(step.error.message, step.error.kind, step.error.retry_after)
 
-    async def _call(self, item: Took, number: int, step: Step, words: dict[str, str]) -> AsyncIterator[Event]:
+    async def _call(
+        self, item: ScriptedMessage, number: int, step: ScriptStep, words: dict[str, str]
+    ) -> AsyncIterator[Event]:
         given = _fill_all(step.arguments, words)
         key = f"{item.turn}:{item.seq}:{number}"
         before = self._called(item, number)
-        if before is None and self._spoken.did(given):
-            before = Called(turn=item.turn, seq=item.seq, step=number, text="")
+        if before is None and self._spoken.claim_call(given):
+            before = ScriptedToolCall(turn=item.turn, seq=item.seq, step=number, text="")
         if before is not None:
             words["result"] = before.text
             return
         yield ToolUse(key, step.call, given)
         if self._tools is None or self._tools.closed:
-            self._tools = await Tools.connect(self._place.router)
+            self._tools = await McpClient.connect(self._place.router)
         answer = await self._tools.call(step.call, given, key)
-        self._conversation.append(Called(turn=item.turn, seq=item.seq, step=number, text=answer.text))
+        self._conversation.append(ScriptedToolCall(turn=item.turn, seq=item.seq, step=number, text=answer.text))
         words["result"] = answer.text
         yield ToolResult(key, answer.text, answer.is_error)
 
-    def _called(self, item: Took, number: int) -> Called | None:
+    def _called(self, item: ScriptedMessage, number: int) -> ScriptedToolCall | None:
         if not self._spoken.continued:
             return None
         for line in self._history():
-            if isinstance(line, Called) and (line.turn, line.seq, line.step) == (item.turn, item.seq, number):
+            if isinstance(line, ScriptedToolCall) and (line.turn, line.seq, line.step) == (item.turn, item.seq, number):
                 return line
         return None
 
-    async def _ask(self, key: str, step: Step, words: dict[str, str]) -> AsyncIterator[Event]:
+    async def _ask(self, key: str, step: ScriptStep, words: dict[str, str]) -> AsyncIterator[Event]:
         assert step.ask is not None
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._answers[key] = future
@@ -272,9 +276,9 @@ class Scripted:
             yield Question(key, _fill(step.ask.question, words), tuple(step.ask.options))
         elif step.ask.plan:
             about, follow_up = {"plan": _fill(step.ask.plan, words)}, _fill(step.ask.follow_up, words)
-            yield Permission(key, step.ask.permission or "plan", about, "plan", follow_up, step.ask.next_mode)
+            yield PermissionRequest(key, step.ask.permission or "plan", about, "plan", follow_up, step.ask.next_mode)
         else:
-            yield Permission(key, step.ask.permission, step.ask.input)
+            yield PermissionRequest(key, step.ask.permission, step.ask.input)
         stopping = asyncio.create_task(self._stop.wait())
         waiting: list[asyncio.Future[Any]] = [future, stopping]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -315,15 +319,15 @@ class Scripted:
         return True
 
 
-def done_of(batch: Batch) -> list[Done]:
+def read_completed_effects(batch: Batch) -> list[CompletedEffect]:
     """What the gateway says was said and done before the turn broke off."""
     for item in batch.items:
         if _is_continuation(item):
-            return msgspec.convert(item.content.get("done") or [], list[Done])
+            return msgspec.convert(item.content.get("done") or [], list[CompletedEffect])
     return []
 
 
-def _words_of(verdict: str, given: dict[str, Any]) -> str:
+def _render_answer(verdict: str, given: dict[str, Any]) -> str:
     """To a question, what was answered; to all else, the verdict."""
     answers = given.get("answers")
     if verdict == "allow" and isinstance(answers, dict) and answers:

@@ -70,7 +70,7 @@ def log(text: str) -> None:
         os.write(2, f"gatepost bridge: {text}"[:1000].encode("utf-8", "replace") + b"\n")
 
 
-class Failed(Exception):
+class BridgeFailure(Exception):
     """This message got no answer; the text says why."""
 
     def __init__(self, text: str, code: int = INTERNAL_ERROR) -> None:
@@ -78,21 +78,21 @@ class Failed(Exception):
         self.code = code
 
 
-class Cut(Failed):
+class GatewayHungUp(BridgeFailure):
     """The gateway hung up in the middle."""
 
     def __init__(self) -> None:
         super().__init__(HUNG_UP)
 
 
-class Away(Failed):
+class GatewayUnreachable(BridgeFailure):
     """Nobody listens: nothing was sent."""
 
 
 # The loop.
 
 
-class Wait:
+class PollWait:
     """What a task waits for: a descriptor, a moment, or to be woken. Gives the events, 0 when the moment came."""
 
     __slots__ = ("events", "fd", "until")
@@ -100,46 +100,46 @@ class Wait:
     def __init__(self, fd: int = -1, events: int = 0, until: float = 0.0) -> None:
         self.fd, self.events, self.until = fd, events, until
 
-    def __await__(self) -> Generator[Wait, int | None, int]:
+    def __await__(self) -> Generator[PollWait, int | None, int]:
         return (yield self) or 0
 
 
-class Task:
+class PollTask:
     __slots__ = ("steps", "wait")
 
-    def __init__(self, steps: Coroutine[Wait, int | None, None]) -> None:
+    def __init__(self, steps: Coroutine[PollWait, int | None, None]) -> None:
         self.steps = steps
-        self.wait: Wait | None = None
+        self.wait: PollWait | None = None
 
 
-class Loop:
+class PollLoop:
     def __init__(self) -> None:
-        self.tasks: set[Task] = set()
-        self.current: Task | None = None
+        self.tasks: set[PollTask] = set()
+        self.current: PollTask | None = None
         self._poll = select.poll()
-        self._ready: deque[tuple[Task, int | None]] = deque()
-        self._watched: dict[int, Task] = {}
-        self._timed: set[Task] = set()
+        self._ready: deque[tuple[PollTask, int | None]] = deque()
+        self._watched: dict[int, PollTask] = {}
+        self._timed: set[PollTask] = set()
 
-    def spawn(self, steps: Coroutine[Wait, int | None, None]) -> Task:
-        task = Task(steps)
+    def spawn(self, steps: Coroutine[PollWait, int | None, None]) -> PollTask:
+        task = PollTask(steps)
         self.tasks.add(task)
         self._ready.append((task, None))
         return task
 
-    def wake(self, task: Task, events: int = 1) -> None:
+    def wake(self, task: PollTask, events: int = 1) -> None:
         if task.wait is not None:
             self._forget(task)
             self._ready.append((task, events))
 
-    def cancel(self, task: Task) -> None:
+    def cancel(self, task: PollTask) -> None:
         """Its `finally` runs, nothing else of it."""
         if task in self.tasks and task is not self.current:
             self._forget(task)
             self.tasks.discard(task)
             task.steps.close()
 
-    def run(self, steps: Coroutine[Wait, int | None, None]) -> None:
+    def run(self, steps: Coroutine[PollWait, int | None, None]) -> None:
         """Until these are done."""
         main = self.spawn(steps)
         while main in self.tasks:
@@ -158,7 +158,7 @@ class Loop:
         for task in list(self.tasks):
             self.cancel(task)
 
-    def _step(self, task: Task, events: int | None) -> None:
+    def _step(self, task: PollTask, events: int | None) -> None:
         self.current = task
         try:
             wait = task.steps.send(events)
@@ -174,7 +174,7 @@ class Loop:
         if wait.until:
             self._timed.add(task)
 
-    def _forget(self, task: Task) -> None:
+    def _forget(self, task: PollTask) -> None:
         if task.wait is not None and task.wait.fd >= 0:
             self._poll.unregister(task.wait.fd)
             del self._watched[task.wait.fd]
@@ -186,19 +186,19 @@ class Loop:
         return max(0.0, min(moments) - _now()) * 1000 + 1 if moments else None
 
 
-class Bell:
+class PollCondition:
     """Tasks that wait until something has changed, and look for themselves whether it is what they wait for."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: PollLoop) -> None:
         self._loop = loop
-        self._waiting: list[Task] = []
+        self._waiting: list[PollTask] = []
 
     async def until(self, true: Callable[[], bool], moment: float = 0.0) -> bool:
         """False: the moment came first."""
         while not true():
             if self._loop.current is not None:
                 self._waiting.append(self._loop.current)
-            if not await Wait(until=moment):
+            if not await PollWait(until=moment):
                 self._waiting = [each for each in self._waiting if each is not self._loop.current]
                 return true()
         return True
@@ -210,14 +210,14 @@ class Bell:
                 self._loop.wake(task)
 
 
-class Output:
+class StdoutWriter:
     """stdout: what it does not take at once is kept, and whoever has more waits."""
 
-    def __init__(self, loop: Loop, fd: int, left: Callable[[], None]) -> None:
+    def __init__(self, loop: PollLoop, fd: int, left: Callable[[], None]) -> None:
         self.broken = False  # nobody reads
         self._left = left
         self._fd, self._kept = fd, bytearray()
-        self._drained = Bell(loop)
+        self._drained = PollCondition(loop)
         self._loop = loop
         self._writer = loop.spawn(self._write())
         kind = os.fstat(fd).st_mode
@@ -253,7 +253,7 @@ class Output:
     async def _write(self) -> None:
         """Writes what was kept; while there is nothing, it learns that the reader has left."""
         while not self.broken:
-            events = await Wait(self._fd, select.POLLOUT if self._kept else 0)
+            events = await PollWait(self._fd, select.POLLOUT if self._kept else 0)
             if events & _GONE:
                 self.broken = True
             self._flush()
@@ -265,7 +265,7 @@ class Output:
 # HTTP.
 
 
-class Connection:
+class BridgeConnection:
     def __init__(self, sock: socket.socket) -> None:
         self.sock, self.fd = sock, sock.fileno()
         self.buffer = bytearray()
@@ -311,13 +311,13 @@ class Connection:
         self.buffer += _kept[:size]
         return size > 0
 
-    async def up_to(self, mark: bytes) -> bytes:
+    async def read_until(self, mark: bytes) -> bytes:
         """What comes before the mark, which is dropped."""
         start = 0
         while (end := self.buffer.find(mark, start)) < 0:
             start = max(0, len(self.buffer) - len(mark))
             if not await self.more():
-                raise Cut
+                raise GatewayHungUp
         data = self.take(end + len(mark))
         return data[:end]
 
@@ -327,16 +327,18 @@ class Connection:
         return data
 
     async def _wait(self, events: int) -> int:
-        seen = await Wait(self.fd, events, self.until)
+        seen = await PollWait(self.fd, events, self.until)
         if not seen:
-            raise Failed("the gateway did not answer in time")
+            raise BridgeFailure("the gateway did not answer in time")
         return seen
 
 
-class Response:
+class BridgeResponse:
     """An answer of which the head has arrived. The body comes in pieces, as the reader takes them."""
 
-    def __init__(self, link: Link, connection: Connection, status: int, headers: dict[str, str]) -> None:
+    def __init__(
+        self, link: BridgeHttpClient, connection: BridgeConnection, status: int, headers: dict[str, str]
+    ) -> None:
         self.status, self.headers = status, headers
         self.kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         self._link, self.connection = link, connection
@@ -363,25 +365,25 @@ class Response:
         if not connection.buffer and not await connection.more():
             if self._sized:
                 self._link.losses += 1
-                raise Cut
+                raise GatewayHungUp
             self._done = True
             return b""
         piece = connection.take(self._left if self._sized else len(connection.buffer))
         if self._sized:
             self._left -= len(piece)
             if not self._left and self._chunked:
-                await connection.up_to(CRLF)
+                await connection.read_until(CRLF)
             self._done = not self._left and not self._chunked
         return piece
 
     async def _next_chunk(self) -> None:
-        size = (await self.connection.up_to(CRLF)).partition(b";")[0]
+        size = (await self.connection.read_until(CRLF)).partition(b";")[0]
         try:
             self._left = int(size, 16)
         except ValueError:
-            raise Failed("the gateway's answer is not HTTP") from None
+            raise BridgeFailure("the gateway's answer is not HTTP") from None
         if not self._left:
-            while await self.connection.up_to(CRLF):
+            while await self.connection.read_until(CRLF):
                 pass  # trailers
             self._done = True
 
@@ -399,7 +401,7 @@ class Response:
         try:
             while await self.read():
                 pass
-        except Failed:
+        except BridgeFailure:
             return
 
     def release(self) -> None:
@@ -414,18 +416,18 @@ class Response:
             self.connection.sock.close()
 
 
-class Link:
+class BridgeHttpClient:
     """Where the gateway listens, and the connections to it that are kept."""
 
     def __init__(self, url: str, token: str = "") -> None:
         self.url = url
-        self._address, self._host, self._path = read_url(url)
+        self._address, self._host, self._path = parse_url(url)
         self._always = f"Host: {self._host}\r\nAccept: application/json, text/event-stream\r\n"
         self._always += f"Authorization: Bearer {token}\r\n" if token else ""
-        self._kept: list[Connection] = []
+        self._kept: list[BridgeConnection] = []
         self.losses = 0  # how often the gateway was seen to leave
 
-    async def request(self, method: str, headers: str, body: bytes = b"", until: float = 0.0) -> Response:
+    async def request(self, method: str, headers: str, body: bytes = b"", until: float = 0.0) -> BridgeResponse:
         """Failed if nobody answers. Sent again only where the gateway cannot have seen all of it."""
         sized = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if method == "POST" else ""
         data = f"{method} {self._path} HTTP/1.1\r\n{self._always}{sized}{headers}\r\n".encode("latin-1") + body
@@ -438,28 +440,28 @@ class Link:
                     return await self._head(connection)
                 connection.sock.close()
             except BaseException as error:
-                self.losses += isinstance(error, Cut)
+                self.losses += isinstance(error, GatewayHungUp)
                 connection.sock.close()
                 raise
 
-    async def _head(self, connection: Connection) -> Response:
+    async def _head(self, connection: BridgeConnection) -> BridgeResponse:
         while True:
-            first, *lines = (await connection.up_to(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+            first, *lines = (await connection.read_until(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             version, _, rest = first.partition(" ")
             if not version.startswith("HTTP/1.") or not rest[:3].isdigit():
-                raise Failed(f"what answers at {self.url} is not a gateway")
+                raise BridgeFailure(f"what answers at {self.url} is not a gateway")
             headers = {}
             for line in lines:
                 name, _, value = line.partition(":")
                 headers[name.lower()] = value.strip()
             if int(rest[:3]) >= 200:
-                return Response(self, connection, int(rest[:3]), headers)
+                return BridgeResponse(self, connection, int(rest[:3]), headers)
 
-    def keep(self, connection: Connection) -> None:
+    def keep(self, connection: BridgeConnection) -> None:
         connection.used, connection.left_at = True, _now()
         self._kept.append(connection)
 
-    def _pick(self) -> Connection | None:
+    def _pick(self) -> BridgeConnection | None:
         while self._kept:
             connection = self._kept.pop()
             if connection.usable:
@@ -468,7 +470,7 @@ class Link:
             connection.sock.close()
         return None
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> BridgeConnection:
         until = _now() + CONNECT_S
         try:
             family, address = self._resolve()
@@ -480,8 +482,8 @@ class Link:
             if family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             while (code := sock.connect_ex(address)) == errno.EAGAIN and _now() < until:  # its queue is full just now
-                await Wait(until=_now() + 0.01)
-            if code == errno.EINPROGRESS and await Wait(sock.fileno(), select.POLLOUT, until):
+                await PollWait(until=_now() + 0.01)
+            if code == errno.EINPROGRESS and await PollWait(sock.fileno(), select.POLLOUT, until):
                 code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
                 raise OSError(code, os.strerror(code))
@@ -491,7 +493,7 @@ class Link:
         except BaseException:
             sock.close()
             raise
-        return Connection(sock)
+        return BridgeConnection(sock)
 
     def _resolve(self) -> tuple[int, str | tuple[str, int]]:
         if isinstance(self._address, str):
@@ -499,12 +501,14 @@ class Link:
         family, _, _, _, address = socket.getaddrinfo(*self._address, type=socket.SOCK_STREAM)[0]
         return family, (str(address[0]), self._address[1])
 
-    def _away(self, error: OSError) -> Away:
+    def _away(self, error: OSError) -> GatewayUnreachable:
         self.losses += 1
-        return Away(f"no gateway answers at {self.url}: {error.strerror or error}; `gatepost up` starts it")
+        return GatewayUnreachable(
+            f"no gateway answers at {self.url}: {error.strerror or error}; `gatepost up` starts it"
+        )
 
 
-def read_url(url: str) -> tuple[str | tuple[str, int], str, str]:
+def parse_url(url: str) -> tuple[str | tuple[str, int], str, str]:
     """(socket path or host and port, Host, path)."""
     scheme, _, rest = url.partition(":")
     if any(ord(each) <= 32 or ord(each) > 126 for each in url.rpartition(":/")[2]):
@@ -523,7 +527,7 @@ def read_url(url: str) -> tuple[str | tuple[str, int], str, str]:
     return (((name if colon else host).strip("[]"), int(port) if colon else 80), host, slash + path or "/mcp/agents")
 
 
-class Events:
+class EventStreamReader:
     """The messages of an event stream, one after the other; and where to go on after its end."""
 
     def __init__(self) -> None:
@@ -533,7 +537,7 @@ class Events:
     def begin(self) -> None:
         self._buffer.clear()
 
-    async def next(self, response: Response) -> bytes:
+    async def next(self, response: BridgeResponse) -> bytes:
         """Nothing at its end."""
         data: list[bytes] = []
         other = False  # an event that is no message
@@ -554,7 +558,7 @@ class Events:
                 data, other = [], False
         return b""
 
-    async def _line(self, response: Response) -> bytes | None:
+    async def _line(self, response: BridgeResponse) -> bytes | None:
         start = 0
         while (end := self._buffer.find(b"\n", start)) < 0:
             start = len(self._buffer)
@@ -570,21 +574,21 @@ class Events:
 # Messages.
 
 
-class Malformed(Exception):
+class MalformedLine(Exception):
     def __init__(self, code: int, text: str, request: object = None) -> None:
         super().__init__(text)
         self.code, self.request = code, request
 
 
-def error_line(request: object, code: int, text: str) -> bytes:
-    return error_of(request, {"code": code, "message": text})
+def render_error(request: object, code: int, text: str) -> bytes:
+    return render_error_object(request, {"code": code, "message": text})
 
 
-def error_of(request: object, error: object) -> bytes:
+def render_error_object(request: object, error: object) -> bytes:
     return _encode({"jsonrpc": "2.0", "id": request, "error": error}).encode()
 
 
-def header(value: str) -> str:
+def encode_header(value: str) -> str:
     """A value as the 2026-07-28 revision writes it in a header: what would not survive there is in base64."""
     if all(" " <= each <= "~" for each in value) and value == value.strip() and not value.startswith("=?base64?"):
         return value
@@ -598,13 +602,13 @@ def key_of(request: object) -> str:
     return str(request) if type(request) is int else _encode(request)
 
 
-def answers_in(message: object) -> list[Json]:
+def list_answers(message: object) -> list[Json]:
     """The answers among what a line holds: one message, or several."""
     several = message if isinstance(message, list) else [message]
     return [each for each in several if isinstance(each, dict) and "method" not in each and "id" in each]
 
 
-class Message:
+class ClientMessage:
     """A line of the client, with what the transport has to know of it."""
 
     def __init__(self, line: bytes) -> None:
@@ -615,30 +619,30 @@ class Message:
         self.sent = self.cancelled = self.done = False
         self.replayed = False  # not the client's: its answer is kept from it
         self.answer: Json = {}
-        self.task: Task | None = None
+        self.task: PollTask | None = None
         self._read(line)
 
     def _read(self, line: bytes) -> None:
         try:
             content = _decode(line.decode())
         except (ValueError, RecursionError) as error:
-            raise Malformed(PARSE_ERROR, f"Parse error: {error}") from None
+            raise MalformedLine(PARSE_ERROR, f"Parse error: {error}") from None
         parts = content if isinstance(content, list) else [content]
         for part in parts:
             request = part.get("id") if isinstance(part, dict) else None
             known = request if isinstance(request, str | int | float) and not isinstance(request, bool) else None
             if not isinstance(part, dict) or not ("method" in part or "result" in part or "error" in part):
-                raise Malformed(INVALID_REQUEST, "Invalid request: this is no JSON-RPC message", known)
+                raise MalformedLine(INVALID_REQUEST, "Invalid request: this is no JSON-RPC message", known)
             if "method" in part and "id" in part:
                 if known is None:
-                    raise Malformed(INVALID_REQUEST, "Invalid request: `id` must be text or a number")
+                    raise MalformedLine(INVALID_REQUEST, "Invalid request: `id` must be text or a number")
                 self.owed[key_of(known)] = known
         if not parts:
-            raise Malformed(INVALID_REQUEST, "Invalid request: an empty batch")
+            raise MalformedLine(INVALID_REQUEST, "Invalid request: an empty batch")
         if isinstance(content, dict):
-            self._know(content)
+            self._read_fields(content)
 
-    def _know(self, content: Json) -> None:
+    def _read_fields(self, content: Json) -> None:
         self.method = str(content.get("method", ""))
         params = content.get("params")
         if not isinstance(params, dict):
@@ -661,7 +665,7 @@ class Message:
         return self.method == "subscriptions/listen"
 
 
-class Session:
+class BridgeSession:
     """What the 2025 handshake has agreed on, and the client's own messages to agree on it again."""
 
     def __init__(self) -> None:
@@ -676,7 +680,7 @@ class Session:
     @property
     def headers(self) -> str:
         named = f"Mcp-Session-Id: {self.id}\r\n" if self.id else ""
-        return named + (f"MCP-Protocol-Version: {header(self.version)}\r\n" if self.version else "")
+        return named + (f"MCP-Protocol-Version: {encode_header(self.version)}\r\n" if self.version else "")
 
     def forget(self) -> None:
         self.id, self.version, self.lost = "", "", True
@@ -690,28 +694,28 @@ class Session:
 # The bridge.
 
 
-class Bridge:
-    def __init__(self, link: Link, source: int = 0, sink: int = 1) -> None:
-        self.loop = Loop()
-        self.link, self.session = link, Session()
-        self.out = Output(self.loop, sink, self._end)
+class StdioHttpBridge:
+    def __init__(self, link: BridgeHttpClient, source: int = 0, sink: int = 1) -> None:
+        self.loop = PollLoop()
+        self.link, self.session = link, BridgeSession()
+        self.out = StdoutWriter(self.loop, sink, self._end)
         self._told_to_end = False
         self._source, self._reading = source, True
-        self._under_way: set[Message] = set()
-        self._flying: dict[str, Message] = {}  # those of them that owe an answer, by its id
-        self._handshake: Message | None = None
+        self._under_way: set[ClientMessage] = set()
+        self._flying: dict[str, ClientMessage] = {}  # those of them that owe an answer, by its id
+        self._handshake: ClientMessage | None = None
         self._modern = ""  # the stateless revision that the client spoke last
         self._at_once = 0
         self._met, self._away_since = False, 0.0  # whether the gateway ever answered; since when it does not
-        self._changed, self._freed = Bell(self.loop), Bell(self.loop)
-        self._listening: Task | None = None
+        self._changed, self._freed = PollCondition(self.loop), PollCondition(self.loop)
+        self._listening: PollTask | None = None
 
     def run(self, waking: int) -> None:
         """Until stdin ends, nobody reads stdout, or a signal has written to `waking`."""
         self.loop.run(self._live(waking))
 
-    async def _heed(self, waking: int) -> None:
-        await Wait(waking, select.POLLIN)
+    async def _wait_for_signal(self, waking: int) -> None:
+        await PollWait(waking, select.POLLIN)
         self._end()
 
     def _end(self) -> None:
@@ -720,19 +724,19 @@ class Bridge:
 
     async def _live(self, waking: int) -> None:
         """From the first line to the DELETE."""
-        self.loop.spawn(self._heed(waking))
+        self.loop.spawn(self._wait_for_signal(waking))
         reader = self.loop.spawn(self._read())
         await self._changed.until(lambda: self._told_to_end or not self._reading)
         self.loop.cancel(reader)
         await self._changed.until(lambda: self._told_to_end or not self._awaited(), _now() + PATIENCE_S)
         for message in list(self._flying.values()):
-            self._fail(message, Failed("the bridge ended before there was an answer"))
+            self._fail(message, BridgeFailure("the bridge ended before there was an answer"))
             if message.task is not None:
                 self.loop.cancel(message.task)
         if self._listening is not None:
             self.loop.cancel(self._listening)
         await self.out.drained(_now() + FAREWELL_S)
-        await self._leave()
+        await self._end_session()
 
     def _awaited(self) -> bool:
         """Something is under way that has an end, were it a notification."""
@@ -742,7 +746,7 @@ class Bridge:
         """Lines of the client, as they come."""
         data, rest = b"?", bytearray()
         while data:
-            await Wait(self._source, select.POLLIN)
+            await PollWait(self._source, select.POLLIN)
             data = bytes(_kept[: os.readv(self._source, [_kept])])
             first, *others = data.split(b"\n")
             rest += first
@@ -760,17 +764,17 @@ class Bridge:
         if not line.strip():
             return
         try:
-            message = Message(line)
-        except Malformed as error:
+            message = ClientMessage(line)
+        except MalformedLine as error:
             log(f"a line of {len(line)} bytes: {error}")
-            self.out.add(error_line(error.request, error.code, str(error)))
+            self.out.add(render_error(error.request, error.code, str(error)))
             return
         if message.method == "notifications/cancelled" and not self._cancel(message.params.get("requestId")):
             return
         for key, request in message.owed.items():
             if key in self._flying:
                 used = f"the request id {key[:80]} is already in use: wait for its answer, or take another id"
-                self.out.add(error_line(request, INVALID_REQUEST, used))
+                self.out.add(render_error(request, INVALID_REQUEST, used))
                 return
         self._flying.update(dict.fromkeys(message.owed, message))
         if message.version or message.method == "initialize":
@@ -779,7 +783,7 @@ class Bridge:
         if message.opens:
             self._handshake = message
         self._under_way.add(message)
-        message.task = self.loop.spawn(self._carry(message, before))
+        message.task = self.loop.spawn(self._process_message(message, before))
 
     def _cancel(self, request: object) -> bool:
         """True: the gateway is to hear of it. On the stateless wire, hanging up is how it hears."""
@@ -788,19 +792,19 @@ class Bridge:
             return not self._modern
         message.cancelled = True
         if message.sent and not message.version:
-            self.loop.spawn(self._let_go(message))
+            self.loop.spawn(self._cancel_later(message))
             return True
         if message.task is not None:
             self.loop.cancel(message.task)
         return False
 
-    async def _let_go(self, message: Message) -> None:
+    async def _cancel_later(self, message: ClientMessage) -> None:
         """A cancelled request may be answered, and need not be."""
-        await Wait(until=_now() + TAIL_S)
+        await PollWait(until=_now() + TAIL_S)
         if message.task is not None:
             self.loop.cancel(message.task)
 
-    async def _carry(self, message: Message, before: Message | None) -> None:
+    async def _process_message(self, message: ClientMessage, before: ClientMessage | None) -> None:
         """One message to the gateway, and all that it is answered."""
         counted = False
         try:
@@ -811,7 +815,7 @@ class Bridge:
                     await self._freed.until(lambda: self._at_once < MOST_AT_ONCE)
                 self._at_once, counted = self._at_once + 1, True
             await self._exchange(message)
-        except Failed as failed:
+        except BridgeFailure as failed:
             self._fail(message, failed)
         finally:
             message.done = True
@@ -823,7 +827,7 @@ class Bridge:
                 self._changed.ring()
             self._freed.ring()
 
-    def _fail(self, message: Message, failed: Failed) -> None:
+    def _fail(self, message: ClientMessage, failed: BridgeFailure) -> None:
         if message.method == "initialize":
             self.session.lost = True  # a client that goes on all the same is initialized then
         elif message.method == "notifications/initialized" and not self._modern:
@@ -833,17 +837,17 @@ class Bridge:
         for key, request in message.owed.items():
             self._flying.pop(key, None)
             if not message.cancelled:
-                self.out.add(error_line(request, failed.code, str(failed)))
+                self.out.add(render_error(request, failed.code, str(failed)))
         message.owed = {}
 
     # To the gateway.
 
-    async def _exchange(self, message: Message) -> None:
+    async def _exchange(self, message: ClientMessage) -> None:
         """Once more, if the gateway has forgotten the session; and again, if it was seen to leave meanwhile."""
         session = self.session
         opening, modern = message.method == "initialize", bool(message.version or self._modern)
         if opening:
-            await self._leave()
+            await self._end_session()
             session.opening, session.ready, session.lost = message.line, b"", False
         tries, losses = 0, -1
         while True:
@@ -853,7 +857,7 @@ class Bridge:
             response = await self._post(self._headers(message), message.line)
             try:
                 more = tried and tries < HANDSHAKES and self.link.losses != losses
-                if more and response.status in (400, 404) and forgotten(response, await response.all()):
+                if more and response.status in (400, 404) and is_unknown_session(response, await response.all()):
                     tries, losses = tries + 1, self.link.losses
                     await self._renew(tried)
                     continue
@@ -867,29 +871,31 @@ class Bridge:
                 self._listen()
             return
 
-    async def _post(self, headers: str, body: bytes, until: float = 0.0) -> Response:
+    async def _post(self, headers: str, body: bytes, until: float = 0.0) -> BridgeResponse:
         """A gateway that was there a moment ago is given one to come back: nothing was sent to it yet."""
         while True:
             try:
                 response = await self.link.request("POST", headers, body, until)
-            except Away:
+            except GatewayUnreachable:
                 now = _now()
                 self._away_since = self._away_since or now
                 if not self._met or now >= self._away_since + AWAY_S:
                     raise
-                await Wait(until=now + AGAIN_S)
+                await PollWait(until=now + AGAIN_S)
             else:
                 self._met, self._away_since = True, 0.0
                 return response
 
-    def _headers(self, message: Message) -> str:
+    def _headers(self, message: ClientMessage) -> str:
         if message.method == "initialize":
             return ""
         version = message.version or self._modern
         if not version:
             return self.session.headers
-        named = f"Mcp-Name: {header(message.name)}\r\n" if message.name else ""
-        return f"MCP-Protocol-Version: {header(version)}\r\nMcp-Method: {header(message.method)}\r\n{named}"
+        named = f"Mcp-Name: {encode_header(message.name)}\r\n" if message.name else ""
+        return (
+            f"MCP-Protocol-Version: {encode_header(version)}\r\nMcp-Method: {encode_header(message.method)}\r\n{named}"
+        )
 
     async def _renew(self, stale: str) -> None:
         """A session in the place of the stale one, by the client's own words. Of several that miss it, one does it, and
@@ -897,9 +903,9 @@ class Bridge:
         session = self.session
         if session.renewing:
             if not await self._changed.until(lambda: not session.renewing, _now() + HANDSHAKE_S):
-                raise Failed("the gateway is slow to open another session; the call was not sent")
+                raise BridgeFailure("the gateway is slow to open another session; the call was not sent")
             if session.lost and session.trouble:  # without: whoever did it was cancelled
-                raise Failed(session.trouble)
+                raise BridgeFailure(session.trouble)
             return
         if session.id != stale:
             return
@@ -909,7 +915,7 @@ class Bridge:
             if stale:  # else none was ever opened, and whoever hears of that knows why
                 log("the gateway does not know the session; opening another")
             await self._reopen()
-        except Failed as failed:
+        except BridgeFailure as failed:
             session.forget()
             session.trouble = str(failed)
             raise
@@ -925,16 +931,16 @@ class Bridge:
         for _ in range(HANDSHAKES):
             try:
                 return await self._replay(until)
-            except Cut:
+            except GatewayHungUp:
                 self.session.forget()
-        raise Failed("the gateway hangs up whenever another session is opened; the call was not sent")
+        raise BridgeFailure("the gateway hangs up whenever another session is opened; the call was not sent")
 
     async def _replay(self, until: float) -> None:
         session = self.session
         for line in (session.opening, session.ready):
             if not line:
                 continue
-            message = Message(line)
+            message = ClientMessage(line)
             message.replayed = True
             response = await self._post(self._headers(message), line, until)
             try:
@@ -944,21 +950,23 @@ class Bridge:
             if line is session.opening:
                 session.opened(response.headers.get("mcp-session-id", ""), message.answer)
                 if session.lost:
-                    raise Failed(f"the gateway does not open another session: {_encode(message.answer.get('error'))}")
+                    raise BridgeFailure(
+                        f"the gateway does not open another session: {_encode(message.answer.get('error'))}"
+                    )
 
-    async def _leave(self) -> None:
+    async def _end_session(self) -> None:
         """End the session, if there is one. Nobody waits long for that."""
         session, headers = self.session, self.session.headers
         known, session.id, session.version = session.id, "", ""
         if known and not session.lost:
             try:
                 (await self.link.request("DELETE", headers, until=_now() + FAREWELL_S)).release()
-            except Failed as failed:
+            except BridgeFailure as failed:
                 log(f"the session was not ended: {failed}")
 
     # From the gateway.
 
-    async def _deliver(self, response: Response, message: Message) -> None:
+    async def _deliver(self, response: BridgeResponse, message: ClientMessage) -> None:
         """What a POST was answered."""
         if message.owed and response.streams:
             await self._stream(response, message)
@@ -967,30 +975,32 @@ class Bridge:
         content = read_json(body) if response.kind == "application/json" else None
         if not message.owed:
             if response.status >= 300:
-                log(f"{message.method or 'an answer'}: {refusal(response.status, self.link.url)}")
+                log(f"{message.method or 'an answer'}: {render_refusal(response.status, self.link.url)}")
             return
         if response.status < 300 and content is not None:
-            self._pass(body, content, message)
+            self._forward(body, content, message)
         if not message.owed:
             return
-        for answer in answers_in(content):
+        for answer in list_answers(content):
             if isinstance(answer.get("error"), dict):  # of a request that was refused before its id was read
                 self._settle(message, answer["error"])
                 return
         unknown = response.status == 404 and not self.session.id
-        raise Failed(refusal(response.status, self.link.url), METHOD_NOT_FOUND if unknown else INTERNAL_ERROR)
+        raise BridgeFailure(
+            render_refusal(response.status, self.link.url), METHOD_NOT_FOUND if unknown else INTERNAL_ERROR
+        )
 
-    def _settle(self, message: Message, error: object) -> None:
+    def _settle(self, message: ClientMessage, error: object) -> None:
         for key, request in message.owed.items():
             self._flying.pop(key, None)
             message.answer = {"id": request, "error": error}
             if not message.replayed:
-                self.out.add(error_of(request, error))
+                self.out.add(render_error_object(request, error))
         message.owed = {}
 
-    async def _stream(self, response: Response, message: Message) -> None:
+    async def _stream(self, response: BridgeResponse, message: ClientMessage) -> None:
         """Its messages, as they come and as stdout takes them. Cut off, it is resumed if the gateway can do that."""
-        events, resumes = Events(), RESUMES
+        events, resumes = EventStreamReader(), RESUMES
         try:
             while True:
                 if await self._follow(response, events, message):
@@ -998,42 +1008,44 @@ class Bridge:
                 if not message.owed:
                     return await response.finish()
                 if not events.last_id or message.version or message.replayed or not resumes:
-                    raise Cut
+                    raise GatewayHungUp
                 response.release()
                 resumes -= 1
-                await Wait(until=_now() + events.retry_s)
+                await PollWait(until=_now() + events.retry_s)
                 try:
                     response = await self._open_stream(events)
-                except Away:
-                    raise Cut from None  # the call was sent, long ago
+                except GatewayUnreachable:
+                    raise GatewayHungUp from None  # the call was sent, long ago
                 if not response.streams:
-                    raise Cut
+                    raise GatewayHungUp
         finally:
             response.release()
 
-    async def _open_stream(self, events: Events) -> Response:
+    async def _open_stream(self, events: EventStreamReader) -> BridgeResponse:
         events.begin()
         place = f"Last-Event-ID: {events.last_id}\r\n" if events.last_id else ""
         return await self.link.request("GET", self.session.headers + place)
 
-    async def _follow(self, response: Response, events: Events, message: Message | None = None) -> int:
+    async def _follow(
+        self, response: BridgeResponse, events: EventStreamReader, message: ClientMessage | None = None
+    ) -> int:
         """To the end of a stream, or until all that is owed has come; how many messages there were."""
         count = 0
         try:
             while (message is None or message.owed) and (data := await events.next(response)):
-                self._pass(data, read_json(data), message)
+                self._forward(data, read_json(data), message)
                 await self.out.drained()
                 count += 1
-        except Failed:
+        except BridgeFailure:
             return count  # whoever reads it knows what is missing
         return count
 
-    def _pass(self, line: bytes, content: object, message: Message | None = None) -> None:
+    def _forward(self, line: bytes, content: object, message: ClientMessage | None = None) -> None:
         """To the client, unless it is an answer that nobody waits for."""
         if content is None:
             log("the gateway sent what is not JSON; it was dropped")
             return
-        answers = answers_in(content)
+        answers = list_answers(content)
         for answer in answers:
             key = key_of(answer["id"])
             asked = message or self._flying.get(key)
@@ -1050,11 +1062,11 @@ class Bridge:
         if self._listening is None or self._listening is not self.loop.current:
             if self._listening is not None:
                 self.loop.cancel(self._listening)
-            self._listening = self.loop.spawn(self._hear_gateway())
+            self._listening = self.loop.spawn(self._read_gateway_stream())
 
-    async def _hear_gateway(self) -> None:
+    async def _read_gateway_stream(self) -> None:
         """Its stream, opened again and again while it has one."""
-        events, failures = Events(), 0
+        events, failures = EventStreamReader(), 0
         while True:
             session = self.session.id
             try:
@@ -1070,14 +1082,14 @@ class Bridge:
                 finally:
                     response.release()
                 failures = 0
-            except Failed as failed:
+            except BridgeFailure as failed:
                 if not failures:
                     log(f"the gateway's own messages cannot be heard: {failed}")
                 failures = min(failures + 1, 5)
-            await Wait(until=_now() + min(events.retry_s * 2**failures, LONGEST_RETRY_S))
+            await PollWait(until=_now() + min(events.retry_s * 2**failures, LONGEST_RETRY_S))
 
 
-def forgotten(response: Response, body: bytes) -> bool:
+def is_unknown_session(response: BridgeResponse, body: bytes) -> bool:
     """The gateway does not know the session: 404 says so, and 400 unless it finds fault with the message itself."""
     if response.status == 404:
         return True
@@ -1086,7 +1098,7 @@ def forgotten(response: Response, body: bytes) -> bool:
     return not isinstance(error, dict) or error.get("code") in (-32000, INVALID_REQUEST)
 
 
-def refusal(status: int, url: str) -> str:
+def render_refusal(status: int, url: str) -> str:
     if status == 401:
         return f"{url} wants a token (401): name its file with --token-file"
     if status == 202:
@@ -1122,7 +1134,7 @@ def read_token(path: str) -> str:
     return token
 
 
-def options(arguments: list[str]) -> tuple[str, str]:
+def parse_options(arguments: list[str]) -> tuple[str, str]:
     """(url, token file). Raises ValueError."""
     words = [part for each in arguments for part in (each.split("=", 1) if each.startswith("--") else [each])]
     given = dict(zip(words[::2], words[1::2], strict=False))
@@ -1133,12 +1145,12 @@ def options(arguments: list[str]) -> tuple[str, str]:
 
 def main(arguments: list[str]) -> int:
     try:
-        url, token_file = options(arguments)
-        link = Link(url, read_token(token_file) if token_file else "")
+        url, token_file = parse_options(arguments)
+        link = BridgeHttpClient(url, read_token(token_file) if token_file else "")
     except ValueError as error:
         sys.stderr.write(f"gatepost bridge: {error}\n")
         return 2
-    bridge = Bridge(link)
+    bridge = StdioHttpBridge(link)
     waking, woken = os.pipe()
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)

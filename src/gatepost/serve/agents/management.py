@@ -11,13 +11,13 @@ from msgspec import Meta, Struct
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid
 from gatepost.core.registry import Registry
+from gatepost.serve.agents.agent_spec import AgentSpec
 from gatepost.serve.agents.modes import Mode
-from gatepost.serve.agents.providers import Model, Provider
-from gatepost.serve.agents.service import Agents
-from gatepost.serve.agents.views import Outcome, Request, Snapshot
-from gatepost.serve.agents.wishes import Wanted
-from gatepost.serve.agents.worktrees import worktree_tools
-from gatepost.tools.contract import Body, Call, Tool, tool
+from gatepost.serve.agents.providers import ModelInfo, ProviderInfo
+from gatepost.serve.agents.service import AgentService
+from gatepost.serve.agents.views import AgentSnapshot, PendingRequest, WaitOutcome
+from gatepost.serve.agents.worktrees import add_worktree_tools
+from gatepost.tools.contract import Body, Tool, ToolCall, tool
 
 NAME = "gatepost-agent-management"
 OPERATOR = "operator"
@@ -28,7 +28,7 @@ Labels = Annotated[dict[str, str] | None, Meta(description="Names and values of 
 Policy = Literal["queue", "steer", "interrupt"]
 
 
-class Created(Struct, frozen=True, rename="camel", kw_only=True):
+class CreateAgentResult(Struct, frozen=True, rename="camel", kw_only=True):
     agent_id: str
     type: str
     status: str
@@ -41,61 +41,61 @@ class Created(Struct, frozen=True, rename="camel", kw_only=True):
     available_modes: list[Mode]
     last_message: str | None = None
     last_error: str | None = None
-    permission: Request | None = None
+    permission: PendingRequest | None = None
 
 
-class Prompted(Struct, frozen=True, rename="camel", kw_only=True):
+class PromptAgentResult(Struct, frozen=True, rename="camel", kw_only=True):
     success: bool
     status: str
     last_message: str | None = None
     last_error: str | None = None
-    permission: Request | None = None
+    permission: PendingRequest | None = None
 
 
-class Status(Struct, frozen=True):
+class AgentStatusResult(Struct, frozen=True):
     status: str
-    snapshot: Snapshot
+    snapshot: AgentSnapshot
 
 
-class Listed(Struct, frozen=True):
-    agents: list[Snapshot]
+class ListAgentsResult(Struct, frozen=True):
+    agents: list[AgentSnapshot]
 
 
-class Done(Struct, frozen=True):
+class SuccessResult(Struct, frozen=True):
     success: bool
 
 
-class Changed(Struct, frozen=True, rename="camel", kw_only=True):
+class SetAgentModeResult(Struct, frozen=True, rename="camel", kw_only=True):
     success: bool
     new_mode: str
 
 
-class Activity(Struct, frozen=True, rename="camel", kw_only=True):
+class AgentActivityResult(Struct, frozen=True, rename="camel", kw_only=True):
     agent_id: str
     update_count: int
     current_mode_id: str
     content: str
 
 
-class Waiting(Struct, frozen=True, rename="camel", kw_only=True):
+class AgentPendingRequest(Struct, frozen=True, rename="camel", kw_only=True):
     agent_id: str
     status: str
-    request: Request
+    request: PendingRequest
 
 
-class Pending(Struct, frozen=True):
-    permissions: list[Waiting]
+class PendingRequestsResult(Struct, frozen=True):
+    permissions: list[AgentPendingRequest]
 
 
-class Providers(Struct, frozen=True):
-    providers: list[Provider]
+class ListProvidersResult(Struct, frozen=True):
+    providers: list[ProviderInfo]
 
 
-class Models(Struct, frozen=True):
+class ListModelsResult(Struct, frozen=True):
     """Prices in USD for a million tokens."""
 
     provider: str
-    models: list[Model]
+    models: list[ModelInfo]
 
 
 _RESPONSE = (
@@ -104,7 +104,7 @@ _RESPONSE = (
 )
 
 
-class Response(Struct, frozen=True, rename="camel", kw_only=True):
+class PermissionResponse(Struct, frozen=True, rename="camel", kw_only=True):
     """`behavior` allow or deny; with allow perhaps another input, with deny a reason, and whether to end the turn."""
 
     behavior: Literal["allow", "deny"]
@@ -113,10 +113,17 @@ class Response(Struct, frozen=True, rename="camel", kw_only=True):
     interrupt: bool = False
 
 
-def management_tools(service: Agents) -> Registry[Tool]:
+def make_management_tools(service: AgentService) -> Registry[Tool]:
     """The registry of this server, bound to a gateway's agents."""
     made: Registry[Tool] = Registry("agent tool")
-    for declare in (_making, _keeping, _looking, _steering, _answering, worktree_tools):
+    for declare in (
+        _add_create_tools,
+        _add_lifecycle_tools,
+        _add_read_tools,
+        _add_prompt_tools,
+        _add_permission_tools,
+        add_worktree_tools,
+    ):
         declare(service, made)
     return made
 
@@ -125,14 +132,14 @@ def _declare(made: Registry[Tool], **more: Any) -> Callable[[Any], Any]:
     return tool(tier=Tier.ROOT, group="agents", registry=made, **more)
 
 
-async def _ended(service: Agents, agent_id: str, background: bool) -> Outcome | None:
+async def _wait_unless_background(service: AgentService, agent_id: str, background: bool) -> WaitOutcome | None:
     return None if background else await service.wait(agent_id)
 
 
-def _making(service: Agents, made: Registry[Tool]) -> None:
+def _add_create_tools(service: AgentService, made: Registry[Tool]) -> None:
     @_declare(made)
     async def create_agent(
-        call: Call,
+        call: ToolCall,
         initialPrompt: Annotated[Body | None, Meta(description="What it is to do first.")] = None,
         title: Annotated[str | None, Meta(description="What it is called, 1 to 60 characters.")] = None,
         agentType: Annotated[str | None, Meta(description="The provider; list_providers shows them.")] = None,
@@ -151,12 +158,12 @@ def _making(service: Agents, made: Registry[Tool]) -> None:
         parentAgentId: Annotated[str | None, Meta(description="Who makes it, if that is an agent.")] = None,
         notifyOnFinish: Annotated[bool, Meta(description="Tell the parent once, when it has finished.")] = False,
         background: Annotated[bool, Meta(description="Return at once; else wait for its first turn.")] = False,
-    ) -> Created:
+    ) -> CreateAgentResult:
         """Make an agent and give it something to do. It works in a sandbox of its own.
 
         To give an agent that exists more work use send_agent_prompt.
         """
-        wanted = Wanted(
+        wanted = AgentSpec(
             prompt=initialPrompt or "",
             folder=folder or "",
             provider=agentType or "",
@@ -171,8 +178,8 @@ def _making(service: Agents, made: Registry[Tool]) -> None:
             base=baseBranch or "",
         )
         made_one = await service.create(wanted, OPERATOR)
-        ended = await _ended(service, made_one.agent_id, background or not initialPrompt)
-        return Created(
+        ended = await _wait_unless_background(service, made_one.agent_id, background or not initialPrompt)
+        return CreateAgentResult(
             agent_id=made_one.agent_id,
             type=made_one.type,
             status=ended.status if ended else made_one.status,
@@ -189,38 +196,38 @@ def _making(service: Agents, made: Registry[Tool]) -> None:
         )
 
 
-def _keeping(service: Agents, made: Registry[Tool]) -> None:
+def _add_lifecycle_tools(service: AgentService, made: Registry[Tool]) -> None:
     @_declare(made, destructive=True, idempotent=True)
-    async def kill_agent(call: Call, agentId: AgentId) -> Done:
+    async def kill_agent(call: ToolCall, agentId: AgentId) -> SuccessResult:
         """End an agent for good. What it said and did stays; it takes no further prompt.
 
         To end only what it does now use cancel_agent; to put it away until it is needed archive_agent.
         """
         await service.kill(agentId, OPERATOR)
-        return Done(True)
+        return SuccessResult(True)
 
     @_declare(made, idempotent=True)
-    async def archive_agent(call: Call, agentId: AgentId) -> Done:
+    async def archive_agent(call: ToolCall, agentId: AgentId) -> SuccessResult:
         """Put an agent away: it leaves the lists until somebody gives it work again. To end it for good: kill_agent."""
         await service.archive(agentId, OPERATOR)
-        return Done(True)
+        return SuccessResult(True)
 
     @_declare(made, idempotent=True)
     async def update_agent(
-        call: Call,
+        call: ToolCall,
         agentId: AgentId,
         title: Annotated[str | None, Meta(description="What it is called from now on, 1 to 60 characters.")] = None,
         labels: Labels = None,
-    ) -> Snapshot:
+    ) -> AgentSnapshot:
         """Change an agent's title or labels (all of them). To change when it asks use set_agent_mode."""
         if title is None and labels is None:
             raise Invalid("title", "say a title, labels or both")
         return await service.update(agentId, OPERATOR, title=title, labels=labels)
 
 
-def _looking(service: Agents, made: Registry[Tool]) -> None:
+def _add_read_tools(service: AgentService, made: Registry[Tool]) -> None:
     @_declare(made, read_only=True, idempotent=True)
-    async def wait_for_agent(call: Call, agentId: AgentId) -> Outcome:
+    async def wait_for_agent(call: ToolCall, agentId: AgentId) -> WaitOutcome:
         """Wait until an agent has finished, has failed (`lastError` says why) or asks something. Returns before your
         own limit; then call again.
 
@@ -229,33 +236,33 @@ def _looking(service: Agents, made: Registry[Tool]) -> None:
         return await service.wait(agentId)
 
     @_declare(made, read_only=True, idempotent=True)
-    async def get_agent_status(call: Call, agentId: AgentId) -> Status:
+    async def get_agent_status(call: ToolCall, agentId: AgentId) -> AgentStatusResult:
         """See how an agent stands. For what it did use get_agent_activity."""
         found = await service.status(agentId)
-        return Status(found.status, found)
+        return AgentStatusResult(found.status, found)
 
     @_declare(made, read_only=True, idempotent=True)
     async def list_agents(
-        call: Call,
+        call: ToolCall,
         includeArchived: Annotated[bool, Meta(description="Those that were put away, too.")] = False,
         statuses: Annotated[list[str] | None, Meta(description="Only these states.")] = None,
         limit: Annotated[int, Meta(description="At most so many (1–200).")] = 50,
-    ) -> Listed:
+    ) -> ListAgentsResult:
         """List agents: those that wait for an answer first, then those at work, then the rest, the latest first."""
         found = await service.every(archived=includeArchived, statuses=frozenset(statuses or ()))
-        return Listed(found[: min(max(limit, 1), 200)])
+        return ListAgentsResult(found[: min(max(limit, 1), 200)])
 
     @_declare(made, read_only=True, idempotent=True)
     async def get_agent_activity(
-        call: Call,
+        call: ToolCall,
         agentId: AgentId,
         limit: Annotated[int, Meta(description="The newest so many entries; 0: all that fit one answer.")] = 0,
-    ) -> Activity:
+    ) -> AgentActivityResult:
         """Read what an agent did and said, as lines. For its state use get_agent_status."""
         found = await service.status(agentId)
         shown, total, text = await service.activity(found.agent_id, max(limit, 0))
         more = " (the newest; the others do not fit one answer)" if shown < min(limit or total, total) else ""
-        return Activity(
+        return AgentActivityResult(
             agent_id=found.agent_id,
             update_count=total,
             current_mode_id=found.current_mode_id,
@@ -263,25 +270,25 @@ def _looking(service: Agents, made: Registry[Tool]) -> None:
         )
 
     @_declare(made, read_only=True, idempotent=True)
-    async def list_providers(call: Call) -> Providers:
+    async def list_providers(call: ToolCall) -> ListProvidersResult:
         """See which providers agents can be made with, whether each is ready (and what it lacks), and their modes.
 
         For the models of one use list_models.
         """
-        return Providers(await service.providers())
+        return ListProvidersResult(await service.providers())
 
     @_declare(made, read_only=True, idempotent=True)
     async def list_models(
-        call: Call, provider: Annotated[str, Meta(description="As list_providers names it.")]
-    ) -> Models:
+        call: ToolCall, provider: Annotated[str, Meta(description="As list_providers names it.")]
+    ) -> ListModelsResult:
         """See which models a provider can be made with, the default first, and what they cost."""
-        return Models(provider, service.models(provider))
+        return ListModelsResult(provider, service.models(provider))
 
 
-def _steering(service: Agents, made: Registry[Tool]) -> None:
+def _add_prompt_tools(service: AgentService, made: Registry[Tool]) -> None:
     @_declare(made)
     async def send_agent_prompt(
-        call: Call,
+        call: ToolCall,
         agentId: AgentId,
         prompt: Text,
         sessionMode: Annotated[str | None, Meta(description="Change when it asks, first.")] = None,
@@ -290,13 +297,13 @@ def _steering(service: Agents, made: Registry[Tool]) -> None:
         ] = "queue",
         notifyOnFinish: Annotated[bool, Meta(description="Tell its parent once, when it has finished.")] = False,
         background: Annotated[bool, Meta(description="Return at once; else wait for its end.")] = False,
-    ) -> Prompted:
+    ) -> PromptAgentResult:
         """Give an agent more to do. An archived one comes back by it."""
         await service.prompt(agentId, prompt, OPERATOR, policy=policy, mode=sessionMode or "", notify=notifyOnFinish)
         if background:
-            return Prompted(success=True, status=(await service.status(agentId)).status)
+            return PromptAgentResult(success=True, status=(await service.status(agentId)).status)
         ended = await service.wait(agentId)
-        return Prompted(
+        return PromptAgentResult(
             success=True,
             status=ended.status,
             last_message=ended.last_message,
@@ -305,43 +312,46 @@ def _steering(service: Agents, made: Registry[Tool]) -> None:
         )
 
     @_declare(made, destructive=True, idempotent=True)
-    async def cancel_agent(call: Call, agentId: AgentId) -> Done:
+    async def cancel_agent(call: ToolCall, agentId: AgentId) -> SuccessResult:
         """End what an agent does now, and cancel every prompt that waits behind it; it stays and takes further ones.
 
         `success` is false if there was nothing to end. To put one prompt in the place of what runs use
         send_agent_prompt with the policy interrupt.
         """
-        return Done(await service.cancel(agentId, OPERATOR))
+        return SuccessResult(await service.cancel(agentId, OPERATOR))
 
     @_declare(made, idempotent=True)
     async def set_agent_mode(
-        call: Call,
+        call: ToolCall,
         agentId: AgentId,
         modeId: Annotated[str, Meta(description="One of `availableModes` of get_agent_status.")],
-    ) -> Changed:
+    ) -> SetAgentModeResult:
         """Change when an agent asks before it acts, from its next turn on."""
-        return Changed(success=True, new_mode=await service.set_mode(agentId, modeId, OPERATOR))
+        return SetAgentModeResult(success=True, new_mode=await service.set_mode(agentId, modeId, OPERATOR))
 
 
-def _answering(service: Agents, made: Registry[Tool]) -> None:
+def _add_permission_tools(service: AgentService, made: Registry[Tool]) -> None:
     @_declare(made, read_only=True, idempotent=True)
-    async def list_pending_permissions(call: Call) -> Pending:
+    async def list_pending_permissions(call: ToolCall) -> PendingRequestsResult:
         """See what agents ask (to use a tool, to have a plan approved, a question) and wait for.
 
         Answer with respond_to_permission.
         """
         found = await service.pending()
-        return Pending(
-            [Waiting(agent_id=each.agent_id, status=each.status, request=request) for each, request in found]
+        return PendingRequestsResult(
+            [
+                AgentPendingRequest(agent_id=each.agent_id, status=each.status, request=request)
+                for each, request in found
+            ]
         )
 
     @_declare(made)
     async def respond_to_permission(
-        call: Call,
+        call: ToolCall,
         agentId: AgentId,
         requestId: Annotated[str, Meta(description="The request's id, from list_pending_permissions.")],
-        response: Annotated[Response, Meta(description=_RESPONSE)],
-    ) -> Done:
+        response: Annotated[PermissionResponse, Meta(description=_RESPONSE)],
+    ) -> SuccessResult:
         """Answer what an agent asks: allow it, perhaps with another input, or deny it, perhaps ending its turn.
 
         A question (kind `question`) is answered by allowing it with `updatedInput` {"answers": {"<header>": "<text>"}};
@@ -356,4 +366,4 @@ def _answering(service: Agents, made: Registry[Tool]) -> None:
             message=response.message,
             interrupt=response.interrupt,
         )
-        return Done(True)
+        return SuccessResult(True)

@@ -10,20 +10,20 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatepost.access.budgets import in_usd
+from gatepost.access.budgets import to_usd_number
 from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
 from gatepost.egress.endpoints import BASES, base_in_force
-from gatepost.egress.prices import FILE, Price, own_prices, shipped
+from gatepost.egress.prices import FILE, Price, load_own_prices, load_shipped_prices
 from gatepost.flow.groups import WORLD
-from gatepost.flow.sessions.parts import Parts
-from gatepost.flow.sessions.plan import DEMO, describe_sandbox
-from gatepost.flow.sessions.programs import PROGRAMS, find_program, needs_of
+from gatepost.flow.sessions.sandbox_plan import DEMO, describe_sandbox
+from gatepost.flow.sessions.sandbox_requirements import PROGRAMS, find_program, load_needs
+from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.serve.agents.modes import Mode, modes_of
-from gatepost.serve.control.agents import AGENTS, Agent, has_library, names_of_keys
-from gatepost.serve.control.operations.connect import nearest
-from gatepost.serve.control.operations.groups import provider_names
+from gatepost.serve.control.connectable_agents import AGENTS, ConnectableAgent, has_library, list_key_names
+from gatepost.serve.control.operations.connect import find_nearest_owner
+from gatepost.serve.control.operations.groups import list_provider_names
 from gatepost.store import groups
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
@@ -34,7 +34,7 @@ NO_COMMAND = "no command is named for it; `gatepost connect {} --command 'PROGRA
 NO_MODELS = "{} asks no model of a vendor that the gateway knows; there are models for: {}"
 
 
-class Provider(Struct, frozen=True, rename="camel", kw_only=True):
+class ProviderInfo(Struct, frozen=True, rename="camel", kw_only=True):
     id: str
     what: str
     modes: list[Mode]
@@ -43,7 +43,7 @@ class Provider(Struct, frozen=True, rename="camel", kw_only=True):
     default_model: str | None = None  # None: its own choice
 
 
-class Model(Struct, frozen=True, rename="camel", kw_only=True):
+class ModelInfo(Struct, frozen=True, rename="camel", kw_only=True):
     """USD for a million tokens."""
 
     id: str
@@ -56,13 +56,13 @@ class Model(Struct, frozen=True, rename="camel", kw_only=True):
     own_price: bool  # the operator's file has it
 
 
-async def providers(parts: Parts) -> list[Provider]:
+async def list_providers(parts: SessionDeps) -> list[ProviderInfo]:
     """Each with the first thing that it lacks."""
-    walls = await asyncio.to_thread(_walls, parts)
-    return [await _provider(parts, name, walls) for name in provider_names(parts.home)]
+    walls = await asyncio.to_thread(_find_sandbox_trouble, parts)
+    return [await _provider(parts, name, walls) for name in list_provider_names(parts.home)]
 
 
-def _walls(parts: Parts) -> str:
+def _find_sandbox_trouble(parts: SessionDeps) -> str:
     """Why no sandbox works; '' if one does. May start one to see."""
     try:
         name, trouble = describe_sandbox(parts.config, parts.sandboxes)
@@ -71,13 +71,13 @@ def _walls(parts: Parts) -> str:
     return f"no sandbox works: {trouble}" if name == "none" else ""
 
 
-async def _provider(parts: Parts, name: str, walls: str) -> Provider:
+async def _provider(parts: SessionDeps, name: str, walls: str) -> ProviderInfo:
     known = AGENTS.get(name)
-    lacks = await asyncio.to_thread(_lacking, parts, name, known)
+    lacks = await asyncio.to_thread(_find_missing_program, parts, name, known)
     if not lacks and known is not None:
-        lacks = await parts.store.read(_unconnected, parts, known)
+        lacks = await parts.store.read(_find_missing_connection, parts, known)
     lacks = lacks or ("" if name == DEMO else walls)
-    return Provider(
+    return ProviderInfo(
         id=name,
         what=known.what if known else "",
         modes=list(modes_of(name)),
@@ -87,11 +87,11 @@ async def _provider(parts: Parts, name: str, walls: str) -> Provider:
     )
 
 
-async def lacking_for(parts: Parts, group: Group) -> str:
+async def find_missing_requirement(parts: SessionDeps, group: Group) -> str:
     """Why an agent of this group, as it is run, could not do anything at all; '' unless that is certain. Whose key an
     agent of any vendor needs, its own files say."""
     known = AGENTS.get(group.provider)
-    lacks = await asyncio.to_thread(_lacking, parts, group.provider, known)
+    lacks = await asyncio.to_thread(_find_missing_program, parts, group.provider, known)
     if lacks or known is None:
         return lacks
     if known.any_program and not group.options.get("command"):
@@ -99,18 +99,20 @@ async def lacking_for(parts: Parts, group: Group) -> str:
     if known.any_vendor or _has_own_endpoint(parts, known):
         return ""
     return (
-        "" if await parts.store.read(_can_ask, parts, known, group.folder, group.options) else NO_KEY.format(known.name)
+        ""
+        if await parts.store.read(_has_usable_key, parts, known, group.folder, group.options)
+        else NO_KEY.format(known.name)
     )
 
 
-def _lacking(parts: Parts, name: str, known: Agent | None) -> str:
+def _find_missing_program(parts: SessionDeps, name: str, known: ConnectableAgent | None) -> str:
     """A library or a program that is not on this machine."""
     home = parts.home
     if known is not None and not has_library(known):
         return f"its library {known.module} is not installed; `gatepost connect {name}` installs it"
     try:
-        read = (settings.peek(home.path, PROGRAMS), parts.config)  # as it stands, and as the gateway started
-        for program in needs_of(home, name).programs:
+        read = (settings.load_declared(home.path, PROGRAMS), parts.config)  # as it stands, and as the gateway started
+        for program in load_needs(home, name).programs:
             if not any(find_program(each, home, program) for each in read) and shutil.which(program) is None:
                 way = f"`gatepost connect {name}` installs it" if known else "name it in `programs`"
                 return f"the program {program} is not on this machine; {way}"
@@ -119,36 +121,40 @@ def _lacking(parts: Parts, name: str, known: Agent | None) -> str:
     return ""
 
 
-def _unconnected(db: Db, parts: Parts, known: Agent) -> str:
+def _find_missing_connection(db: Db, parts: SessionDeps, known: ConnectableAgent) -> str:
     """Of no group at all, or of the first one."""
     if known.any_program and not any(
-        each.provider == known.name and each.options.get("command") for each in groups.every(db)
+        each.provider == known.name and each.options.get("command") for each in groups.list_all(db)
     ):
         return NO_COMMAND.format(known.name)
-    if _has_own_endpoint(parts, known) or _can_ask(db, parts, known, WORLD):
+    if _has_own_endpoint(parts, known) or _has_usable_key(db, parts, known, WORLD):
         return ""
     return NO_KEY.format(known.name)
 
 
-def _has_own_endpoint(parts: Parts, known: Agent) -> bool:
+def _has_own_endpoint(parts: SessionDeps, known: ConnectableAgent) -> bool:
     """That needs no key."""
     where = BASES[known.vendor]
-    return any(each[where] != where.default for each in (settings.peek(parts.home.path, where), parts.config))
+    return any(each[where] != where.default for each in (settings.load_declared(parts.home.path, where), parts.config))
 
 
-def _can_ask(db: Db, parts: Parts, known: Agent, folder: str, options: Mapping[str, Any] | None = None) -> bool:
+def _has_usable_key(
+    db: Db, parts: SessionDeps, known: ConnectableAgent, folder: str, options: Mapping[str, Any] | None = None
+) -> bool:
     """Whether the group's endpoint needs no key, or one is there that was given for it."""
     base = base_in_force(db, parts.home, folder, known.vendor, options)
-    return not base.default or any(nearest(db, folder, name, base.origins) is not None for name in names_of_keys(known))
+    return not base.default or any(
+        find_nearest_owner(db, folder, name, base.origins) is not None for name in list_key_names(known)
+    )
 
 
-def models(home: Home, provider: str) -> list[Model]:
+def list_models(home: Home, provider: str) -> list[ModelInfo]:
     """The default first, then by name. Prices of the operator's own win."""
     known = AGENTS.get(provider)
     if known is None:
         raise Invalid("provider", NO_MODELS.format(repr(provider), ", ".join(AGENTS)))
-    own = own_prices(home, settings.peek(home.path, FILE))
-    priced = {name: price for name, price in {**shipped(), **own}.items() if _talks(price)}
+    own = load_own_prices(home, settings.load_declared(home.path, FILE))
+    priced = {name: price for name, price in {**load_shipped_prices(), **own}.items() if _is_text_model(price)}
     found = [
         _model(name, price, known, name in own)
         for name, price in priced.items()
@@ -157,7 +163,7 @@ def models(home: Home, provider: str) -> list[Model]:
     return sorted(found, key=lambda each: (not each.is_default, each.vendor != known.vendor, each.id))
 
 
-def _talks(price: Price) -> bool:
+def _is_text_model(price: Price) -> bool:
     """In text; others transcribe or speak."""
     return not price.minute and price.characters is None
 
@@ -166,17 +172,17 @@ def vendor_of(model: str, otherwise: str) -> str:
     """A model that only the operator lists can be anybody's: it is where the provider asks."""
     if model.startswith(ANTHROPICS):
         return "anthropic"
-    return "openai" if model in shipped() else otherwise
+    return "openai" if model in load_shipped_prices() else otherwise
 
 
-def _model(name: str, price: Price, known: Agent, own: bool) -> Model:
-    return Model(
+def _model(name: str, price: Price, known: ConnectableAgent, own: bool) -> ModelInfo:
+    return ModelInfo(
         id=name,
         vendor=vendor_of(name, known.vendor),
         is_default=name == known.model,
-        input=in_usd(price.input),
-        output=in_usd(price.output),
-        cache_read=in_usd(price.cache_read),
-        cache_write=in_usd(price.cache_write),
+        input=to_usd_number(price.input),
+        output=to_usd_number(price.output),
+        cache_read=to_usd_number(price.cache_read),
+        cache_write=to_usd_number(price.cache_write),
         own_price=own,
     )

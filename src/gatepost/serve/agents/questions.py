@@ -7,32 +7,32 @@ from dataclasses import dataclass
 from typing import Any
 
 from gatepost.core.errors import Invalid
-from gatepost.serve.agents.views import Request
+from gatepost.serve.agents.views import PendingRequest
 
 KIND = "question"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AgentQuestion:
     text: str
     key: str  # by which its answer is known: its header, or else its own words
     options: tuple[str, ...] = ()
 
 
-def questions_of(given: dict[str, Any]) -> tuple[Question, ...]:
+def parse_questions(given: dict[str, Any]) -> tuple[AgentQuestion, ...]:
     """One stands in the input itself, several in a list."""
     listed = given.get("questions")
-    found = (_question(each) for each in (listed if isinstance(listed, list) else [given]))
+    found = (_parse_question(each) for each in (listed if isinstance(listed, list) else [given]))
     return tuple(each for each in found if each is not None)
 
 
-def _question(given: object) -> Question | None:
+def _parse_question(given: object) -> AgentQuestion | None:
     if not isinstance(given, dict) or not isinstance(given.get("question"), str):
         return None
     header, options = given.get("header"), given.get("options")
     text = str(given["question"])
     named = (_label(each) for each in (options if isinstance(options, list) else []))
-    return Question(text, header if isinstance(header, str) and header else text, tuple(filter(None, named)))
+    return AgentQuestion(text, header if isinstance(header, str) and header else text, tuple(filter(None, named)))
 
 
 def _label(option: object) -> str:
@@ -40,13 +40,13 @@ def _label(option: object) -> str:
     return found if isinstance(found, str) else ""
 
 
-def answers_to(asked: Request, texts: list[str]) -> dict[str, Any]:
+def make_answers(asked: PendingRequest, texts: list[str]) -> dict[str, Any]:
     """What a question is allowed with; nothing for what is none."""
     if asked.kind != KIND:
         if texts:
             raise Invalid("--answer", f"{asked.id} is no question; allow it or deny it")
         return {}
-    questions = questions_of(asked.input)
+    questions = parse_questions(asked.input)
     if len(texts) != max(len(questions), 1):
         many = f", {len(questions)} times, one for each" if len(questions) > 1 else ""
         raise Invalid("--answer", f"{asked.id} is a question; say --answer TEXT{many}")

@@ -13,31 +13,31 @@ from gatepost.core.errors import Refused
 from gatepost.core.registry import Registry
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
-from gatepost.serve.agents.http import CallerOf, Endpoint, mcp_app
+from gatepost.serve.agents.mcp_endpoint import CallerOf, McpEndpoint, make_mcp_app
 from gatepost.store import session_tokens, sessions
 from gatepost.store.port import Db, Store
-from gatepost.tools.contract import TOOLS, Around, Tool
+from gatepost.tools.contract import TOOLS, Tool, ToolDeps
 
 PATH, NAME = "/mcp/self", "gatepost-agent-self-id"
 TOOL_NAMES = ("set_title", "set_branch")
 CLAIM = "callerAgentId"
 
 
-def self_dispatch(around: Around) -> Dispatch:
+def make_self_dispatch(around: ToolDeps) -> Dispatch:
     own: Registry[Tool] = Registry("self tool")
     for name in TOOL_NAMES:
         own.add(name, TOOLS[name], origin=__name__)
     return Dispatch(own, around)
 
 
-def self_app(dispatch: Dispatch, around: Around, largest: int) -> Endpoint:
-    return mcp_app(NAME, __version__, dispatch, caller_of(around.store), around.bells, largest)
+def make_self_app(dispatch: Dispatch, around: ToolDeps, largest: int) -> McpEndpoint:
+    return make_mcp_app(NAME, __version__, dispatch, make_caller_finder(around.store), around.bells, largest)
 
 
-def caller_of(store: Store) -> CallerOf:
+def make_caller_finder(store: Store) -> CallerOf:
     def find(scope: Scope) -> Caller:
         shown = Headers(scope=scope).get("authorization", "").removeprefix("Bearer ").strip()
-        caller = store.look(_caller, shown)
+        caller = store.look(_find_caller, shown)
         if caller is None:
             raise Refused("who shows no agent's token", "speak for one", why="`gatepost agent token` makes one")
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
@@ -48,7 +48,7 @@ def caller_of(store: Store) -> CallerOf:
     return find
 
 
-def _caller(db: Db, token: str) -> Caller | None:
-    session_id = session_tokens.whose(db, token) if token else None
+def _find_caller(db: Db, token: str) -> Caller | None:
+    session_id = session_tokens.find_session(db, token) if token else None
     session = sessions.get(db, session_id) if session_id else None
     return Caller(session.folder, session.id, session.provider) if session else None

@@ -15,26 +15,33 @@ from typing import Any, TypeVar, TypeVarTuple
 from msgspec import structs
 
 from gatepost.access.tiers import check_folder
-from gatepost.channels.hub import Hub
+from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.core.settings import setting
 from gatepost.flow.groups import make_folder
-from gatepost.flow.sessions import running_as, settle
-from gatepost.flow.sessions.owner import group_uid
+from gatepost.flow.sessions import effective_group, turn_settlement
+from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.flow.sessions.permissions import NOT_PERMITTED
-from gatepost.flow.sessions.wake import Sessions
-from gatepost.flow.worktrees.worktrees import Archived, Worktrees
-from gatepost.flow.worktrees.worktrees import Wanted as NewWorktree
+from gatepost.flow.sessions.session_supervisor import SessionSupervisor
+from gatepost.flow.worktrees.worktrees import ArchivedWorktree, Worktrees
+from gatepost.flow.worktrees.worktrees import NewWorktree as NewWorktree
 from gatepost.messages.text import clean
-from gatepost.serve.agents import asked, making, providers, views
-from gatepost.serve.agents.asked import Asker
+from gatepost.serve.agents import agent_creation, pending_requests, providers, views
+from gatepost.serve.agents.agent_spec import AgentSpec, check_labels, check_prompt, check_title
 from gatepost.serve.agents.modes import check_mode
-from gatepost.serve.agents.plans import carry_out
-from gatepost.serve.agents.providers import Model, Provider
+from gatepost.serve.agents.pending_requests import RequestingAgent
+from gatepost.serve.agents.plan_approval import apply_approved_plan
+from gatepost.serve.agents.providers import ModelInfo, ProviderInfo
 from gatepost.serve.agents.questions import KIND as QUESTION
-from gatepost.serve.agents.timeline import MOST_READ, curated, fitting, projected
-from gatepost.serve.agents.views import Eyes, News, Outcome, Request, Snapshot, request_of
-from gatepost.serve.agents.wishes import Wanted, check_labels, check_prompt, check_title
+from gatepost.serve.agents.timeline import MOST_READ, limit_entries, merge_entries, render_entries
+from gatepost.serve.agents.views import (
+    AgentSnapshot,
+    AgentUpdate,
+    PendingRequest,
+    ViewContext,
+    WaitOutcome,
+    make_pending_request,
+)
 from gatepost.store import (
     agents,
     audit,
@@ -48,7 +55,7 @@ from gatepost.store import (
     turns,
 )
 from gatepost.store.agents import NewAgent
-from gatepost.store.origins import Chain
+from gatepost.store.origins import OriginChain
 from gatepost.store.permissions import Permission
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -58,7 +65,7 @@ from gatepost.tools.contract import CHAIN_DEPTH
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-FOLDER = running_as.FOLDER
+FOLDER = effective_group.FOLDER
 WAIT_S = setting(
     "agents.wait_s", 45.0, help="How long a call waits for an agent at most; clients give up on calls after a minute."
 )
@@ -68,18 +75,20 @@ POLICIES = {"queue": inbox.NEXT, "steer": inbox.TRIGGER, "interrupt": inbox.NEXT
 STILL = "The agent is still running; this is no failure. Wait again to go on waiting. What it did last:\n\n{}"
 
 
-class Agents:
-    def __init__(self, flow: Sessions, worktrees: Worktrees, hub: Hub, stopping: asyncio.Event | None = None) -> None:
+class AgentService:
+    def __init__(
+        self, flow: SessionSupervisor, worktrees: Worktrees, hub: LocalChannel, stopping: asyncio.Event | None = None
+    ) -> None:
         self._parts, self._flow, self._hub = flow.parts, flow, hub
         self.worktrees = worktrees
         self._stopping = stopping or asyncio.Event()
         self._replacing: set[str] = set()  # whose turn gives way to another: nobody sees them idle meanwhile
-        self._eyes = Eyes(self._parts.home, self._replacing)
+        self._eyes = ViewContext(self._parts.home, self._replacing)
         self._replaced = 0  # how often that has changed
 
     # Making and ending.
 
-    async def create(self, wanted: Wanted, by: str) -> Snapshot:
+    async def create(self, wanted: AgentSpec, by: str) -> AgentSnapshot:
         """Durable when it returns; the prompt is queued with it. A worktree that it wants is made first."""
         config, now = self._parts.config, self._parts.clock.now()
         wish = NewAgent(
@@ -92,11 +101,13 @@ class Agents:
             parent=wanted.parent,
         )
         text = check_prompt(wanted.prompt) if wanted.prompt else ""
-        new = making.new_worktree(wanted, wish.folder) if wanted.worktree else None
+        new = agent_creation.parse_new_worktree(wanted, wish.folder) if wanted.worktree else None
         uid = await group_uid(self._parts.store, config, self._parts.clock, wish.folder)
-        start, notes = making.check_start(self._parts, "" if new else wanted.cwd, uid)
-        wish, group = await self._parts.store.write(making.checked, self._parts, wish, not wanted.folder, now)
-        if lacks := await providers.lacking_for(self._parts, group):
+        start, notes = agent_creation.check_start(self._parts, "" if new else wanted.cwd, uid)
+        wish, group = await self._parts.store.write(
+            agent_creation.check_new_agent, self._parts, wish, not wanted.folder, now
+        )
+        if lacks := await providers.find_missing_requirement(self._parts, group):
             raise SetupError(f"no agent of {group.provider} can run: {lacks}")
         make_folder(self._parts.home, wish.folder, uid, name=wish.folder)
         worktree = await self.worktrees.create(new, by) if new else None
@@ -106,11 +117,11 @@ class Agents:
             self.worktrees.must_be_open(db, cwd, wish.folder)
             made = agents.create(db, replace(wish, cwd=cwd), now)
             if wanted.notify:
-                agents.want_news(db, made.id, True)
+                agents.set_notify(db, made.id, True)
             if worktree is not None and worktree.setup_state != "none":
-                timeline.add(db, made.id, "", "worktree_setup", making.setup_of(worktree), now)
+                timeline.add(db, made.id, "", "worktree_setup", agent_creation.setup_to_json(worktree), now)
             if text:
-                agents.prompt(db, made, text, by, _name(by), inbox.NEXT, now, self._chain(db, wanted.parent))
+                agents.add_prompt(db, made, text, by, _name(by), inbox.NEXT, now, self._chain(db, wanted.parent))
             _record(db, now, by, "agent.create", made.id, folder=wish.folder, provider=wish.provider, cwd=cwd)
             return made
 
@@ -118,15 +129,15 @@ class Agents:
         if text:
             self._parts.bells.session(made.id)
         told = await self.status(made.id)
-        return structs.replace(told, notes=notes + (making.setup_notes(worktree) if worktree else []))
+        return structs.replace(told, notes=notes + (agent_creation.list_setup_notes(worktree) if worktree else []))
 
-    def _chain(self, db: Db, parent: str) -> Chain | None:
+    def _chain(self, db: Db, parent: str) -> OriginChain | None:
         """Who is behind an agent that is made by another one: those for whom that one works now."""
-        turn = turns.open_of(db, parent) if parent else None
+        turn = turns.find_open(db, parent) if parent else None
         if turn is None:
             return None
-        found = origins.of_turn(db, turn.id)
-        origins.check(found, turn.folder, "create_agent", self._parts.config[CHAIN_DEPTH])
+        found = origins.get_for_turn(db, turn.id)
+        origins.check_limits(found, turn.folder, "create_agent", self._parts.config[CHAIN_DEPTH])
         return found
 
     async def create_worktree(self, wanted: NewWorktree, by: str) -> Worktree:
@@ -138,12 +149,12 @@ class Agents:
             make_folder(self._parts.home, folder, uid, name=folder)
         return await self.worktrees.create(wanted, by)
 
-    async def archive_worktree(self, named: str, by: str, *, discard: bool = False) -> Archived:
+    async def archive_worktree(self, named: str, by: str, *, discard: bool = False) -> ArchivedWorktree:
         """Put a worktree away, and first every agent that works in it."""
 
         async def clear(place: Path) -> None:
             # Read as a write: behind whoever was just being made or woken there. From now on nobody is.
-            every = await self._parts.store.write(lambda db: agents.every(db, archived=True))
+            every = await self._parts.store.write(lambda db: agents.list_all(db, archived=True))
             here = [each.id for each in every if each.closed_at is None and Path(each.cwd).is_relative_to(place)]
             for agent_id in here:
                 await self.archive(agent_id, by)
@@ -179,15 +190,15 @@ class Agents:
         self._set_replacing(session.id, True)
         try:
             if policy == "interrupt":
-                await self._parts.store.write(agents.hold_news, session.id)
+                await self._parts.store.write(agents.suspend_notify, session.id)
                 await self._flow.stop(session.id, by)
             now = self._parts.clock.now()
 
             def add(db: Db) -> None:
                 self.worktrees.must_be_open(db, session.cwd, session.folder)
-                agents.prompt(db, session, said, by, _name(by), POLICIES[policy], now)
+                agents.add_prompt(db, session, said, by, _name(by), POLICIES[policy], now)
                 if notify:
-                    agents.want_news(db, session.id, True)
+                    agents.set_notify(db, session.id, True)
 
             await self._parts.store.write(add)
         finally:
@@ -219,7 +230,7 @@ class Agents:
         await self._flow.stop(session.id, by)
 
         def close(db: Db) -> None:
-            settle.stop(db, self._parts, session.id, by)  # what came in meanwhile
+            turn_settlement.stop_turn(db, self._parts, session.id, by)  # what came in meanwhile
             sessions.close(db, session.id, now)
             _record(db, now, by, "agent.kill", session.id)
 
@@ -243,7 +254,7 @@ class Agents:
 
     async def update(
         self, agent_id: str, by: str, *, title: str | None = None, labels: Mapping[str, str] | None = None
-    ) -> Snapshot:
+    ) -> AgentSnapshot:
         session, now = await self.find(agent_id), self._parts.clock.now()
         named = None if title is None else check_title(title)
         labelled = None if labels is None else check_labels(labels)
@@ -262,7 +273,7 @@ class Agents:
         chosen = check_mode(session.provider, mode)
 
         def change(db: Db) -> None:
-            agents.set_mode(db, session.id, chosen)
+            agents.set_permission_mode(db, session.id, chosen)
             _record(db, now, by, "agent.mode", session.id, mode=mode)
 
         await self._parts.store.write(change)
@@ -277,7 +288,7 @@ class Agents:
         found = await self._parts.store.read(agents.get, named)
         if found is not None:
             return found
-        every = await self._parts.store.read(lambda db: agents.every(db, archived=True))
+        every = await self._parts.store.read(lambda db: agents.list_all(db, archived=True))
         near = [each for each in every if len(named) >= 4 and each.id.startswith(named)]
         titled = [each for each in every if each.title and each.title == named]
         near = near or [each for each in titled if each.closed_at is None] or titled
@@ -287,39 +298,41 @@ class Agents:
             raise Invalid("agentId", f"{named!r} means several agents: {', '.join(each.id for each in near[:5])}")
         raise NotFound("agent", named[:80], "`gatepost agent ls` or list_agents shows them")
 
-    async def status(self, agent_id: str) -> Snapshot:
+    async def status(self, agent_id: str) -> AgentSnapshot:
         session = await self.find(agent_id)
-        return await self._see(views.snapshot, session, self._eyes)
+        return await self._see(views.read_snapshot, session, self._eyes)
 
-    async def every(self, *, archived: bool = False, statuses: frozenset[str] = frozenset()) -> list[Snapshot]:
+    async def every(self, *, archived: bool = False, statuses: frozenset[str] = frozenset()) -> list[AgentSnapshot]:
         """Those that need somebody first."""
-        found = await self._see(views.every, archived, self._eyes)
+        found = await self._see(views.list_snapshots, archived, self._eyes)
         return [each for each in found if not statuses or each.status in statuses]
 
     async def activity(self, agent_id: str, limit: int = 0) -> tuple[int, int, str]:
         """(how many entries are shown, how many there are, as lines for a person). 0: all that fit one answer."""
         session = await self.find(agent_id)
-        newest = await self._parts.store.read(timeline.last, session.id, MOST_READ)
-        entries = projected(newest)
-        shown = fitting(entries[-limit:] if limit > 0 else entries)
+        newest = await self._parts.store.read(timeline.list_last, session.id, MOST_READ)
+        entries = merge_entries(newest)
+        shown = limit_entries(entries[-limit:] if limit > 0 else entries)
         older = newest[0].seq - 1 if newest else 0
-        return len(shown), len(entries) + older, curated(shown)
+        return len(shown), len(entries) + older, render_entries(shown)
 
-    async def entries(self, agent_id: str, after: int = 0, limit: int = 200) -> tuple[str, list[timeline.Entry]]:
+    async def entries(
+        self, agent_id: str, after: int = 0, limit: int = 200
+    ) -> tuple[str, list[timeline.TimelineEntry]]:
         """(epoch, rows after a cursor). A timeline is never begun anew, so its epoch is the agent's id."""
         session = await self.find(agent_id)
-        return session.id, await self._parts.store.read(timeline.after, session.id, after, limit)
+        return session.id, await self._parts.store.read(timeline.list_after, session.id, after, limit)
 
     # Waiting and answering.
 
-    async def wait(self, agent_id: str, timeout: float | None = None) -> Outcome:
+    async def wait(self, agent_id: str, timeout: float | None = None) -> WaitOutcome:
         """Until it has ended what it does, asks something, or the time is up."""
         session = await self.find(agent_id)
         clock, most = self._parts.clock, self._parts.config[WAIT_S] if timeout is None else timeout
         until = clock.monotonic() + int(most * 1_000_000)
         with self._hub.watch(session.address) as watch:
             while True:
-                now = await self._see(views.outcome, session.id, self._eyes)
+                now = await self._see(views.read_outcome, session.id, self._eyes)
                 left = (until - clock.monotonic()) / 1_000_000
                 if now.permission is not None or now.status not in (*BUSY, "interrupted"):
                     return now
@@ -330,7 +343,7 @@ class Agents:
 
     async def follow(
         self, agent_id: str, after: int | None, seen: tuple[str, frozenset[str]], timeout: float, limit: int
-    ) -> News:
+    ) -> AgentUpdate:
         """What came after a cursor (None: the newest `limit`); waits until there is something, or the state or the
         requests that wait are others than those `seen`."""
         session, clock = await self.find(agent_id), self._parts.clock
@@ -338,7 +351,7 @@ class Agents:
         with self._hub.watch(session.address) as watch:
             rung = False
             while True:
-                news = await self._see(views.news, session.id, after, limit, self._eyes)
+                news = await self._see(views.read_update, session.id, after, limit, self._eyes)
                 new = (news.status, frozenset(each.id for each in news.permissions)) != seen
                 left = (until - clock.monotonic()) / 1_000_000
                 if new or news.entries or left <= 0 or self._stopping.is_set():
@@ -346,18 +359,18 @@ class Agents:
                 # An entry is written behind its bell: who was rung for nothing looks again soon.
                 rung = await watch.wait(min(left, SOON_S if rung else LOOK_S), self._stopping)
 
-    async def pending(self) -> list[tuple[Asker, Request]]:
-        return await self._see(asked.waiting, self._eyes)
+    async def pending(self) -> list[tuple[RequestingAgent, PendingRequest]]:
+        return await self._see(pending_requests.list_pending, self._eyes)
 
-    async def request(self, named: str) -> Request | None:
+    async def request(self, named: str) -> PendingRequest | None:
         """By its id, the beginning of it, or the agent that asks it and nothing else. The agent is looked for among all
         of them, so a title that another has taken as well means nobody."""
-        found = await self._parts.store.read(asked.by_id, named)
+        found = await self._parts.store.read(pending_requests.find_request, named)
         if found is None and named:
             with suppress(NotFound):
                 session = await self.find(named)
-                found = await self._parts.store.read(asked.only_of, session.id, named)
-        return request_of(found) if found is not None else None
+                found = await self._parts.store.read(pending_requests.get_only_request, session.id, named)
+        return make_pending_request(found) if found is not None else None
 
     async def respond(
         self,
@@ -387,15 +400,15 @@ class Agents:
         verdict, state = ("allow", "allowed") if allow else ("deny", "denied")
 
         def answer(db: Db) -> tuple[Permission, bool]:
-            answered = permissions.answer(db, request_id, state, message, dict(updated or {}), by, now)
+            answered = permissions.record_answer(db, request_id, state, message, dict(updated or {}), by, now)
             if answered is None:
                 raise Invalid("requestId", f"{request_id} does not wait any more: it is {wish.state}")
             told = {"requestId": answered.id, "name": answered.tool, "status": state}
             timeline.add(db, answered.session_id, answered.turn_id, "permission", told, now)
             _record(db, now, by, f"permission.{verdict}", answered.session_id, tool=answered.tool)
-            changed = allow and carry_out(db, answered, by, _name(by), now)
+            changed = allow and apply_approved_plan(db, answered, by, _name(by), now)
             if interrupt and not allow:  # with the answer: a denial that ends the turn is one order
-                settle.stop(db, self._parts, answered.session_id, by)
+                turn_settlement.stop_turn(db, self._parts, answered.session_id, by)
             return answered, changed
 
         answered, changed = await self._parts.store.write(answer)
@@ -409,16 +422,16 @@ class Agents:
             await self._flow.stop(answered.session_id, by)
             self._parts.bells.room(agents.INSTANCE, agents.address_of(answered.session_id))
 
-    async def providers(self) -> list[Provider]:
-        return await providers.providers(self._parts)
+    async def providers(self) -> list[ProviderInfo]:
+        return await providers.list_providers(self._parts)
 
-    def models(self, provider: str) -> list[Model]:
+    def models(self, provider: str) -> list[ModelInfo]:
         """What an agent of this provider can be made with, and what it costs."""
-        return providers.models(self._parts.home, provider)
+        return providers.list_models(self._parts.home, provider)
 
 
 def _record(db: Db, now: int, by: str, action: str, session_id: str, **more: str) -> None:
-    audit.append(db, audit.Record(now, by, action, "done", {"agent": session_id, **more}))
+    audit.append(db, audit.AuditRecord(now, by, action, "done", {"agent": session_id, **more}))
 
 
 def _name(by: str) -> str:

@@ -4,17 +4,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gatepost.core.visible import one_line
-from gatepost.store.timeline import Entry
+from gatepost.core.terminal_text import one_line
+from gatepost.store.timeline import TimelineEntry
 
 LONGEST_SUMMARY = 200
 MOST_READ, MOST_SHOWN = 5000, 200_000  # rows, and characters of what one answer tells
 NOTHING = "No activity to display."
 
 
-def projected(entries: Sequence[Entry]) -> list[Entry]:
+def merge_entries(entries: Sequence[TimelineEntry]) -> list[TimelineEntry]:
     """A call's rows as one, at the place of its first; adjacent words of the agent as one."""
-    found: list[Entry] = []
+    found: list[TimelineEntry] = []
     calls: dict[str, int] = {}
     for entry in entries:
         call = str(entry.data.get("callId", "")) if entry.kind == "tool_call" else ""
@@ -33,22 +33,22 @@ def projected(entries: Sequence[Entry]) -> list[Entry]:
     return found
 
 
-def fitting(entries: Sequence[Entry]) -> list[Entry]:
+def limit_entries(entries: Sequence[TimelineEntry]) -> list[TimelineEntry]:
     """The newest of them, as many as one answer holds; always one."""
     size = 0
     for at in range(len(entries) - 1, -1, -1):
-        size += len(line(entries[at])) + 1
+        size += len(render_entry(entries[at])) + 1
         if size > MOST_SHOWN:
             return list(entries[min(at + 1, len(entries) - 1) :])
     return list(entries)
 
 
-def curated(entries: Sequence[Entry]) -> str:
+def render_entries(entries: Sequence[TimelineEntry]) -> str:
     """As somebody would want to read it."""
-    return "\n".join(told for entry in entries if (told := line(entry))) or NOTHING
+    return "\n".join(told for entry in entries if (told := render_entry(entry))) or NOTHING
 
 
-def line(entry: Entry) -> str:
+def render_entry(entry: TimelineEntry) -> str:
     """One entry; '' if nobody would want to read it."""
     data = entry.data
     match entry.kind:
@@ -59,9 +59,8 @@ def line(entry: Entry) -> str:
         case "tool_call":
             status = data.get("status")
             failed = f" ({status})" if status in ("failed", "canceled") else ""
-            return (
-                f"[{one_line(str(data.get('name', 'Tool')))}] {one_line(summary(data.get('input')))}{failed}".rstrip()
-            )
+            name = one_line(str(data.get("name", "Tool")))
+            return f"[{name}] {one_line(summarize_input(data.get('input')))}{failed}".rstrip()
         case "status":
             return f"[Status] {data.get('text', '')}"
         case "permission":
@@ -80,7 +79,7 @@ def line(entry: Entry) -> str:
             return ""
 
 
-def summary(given: object) -> str:
+def summarize_input(given: object) -> str:
     if isinstance(given, dict):
         for name in ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description", "text"):
             if isinstance(given.get(name), str) and given[name]:

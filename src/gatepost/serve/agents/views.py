@@ -10,7 +10,7 @@ from msgspec import Struct
 from gatepost.core.clock import iso
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
-from gatepost.flow.sessions.start import worktree_of
+from gatepost.flow.sessions.start_folder import parse_worktree_path
 from gatepost.serve.agents.modes import Mode, modes_of
 from gatepost.store import agents, permissions, sessions, timeline, turns, worktrees
 from gatepost.store.permissions import Permission
@@ -22,7 +22,7 @@ ORDER = ("running", "initializing", "interrupted", "idle", "error", "closed")
 
 
 @dataclass(frozen=True, slots=True)
-class Eyes:
+class ViewContext:
     """What is known besides the store. `replacing`: those whose turn gives way to another, whom nobody sees idle
     meanwhile."""
 
@@ -30,7 +30,7 @@ class Eyes:
     replacing: Container[str]
 
 
-class Request(Struct, frozen=True, rename="camel", kw_only=True):
+class PendingRequest(Struct, frozen=True, rename="camel", kw_only=True):
     """What an agent's provider asks before it acts."""
 
     id: str
@@ -43,7 +43,7 @@ class Request(Struct, frozen=True, rename="camel", kw_only=True):
     cut: bool = False  # `input` is an excerpt; what is allowed is the whole, which its provider holds
 
 
-class Snapshot(Struct, frozen=True, rename="camel", kw_only=True):
+class AgentSnapshot(Struct, frozen=True, rename="camel", kw_only=True):
     """An agent as it stands."""
 
     agent_id: str
@@ -64,11 +64,11 @@ class Snapshot(Struct, frozen=True, rename="camel", kw_only=True):
     archived_at: str | None
     last_error: str | None
     last_message: str | None
-    pending_permissions: list[Request]
+    pending_permissions: list[PendingRequest]
     notes: list[str] = []  # what whoever made it should know, told when it is made
 
 
-class Outcome(Struct, frozen=True, rename="camel", kw_only=True):
+class WaitOutcome(Struct, frozen=True, rename="camel", kw_only=True):
     """What waiting came to."""
 
     agent_id: str
@@ -76,26 +76,26 @@ class Outcome(Struct, frozen=True, rename="camel", kw_only=True):
     status: str
     last_message: str | None
     last_error: str | None = None  # why its turn failed
-    permission: Request | None = None
+    permission: PendingRequest | None = None
     waited_out: bool = False  # it still runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class AgentUpdate:
     """What somebody who looks on has not seen yet, and how the agent stands."""
 
     agent: Session
     status: str
     mode: str
-    entries: list[timeline.Entry]
-    permissions: list[Request]
+    entries: list[timeline.TimelineEntry]
+    permissions: list[PendingRequest]
 
 
-def snapshot(db: Db, session: Session, eyes: Eyes) -> Snapshot:
-    status = state(db, session, eyes)
-    place = worktree_of(eyes.home, session.cwd) if session.cwd else None
+def read_snapshot(db: Db, session: Session, eyes: ViewContext) -> AgentSnapshot:
+    status = read_state(db, session, eyes)
+    place = parse_worktree_path(eyes.home, session.cwd) if session.cwd else None
     worktree = worktrees.get(db, *place[:2]) if place else None
-    return Snapshot(
+    return AgentSnapshot(
         agent_id=session.id,
         type=session.provider,
         folder=session.folder,
@@ -105,77 +105,79 @@ def snapshot(db: Db, session: Session, eyes: Eyes) -> Snapshot:
         setup_state=worktree.setup_state if worktree else None,
         status=status,
         model=session.model,
-        current_mode_id=mode_of(session),
+        current_mode_id=get_mode(session),
         available_modes=list(modes_of(session.provider)),
         labels=json.loads(session.labels),
         parent_agent_id=session.parent or None,
         created_at=iso(session.created_at) or "",
         updated_at=iso(session.active_at) or "",
         archived_at=iso(session.archived_at),
-        last_error=_error(db, session.id, status),
-        last_message=agents.last_said(db, session.id) or None,
-        pending_permissions=[request_of(each) for each in permissions.pending(db, session.id)],
+        last_error=_read_error(db, session.id, status),
+        last_message=agents.get_last_text(db, session.id) or None,
+        pending_permissions=[make_pending_request(each) for each in permissions.list_pending(db, session.id)],
     )
 
 
-def every(db: Db, archived: bool, eyes: Eyes) -> list[Snapshot]:
+def list_snapshots(db: Db, archived: bool, eyes: ViewContext) -> list[AgentSnapshot]:
     """Those that wait for an answer first, then by how busy they are, then the latest."""
-    found = [snapshot(db, each, eyes) for each in agents.every(db, archived=archived)]
+    found = [read_snapshot(db, each, eyes) for each in agents.list_all(db, archived=archived)]
     return sorted(found, key=lambda each: -1 if each.pending_permissions else ORDER.index(each.status))
 
 
-def _error(db: Db, session_id: str, status: str) -> str | None:
-    return agents.last_error(db, session_id) or None if status == "error" else None
+def _read_error(db: Db, session_id: str, status: str) -> str | None:
+    return agents.get_last_error(db, session_id) or None if status == "error" else None
 
 
-def state(db: Db, session: Session, eyes: Eyes) -> str:
+def read_state(db: Db, session: Session, eyes: ViewContext) -> str:
     if session.closed_at is not None:
         return "closed"
-    turn, waiting = turns.open_of(db, session.id), agents.waiting(db, session.id)
+    turn, waiting = turns.find_open(db, session.id), agents.count_waiting(db, session.id)
     if turn is not None:
         return "interrupted" if turn.state == "interrupted" else "running"
     if session.id in eyes.replacing:
         return "running"
     if waiting:
-        return "running" if turns.of_session(db, session.id, 2**62, 1) else "initializing"
+        return "running" if turns.list_for_session(db, session.id, 2**62, 1) else "initializing"
     return "error" if session.state == "error" else "idle"
 
 
-def news(db: Db, session_id: str, after: int | None, limit: int, eyes: Eyes) -> News:
+def read_update(db: Db, session_id: str, after: int | None, limit: int, eyes: ViewContext) -> AgentUpdate:
     """After a cursor; None: the newest."""
-    session = _there(db, session_id)
-    return News(
+    session = _get_session(db, session_id)
+    return AgentUpdate(
         agent=session,
-        status=state(db, session, eyes),
-        mode=mode_of(session),
-        entries=timeline.last(db, session_id, limit) if after is None else timeline.after(db, session_id, after, limit),
-        permissions=[request_of(each) for each in permissions.pending(db, session_id)],
+        status=read_state(db, session, eyes),
+        mode=get_mode(session),
+        entries=timeline.list_last(db, session_id, limit)
+        if after is None
+        else timeline.list_after(db, session_id, after, limit),
+        permissions=[make_pending_request(each) for each in permissions.list_pending(db, session_id)],
     )
 
 
-def outcome(db: Db, session_id: str, eyes: Eyes) -> Outcome:
-    session = _there(db, session_id)
-    status = state(db, session, eyes)
-    asked = permissions.pending(db, session_id)
-    return Outcome(
+def read_outcome(db: Db, session_id: str, eyes: ViewContext) -> WaitOutcome:
+    session = _get_session(db, session_id)
+    status = read_state(db, session, eyes)
+    asked = permissions.list_pending(db, session_id)
+    return WaitOutcome(
         agent_id=session_id,
         title=session.title,
         status=status,
-        last_message=agents.last_said(db, session_id) or None,
-        last_error=_error(db, session_id, status),
-        permission=request_of(asked[0]) if asked else None,
+        last_message=agents.get_last_text(db, session_id) or None,
+        last_error=_read_error(db, session_id, status),
+        permission=make_pending_request(asked[0]) if asked else None,
     )
 
 
-def _there(db: Db, session_id: str) -> Session:
+def _get_session(db: Db, session_id: str) -> Session:
     session = sessions.get(db, session_id)
     if session is None:
         raise NotFound("agent", session_id, "it is gone")
     return session
 
 
-def request_of(asked: Permission) -> Request:
-    return Request(
+def make_pending_request(asked: Permission) -> PendingRequest:
+    return PendingRequest(
         id=asked.id,
         kind=asked.kind,
         name=asked.tool,
@@ -187,5 +189,5 @@ def request_of(asked: Permission) -> Request:
     )
 
 
-def mode_of(session: Session) -> str:
+def get_mode(session: Session) -> str:
     return session.permission_mode or modes_of(session.provider)[0].id

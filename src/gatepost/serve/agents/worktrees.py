@@ -9,17 +9,17 @@ from gatepost.access.tiers import Tier
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid
 from gatepost.core.registry import Registry
-from gatepost.flow.worktrees.review import fetch_command, look_command
-from gatepost.flow.worktrees.worktrees import Wanted
-from gatepost.serve.agents.service import FOLDER, Agents
-from gatepost.serve.agents.wishes import check_path
+from gatepost.flow.worktrees.bundle_summary import fetch_command, log_command
+from gatepost.flow.worktrees.worktrees import NewWorktree
+from gatepost.serve.agents.agent_spec import check_path
+from gatepost.serve.agents.service import FOLDER, AgentService
 from gatepost.store.worktrees import Worktree
-from gatepost.tools.contract import Call, Tool, tool
+from gatepost.tools.contract import Tool, ToolCall, tool
 
 OPERATOR = "operator"
 
 
-class Shown(Struct, frozen=True, rename="camel", kw_only=True):
+class WorktreeView(Struct, frozen=True, rename="camel", kw_only=True):
     """A worktree as it stands."""
 
     name: str
@@ -39,11 +39,11 @@ class Shown(Struct, frozen=True, rename="camel", kw_only=True):
     archived_at: str | None
 
 
-class Listed(Struct, frozen=True):
-    worktrees: list[Shown]
+class ListWorktreesResult(Struct, frozen=True):
+    worktrees: list[WorktreeView]
 
 
-class PutAway(Struct, frozen=True, rename="camel", kw_only=True):
+class ArchiveWorktreeResult(Struct, frozen=True, rename="camel", kw_only=True):
     success: bool
     saved: str | None  # a bundle, for `git fetch`
     contents: str  # what is in it
@@ -52,8 +52,8 @@ class PutAway(Struct, frozen=True, rename="camel", kw_only=True):
     trouble: str
 
 
-def shown(service: Agents, each: Worktree) -> Shown:
-    return Shown(
+def make_worktree_view(service: AgentService, each: Worktree) -> WorktreeView:
+    return WorktreeView(
         name=each.name,
         worktree_path=str(service.worktrees.path(each)),
         source=each.source,
@@ -72,22 +72,24 @@ def shown(service: Agents, each: Worktree) -> Shown:
     )
 
 
-def commands(each: Worktree, bundle: Path | None) -> tuple[str, str]:
+def bundle_commands(each: Worktree, bundle: Path | None) -> tuple[str, str]:
     """By which its bundle is fetched and looked at; '' if there is none."""
-    return (fetch_command(bundle, each.slug), look_command(each.slug, each.base_commit)) if bundle else ("", "")
+    return (fetch_command(bundle, each.slug), log_command(each.slug, each.base_commit)) if bundle else ("", "")
 
 
-def worktree_tools(service: Agents, made: Registry[Tool]) -> None:
+def add_worktree_tools(service: AgentService, made: Registry[Tool]) -> None:
     @tool(tier=Tier.ROOT, group="agents", registry=made, read_only=True, idempotent=True)
     async def list_worktrees(
-        call: Call, includeArchived: Annotated[bool, Meta(description="Those that were put away, too.")] = False
-    ) -> Listed:
+        call: ToolCall, includeArchived: Annotated[bool, Meta(description="Those that were put away, too.")] = False
+    ) -> ListWorktreesResult:
         """List managed worktrees, the newest first."""
-        return Listed([shown(service, each) for each in await service.worktrees.every(archived=includeArchived)])
+        return ListWorktreesResult(
+            [make_worktree_view(service, each) for each in await service.worktrees.every(archived=includeArchived)]
+        )
 
     @tool(tier=Tier.ROOT, group="agents", registry=made)
     async def create_worktree(
-        call: Call,
+        call: ToolCall,
         cwd: Annotated[str, Meta(description="The repository, a folder of the gateway's machine.")],
         name: Annotated[str | None, Meta(description="Of the new branch, if it is to be one.")] = None,
         baseBranch: Annotated[
@@ -96,14 +98,14 @@ def worktree_tools(service: Agents, made: Registry[Tool]) -> None:
         branch: Annotated[str | None, Meta(description="A branch that there is, instead of a new one.")] = None,
         prNumber: Annotated[int | None, Meta(description="A pull request, instead of either.")] = None,
         folder: Annotated[str | None, Meta(description="The group in whose sandboxes git and the setup run.")] = None,
-    ) -> Shown:
+    ) -> WorktreeView:
         """Make a worktree of a repository for agents to work in: give its path to create_agent as `cwd`.
 
         To make both at once use create_agent with worktreeName.
         """
         if not any((name, branch, prNumber)):
             raise Invalid("name", "say the name of a new branch, a branch that there is, or a pull request")
-        wanted = Wanted(
+        wanted = NewWorktree(
             source=check_path(cwd),
             folder=folder or call.around.config[FOLDER],
             name=name or "",
@@ -111,18 +113,18 @@ def worktree_tools(service: Agents, made: Registry[Tool]) -> None:
             branch=branch or "",
             pr=prNumber or 0,
         )
-        return shown(service, await service.create_worktree(wanted, OPERATOR))
+        return make_worktree_view(service, await service.create_worktree(wanted, OPERATOR))
 
     @tool(tier=Tier.ROOT, group="agents", registry=made, destructive=True)
     async def archive_worktree(
-        call: Call,
+        call: ToolCall,
         worktree: Annotated[str, Meta(description="Its name or path.")],
         discard: Annotated[bool, Meta(description="Throw away what was done in it, instead of saving it.")] = False,
-    ) -> PutAway:
+    ) -> ArchiveWorktreeResult:
         """Put a worktree away, with the agents that work in it. What was done there is saved as a bundle first."""
         done = await service.archive_worktree(worktree, OPERATOR, discard=discard)
-        fetch, look = commands(done.worktree, done.saved)
-        return PutAway(
+        fetch, look = bundle_commands(done.worktree, done.saved)
+        return ArchiveWorktreeResult(
             success=True,
             saved=str(done.saved) if done.saved else None,
             contents=done.contents,

@@ -21,7 +21,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from gatepost import __version__
-from gatepost.channels.hub import Hub
+from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.errors import (
     GatepostError,
     Invalid,
@@ -31,11 +31,11 @@ from gatepost.core.errors import (
     Unavailable,
     Unsupported,
 )
+from gatepost.core.json_limits import MOST_VALUES, has_few_values
 from gatepost.core.registry import Registry
-from gatepost.core.values import MOST_VALUES, has_few_values
-from gatepost.serve import follow
-from gatepost.serve.control import chat
-from gatepost.serve.control.contract import OPERATIONS, Office, Operation
+from gatepost.serve import room_events
+from gatepost.serve.control import terminal_chat
+from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 
 LARGEST_NUMBER = 2**53
 LARGEST_BODY = 4 * 1024 * 1024  # bytes of one request
@@ -51,11 +51,11 @@ KINDS: tuple[tuple[type[GatepostError], str, int], ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApiParts:
+class ApiDeps:
     """What the API is made of: `status` is what the daemon knows of itself, `new_login` makes a one-time address."""
 
-    office: Office
-    terminal: Hub
+    office: OperationDeps
+    terminal: LocalChannel
     status: Callable[[], Awaitable[Mapping[str, Any]]]
     shutdown: Callable[[], None]
     new_login: Callable[[], Awaitable[str]]
@@ -64,7 +64,7 @@ class ApiParts:
     mcp: Mapping[str, ASGIApp] = field(default_factory=dict)  # by path
 
 
-class TooLarge(Invalid):
+class BodyTooLarge(Invalid):
     def __init__(self) -> None:
         super().__init__("body", f"larger than {LARGEST_BODY} bytes")
 
@@ -79,8 +79,8 @@ class ChatBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str = ""
 
 
-def make_api(parts: ApiParts) -> Starlette:
-    api = Api(parts)
+def make_api(parts: ApiDeps) -> Starlette:
+    api = ControlApi(parts)
     return Starlette(
         routes=[
             *(Route(path, app) for path, app in parts.mcp.items()),  # a mount alone sends `/mcp/agents` elsewhere first
@@ -95,67 +95,69 @@ def make_api(parts: ApiParts) -> Starlette:
             Route("/v1/chat/stream", api.chat_stream, methods=["GET"]),
         ],
         exception_handlers={
-            GatepostError: say_no,
-            HTTPException: say_no_such_address,
-            OverflowError: say_too_large,
-            Exception: say_broken,
+            GatepostError: render_error,
+            HTTPException: render_not_found,
+            OverflowError: render_number_too_large,
+            Exception: render_internal_error,
         },
     )
 
 
-class Api:
-    def __init__(self, parts: ApiParts) -> None:
+class ControlApi:
+    def __init__(self, parts: ApiDeps) -> None:
         self._parts = parts
 
     async def health(self, request: Request) -> Response:
         return _json({"ok": True, "status": "ok", "version": __version__})
 
     async def status(self, request: Request) -> Response:
-        return _yes(dict(await self._parts.status()))  # asks for the walls off the loop
+        return _result_response(dict(await self._parts.status()))  # asks for the walls off the loop
 
     async def operate(self, request: Request) -> Response:
         run = self._parts.operations[request.path_params["name"]]
-        return _yes(await run(self._parts.office, await _read_object(request)))
+        return _result_response(await run(self._parts.office, await _read_object(request)))
 
     async def shutdown(self, request: Request) -> Response:
         self._parts.shutdown()
-        return _yes({"stopping": True})
+        return _result_response({"stopping": True})
 
     async def login(self, request: Request) -> Response:
-        return _yes({"url": await self._parts.new_login()})
+        return _result_response({"url": await self._parts.new_login()})
 
     async def chat(self, request: Request) -> Response:
         try:
             body = msgspec.convert(await _read_object(request), ChatBody)
         except msgspec.ValidationError as error:
             raise Invalid("chat", str(error)) from None
-        written = chat.Written(text=body.text, room=body.room, thread=body.thread, sender=body.sender, key=body.id)
-        inbound = chat.read_written(written, self._parts.terminal)
+        written = terminal_chat.TerminalMessage(
+            text=body.text, room=body.room, thread=body.thread, sender=body.sender, key=body.id
+        )
+        inbound = terminal_chat.parse_message(written, self._parts.terminal)
         receipt = await self._parts.terminal.submit(inbound)
-        return _yes({**asdict(receipt), "room": inbound.address})
+        return _result_response({**asdict(receipt), "room": inbound.address})
 
     async def chat_wait(self, request: Request) -> Response:
         message_id = int(_read_number(request, "message"))
-        answer = await chat.wait_for_answer(
+        answer = await terminal_chat.wait_for_outcome(
             self._parts.office.store,
             self._parts.terminal,
             message_id,
-            _read_number(request, "timeout", chat.LONGEST_WAIT_S),
+            _read_number(request, "timeout", terminal_chat.LONGEST_WAIT_S),
             self._parts.stopping,
         )
-        return _yes(asdict(answer))
+        return _result_response(asdict(answer))
 
     async def chat_stream(self, request: Request) -> Response:
-        room = chat.read_room(request.query_params.get("room", ""), self._parts.terminal)
+        room = terminal_chat.parse_room(request.query_params.get("room", ""), self._parts.terminal)
         store, hub = self._parts.office.store, self._parts.terminal
         after = int(_read_number(request, "after", -1))
         if after < 0:
-            after = await store.read(follow.begin, hub, room)
-        news = follow.follow(store, hub, room, after, self._parts.stopping)
+            after = await store.read(room_events.get_start_cursor, hub, room)
+        news = room_events.follow_room(store, hub, room, after, self._parts.stopping)
         return StreamingResponse(_lines(news), media_type="application/x-ndjson")
 
 
-async def _lines(stream: AsyncIterator[follow.News]) -> AsyncIterator[bytes]:
+async def _lines(stream: AsyncIterator[room_events.RoomUpdate]) -> AsyncIterator[bytes]:
     async for news in stream:
         for seen in news.seen:
             files = [{"name": file.name, "mime": file.mime, "size": file.size} for file in seen.files]
@@ -175,7 +177,7 @@ async def _read_object(request: Request) -> dict[str, Any]:
     async for chunk in request.stream():
         raw += chunk
         if len(raw) > LARGEST_BODY:
-            raise TooLarge()
+            raise BodyTooLarge()
     if not raw:
         return {}
     if not has_few_values(bytes(raw)):
@@ -220,30 +222,30 @@ def _json(value: Any, status: int = 200) -> Response:
     return Response(body, status, media_type="application/json")
 
 
-def _yes(result: Any) -> Response:
+def _result_response(result: Any) -> Response:
     return _json({"ok": True, "result": result})
 
 
-def _no(kind: str, text: str, status: int) -> Response:
+def _error_response(kind: str, text: str, status: int) -> Response:
     return _json({"ok": False, "error": {"kind": kind, "text": text}}, status)
 
 
-async def say_no(request: Request, error: Exception) -> Response:
-    if isinstance(error, TooLarge):
-        return _no("too_large", str(error), 413)
+async def render_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, BodyTooLarge):
+        return _error_response("too_large", str(error), 413)
     kind, status = next((kind, status) for cls, kind, status in KINDS if isinstance(error, cls))
-    return _no(kind, str(error), status)
+    return _error_response(kind, str(error), status)
 
 
-async def say_no_such_address(request: Request, error: Exception) -> Response:
+async def render_not_found(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
-    return _no("not_found", f"the control API has no {request.method} {request.url.path}", status)
+    return _error_response("not_found", f"the control API has no {request.method} {request.url.path}", status)
 
 
-async def say_too_large(request: Request, error: Exception) -> Response:
+async def render_number_too_large(request: Request, error: Exception) -> Response:
     """A number that no row can hold."""
-    return await say_no(request, Invalid("body", "a number in it is larger than anything here"))
+    return await render_error(request, Invalid("body", "a number in it is larger than anything here"))
 
 
-async def say_broken(request: Request, error: Exception) -> Response:
-    return _no("internal", "something went wrong inside; `gatepost logs` has it", 500)
+async def render_internal_error(request: Request, error: Exception) -> Response:
+    return _error_response("internal", "something went wrong inside; `gatepost logs` has it", 500)

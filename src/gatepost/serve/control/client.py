@@ -12,7 +12,7 @@ from gatepost.core.errors import GatepostError, Unavailable
 TIMEOUT_S = 75.0  # longer than the longest wait of the API
 
 
-class NotDone(GatepostError):
+class ControlError(GatepostError):
     """The gateway said no, in its own words. `kind` is the kind of error that it was there."""
 
     def __init__(self, kind: str, text: str) -> None:
@@ -30,7 +30,7 @@ class NotRunning(Unavailable):
         )
 
 
-class _Connection(http.client.HTTPConnection):
+class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: Path, timeout: float) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path = path
@@ -41,7 +41,7 @@ class _Connection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
-class Control:
+class ControlClient:
     """One gateway, by its control socket. Every call is a connection of its own."""
 
     def __init__(self, path: Path, home: Path | None = None) -> None:
@@ -60,7 +60,7 @@ class Control:
         connection, response = self._ask("GET", path, None, TIMEOUT_S)
         try:
             if response.status != 200:
-                _read(response.read())
+                _parse_response(response.read())
             while line := response.readline():
                 yield json.loads(line)
         except (OSError, http.client.HTTPException):
@@ -76,19 +76,19 @@ class Control:
             raise Unavailable("the gateway", "it went away before it answered", uncertain=True) from None
         finally:
             connection.close()
-        return _read(raw)
+        return _parse_response(raw)
 
     def _ask(
         self, method: str, path: str, body: dict[str, Any] | None, timeout: float
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        connection = _Connection(self.path, timeout)
+        connection = _UnixConnection(self.path, timeout)
         try:
             connection.connect()
         except OSError as error:
             connection.close()
             if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
                 raise NotRunning(self._home) from None
-            raise Unavailable("the gateway", _why(error, self.path)) from None
+            raise Unavailable("the gateway", _explain_error(error, self.path)) from None
         try:
             headers = {"content-type": "application/json"} if body is not None else {}
             connection.request(method, path, None if body is None else json.dumps(body).encode(), headers)
@@ -98,13 +98,13 @@ class Control:
             raise Unavailable("the gateway", "it went away before it answered", uncertain=True) from None
 
 
-def _why(error: OSError, path: Path) -> str:
+def _explain_error(error: OSError, path: Path) -> str:
     if isinstance(error, PermissionError):
         return f"{path} belongs to another user"
     return f"{path}: {error}"
 
 
-def _read(raw: bytes) -> dict[str, Any]:
+def _parse_response(raw: bytes) -> dict[str, Any]:
     try:
         answer = json.loads(raw)
     except ValueError:
@@ -113,5 +113,5 @@ def _read(raw: bytes) -> dict[str, Any]:
         raise Unavailable("the gateway", "what answers on its socket does not speak its language")
     if answer.get("ok") is False:
         error = answer.get("error") or {}
-        raise NotDone(str(error.get("kind", "error")), str(error.get("text", "the gateway refused")))
+        raise ControlError(str(error.get("kind", "error")), str(error.get("text", "the gateway refused")))
     return answer

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from gatepost.core import log
-from gatepost.core.bells import Bells
 from gatepost.core.clock import Clock, iso
 from gatepost.core.errors import Invalid
+from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
@@ -23,8 +23,8 @@ from gatepost.store import audit
 from gatepost.store.port import Db, Store
 
 if TYPE_CHECKING:
-    from gatepost.flow.sessions.halting import Halt
-    from gatepost.flow.sessions.trial import Outcome, Wish
+    from gatepost.flow.sessions.panic_result import PanicResult
+    from gatepost.flow.sessions.trial import TrialOutcome, TrialRequest
 
 _MOMENTS = ("_at", "_until")  # how the names of times end
 SOON_S = 0.4  # what must not wait for its record waits so long at most
@@ -34,48 +34,50 @@ _log = log.get("control")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Office:
+class OperationDeps:
     """What operations work with."""
 
     home: Home
     store: Store
     clock: Clock
     config: Config
-    bells: Bells
+    bells: EventBus
     dispatch: object | None = None  # None: the daemon is down
     stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, by whom); None: nothing is awake
     obey: Callable[[], Awaitable[int]] | None = None  # the switches have changed: act on them; how many were ended
-    halt: Callable[[Callable[[], Awaitable[bool]]], Awaitable["Halt"]] | None = (
+    halt: Callable[[Callable[[], Awaitable[bool]]], Awaitable["PanicResult"]] | None = (
         None  # end everything, then write it down
     )
-    try_out: "Callable[[Wish], Awaitable[Outcome]] | None" = None  # one turn of an agent, to see whether it answers
+    try_out: "Callable[[TrialRequest], Awaitable[TrialOutcome]] | None" = (
+        None  # one turn of an agent, to see whether it answers
+    )
     move_models: Callable[[Config], None] | None = (
         None  # the settings that say where models are, or their prices, have changed
     )
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OperationArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The arguments of an operation; a subclass names them."""
 
 
-class Nothing(Args, frozen=True):
+class NoArgs(OperationArgs, frozen=True):
     """No arguments."""
 
 
-A = TypeVar("A", bound=Args)
-Operation = Callable[[Office, dict[str, Any]], Awaitable[Any]]
+A = TypeVar("A", bound=OperationArgs)
+Operation = Callable[[OperationDeps, dict[str, Any]], Awaitable[Any]]
 
 OPERATIONS: Registry[Operation] = Registry("operation")
 
 
 def operation(
     name: str, shape: type[A], registry: Registry[Operation] = OPERATIONS
-) -> Callable[[Callable[[Office, A], Awaitable[Any]]], Callable[[Office, A], Awaitable[Any]]]:
+) -> Callable[[Callable[[OperationDeps, A], Awaitable[Any]]], Callable[[OperationDeps, A], Awaitable[Any]]]:
     """Register a function as `POST /v1/ops/<name>`. It answers with something that JSON can say."""
 
-    def register(fn: Callable[[Office, A], Awaitable[Any]]) -> Callable[[Office, A], Awaitable[Any]]:
-        async def run(office: Office, args: dict[str, Any]) -> Any:
+    def register(fn: Callable[[OperationDeps, A], Awaitable[Any]]) -> Callable[[OperationDeps, A], Awaitable[Any]]:
+        async def run(office: OperationDeps, args: dict[str, Any]) -> Any:
             try:
                 given = msgspec.convert(args, shape)
             except msgspec.ValidationError as error:
@@ -88,7 +90,7 @@ def operation(
     return register
 
 
-def as_told(entity: Any) -> dict[str, Any]:
+def to_json(entity: Any) -> dict[str, Any]:
     """A row as JSON says it: its moments as RFC 3339."""
     return {
         name: iso(value or None) if name == "at" or name.endswith(_MOMENTS) else value
@@ -99,13 +101,13 @@ def as_told(entity: Any) -> dict[str, Any]:
 T = TypeVar("T")
 
 
-async def write_down(office: Office, action: str, details: dict[str, Any], fn: Callable[[Db], T]) -> T:
+async def run_audited(office: OperationDeps, action: str, details: dict[str, Any], fn: Callable[[Db], T]) -> T:
     """Run a write with its audit record in one transaction: neither is there without the other."""
     now = office.clock.now()
 
     def both(db: Db) -> T:
         answer = fn(db)
-        audit.append(db, audit.Record(now, OPERATOR, action, "done", details))
+        audit.append(db, audit.AuditRecord(now, OPERATOR, action, "done", details))
         return answer
 
     return await office.store.write(both)
@@ -114,9 +116,9 @@ async def write_down(office: Office, action: str, details: dict[str, Any], fn: C
 _unwritten: set[asyncio.Task[None]] = set()
 
 
-async def write_down_soon(office: Office, action: str, details: dict[str, Any]) -> None:
+async def record_audit_soon(office: OperationDeps, action: str, details: dict[str, Any]) -> None:
     """The record of something that was done already and must not wait: a store that does not answer writes it later."""
-    writing = asyncio.ensure_future(write_down(office, action, details, lambda db: None))
+    writing = asyncio.ensure_future(run_audited(office, action, details, lambda db: None))
     _unwritten.add(writing)
     writing.add_done_callback(_unwritten.discard)
     done, _ = await asyncio.wait((writing,), timeout=SOON_S)

@@ -14,20 +14,20 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from gatepost.channels.hub import Hub
+from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
-from gatepost.flow.intake import commands
+from gatepost.flow.intake import slash_commands
 from gatepost.flow.intake.intake import MAX_TEXT
-from gatepost.flow.intake.reasons import sentence
+from gatepost.flow.intake.refusal_reasons import render_reason
 from gatepost.flow.intake.routing import MADE_BY
 from gatepost.messages.address import LONGEST, parse
 from gatepost.messages.inbound import Attachment, Inbound, Quote, Verb
 from gatepost.messages.text import clean
-from gatepost.serve import follow
-from gatepost.serve.follow import Seen, SeenFile
-from gatepost.serve.web.rendering import Rendering
+from gatepost.serve import room_events
+from gatepost.serve.room_events import RoomEvent, RoomEventFile
+from gatepost.serve.web.markdown_renderer import MarkdownRenderer
 from gatepost.store import messages, outbox, rooms, routes, sessions, switches
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, Store
@@ -46,15 +46,15 @@ _KEY = re.compile(r"[A-Za-z0-9_-]{8,64}\Z")
 _PLAIN_ROOM = re.compile(r"(?:chat_jid=web:|room=)([A-Za-z0-9._/-]+)\Z")
 
 
-class TooLarge(Invalid):
+class UploadTooLarge(Invalid):
     def __init__(self, megabytes: int) -> None:
         super().__init__("message", f"it is larger than {megabytes} MB, the limit of web.max_upload_mb")
 
 
-class Streams:
+class BrowserStreams:
     """At most one stream a browser: a new one ends the one before, because browsers open only six connections."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: LocalChannel) -> None:
         self._hub = hub
         self._current: dict[str, object] = {}
 
@@ -78,12 +78,12 @@ class Streams:
 
 
 class Chat:
-    def __init__(self, store: Store, config: Config, home: Home, hub: Hub, stopping: asyncio.Event) -> None:
+    def __init__(self, store: Store, config: Config, home: Home, hub: LocalChannel, stopping: asyncio.Event) -> None:
         self._store, self._home, self._hub, self._stopping = store, home, hub, stopping
         self._megabytes = config[MAX_UPLOAD_MB]
         self._max_text = min(config[MAX_TEXT], LONGEST_TEXT)
-        self.streams = Streams(hub)
-        self.rendering = Rendering()
+        self.streams = BrowserStreams(hub)
+        self.rendering = MarkdownRenderer()
 
     def routes(self) -> list[Route]:
         return [
@@ -96,7 +96,7 @@ class Chat:
 
     async def start(self, request: Request) -> Response:
         """What a page needs first. Its cursor was taken in the same snapshot: nothing falls between."""
-        places, cursor = await self._store.read(_start, self._hub)
+        places, cursor = await self._store.read(_read_start, self._hub)
         return JSONResponse(
             {
                 "room": self._hub.main_room,
@@ -111,11 +111,11 @@ class Chat:
         room = self._read_room(request.query_params.get("room", ""))
         before = request.query_params.get("before", "")
         page = await self._store.read(
-            follow.history,
+            room_events.read_history,
             self._hub.instance,
             room,
             request.query_params.get("thread", ""),
-            _cursor(before),
+            _parse_cursor(before),
             PAGE,
         )
         return JSONResponse({"messages": [await self._show(seen) for seen in page.seen], "more": page.more})
@@ -128,7 +128,7 @@ class Chat:
         finally:
             await form.close()
         receipt = await self._hub.submit(inbound)
-        reason = sentence(receipt.reason)
+        reason = render_reason(receipt.reason)
         return JSONResponse(
             {"ok": True, "id": receipt.message_id, "new": receipt.new, "state": receipt.state, "reason": reason}
         )
@@ -165,9 +165,9 @@ class Chat:
     async def events(self, request: Request) -> Response:
         """Everything that happens in every room, from a cursor on (the browser sends its last one by itself)."""
         given = request.headers.get("last-event-id") or request.query_params.get("after", "")
-        after = _cursor(given)
+        after = _parse_cursor(given)
         if after is None:
-            after = await self._store.read(follow.begin, self._hub, None)
+            after = await self._store.read(room_events.get_start_cursor, self._hub, None)
         stream = self._stream(request.state.browser, after)
         return StreamingResponse(stream, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
@@ -175,22 +175,22 @@ class Chat:
         mine = self.streams.claim(browser)
         try:
             yield b"retry: 1000\n\n"
-            async for news in follow.follow(self._store, self._hub, None, after, self._stopping):
+            async for news in room_events.follow_room(self._store, self._hub, None, after, self._stopping):
                 if not self.streams.is_current(browser, mine):
-                    yield _event("replaced", {})
+                    yield _render_sse("replaced", {})
                     return
                 for seen in news.seen:
-                    yield _event("message", await self._show(seen))
+                    yield _render_sse("message", await self._show(seen))
                 for typing in news.typing:
-                    yield _event("typing", {"room": typing.address, "thread": typing.thread, "on": typing.on})
+                    yield _render_sse("typing", {"room": typing.address, "thread": typing.thread, "on": typing.on})
                 # Only now may the browser resume behind all of this.
                 halted = await self._store.read(switches.get, switches.PANIC) is not None
-                yield _event("cursor", {"cursor": news.cursor, "halted": halted}, news.cursor)
+                yield _render_sse("cursor", {"cursor": news.cursor, "halted": halted}, news.cursor)
         finally:
             self.streams.leave(browser, mine)
 
-    async def _show(self, seen: Seen) -> dict[str, Any]:
-        return show(seen, await self.rendering.html(seen.text))
+    async def _show(self, seen: RoomEvent) -> dict[str, Any]:
+        return render_event(seen, await self.rendering.html(seen.text))
 
     async def file(self, request: Request) -> Response:
         found = await self._store.read(
@@ -200,7 +200,7 @@ class Chat:
             raise NotFound("file", request.url.path)
         file, kept = found
         path = kept if kept is not None else self._home.media / file.path
-        if not await asyncio.to_thread(_is_ours, path, self._home.media):
+        if not await asyncio.to_thread(_is_media_file, path, self._home.media):
             raise NotFound("file", file.name, "it is no longer kept")
         picture = file.mime in PICTURES
         return FileResponse(
@@ -213,7 +213,7 @@ class Chat:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RoomThreads:
     """A room with the threads in which somebody has talked."""
 
     room: str
@@ -221,39 +221,39 @@ class Place:
     threads: list[dict[str, str]]
 
 
-def _start(db: Db, hub: Hub) -> tuple[list[Place], int]:
-    named = {room.address: room.name for room in rooms.every(db) if room.instance == hub.instance}
-    known = dict.fromkeys((hub.main_room, *named, *_routed(db, hub.platform)))
-    places = [Place(room, named.get(room) or room.partition(":")[2], _threads(db, hub, room)) for room in known]
-    return places, follow.begin(db, hub, None)
+def _read_start(db: Db, hub: LocalChannel) -> tuple[list[RoomThreads], int]:
+    named = {room.address: room.name for room in rooms.list_all(db) if room.instance == hub.instance}
+    known = dict.fromkeys((hub.main_room, *named, *_list_routed_rooms(db, hub.platform)))
+    places = [RoomThreads(room, named.get(room) or room.partition(":")[2], _threads(db, hub, room)) for room in known]
+    return places, room_events.get_start_cursor(db, hub, None)
 
 
-def _threads(db: Db, hub: Hub, room: str) -> list[dict[str, str]]:
+def _threads(db: Db, hub: LocalChannel, room: str) -> list[dict[str, str]]:
     """A room's conversations, the latest first, by their title or by what was said first as far as we look back."""
     titles: dict[str, str] = {}
-    for message in messages.latest_in_room(db, hub.instance, room, None, follow.WINDOW):
+    for message in messages.list_latest_in_room(db, hub.instance, room, None, room_events.WINDOW):
         if message.thread:
             title = titles.pop(message.thread, "")
-            titles[message.thread] = title or _title(message)
-    for session in sessions.live(db):
+            titles[message.thread] = title or _make_title(message)
+    for session in sessions.list_open(db):
         if (session.instance, session.address) == (hub.instance, room) and session.thread:
             titles[session.thread] = session.title or titles.get(session.thread, "")
     return [{"id": thread, "title": title} for thread, title in reversed(titles.items())]
 
 
-def _title(message: Message) -> str:
+def _make_title(message: Message) -> str:
     """What a message could be the title of; the page does the same. A command says nothing about a conversation."""
-    if message.direction != "in" or commands.read(message.text):
+    if message.direction != "in" or slash_commands.parse_command(message.text):
         return ""
-    files = follow.files_of(message.content)
+    files = room_events.parse_files(message.content)
     return message.text.strip().partition("\n")[0][:60] or (files[0].name if files else "")
 
 
-def _routed(db: Db, platform: str) -> list[str]:
+def _list_routed_rooms(db: Db, platform: str) -> list[str]:
     """Rooms that the operator's routes name outright: they exist although nobody has said anything there yet. An
     agent's routes put nothing on the owner's page."""
     found: list[str] = []
-    for route in routes.in_order(db):
+    for route in routes.list_all(db):
         if route.created_by.startswith(MADE_BY):
             continue
         words = route.match.split()
@@ -263,27 +263,27 @@ def _routed(db: Db, platform: str) -> list[str]:
     return found
 
 
-def _find_file(db: Db, hub: Hub, message_id: int, number: int) -> tuple[SeenFile, Path | None] | None:
+def _find_file(db: Db, hub: LocalChannel, message_id: int, number: int) -> tuple[RoomEventFile, Path | None] | None:
     """A file of one of this channel's messages; for one that was sent, where the channel keeps it."""
     message = messages.get(db, message_id) if message_id < LARGEST_ID else None
     if message is None or message.instance != hub.instance:
         return None
-    files = follow.files_of(message.content)
+    files = room_events.parse_files(message.content)
     if number >= len(files):
         return None
     if message.direction == "in":
         return files[number], None
-    effects = outbox.of_message(db, message_id)
+    effects = outbox.list_for_message(db, message_id)
     return (files[number], hub.kept(effects[0].key, number)) if effects else None
 
 
-def _is_ours(path: Path, media: Path) -> bool:
+def _is_media_file(path: Path, media: Path) -> bool:
     """A regular file under the media folder, by whatever path it was named."""
     real = path.resolve()
     return real.is_relative_to(media.resolve()) and real.is_file()
 
 
-def show(seen: Seen, html: str) -> dict[str, Any]:
+def render_event(seen: RoomEvent, html: str) -> dict[str, Any]:
     """One event as the page gets it. `html`: its text, rendered."""
     ours = not seen.folder and seen.sender.startswith("gatepost:")  # what the gateway says by itself
     said_by = seen.agent or seen.folder or seen.sender_name or seen.sender.rpartition(":")[2]
@@ -298,22 +298,22 @@ def show(seen: Seen, html: str) -> dict[str, Any]:
         "html": html,
         "text": seen.text,
         "state": seen.state,
-        "reason": sentence(seen.reason),
+        "reason": render_reason(seen.reason),
         "at": seen.at // 1000,
         "key": seen.platform_id,
         "target": seen.target_id,
         "replyTo": seen.reply_to,
         "reaction": seen.reaction,
-        "files": [_show_file(seen.id, number, file) for number, file in enumerate(seen.files)],
+        "files": [_render_file(seen.id, number, file) for number, file in enumerate(seen.files)],
     }
 
 
-def _show_file(message_id: int, number: int, file: SeenFile) -> dict[str, Any]:
+def _render_file(message_id: int, number: int, file: RoomEventFile) -> dict[str, Any]:
     url = f"/api/files/{message_id}/{number}"
     return {"name": file.name, "size": file.size, "url": url, "picture": file.mime in PICTURES}
 
 
-def _event(kind: str, data: dict[str, Any], cursor: int | None = None) -> bytes:
+def _render_sse(kind: str, data: dict[str, Any], cursor: int | None = None) -> bytes:
     number = f"id: {cursor}\n" if cursor is not None else ""
     return b"%sevent: %s\ndata: %s\n\n" % (number.encode(), kind.encode(), msgspec.json.encode(data))
 
@@ -327,7 +327,7 @@ async def _read_form(request: Request, megabytes: int) -> FormData:
         async for chunk in request.stream():
             size += len(chunk)
             if size > limit:
-                raise TooLarge(megabytes)
+                raise UploadTooLarge(megabytes)
             yield chunk
 
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
@@ -357,6 +357,6 @@ async def _read_upload(upload: UploadFile) -> Attachment:
     )
 
 
-def _cursor(given: str) -> int | None:
+def _parse_cursor(given: str) -> int | None:
     """A ledger id as a browser gives it back; None if it is none."""
     return int(given) if given.isascii() and given.isdecimal() and len(given) < 16 else None

@@ -4,7 +4,7 @@ The token stands in the fragment of the address, which no server log and no refe
 POST. Only hashes are kept.
 """
 
-from gatepost.channels.hub import Hub
+from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import DAY, MINUTE, Clock
 from gatepost.core.settings import setting
 from gatepost.store import logins, users
@@ -14,15 +14,15 @@ ONCE = 10 * MINUTE  # how long a one-time address may be redeemed
 BROWSER_DAYS = setting("web.login_days", 30, help="How long a browser stays signed in to the web page, in days.")
 
 
-def _issue_once(db: Db, user: str, now: int) -> str:
+def _issue_one_time_token(db: Db, user: str, now: int) -> str:
     users.add(db, user, "owner", now)
-    users.give_role(db, user, "owner", "", "gatepost:system", now)
+    users.add_role(db, user, "owner", "", "gatepost:system", now)
     return logins.issue(db, "once", user, now + ONCE, now)
 
 
-async def new_address(store: Store, clock: Clock, hub: Hub, base: str) -> str:
+async def make_login_url(store: Store, clock: Clock, hub: LocalChannel, base: str) -> str:
     """An address that signs the first browser that opens it in as the owner, for ten minutes."""
-    token = await store.write(_issue_once, hub.owner, clock.now())
+    token = await store.write(_issue_one_time_token, hub.owner, clock.now())
     return f"{base.rstrip('/')}/#token={token}"
 
 

@@ -22,7 +22,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from gatepost.serve.web.written import as_written
+from gatepost.serve.web.plain_html import render_plain
 
 LONGEST = 20_000  # characters; beyond it a text is shown as it is
 DEEPEST = 20
@@ -133,12 +133,12 @@ _RULE_SIGNS = " \t|-:>*+.)0123456789"
 def render(text: str) -> str:
     """Safe HTML of a text."""
     if len(text) > LONGEST or count_cells(text) > MOST_CELLS:
-        return as_written(text)
+        return render_plain(text)
     try:
         rendered: str = _MARKDOWN.render(text)
     except TooMuchWork:
-        return as_written(text)
-    return rendered if len(rendered) <= LARGEST_HTML else as_written(text)
+        return render_plain(text)
+    return rendered if len(rendered) <= LARGEST_HTML else render_plain(text)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

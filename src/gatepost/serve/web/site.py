@@ -16,16 +16,16 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gatepost.channels.hub import Hub
+from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import DAY, SECOND, Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
-from gatepost.serve.paced import Pace, Paced
-from gatepost.serve.strikes import Strikes, recorder
+from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
+from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import login
-from gatepost.serve.web.chat import Chat, Streams, TooLarge
-from gatepost.serve.web.guard import Guard, port_of
+from gatepost.serve.web.browser_security import BrowserSecurityMiddleware, port_of
+from gatepost.serve.web.chat import BrowserStreams, Chat, UploadTooLarge
 from gatepost.store import logins
 from gatepost.store.port import Store
 
@@ -35,22 +35,22 @@ LARGEST_LOGIN = 4096  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SiteParts:
+class WebDeps:
     """What the site is made of. `listens`: the host that it is bound to; None on a socket file."""
 
     store: Store
     clock: Clock
     config: Config
     home: Home
-    channel: Hub
+    channel: LocalChannel
     stopping: asyncio.Event
     listens: str | None = "127.0.0.1"
 
 
-def make_site(parts: SiteParts) -> Starlette:
-    parts.channel.keep_files_in(parts.home.media / parts.channel.platform)
+def make_site(parts: WebDeps) -> Starlette:
+    parts.channel.set_file_folder(parts.home.media / parts.channel.platform)
     chat = Chat(parts.store, parts.config, parts.home, parts.channel, parts.stopping)
-    door, pace = Door(parts, chat.streams), Pace()
+    door, pace = LoginHandlers(parts, chat.streams), PeerRateLimiter()
     return Starlette(
         routes=[
             Route("/", door.page, methods=["GET"]),
@@ -58,27 +58,31 @@ def make_site(parts: SiteParts) -> Starlette:
             Route("/logout", door.sign_out, methods=["POST"]),
             Route("/health", door.health, methods=["GET"]),
             Mount("/static", _Assets(directory=STATIC)),
-            Mount("/api", routes=chat.routes(), middleware=[Middleware(Signed, door=door, pace=pace)]),
+            Mount("/api", routes=chat.routes(), middleware=[Middleware(LoginRequiredMiddleware, door=door, pace=pace)]),
         ],
         middleware=[
-            Middleware(Paced, pace=pace, judged="/api/"),
-            Middleware(Guard, listens=parts.listens, further=parts.config[HOSTS]),
+            Middleware(RateLimitMiddleware, pace=pace, judged="/api/"),
+            Middleware(BrowserSecurityMiddleware, listens=parts.listens, further=parts.config[HOSTS]),
         ],
-        exception_handlers={GatepostError: say_no, HTTPException: say_status, Exception: say_broken},
+        exception_handlers={
+            GatepostError: render_error,
+            HTTPException: render_http_error,
+            Exception: render_internal_error,
+        },
     )
 
 
-class Door:
+class LoginHandlers:
     """Sign in, sign out, and who is signed in."""
 
-    def __init__(self, parts: SiteParts, streams: Streams) -> None:
+    def __init__(self, parts: WebDeps, streams: BrowserStreams) -> None:
         self._parts, self._streams = parts, streams
         self._home_id = hashlib.sha256(os.fsencode(parts.home.path)).hexdigest()[:8]
-        self._strikes = Strikes(recorder(parts.store, parts.clock, "the web page"))
+        self._strikes = AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the web page"))
 
     async def user(self, request: Request) -> str | None:
         token = self.token(request)
-        return await self._parts.store.read(logins.browser, token, self._parts.clock.now()) if token else None
+        return await self._parts.store.read(logins.find_browser_user, token, self._parts.clock.now()) if token else None
 
     async def page(self, request: Request) -> Response:
         return FileResponse(STATIC / ("chat.html" if await self.user(request) else "login.html"))
@@ -97,9 +101,9 @@ class Door:
         peer = request.client.host if request.client is not None else ""
         if token is None:
             if not await self._strikes.strike(peer):
-                return _no("refused", "Too many wrong addresses were tried from here; wait a while.", 429)
-            return _no("refused", "This address was used before or is too old.", 403)
-        self._strikes.forgive(peer)
+                return _error_response("refused", "Too many wrong addresses were tried from here; wait a while.", 429)
+            return _error_response("refused", "This address was used before or is too old.", 403)
+        self._strikes.reset(peer)
         answer = JSONResponse({"ok": True})
         secure = request.headers["origin"].startswith("https://")
         answer.set_cookie(
@@ -134,10 +138,10 @@ class Door:
         return f"__Host-{name}", name
 
 
-class Signed:
+class LoginRequiredMiddleware:
     """Lets only signed-in browsers through, and says who they are."""
 
-    def __init__(self, app: ASGIApp, door: Door, pace: Pace) -> None:
+    def __init__(self, app: ASGIApp, door: LoginHandlers, pace: PeerRateLimiter) -> None:
         self._app, self._door, self._pace = app, door, pace
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -145,7 +149,9 @@ class Signed:
         user = await self._door.user(request)
         if user is None:
             await self._pace.hold(scope)
-            answer = _no("signed_out", "You are not signed in. `gatepost login` prints an address that does it.", 401)
+            answer = _error_response(
+                "signed_out", "You are not signed in. `gatepost login` prints an address that does it.", 401
+            )
             await answer(scope, receive, send)
             return
         request.state.user, request.state.browser = user, self._door.token(request)
@@ -177,24 +183,24 @@ async def _read_token(request: Request) -> str:
     return token
 
 
-def _no(kind: str, text: str, status: int) -> Response:
+def _error_response(kind: str, text: str, status: int) -> Response:
     return JSONResponse({"ok": False, "error": {"kind": kind, "text": text}}, status)
 
 
-async def say_no(request: Request, error: Exception) -> Response:
-    if isinstance(error, TooLarge):
-        return _no("too_large", str(error), 413)
+async def render_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, UploadTooLarge):
+        return _error_response("too_large", str(error), 413)
     if isinstance(error, NotFound):
-        return _no("not_found", str(error), 404)
+        return _error_response("not_found", str(error), 404)
     if isinstance(error, Unavailable):
-        return _no("unavailable", str(error), 503)
-    return _no("invalid" if isinstance(error, Invalid) else "refused", str(error), 400)
+        return _error_response("unavailable", str(error), 503)
+    return _error_response("invalid" if isinstance(error, Invalid) else "refused", str(error), 400)
 
 
-async def say_status(request: Request, error: Exception) -> Response:
+async def render_http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
     return PlainTextResponse("There is nothing here.\n" if status == 404 else "Not possible here.\n", status)
 
 
-async def say_broken(request: Request, error: Exception) -> Response:
-    return _no("internal", "Something went wrong inside; `gatepost logs` has it.", 500)
+async def render_internal_error(request: Request, error: Exception) -> Response:
+    return _error_response("internal", "Something went wrong inside; `gatepost logs` has it.", 500)

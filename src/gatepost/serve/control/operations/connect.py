@@ -11,18 +11,18 @@ from gatepost.core.errors import Unavailable
 from gatepost.egress import price_list
 from gatepost.egress.endpoints import BASES, OPTIONS, base_in_force, read_own_base
 from gatepost.egress.prices import FILE
-from gatepost.egress.upstream import Base
-from gatepost.serve.control.agents import KEYS, Agent, agent, secret_for
-from gatepost.serve.control.contract import Args, Office, operation, write_down
+from gatepost.egress.upstream import VendorBaseUrl
+from gatepost.serve.control.connectable_agents import KEYS, ConnectableAgent, get_agent, get_secret_name
+from gatepost.serve.control.contract import OperationArgs, OperationDeps, operation, run_audited
 from gatepost.serve.control.operations import groups as group_operations
 from gatepost.serve.control.operations import secrets as secret_operations
 from gatepost.store import secrets, sessions
 from gatepost.store.port import Db
-from gatepost.store.secrets import ANTHROPIC_AUTH_TOKEN, Place
+from gatepost.store.secrets import ANTHROPIC_AUTH_TOKEN, SecretOwner
 from gatepost.store.sessions import Session
 
 
-class Connection(Args, frozen=True, kw_only=True):
+class ConnectArgs(OperationArgs, frozen=True, kw_only=True):
     """An agent for a group. '' everywhere: what is in force already."""
 
     folder: str
@@ -35,101 +35,101 @@ class Connection(Args, frozen=True, kw_only=True):
     options: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
-    def agent(self) -> Agent:
-        return agent(self.provider, self.vendor)
+    def agent(self) -> ConnectableAgent:
+        return get_agent(self.provider, self.vendor)
 
     def __repr__(self) -> str:
-        return f"Connection({self.provider!r}, folder={self.folder!r})"
+        return f"{type(self).__name__}({self.provider!r}, folder={self.folder!r})"
 
 
-class Try(Connection, frozen=True, kw_only=True):
+class TryConnectArgs(ConnectArgs, frozen=True, kw_only=True):
     id: str  # names the trial, so that it can be cancelled
     limit_s: float = 120.0
 
 
-class Named(Args, frozen=True):
+class CancelTrialArgs(OperationArgs, frozen=True):
     id: str
 
 
-@operation("connect.try", Try)
-async def try_agent(office: Office, args: Try) -> dict[str, Any]:
+@operation("connect.try", TryConnectArgs)
+async def try_agent(office: OperationDeps, args: TryConnectArgs) -> dict[str, Any]:
     """One turn. What comes of it is told, and nothing is changed."""
-    from gatepost.flow.sessions.trial import Wish
+    from gatepost.flow.sessions.trial import TrialRequest
 
     if office.try_out is None:
         raise Unavailable("a trial", "no gateway is there to run it")
     group_operations.check_provider(office.home, args.provider)
-    wish = Wish(
+    wish = TrialRequest(
         id=args.id,
         folder=args.folder,
         provider=args.provider,
         model=args.model,
-        options={**args.agent.trial, **_options(office, args.options), **_endpoint(args)},
-        secrets=_brought(args),
-        settings=_places(office, args),
-        price=price_list.parse(args.price) if args.price else None,
+        options={**args.agent.trial, **_options(office, args.options), **_endpoint_option(args)},
+        secrets=_trial_secrets(args),
+        settings=_model_settings(office, args),
+        price=price_list.parse_price(args.price) if args.price else None,
         limit_s=args.limit_s,
     )
     return asdict(await office.try_out(wish))
 
 
-def _brought(args: Connection) -> dict[str, str | None]:
+def _trial_secrets(args: ConnectArgs) -> dict[str, str | None]:
     """The key that is tried, and no other in its place."""
     if not args.key:
         return {}
     chosen = args.agent
-    name = secret_for(chosen, secret_operations.check_value(args.key))
+    name = get_secret_name(chosen, secret_operations.check_value(args.key))
     return {KEYS[chosen.vendor]: None, name: args.key}
 
 
-def _options(office: Office, given: dict[str, str]) -> dict[str, Any]:
+def _options(office: OperationDeps, given: dict[str, str]) -> dict[str, Any]:
     prefix = group_operations.OPTION
-    return dict(group_operations.read_value(office.home, prefix + name, raw) for name, raw in given.items())
+    return dict(group_operations.parse_value(office.home, prefix + name, raw) for name, raw in given.items())
 
 
-def _places(office: Office, args: Connection) -> dict[str, str]:
+def _model_settings(office: OperationDeps, args: ConnectArgs) -> dict[str, str]:
     """Where the gateway's models and their prices are, by what the settings say now."""
-    now = settings.peek(office.home.path, *BASES.values(), FILE)
+    now = settings.load_declared(office.home.path, *BASES.values(), FILE)
     return {each.name: now[each] for each in (*BASES.values(), FILE)}
 
 
-def _endpoint(args: Connection) -> dict[str, str]:
+def _endpoint_option(args: ConnectArgs) -> dict[str, str]:
     """The group's own endpoint, where one was named: nobody else's models move."""
     vendor = args.agent.vendor
     return {OPTIONS[vendor]: read_own_base(vendor, args.base_url).url} if args.base_url else {}
 
 
-@operation("connect.cancel", Named)
-async def cancel(office: Office, args: Named) -> dict[str, Any]:
+@operation("connect.cancel", CancelTrialArgs)
+async def cancel(office: OperationDeps, args: CancelTrialArgs) -> dict[str, Any]:
     """Whoever asked has left."""
-    session = await office.store.read(_trial, args.id)
+    session = await office.store.read(_find_trial_session, args.id)
     stopped = session is not None and office.stop_session is not None
     if session is not None and office.stop_session is not None:
         await office.stop_session(session.id, "the operator")
     return {"id": args.id, "stopped": stopped}
 
 
-def _trial(db: Db, trial_id: str) -> Session | None:
-    return next((each for each in sessions.live(db) if each.address == f"terminal:{trial_id}"), None)
+def _find_trial_session(db: Db, trial_id: str) -> Session | None:
+    return next((each for each in sessions.list_open(db) if each.address == f"terminal:{trial_id}"), None)
 
 
-@operation("connect.keep", Connection)
-async def keep(office: Office, args: Connection) -> dict[str, Any]:
+@operation("connect.keep", ConnectArgs)
+async def apply_connection(office: OperationDeps, args: ConnectArgs) -> dict[str, Any]:
     """Put it in force: the key, the price, and last the group with its endpoint, which then begins to use them."""
-    base = await base_for(office, args)
-    stored = await keep_key(office, args, base) if args.key else ""
+    base = await find_base(office, args)
+    stored = await store_key(office, args, base) if args.key else ""
     if args.price:
-        await keep_price(office, args)
+        await store_price(office, args)
         if office.move_models is not None:
-            office.move_models(settings.peek(office.home.path, *BASES.values(), FILE))
+            office.move_models(settings.load_declared(office.home.path, *BASES.values(), FILE))
     prefix = group_operations.OPTION
     values = {"provider": args.provider, "model": args.model}
-    values |= {prefix + name: raw for name, raw in (args.options | _endpoint(args)).items()}
-    group = await group_operations.change(office, group_operations.Set(folder=args.folder, values=values))
+    values |= {prefix + name: raw for name, raw in (args.options | _endpoint_option(args)).items()}
+    group = await group_operations.set_values(office, group_operations.SetGroupArgs(folder=args.folder, values=values))
     return {"group": group, "secret": stored}
 
 
-async def base_for(office: Office, args: Connection) -> Base:
+async def find_base(office: OperationDeps, args: ConnectArgs) -> VendorBaseUrl:
     """The endpoint that the group asks once this is in force."""
     vendor = args.agent.vendor
     if args.base_url:
@@ -137,38 +137,40 @@ async def base_for(office: Office, args: Connection) -> Base:
     return await office.store.read(base_in_force, office.home, args.folder, vendor)
 
 
-async def keep_price(office: Office, args: Connection) -> None:
+async def store_price(office: OperationDeps, args: ConnectArgs) -> None:
     """In the operator's own file, which is made and named in the settings if there is none."""
-    given, now = price_list.parse(args.price), settings.peek(office.home.path, FILE)[FILE]
+    given, now = price_list.parse_price(args.price), settings.load_declared(office.home.path, FILE)[FILE]
 
     def put(db: Db) -> None:
-        price_list.put(office.home.path / (now or price_list.NAME), args.model, given)
+        price_list.write_price(office.home.path / (now or price_list.NAME), args.model, given)
         if not now:
-            settings_file.put(office.home.path / "gatepost.toml", FILE.name, price_list.NAME)
+            settings_file.set_setting(office.home.path / "gatepost.toml", FILE.name, price_list.NAME)
 
-    await write_down(office, "prices.put", {"model": args.model, "price": args.price}, put)
+    await run_audited(office, "prices.put", {"model": args.model, "price": args.price}, put)
 
 
-async def keep_key(office: Office, args: Connection, base: Base) -> str:
+async def store_key(office: OperationDeps, args: ConnectArgs, base: VendorBaseUrl) -> str:
     """In the place where the group finds one for this endpoint today, else for the whole gateway: it goes to this
     endpoint alone, whoever asks there. The secret's name."""
-    name = secret_for(args.agent, args.key)
-    held = await office.store.read(nearest, args.folder, name, base.origins)
-    place = held or Place()
-    await secret_operations.put(
-        office, secret_operations.Set(name=name, value=args.key, folder=place.folder, origin=base.origin)
+    name = get_secret_name(args.agent, args.key)
+    held = await office.store.read(find_nearest_owner, args.folder, name, base.origins)
+    place = held or SecretOwner()
+    await secret_operations.set_secret(
+        office, secret_operations.SetSecretArgs(name=name, value=args.key, folder=place.folder, origin=base.origin)
     )
     return name
 
 
-def nearest(db: Db, folder: str, name: str, origins: tuple[str, ...] | None = None) -> Place | None:
+def find_nearest_owner(db: Db, folder: str, name: str, origins: tuple[str, ...] | None = None) -> SecretOwner | None:
     """Whose secret of that name holds for a group, of those that were given for these endpoints; None: nobody's."""
     parts = folder.split("/")
-    places = [Place("/".join(parts[:depth])) for depth in range(len(parts), 0, -1)]
-    return next((place for place in (*places, Place()) if secrets.get(db, place, name, origins) is not None), None)
+    places = [SecretOwner("/".join(parts[:depth])) for depth in range(len(parts), 0, -1)]
+    return next(
+        (place for place in (*places, SecretOwner()) if secrets.get(db, place, name, origins) is not None), None
+    )
 
 
-def hidden_by(db: Db, folder: str, name: str, origins: tuple[str, ...] | None = None) -> str:
+def find_overriding_secret(db: Db, folder: str, name: str, origins: tuple[str, ...] | None = None) -> str:
     """The secret that would be used in the place of this one; '' if none would."""
     rival = KEYS["anthropic"]
-    return rival if name == ANTHROPIC_AUTH_TOKEN and nearest(db, folder, rival, origins) is not None else ""
+    return rival if name == ANTHROPIC_AUTH_TOKEN and find_nearest_owner(db, folder, rival, origins) is not None else ""

@@ -10,21 +10,27 @@ from typing import Any
 from gatepost.access.tiers import check_folder, tier_of
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
-from gatepost.core.near import did_you_mean
+from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.settings import Config
 from gatepost.egress.endpoints import OPTIONS as ENDPOINT_OPTIONS
 from gatepost.egress.endpoints import read_own_base
+from gatepost.flow.group_removal import archived_worktrees, find_leftovers, remove_leftovers
 from gatepost.flow.groups import DEFAULTS, make_group
-from gatepost.flow.removal import archived_worktrees, clear, find_remains
-from gatepost.flow.sessions.extra_mounts import grant_all, keys_within, may_write, read_wish, read_wishes
-from gatepost.flow.sessions.limits import read_limit
-from gatepost.flow.sessions.owner import group_uid
-from gatepost.flow.sessions.parts import PROVIDER
-from gatepost.flow.sessions.programs import needs_of
+from gatepost.flow.sessions.extra_mounts import (
+    find_key_file,
+    grant_mounts,
+    may_write,
+    parse_mount_request,
+    parse_mount_requests,
+)
+from gatepost.flow.sessions.group_limits import read_limit
+from gatepost.flow.sessions.host_uids import group_uid
+from gatepost.flow.sessions.sandbox_requirements import load_needs
+from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.inside import providers
 from gatepost.messages.text import clean
 from gatepost.sandboxes.contract import SANDBOXES
-from gatepost.serve.control.contract import Args, Nothing, Office, as_told, operation, write_down
+from gatepost.serve.control.contract import NoArgs, OperationArgs, OperationDeps, operation, run_audited, to_json
 from gatepost.store import destinations, groups, inbox, routes, sessions, turns, worktrees
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
@@ -35,54 +41,54 @@ OPTION, LIMIT, MOUNTS = "options.", "limits.", "mounts"
 _LATER = "(a file added since the start is seen after a restart)"
 
 
-class Add(Args, frozen=True):
+class AddGroupArgs(OperationArgs, frozen=True):
     folder: str
     name: str = ""
     provider: str = ""
 
 
-class Named(Args, frozen=True):
+class GroupArgs(OperationArgs, frozen=True):
     folder: str
 
 
-class Set(Args, frozen=True):
+class SetGroupArgs(OperationArgs, frozen=True):
     folder: str
     values: dict[str, str]
 
 
-def own_providers() -> set[str]:
+def list_own_providers() -> set[str]:
     """By file name: a provider is imported inside its sandbox, never here."""
     return {info.name for info in pkgutil.iter_modules(providers.__path__)} - {"contract"}
 
 
-def plugged_providers(home: Home) -> set[str]:
+def list_plugin_providers(home: Home) -> set[str]:
     found = {info.name for info in pkgutil.iter_modules([str(home.plugins / "providers")])}
     return {name for name in found if not name.startswith("_")}
 
 
-def provider_names(home: Home) -> tuple[str, ...]:
-    return tuple(sorted(own_providers() | plugged_providers(home)))
+def list_provider_names(home: Home) -> tuple[str, ...]:
+    return tuple(sorted(list_own_providers() | list_plugin_providers(home)))
 
 
 def check_provider(home: Home, name: str) -> str:
     """'' is the gateway's default."""
-    known = provider_names(home)
+    known = list_provider_names(home)
     if name and name not in known:
         near = did_you_mean(name, known)
         raise Invalid("provider", f"there is no provider {name!r}; there are: {', '.join(known)}{near}")
     if name:
-        needs_of(home, name)  # what its file declares can be, or it is refused now
+        load_needs(home, name)  # what its file declares can be, or it is refused now
     return name
 
 
-def as_shown(group: Group) -> dict[str, Any]:
-    told = as_told(group)
+def group_to_json(group: Group) -> dict[str, Any]:
+    told = to_json(group)
     del told["open"]  # nothing reads it yet
     return {**told, "tier": int(tier_of(group.folder))}
 
 
-@operation("group.add", Add)
-async def add(office: Office, args: Add) -> dict[str, Any]:
+@operation("group.add", AddGroupArgs)
+async def add(office: OperationDeps, args: AddGroupArgs) -> dict[str, Any]:
     folder = check_folder(args.folder)
     provider = check_provider(office.home, args.provider)
     name = clean(args.name).strip() or folder.rpartition("/")[2]
@@ -95,75 +101,75 @@ async def add(office: Office, args: Add) -> dict[str, Any]:
             raise taken
         made = groups.get(db, folder)
         assert made is not None
-        return as_shown(made)
+        return group_to_json(made)
 
     if await office.store.read(groups.get, folder) is not None:
         raise taken
     details = {"folder": folder, "name": name, "provider": provider}
-    commit = partial(write_down, office, "group.add", details, insert)
+    commit = partial(run_audited, office, "group.add", details, insert)
     uid = await group_uid(office.store, office.config, office.clock, folder)
     return await make_group(office.home, folder, uid, commit, name=name)
 
 
-@operation("group.list", Nothing)
-async def every(office: Office, args: Nothing) -> list[dict[str, Any]]:
-    return [as_shown(group) for group in await office.store.read(groups.every)]
+@operation("group.list", NoArgs)
+async def list_groups(office: OperationDeps, args: NoArgs) -> list[dict[str, Any]]:
+    return [group_to_json(group) for group in await office.store.read(groups.list_all)]
 
 
-def whole(db: Db, folder: str) -> dict[str, Any]:
+def read_group_details(db: Db, folder: str) -> dict[str, Any]:
     """A group with what leads to it, where it may send, and what it has going on."""
     group = groups.get(db, folder)
     if group is None:
         raise NotFound("group", folder, "`gatepost group list` shows them")
     return {
-        **as_shown(group),
-        "routes": [as_told(route) for route in routes.in_order(db) if route.folder == folder],
-        "destinations": [as_told(each) for each in destinations.of(db, folder)],
-        "sessions": [as_told(session) for session in sessions.live(db, folder)],
+        **group_to_json(group),
+        "routes": [to_json(route) for route in routes.list_all(db) if route.folder == folder],
+        "destinations": [to_json(each) for each in destinations.list_for_group(db, folder)],
+        "sessions": [to_json(session) for session in sessions.list_open(db, folder)],
     }
 
 
-@operation("group.show", Named)
-async def show(office: Office, args: Named) -> dict[str, Any]:
-    return await office.store.read(whole, args.folder)
+@operation("group.show", GroupArgs)
+async def show(office: OperationDeps, args: GroupArgs) -> dict[str, Any]:
+    return await office.store.read(read_group_details, args.folder)
 
 
-@operation("group.set", Set)
-async def change(office: Office, args: Set) -> dict[str, Any]:
-    limits, mounts, rest = _parted(args.values)
-    values = {key: value for name, raw in rest.items() for key, value in [read_value(office.home, name, raw)]}
+@operation("group.set", SetGroupArgs)
+async def set_values(office: OperationDeps, args: SetGroupArgs) -> dict[str, Any]:
+    limits, mounts, rest = _split_values(args.values)
+    values = {key: value for name, raw in rest.items() for key, value in [parse_value(office.home, name, raw)]}
     bounds = {name: read_limit(office.config, name, raw) for name, raw in limits.items()}
     wishes = None if mounts is None else check_mounts(office.config, office.home, mounts)
     before = await office.store.read(groups.get, args.folder)
-    freed, notes = model_freed(office.config, before, values)
+    freed, notes = reset_model(office.config, before, values)
     values |= freed
     if wishes is not None:
         uid = await group_uid(office.store, office.config, office.clock, args.folder)
-        notes += unwritable(office.config, office.home, wishes, uid)
+        notes += list_unwritable(office.config, office.home, wishes, uid)
 
     def update(db: Db) -> dict[str, Any]:
-        if not groups.change(db, args.folder, values):
+        if not groups.update(db, args.folder, values):
             raise NotFound("group", args.folder, "`gatepost group list` shows them")
         groups.set_limits(db, args.folder, bounds)
         if wishes is not None:
             groups.set_mounts(db, args.folder, wishes)
         changed = groups.get(db, args.folder)
         assert changed is not None
-        return {**as_shown(changed), "notes": notes}
+        return {**group_to_json(changed), "notes": notes}
 
     told = {**values, **{LIMIT + name: value for name, value in bounds.items()}}
     told |= {} if wishes is None else {MOUNTS: list(wishes)}
-    answer = await write_down(office, "group.set", {"folder": args.folder, "values": told}, update)
+    answer = await run_audited(office, "group.set", {"folder": args.folder, "values": told}, update)
     office.bells.tools(args.folder)
     office.bells.group(args.folder)
     if bounds:
-        for each in await office.store.read(groups.every):
+        for each in await office.store.read(groups.list_all):
             if each.folder.startswith(args.folder + "/"):  # they may have it from this one
                 office.bells.group(each.folder)
     return answer
 
 
-def model_freed(config: Config, before: Group | None, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def reset_model(config: Config, before: Group | None, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """A model belongs to its provider: with another one, it goes, unless the same command names one. With the word
     for whoever asked."""
     if before is None or not before.model or "provider" not in values or "model" in values:
@@ -174,9 +180,9 @@ def model_freed(config: Config, before: Group | None, values: Mapping[str, Any])
     return {"model": ""}, [f"model is now the provider's own; it was {before.model}"]
 
 
-def unwritable(config: Config, home: Home, wishes: Iterable[str], uid: int | None) -> list[str]:
+def list_unwritable(config: Config, home: Home, wishes: Iterable[str], uid: int | None) -> list[str]:
     """A word for each mount that may be written to by our rules, and not by the machine's."""
-    granted = [each.mount for each in grant_all(config, home, map(read_wish, wishes))]
+    granted = [each.mount for each in grant_mounts(config, home, map(parse_mount_request, wishes))]
     return [
         f"{mount.source} is mounted to write, but the user that sandboxes run as"
         f"{'' if uid is None else f' (uid {uid})'} may not: chown or chmod it"
@@ -185,7 +191,7 @@ def unwritable(config: Config, home: Home, wishes: Iterable[str], uid: int | Non
     ]
 
 
-def _parted(values: dict[str, str]) -> tuple[dict[str, str], str | None, dict[str, str]]:
+def _split_values(values: dict[str, str]) -> tuple[dict[str, str], str | None, dict[str, str]]:
     """Limits by their bare names, mounts, and everything else."""
     limits = {name.removeprefix(LIMIT): raw for name, raw in values.items() if name.startswith(LIMIT)}
     rest = {name: raw for name, raw in values.items() if name != MOUNTS and not name.startswith(LIMIT)}
@@ -194,16 +200,16 @@ def _parted(values: dict[str, str]) -> tuple[dict[str, str], str | None, dict[st
 
 def check_mounts(config: Config, home: Home, text: str) -> tuple[str, ...]:
     """`/host/path:/workspace/extra/name[:rw],…`, each judged as it will be again when a sandbox starts."""
-    wishes = read_wishes(text)
-    for granted in grant_all(config, home, wishes):
-        key = keys_within(granted)
+    wishes = parse_mount_requests(text)
+    for granted in grant_mounts(config, home, wishes):
+        key = find_key_file(granted)
         if key:
             place = granted.mount.source
             raise Invalid(MOUNTS, f"{place} holds {key}, which is where keys are kept; mount a folder below it")
     return tuple(str(wish) for wish in wishes)
 
 
-def read_value(home: Home, name: str, raw: str) -> tuple[str, Any]:
+def parse_value(home: Home, name: str, raw: str) -> tuple[str, Any]:
     """One `key=value`, judged: (column or option, value). An empty value is the default."""
     if name.startswith(OPTION) and len(name) > len(OPTION):
         bare = name.removeprefix(OPTION)
@@ -212,7 +218,7 @@ def read_value(home: Home, name: str, raw: str) -> tuple[str, Any]:
         vendor = next((vendor for vendor, option in ENDPOINT_OPTIONS.items() if option == bare), "")
         if vendor and raw:
             return bare, read_own_base(vendor, raw).url
-        return bare, _option(name, raw) if raw else None
+        return bare, _parse_option(name, raw) if raw else None
     if name in _TEXTS:
         return name, clean(raw)
     if name == "provider":
@@ -232,7 +238,7 @@ def read_value(home: Home, name: str, raw: str) -> tuple[str, Any]:
     raise Invalid(name, f"is nothing that a group has; it has {known}, and {OPTION}<key> for its provider{near}")
 
 
-def _option(name: str, raw: str) -> Any:
+def _parse_option(name: str, raw: str) -> Any:
     """JSON where it reads as such, else text."""
     try:
         value = json.loads(raw)
@@ -247,43 +253,43 @@ def _option(name: str, raw: str) -> Any:
     return value
 
 
-def check_may_go(folder: str) -> None:
+def check_removable(folder: str) -> None:
     if folder in DEFAULTS:
         raise Invalid("folder", f"{folder!r} belongs to every gateway and stays")
 
 
-@operation("group.rm", Named)
-async def remove(office: Office, args: Named) -> dict[str, Any]:
+@operation("group.rm", GroupArgs)
+async def remove(office: OperationDeps, args: GroupArgs) -> dict[str, Any]:
     folder = args.folder
-    check_may_go(folder)
-    remains = await office.store.read(find_remains, folder)
-    going = await office.store.read(sessions.live, folder)
+    check_removable(folder)
+    remains = await office.store.read(find_leftovers, folder)
+    going = await office.store.read(sessions.list_open, folder)
     if office.stop_session is not None:
         for session in going:
             await office.stop_session(session.id, "the operator")
     now = office.clock.now()
 
     def delete(db: Db) -> tuple[int, tuple[str, ...]]:
-        left, every = sessions.live(db, folder), tuple(sessions.ids_of(db, folder))
+        left, every = sessions.list_open(db, folder), tuple(sessions.list_ids(db, folder))
         for session in left:
             end_session(db, session.id, "its group was removed", now)
         for project, slug in archived_worktrees(db, folder):
-            worktrees.forget(db, project, slug)
+            worktrees.remove(db, project, slug)
         if not groups.remove(db, folder):
             raise NotFound("group", folder, "`gatepost group list` shows them")
         return len(left), every
 
-    closed, ids = await write_down(office, "group.rm", {"folder": folder}, delete)
-    removed, left = await clear(office.home, replace(remains, sessions=ids))
+    closed, ids = await run_audited(office, "group.rm", {"folder": folder}, delete)
+    removed, left = await remove_leftovers(office.home, replace(remains, sessions=ids))
     kept = str(office.home.group(folder))
     return {"folder": folder, "closed": closed, "kept": kept, "removed": removed, "left": left}
 
 
 def end_session(db: Db, session_id: str, reason: str, now: int) -> None:
     """Close a session; what waited in it is withdrawn with a reason, so that the ledger stays whole."""
-    turn = turns.open_of(db, session_id)
+    turn = turns.find_open(db, session_id)
     if turn is not None:
         turns.cancel(db, turn.id, reason, now)
-    for entry, _ in inbox.to_project(db, session_id, 0):
-        inbox.move(db, entry.id, "cancelled", reason, None, now)
+    for entry, _ in inbox.list_to_project(db, session_id, 0):
+        inbox.set_state(db, entry.id, "cancelled", reason, None, now)
     sessions.close(db, session_id, now)

@@ -10,19 +10,19 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.settings import Config
 from gatepost.egress.contract import Spender
+from gatepost.egress.endpoint_probe import EndpointVerdict, probe
 from gatepost.egress.endpoints import base_in_force
-from gatepost.egress.http import Refusal
-from gatepost.egress.models import find_key
-from gatepost.egress.probe import EndpointVerdict, probe
-from gatepost.egress.upstream import NO_KEY, Base, Key, Upstream
-from gatepost.flow.sessions.running_as import group_as_run
-from gatepost.flow.spending import Keys
-from gatepost.serve.control.agents import AGENTS, Agent
-from gatepost.serve.control.contract import Nothing, Office, operation
+from gatepost.egress.http import HttpRefusal
+from gatepost.egress.model_proxy import find_key
+from gatepost.egress.upstream import NO_KEY, Upstream, VendorBaseUrl, VendorKey
+from gatepost.flow.budgets_and_secrets import SpenderSecrets
+from gatepost.flow.sessions.effective_group import load_effective_group
+from gatepost.serve.control.connectable_agents import AGENTS, ConnectableAgent
+from gatepost.serve.control.contract import NoArgs, OperationDeps, operation
 from gatepost.store import groups
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
-from gatepost.store.secrets import Secrets
+from gatepost.store.secrets import SecretReader
 
 MOST_AT_ONCE = 8
 PURPOSE = "doctor"
@@ -35,7 +35,7 @@ class ModelUse:
     folder: str
     provider: str
     vendor: str
-    base: Base
+    base: VendorBaseUrl
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,33 +52,33 @@ class EndpointCheck:
     reason: str
 
 
-def uses(db: Db, home: Home, config: Config) -> list[ModelUse]:
+def list_model_uses(db: Db, home: Home, config: Config) -> list[ModelUse]:
     """Every group on a real agent whose vendor is known. What an ACP program asks, its own files say."""
     found = []
-    for each in groups.every(db):
-        run = group_as_run(db, config, each.folder)
+    for each in groups.list_all(db):
+        run = load_effective_group(db, config, each.folder)
         known = AGENTS.get(run.provider) if run is not None else None
         if run is None or known is None or known.any_program:
             continue
-        vendor = _vendor(known, run)
+        vendor = _get_vendor(known, run)
         base = base_in_force(db, home, each.folder, vendor, run.options)
         found.append(ModelUse(each.folder, known.name, vendor, base))
     return found
 
 
-def _vendor(known: Agent, run: Group) -> str:
+def _get_vendor(known: ConnectableAgent, run: Group) -> str:
     return "anthropic" if known.any_vendor and run.model.startswith("claude") else known.vendor
 
 
-async def check(found: Iterable[tuple[ModelUse, Key | str]]) -> list[EndpointCheck]:
+async def check_endpoints(found: Iterable[tuple[ModelUse, VendorKey | str]]) -> list[EndpointCheck]:
     """Each endpoint once for each key. A str in the place of a key: why there is none."""
-    asked: dict[tuple[str, str, str], tuple[list[ModelUse], Key | str]] = {}
+    asked: dict[tuple[str, str, str], tuple[list[ModelUse], VendorKey | str]] = {}
     for use, key in found:
         mark = key if isinstance(key, str) else f"key {key.value}"
         asked.setdefault((use.vendor, use.base.url, mark), ([], key))[0].append(use)
     upstream, gate = Upstream(), asyncio.Semaphore(MOST_AT_ONCE)
 
-    async def one(those: list[ModelUse], key: Key | str) -> EndpointCheck:
+    async def one(those: list[ModelUse], key: VendorKey | str) -> EndpointCheck:
         use = those[0]
         async with gate:
             shown = NO_KEY if isinstance(key, str) else key
@@ -86,7 +86,9 @@ async def check(found: Iterable[tuple[ModelUse, Key | str]]) -> list[EndpointChe
         if isinstance(key, str):
             verdict = EndpointVerdict(verdict.reachable, None, key if verdict.reachable else verdict.reason)
         folders = tuple(each.folder for each in those)
-        return EndpointCheck(folders, use.provider, use.vendor, use.base.url, *_told(verdict, shown), verdict.reason)
+        return EndpointCheck(
+            folders, use.provider, use.vendor, use.base.url, *_verdict_fields(verdict, shown), verdict.reason
+        )
 
     try:
         return list(await asyncio.gather(*(one(*each) for each in asked.values())))
@@ -94,21 +96,21 @@ async def check(found: Iterable[tuple[ModelUse, Key | str]]) -> list[EndpointChe
         await upstream.close()
 
 
-def _told(verdict: EndpointVerdict, shown: Key) -> tuple[bool, bool | None, bool]:
+def _verdict_fields(verdict: EndpointVerdict, shown: VendorKey) -> tuple[bool, bool | None, bool]:
     return verdict.reachable, verdict.accepted, bool(shown.value)
 
 
-@operation("models.check", Nothing)
-async def check_models(office: Office, args: Nothing) -> list[dict[str, Any]]:
+@operation("models.check", NoArgs)
+async def check_models(office: OperationDeps, args: NoArgs) -> list[dict[str, Any]]:
     """The keys are used as for a turn of the group that nobody in particular began, and recorded as used."""
-    keys = Keys(office.store, Secrets(office.store, Keyring(office.home), office.clock))
-    found: list[tuple[ModelUse, Key | str]] = []
-    for use in await office.store.read(uses, office.home, office.config):
+    keys = SpenderSecrets(office.store, SecretReader(office.store, Keyring(office.home), office.clock))
+    found: list[tuple[ModelUse, VendorKey | str]] = []
+    for use in await office.store.read(list_model_uses, office.home, office.config):
         try:
-            key: Key | str = await find_key(keys, use.vendor, Spender(use.folder, "", None), use.base, PURPOSE)
-        except Refusal as no:
+            key: VendorKey | str = await find_key(keys, use.vendor, Spender(use.folder, "", None), use.base, PURPOSE)
+        except HttpRefusal as no:
             key = no.reason
         except GatepostError as error:
             key = str(error)
         found.append((use, key))
-    return [asdict(each) for each in await check(found)]
+    return [asdict(each) for each in await check_endpoints(found)]

@@ -3,24 +3,24 @@
 from typing import Any, Literal
 
 from gatepost.messages import address as addresses
-from gatepost.serve.control.contract import Args, Nothing, Office, as_told, operation, write_down
+from gatepost.serve.control.contract import NoArgs, OperationArgs, OperationDeps, operation, run_audited, to_json
 from gatepost.store import rooms
 from gatepost.store.port import Db
 
 
-class Policy(Args, frozen=True):
+class RoomPolicyArgs(OperationArgs, frozen=True):
     address: str
     policy: Literal["strict", "request_approval", "public"]
     instance: str = ""  # '': named like the platform
 
 
-@operation("room.list", Nothing)
-async def every(office: Office, args: Nothing) -> list[dict[str, Any]]:
-    return [{**as_told(room), "direct": bool(room.direct)} for room in await office.store.read(rooms.every)]
+@operation("room.list", NoArgs)
+async def list_rooms(office: OperationDeps, args: NoArgs) -> list[dict[str, Any]]:
+    return [{**to_json(room), "direct": bool(room.direct)} for room in await office.store.read(rooms.list_all)]
 
 
-@operation("room.policy", Policy)
-async def set_policy(office: Office, args: Policy) -> dict[str, Any]:
+@operation("room.policy", RoomPolicyArgs)
+async def set_policy(office: OperationDeps, args: RoomPolicyArgs) -> dict[str, Any]:
     address = addresses.parse(args.address)
     instance = args.instance or address.platform
     details = {"instance": instance, "address": args.address, "policy": args.policy}
@@ -33,4 +33,4 @@ async def set_policy(office: Office, args: Policy) -> dict[str, Any]:
             rooms.add(db, instance, args.address, "", False, args.policy, now)
         return {**details, "new": not known}
 
-    return await write_down(office, "room.policy", details, update)
+    return await run_audited(office, "room.policy", details, update)

@@ -3,10 +3,18 @@
 from typing import Any
 
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.flow.intake import routing, targets
+from gatepost.flow.intake import route_targets, routing
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Verb
-from gatepost.serve.control.contract import OPERATOR, Args, Nothing, Office, as_told, operation, write_down
+from gatepost.serve.control.contract import (
+    OPERATOR,
+    NoArgs,
+    OperationArgs,
+    OperationDeps,
+    operation,
+    run_audited,
+    to_json,
+)
 from gatepost.store import groups, routes
 from gatepost.store.port import Db
 from gatepost.store.routes import Route
@@ -14,7 +22,7 @@ from gatepost.store.routes import Route
 DEFAULT_SEQ = 100
 
 
-class Add(Args, frozen=True):
+class AddRouteArgs(OperationArgs, frozen=True):
     match: str
     target: str
     seq: int = DEFAULT_SEQ
@@ -23,11 +31,11 @@ class Add(Args, frozen=True):
     window: str = ""
 
 
-class Numbered(Args, frozen=True):
+class RouteIdArgs(OperationArgs, frozen=True):
     id: int
 
 
-class Test(Args, frozen=True):
+class RouteTestArgs(OperationArgs, frozen=True):
     address: str
     instance: str = ""
     sender: str = ""
@@ -36,7 +44,7 @@ class Test(Args, frozen=True):
     thread: str = ""
 
 
-def read_window(text: str) -> tuple[int | None, int | None]:
+def parse_window(text: str) -> tuple[int | None, int | None]:
     """`N/C`: at most N observed messages and C characters of them; either may be left out."""
     if not text:
         return None, None
@@ -46,14 +54,14 @@ def read_window(text: str) -> tuple[int | None, int | None]:
     return (int(left) if left else None), (int(right) if right else None)
 
 
-@operation("route.add", Add)
-async def add(office: Office, args: Add) -> dict[str, Any]:
-    window = read_window(args.window)
-    routing.judge(args.match, args.target, args.session)
+@operation("route.add", AddRouteArgs)
+async def add(office: OperationDeps, args: AddRouteArgs) -> dict[str, Any]:
+    window = parse_window(args.window)
+    routing.check_syntax(args.match, args.target, args.session)
     now = office.clock.now()
 
     def insert(db: Db) -> dict[str, Any]:
-        folder = targets.check(args.target, {group.folder for group in groups.every(db)})
+        folder = route_targets.check(args.target, {group.folder for group in groups.list_all(db)})
         made = routes.get(
             db,
             routes.add(
@@ -61,40 +69,40 @@ async def add(office: Office, args: Add) -> dict[str, Any]:
             ),
         )
         assert made is not None
-        return as_told(made)
+        return to_json(made)
 
     details = {"match": args.match, "target": args.target, "seq": args.seq, "session": args.session, "also": args.also}
-    return await write_down(office, "route.add", details, insert)
+    return await run_audited(office, "route.add", details, insert)
 
 
-@operation("route.list", Nothing)
-async def every(office: Office, args: Nothing) -> list[dict[str, Any]]:
-    return [listed(route) for route in await office.store.read(routes.in_order)]
+@operation("route.list", NoArgs)
+async def list_routes(office: OperationDeps, args: NoArgs) -> list[dict[str, Any]]:
+    return [route_to_json(route) for route in await office.store.read(routes.list_all)]
 
 
-def listed(route: Route) -> dict[str, Any]:
+def route_to_json(route: Route) -> dict[str, Any]:
     """A route with why it holds for nothing, if it cannot be read."""
-    return {**as_told(route), "fault": routing.why_unreadable(route)}
+    return {**to_json(route), "fault": routing.why_unreadable(route)}
 
 
-@operation("route.rm", Numbered)
-async def remove(office: Office, args: Numbered) -> dict[str, Any]:
+@operation("route.rm", RouteIdArgs)
+async def remove(office: OperationDeps, args: RouteIdArgs) -> dict[str, Any]:
     def delete(db: Db) -> dict[str, Any]:
         route = routes.get(db, args.id)
         if route is None:
             raise NotFound("route", str(args.id), "`gatepost route list` shows them")
         routes.remove(db, args.id)
-        return as_told(route)
+        return to_json(route)
 
-    return await write_down(office, "route.rm", {"id": args.id}, delete)
+    return await run_audited(office, "route.rm", {"id": args.id}, delete)
 
 
-def explained(db: Db, args: Test) -> dict[str, Any]:
+def explain_routing(db: Db, args: RouteTestArgs) -> dict[str, Any]:
     """Who would get such a message, and what each route says to it."""
     address = addresses.parse(args.address)
     if args.verb not in tuple(Verb):
         raise Invalid("verb", f"{args.verb!r} is none of {', '.join(Verb)}")
-    facts = routing.facts_of(
+    facts = routing.make_match_input(
         args.instance or address.platform,
         address,
         sender=args.sender,
@@ -102,8 +110,8 @@ def explained(db: Db, args: Test) -> dict[str, Any]:
         text=args.text,
         thread=args.thread,
     )
-    known = {group.folder for group in groups.every(db)}
-    rows = routes.in_order(db)
+    known = {group.folder for group in groups.list_all(db)}
+    rows = routes.list_all(db)
     decision = routing.decide(rows, facts, known.__contains__)
     return {
         "why": decision.why,
@@ -119,12 +127,12 @@ def explained(db: Db, args: Test) -> dict[str, Any]:
             for each in decision.chosen
         ],
         "routes": [
-            {**as_told(verdict.route), "held": verdict.held, "why": verdict.why}
+            {**to_json(verdict.route), "held": verdict.held, "why": verdict.why}
             for verdict in routing.explain(rows, facts, known.__contains__)
         ],
     }
 
 
-@operation("route.test", Test)
-async def test(office: Office, args: Test) -> dict[str, Any]:
-    return await office.store.read(explained, args)
+@operation("route.test", RouteTestArgs)
+async def run_route_test(office: OperationDeps, args: RouteTestArgs) -> dict[str, Any]:
+    return await office.store.read(explain_routing, args)

@@ -4,17 +4,17 @@ import asyncio
 from dataclasses import asdict
 from typing import Any
 
-from gatepost.flow.sessions.walls import ANYBODY, walls_for
-from gatepost.serve.control.contract import Args, Office, operation
+from gatepost.flow.sessions.isolation import ANYBODY, find_isolation
+from gatepost.serve.control.contract import OperationArgs, OperationDeps, operation
 from gatepost.store import groups
 
 
-class WallsOf(Args, frozen=True):
+class IsolationArgs(OperationArgs, frozen=True):
     folder: str = ""  # '': a group that says nothing of sandboxes
     provider: str = ""
 
 
-@operation("sandbox.walls", WallsOf)
-async def walls(office: Office, args: WallsOf) -> dict[str, Any]:
+@operation("sandbox.walls", IsolationArgs)
+async def get_isolation(office: OperationDeps, args: IsolationArgs) -> dict[str, Any]:
     group = await office.store.read(groups.get, args.folder) if args.folder else None
-    return asdict(await asyncio.to_thread(walls_for, office.config, group or ANYBODY, args.provider))
+    return asdict(await asyncio.to_thread(find_isolation, office.config, group or ANYBODY, args.provider))

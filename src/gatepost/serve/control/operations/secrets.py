@@ -9,19 +9,27 @@ from gatepost.core import settings
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.egress import bound, rules, speech
+from gatepost.egress import rules, secret_bindings, speech
 from gatepost.egress.endpoints import BASES, VENDORS, base_in_force, key_origins, read_origin
-from gatepost.egress.rules import Target
-from gatepost.serve.control.contract import OPERATOR, Args, Nothing, Office, as_told, operation, write_down
+from gatepost.egress.rules import EgressTarget
+from gatepost.serve.control.contract import (
+    OPERATOR,
+    NoArgs,
+    OperationArgs,
+    OperationDeps,
+    operation,
+    run_audited,
+    to_json,
+)
 from gatepost.store import bindings, egress, groups, secrets, users
 from gatepost.store.port import Db
-from gatepost.store.secrets import Place
+from gatepost.store.secrets import SecretOwner
 
 LARGEST_VALUE = 64 * 1024  # bytes
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
 
 
-class Set(Args, frozen=True):
+class SetSecretArgs(OperationArgs, frozen=True):
     name: str
     value: str
     folder: str = ""
@@ -29,34 +37,34 @@ class Set(Args, frozen=True):
     origin: str = ""  # of a model's key: the endpoint that it is for; '': the one in force
 
     def __repr__(self) -> str:
-        return f"Set({self.name!r}, folder={self.folder!r}, user={self.user!r})"
+        return f"{type(self).__name__}({self.name!r}, folder={self.folder!r}, user={self.user!r})"
 
 
-class Named(Args, frozen=True):
+class SecretArgs(OperationArgs, frozen=True):
     name: str
     folder: str = ""
     user: str = ""
     origin: str = ""  # '': those for every endpoint
 
 
-class Bind(Args, frozen=True):
+class BindSecretArgs(OperationArgs, frozen=True):
     name: str
     host: str  # host, host:port, or http://host[:port]
     header: str = "Authorization: Bearer {}"
     folder: str = ""  # '': every group
 
 
-class Unbind(Args, frozen=True):
+class UnbindSecretArgs(OperationArgs, frozen=True):
     name: str
     host: str
     folder: str = ""
 
 
-class Rotate(Args, frozen=True):
+class RotateKeysArgs(OperationArgs, frozen=True):
     keep: bool = False  # keys that nothing in the store needs any more, for older backups
 
 
-class Log(Args, frozen=True):
+class SecretLogArgs(OperationArgs, frozen=True):
     limit: int = 50
 
 
@@ -79,22 +87,22 @@ def check_value(value: str) -> str:
     return value
 
 
-def place_of(folder: str, user: str) -> Place:
+def parse_owner(folder: str, user: str) -> SecretOwner:
     if folder and user:
         raise Invalid("user", "a secret is a folder's or a person's, not both")
-    return Place(check_folder(folder) if folder else "", user)
+    return SecretOwner(check_folder(folder) if folder else "", user)
 
 
-def origin_in_force(db: Db, home: Home, folder: str, name: str) -> str:
+def find_key_origin(db: Db, home: Home, folder: str, name: str) -> str:
     """The endpoint that a model's key set now is for; '' for every other secret."""
     if name == speech.TTS_API_KEY:
-        base = speech.base_of(settings.peek(home.path, speech.BASE))
+        base = speech.find_speech_base(settings.load_declared(home.path, speech.BASE))
         return base.origin if base else ""
     vendor = VENDORS.get(name)
     return base_in_force(db, home, folder, vendor).origin if vendor else ""
 
 
-def _check_known(db: Db, place: Place) -> None:
+def _check_owner_exists(db: Db, place: SecretOwner) -> None:
     """A secret goes with its group or its person, so these must be there."""
     if place.folder and groups.get(db, place.folder) is None:
         raise NotFound("group", place.folder, f"`gatepost group add {place.folder}` makes it")
@@ -102,38 +110,38 @@ def _check_known(db: Db, place: Place) -> None:
         raise NotFound("user", place.user_id, f"`gatepost user add {place.user_id}` makes them known")
 
 
-@operation("secret.set", Set)
-async def put(office: Office, args: Set) -> dict[str, Any]:
-    name, value, place = check_name(args.name), check_value(args.value), place_of(args.folder, args.user)
+@operation("secret.set", SetSecretArgs)
+async def set_secret(office: OperationDeps, args: SetSecretArgs) -> dict[str, Any]:
+    name, value, place = check_name(args.name), check_value(args.value), parse_owner(args.folder, args.user)
     keyring, now = Keyring(office.home), office.clock.now()
     given = read_origin(args.origin) if args.origin else ""
     if given and name != speech.TTS_API_KEY and name not in VENDORS:
         raise Invalid("for", f"{name} is no model's key; `gatepost secret bind {name} HOST` has it sent to a host")
 
     def insert(db: Db) -> dict[str, Any]:
-        _check_known(db, place)
-        secrets.bind_origins(db, key_origins(settings.peek(office.home.path, *BASES.values())))
-        origin = given or origin_in_force(db, office.home, place.folder, name)
+        _check_owner_exists(db, place)
+        secrets.bind_origins(db, key_origins(settings.load_declared(office.home.path, *BASES.values())))
+        origin = given or find_key_origin(db, office.home, place.folder, name)
         new = secrets.get(db, place, name, (origin,)) is None
-        return {**as_told(secrets.put(db, keyring, place, name, value, now, origin)), "new": new}
+        return {**to_json(secrets.put(db, keyring, place, name, value, now, origin)), "new": new}
 
-    return await write_down(office, "secret.set", {"name": name, "scope": place.scope}, insert)
-
-
-@operation("secret.list", Nothing)
-async def every(office: Office, args: Nothing) -> list[dict[str, Any]]:
-    return [as_told(secret) for secret in await office.store.read(secrets.every)]
+    return await run_audited(office, "secret.set", {"name": name, "scope": place.scope}, insert)
 
 
-@operation("secret.log", Log)
-async def uses(office: Office, args: Log) -> list[dict[str, Any]]:
-    return [as_told(use) for use in await office.store.read(secrets.uses, max(0, args.limit))]
+@operation("secret.list", NoArgs)
+async def list_secrets(office: OperationDeps, args: NoArgs) -> list[dict[str, Any]]:
+    return [to_json(secret) for secret in await office.store.read(secrets.list_all)]
 
 
-@operation("secret.rm", Named)
-async def remove(office: Office, args: Named) -> dict[str, Any]:
+@operation("secret.log", SecretLogArgs)
+async def list_uses(office: OperationDeps, args: SecretLogArgs) -> list[dict[str, Any]]:
+    return [to_json(use) for use in await office.store.read(secrets.list_uses, max(0, args.limit))]
+
+
+@operation("secret.rm", SecretArgs)
+async def remove(office: OperationDeps, args: SecretArgs) -> dict[str, Any]:
     """Needs no key ring: what cannot be read any more can still be removed."""
-    name, place = check_name(args.name), place_of(args.folder, args.user)
+    name, place = check_name(args.name), parse_owner(args.folder, args.user)
     origin = read_origin(args.origin) if args.origin else None
 
     def delete(db: Db) -> dict[str, Any]:
@@ -141,54 +149,58 @@ async def remove(office: Office, args: Named) -> dict[str, Any]:
             raise NotFound("secret", name, f"{place} has none of its own; `gatepost secret list` shows them")
         return {"name": name, "folder": place.folder, "user_id": place.user_id}
 
-    return await write_down(office, "secret.rm", {"name": name, "scope": place.scope}, delete)
+    return await run_audited(office, "secret.rm", {"name": name, "scope": place.scope}, delete)
 
 
-@operation("secret.bind", Bind)
-async def bind(office: Office, args: Bind) -> dict[str, Any]:
-    name, place, (header, template) = check_name(args.name), bound.read_place(args.host), bound.read_header(args.header)
-    holder, now = place_of(args.folder, "").folder, office.clock.now()
+@operation("secret.bind", BindSecretArgs)
+async def bind(office: OperationDeps, args: BindSecretArgs) -> dict[str, Any]:
+    name, place, (header, template) = (
+        check_name(args.name),
+        secret_bindings.parse_binding_host(args.host),
+        secret_bindings.parse_binding_header(args.header),
+    )
+    holder, now = parse_owner(args.folder, "").folder, office.clock.now()
 
     def put(db: Db) -> dict[str, Any]:
-        _check_known(db, Place(holder))
+        _check_owner_exists(db, SecretOwner(holder))
         made = bindings.put(db, holder or None, name, place, header, template, OPERATOR, now)
-        verdict = rules.judge(egress.rules(db), holder, Target(*place[1:]))
-        there = any(secret.name == name for secret in secrets.every(db))
-        return {**as_told(made), "is_set": there, "is_allowed": verdict.allowed}
+        verdict = rules.check_target(egress.list_rules(db), holder, EgressTarget(*place[1:]))
+        there = any(secret.name == name for secret in secrets.list_all(db))
+        return {**to_json(made), "is_set": there, "is_allowed": verdict.allowed}
 
     details = {"name": name, "place": args.host, "header": header, "folder": holder}
-    return await write_down(office, "secret.bind", details, put)
+    return await run_audited(office, "secret.bind", details, put)
 
 
-@operation("secret.unbind", Unbind)
-async def unbind(office: Office, args: Unbind) -> list[dict[str, Any]]:
-    name, place = check_name(args.name), bound.read_place(args.host)
+@operation("secret.unbind", UnbindSecretArgs)
+async def unbind(office: OperationDeps, args: UnbindSecretArgs) -> list[dict[str, Any]]:
+    name, place = check_name(args.name), secret_bindings.parse_binding_host(args.host)
 
     def delete(db: Db) -> list[dict[str, Any]]:
         gone = bindings.remove(db, args.folder or None, name, place)
         if not gone:
             raise NotFound("binding", f"{name} to {args.host}", "`gatepost secret list` shows what is bound to what")
-        return [as_told(each) for each in gone]
+        return [to_json(each) for each in gone]
 
     details = {"name": name, "place": args.host, "folder": args.folder}
-    return await write_down(office, "secret.unbind", details, delete)
+    return await run_audited(office, "secret.unbind", details, delete)
 
 
-@operation("secret.bindings", Nothing)
-async def every_binding(office: Office, args: Nothing) -> list[dict[str, Any]]:
-    return [as_told(each) for each in await office.store.read(bindings.every)]
+@operation("secret.bindings", NoArgs)
+async def list_bindings(office: OperationDeps, args: NoArgs) -> list[dict[str, Any]]:
+    return [to_json(each) for each in await office.store.read(bindings.list_all)]
 
 
-@operation("secret.rotate", Rotate)
-async def rotate(office: Office, args: Rotate) -> dict[str, Any]:
+@operation("secret.rotate", RotateKeysArgs)
+async def rotate(office: OperationDeps, args: RotateKeysArgs) -> dict[str, Any]:
     """In two transactions: the old key goes when what it sealed is sealed anew on the disk."""
     keyring = Keyring(office.home)
     details = {"keep": args.keep}
-    key_id, count = await write_down(office, "secret.rotate", details, lambda db: secrets.reseal(db, keyring))
+    key_id, count = await run_audited(office, "secret.rotate", details, lambda db: secrets.reseal(db, keyring))
     dropped: list[str] = []
     if keyring.is_file and not args.keep:
-        dropped = await office.store.write(secrets.drop_unused_keys, keyring)
-    unused = await office.store.read(secrets.unused_keys, keyring)
+        dropped = await office.store.write(secrets.remove_unused_keys, keyring)
+    unused = await office.store.read(secrets.list_unused_keys, keyring)
     return {
         "key_id": key_id,
         "resealed": count,

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 
 from gatepost.core.settings import SETTINGS, Config, Setting
-from gatepost.serve.control.contract import Nothing, Office, operation
+from gatepost.serve.control.contract import NoArgs, OperationDeps, operation
 
 
-def told(each: Setting[Any], config: Config) -> Any:
+def get_visible_value(each: Setting[Any], config: Config) -> Any:
     """A setting's value as it may be shown."""
     value = config[each]
     if each.whole:
@@ -16,6 +16,6 @@ def told(each: Setting[Any], config: Config) -> Any:
     return "(set)" if each.secret and value else value
 
 
-@operation("settings.in_use", Nothing)
-async def in_use(office: Office, args: Nothing) -> dict[str, Any]:
-    return {name: told(each, office.config) for name, each in SETTINGS.items()}
+@operation("settings.in_use", NoArgs)
+async def list_settings_in_use(office: OperationDeps, args: NoArgs) -> dict[str, Any]:
+    return {name: get_visible_value(each, office.config) for name, each in SETTINGS.items()}

@@ -1,0 +1,140 @@
+"""The base of channels whose platform is the gateway itself (web, terminal).
+
+The ledger is their record: what a room shows is read from the store, so `send` delivers by ringing whoever watches the
+room, and an effect sent twice under one key is one thing. A ring carries no content and is never queued. Only files
+are kept here, because a delivery's own copies go when it is done. There is no `look_up`: after a crash only sending
+again makes sure that the files were kept, and it does no harm.
+"""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gatepost.channels.contract import ChannelDeps, Receive, get_file_folder_name
+from gatepost.core.errors import Unavailable
+from gatepost.core.thread_pools import FairThreadPool
+from gatepost.messages.inbound import Inbound, Receipt
+from gatepost.messages.outbound import Outbound, OutboundFile
+
+
+class RoomWatch:
+    """One watcher's bell. Rings that come while it is busy are one ring."""
+
+    def __init__(self) -> None:
+        self._bell = asyncio.Event()
+
+    def ring(self) -> None:
+        self._bell.set()
+
+    async def wait(self, timeout: float, stopping: asyncio.Event) -> bool:
+        """True if it was rung. Returns early when the gateway stops, so that an open stream never delays it."""
+        waits = [asyncio.ensure_future(self._bell.wait()), asyncio.ensure_future(stopping.wait())]
+        try:
+            await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for waiting in waits:
+                waiting.cancel()
+        rung = self._bell.is_set()
+        self._bell.clear()  # before the caller looks: a ring during its look is heard next time
+        return rung
+
+
+class LocalChannel:
+    """A channel without a platform. A subclass names its `platform`, its default room and its owner."""
+
+    platform = ""
+    main_room = ""  # the room of somebody who names none
+    owner = ""  # the sender that whoever may open this channel is
+
+    def __init__(self, around: ChannelDeps) -> None:
+        self.instance = around.instance
+        self._receive: Receive | None = None
+        self._watches: dict[RoomWatch, str | None] = {}
+        self._typing: set[tuple[str, str]] = set()
+        self._shelf: Path | None = None
+        self._threads = FairThreadPool(workers=4, share=1)  # by room
+
+    async def listen(self, receive: Receive) -> None:
+        self._receive = receive
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._receive = None
+
+    async def submit(self, inbound: Inbound) -> Receipt:
+        """Hand in what a person did here; durable when this returns."""
+        if self._receive is None:
+            raise Unavailable(f"the {self.platform} channel", "it does not listen; the gateway is starting or stopping")
+        receipt = await self._receive(inbound)
+        self.ring(inbound.address)
+        return receipt
+
+    async def send(self, address: str, message: Outbound) -> str:
+        if message.files:
+            await self._threads.run(address, self._keep, message)
+        self.ring(address)
+        return message.key
+
+    def set_file_folder(self, folder: Path) -> None:
+        """Where files that were sent here stay; whoever shows the rooms says so."""
+        self._shelf = folder
+
+    def kept(self, key: str, number: int) -> Path:
+        """A file that was sent, by the effect's key and its place in it."""
+        if self._shelf is None:
+            raise Unavailable(f"the {self.platform} channel", "it has no place for files yet", retry_after=1)
+        return self._shelf / get_file_folder_name(key) / str(number)
+
+    def _keep(self, message: Outbound) -> None:
+        for number, file in enumerate(message.files):
+            target = self.kept(message.key, number)
+            try:
+                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                _copy(file, target)
+            except OSError as error:
+                raise Unavailable(f"the file {file.name}", error.strerror or "it cannot be kept") from None
+
+    async def typing(self, address: str, thread: str, on: bool) -> None:
+        before = (address, thread) in self._typing
+        if on:
+            self._typing.add((address, thread))
+        else:
+            self._typing.discard((address, thread))
+        if on != before:
+            self.ring(address)
+
+    def typing_in(self, address: str | None = None) -> frozenset[tuple[str, str]]:
+        """The (room, thread) pairs in which somebody is at work."""
+        return frozenset(pair for pair in self._typing if address is None or pair[0] == address)
+
+    def ring(self, address: str) -> None:
+        for watch, watched in self._watches.items():
+            if watched is None or watched == address:
+                watch.ring()
+
+    @contextmanager
+    def watch(self, address: str | None = None) -> Iterator[RoomWatch]:
+        """Be woken when something changes in a room (None: in any)."""
+        watch = RoomWatch()
+        self._watches[watch] = address
+        try:
+            yield watch
+        finally:
+            del self._watches[watch]
+
+
+def _copy(file: OutboundFile, target: Path) -> None:
+    """Whole or not at all; a second time changes nothing. The delivery's own file is never changed, only removed, so
+    another name for it will do where the file system can give it one."""
+    if target.exists():
+        return
+    part = target.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    try:
+        os.link(file.path, part)
+    except OSError:
+        shutil.copyfile(file.path, part)
+    part.rename(target)

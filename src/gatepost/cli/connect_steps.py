@@ -1,0 +1,407 @@
+"""The steps of `gatepost connect`: what is missing is installed, a key is found, one turn is tried, the group is
+pointed at it. Each step says what it found; a step that fails leaves everything as it was.
+"""
+
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from gatepost.access.budgets import render_usd, to_usd_number
+from gatepost.cli import output
+from gatepost.cli.installer import has_program, install_library, install_program
+from gatepost.cli.operation_runner import read_store, run_operation
+from gatepost.cli.sandbox_isolation import get_isolation
+from gatepost.core import home_lock, ids, settings
+from gatepost.core.errors import GatepostError, Invalid, NotFound, SetupError
+from gatepost.core.home import Home
+from gatepost.egress import price_list, prices
+from gatepost.egress.endpoints import BASES, base_in_force, gateway_base, read_own_base
+from gatepost.egress.prices import FILE
+from gatepost.egress.upstream import VendorBaseUrl
+from gatepost.flow.groups import WORLD
+from gatepost.flow.sessions.effective_group import FOLDER, load_effective_group
+from gatepost.flow.sessions.isolation import ANYBODY
+from gatepost.flow.sessions.session_deps import PROVIDER
+from gatepost.flow.sessions.trial import NO_PRICE
+from gatepost.serve.control.connectable_agents import (
+    AGENTS,
+    ConnectableAgent,
+    get_agent,
+    get_secret_name,
+    has_library,
+    list_key_names,
+)
+from gatepost.serve.control.operations.connect import find_nearest_owner, find_overriding_secret
+from gatepost.serve.control.operations.groups import check_provider, list_provider_names
+from gatepost.store import groups
+from gatepost.store.groups import Group
+from gatepost.store.port import Db
+
+MARGIN_S = 30.0  # beyond the trial's own limit, for what comes before and after it
+LARGEST_KEY = 64 * 1024
+_WAYS_OUT = {
+    "sandbox": "`gatepost doctor` says what each sandbox lacks",
+    "auth": "nothing was changed; give another key: gatepost connect {agent}{where} --key-stdin < key.txt",
+    "quota": "look at the vendor's page for the account",
+    "budget": "`gatepost budget show` says what is left; `gatepost budget set` raises it",
+    "network": "is {base} the right address, and can it be reached from here? --base-url names another",
+    "busy": "try again in a while",
+    "time": "try again, with --timeout for more patience; `gatepost logs` may say what it did",
+    "agent": "`gatepost logs` may say more",
+    "stopped": "nothing was changed",
+    "price": "choose a model that has one (--model), or give it one, in USD for a million tokens:"
+    " gatepost connect {agent}{where} --model {model} --price IN/OUT, or --price 0 for one that costs nothing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectKey:
+    """What is to be used. `value` is '' if it is stored already, or if none is needed."""
+
+    name: str
+    value: str = field(repr=False)
+    origin: str
+
+
+class ProgressPrinter:
+    """Progress for people; on stderr where the answer itself is for a program."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._error = as_json
+
+    def __call__(self, text: str) -> None:
+        output.print_line(text, error=self._error, flush=True)
+
+    def step(self, subject: str, text: str) -> None:
+        self(f"{subject:<9} {text}")
+
+
+def connect(
+    home: Home,
+    name: str,
+    as_json: bool,
+    *,
+    folder: str,
+    model: str,
+    base_url: str,
+    price: str,
+    started_by: str,
+    vendor: str,
+    key_stdin: bool,
+    no_install: bool,
+    yes: bool,
+    timeout: float,
+) -> int:
+    chosen, tell = get_agent(name, vendor), ProgressPrinter(as_json)
+    check_provider(home, name)
+    if base_url:
+        read_own_base(chosen.vendor, base_url)
+    group = _group(home, folder)
+    options = _options(chosen, group, started_by)
+    model = model or _model(chosen, group, base_url)
+    if price:
+        price_list.parse_price(price)
+    if price and not model:
+        raise Invalid("--price", "of which model? Say --model, too")
+    if chosen.any_vendor and not vendor and model.startswith("claude"):
+        chosen, vendor = get_agent(name, "anthropic"), "anthropic"
+    tell.step("sandbox", f"{_sandbox(home, group, name)} works")  # first: without one, what is installed is of no use
+    install_library(chosen, tell, allowed=not no_install)
+    install_program(home, chosen, tell, allowed=not no_install)
+    base = _base(home, chosen, folder, base_url)
+    key = find_key(home, chosen, folder, base, from_stdin=key_stdin, ask=not yes and sys.stdin.isatty())
+    tell.step("key", key.origin)
+    wish: dict[str, Any] = {"folder": folder, "provider": name, "model": model}
+    wish |= {"base_url": base_url, "price": price, "vendor": vendor, "options": options}
+    tell.step("trial", f"asking {name} for one word, on {_describe_model(home, model, price)} …")
+    if not price and not base.default and _has_vendor_price(home, model):
+        tell.step("price", f"{model} is booked at its vendor's price, wherever it runs; if it is free there: --price 0")
+    outcome = _run_trial(home, {**wish, "key": key.value}, timeout)
+    if outcome["trouble"]:
+        return _report_failure(home, chosen, key, wish, outcome, as_json)
+    kept = run_operation(home, "connect.keep", {**wish, "key": key.value})
+    if as_json:
+        output.print_json(
+            {"ok": True, "agent": name, "group": kept["group"], "secret": key.name, **outcome_to_json(outcome)}
+        )
+    else:
+        _report_success(home, tell, wish, outcome)
+    return 0
+
+
+def _group(home: Home, folder: str) -> Group:
+    found = read_store(home, groups.get, folder) if home.store.is_file() else None
+    if found is None and (home.store.is_file() or folder != WORLD):
+        raise NotFound("group", folder, f"`gatepost group add {folder}` makes it")
+    return found or Group(WORLD, "Home", "", "", "", {}, True, None, None, 0)  # of a home that has not started yet
+
+
+def _options(chosen: ConnectableAgent, group: Group, started_by: str) -> dict[str, str]:
+    """The command of an agent that is any program."""
+    if started_by and not chosen.any_program:
+        raise Invalid("--command", "belongs to acp; the others know their own")
+    if chosen.any_program and not started_by and not group.options.get("command"):
+        raise Invalid("--command", "which program is it to be? Like --command 'opencode acp'")
+    return {"command": started_by} if started_by else {}
+
+
+def _model(chosen: ConnectableAgent, group: Group, base_url: str) -> str:
+    if group.provider == chosen.name and group.model:
+        return group.model
+    if base_url and chosen.model:
+        raise Invalid("--model", f"{base_url} has models of its own; say which one it is to be")
+    return chosen.model
+
+
+def _describe_model(home: Home, model: str, price: str) -> str:
+    """The model of the trial, and what it will cost."""
+    if not model:
+        return "its own model"
+    listed = settings.load_declared(home.path, FILE)
+    found = price_list.parse_price(price) if price else price_list.PriceList(home, listed)(model)
+    if found is None:
+        return model
+    return f"{model} ({render_usd(found.input)} in, {render_usd(found.output)} out for a million tokens)"
+
+
+def _has_vendor_price(home: Home, model: str) -> bool:
+    """Whether a model is booked as its vendor lists it; prices go by names, whoever answers."""
+    listed = prices.find_price(model) if model else None
+    return listed is not None and price_list.PriceList(home, settings.load_declared(home.path, FILE))(model) == listed
+
+
+def _base(home: Home, chosen: ConnectableAgent, folder: str, base_url: str) -> VendorBaseUrl:
+    """The endpoint that will be asked: the one that was named, else the one in force for the group."""
+    if base_url:
+        return read_own_base(chosen.vendor, base_url)
+    if home.store.is_file():
+        return read_store(home, base_in_force, home, folder, chosen.vendor)
+    return gateway_base(settings.load_declared(home.path, BASES[chosen.vendor]), chosen.vendor)
+
+
+def _sandbox(home: Home, group: Group, provider: str) -> str:
+    found = get_isolation(home, settings.load_declared(home.path), group, provider)
+    if not found.kind:
+        raise SetupError(found.trouble)
+    return found.kind if found.isolated else f"{found.kind} (which has no walls)"
+
+
+# The key.
+
+
+def find_key(
+    home: Home, chosen: ConnectableAgent, folder: str, base: VendorBaseUrl, *, from_stdin: bool, ask: bool
+) -> ConnectKey:
+    """From standard input, the store, the environment, or whoever sits there. An endpoint of one's own needs none, and
+    gets none that was given for another: neither a stored one, nor one of the environment, which is for the vendor."""
+    if from_stdin:
+        return _check_key(home, chosen, folder, base, _read_key(), "from standard input")
+    names = list_key_names(chosen)
+    for name in names:
+        place = read_store(home, find_nearest_owner, folder, name, base.origins) if home.store.is_file() else None
+        if place is not None:
+            return ConnectKey(name, "", f"{name}, stored for {place}")
+    for name in names:
+        if base.default and os.environ.get(name, "").strip():
+            return _check_key(home, chosen, folder, base, os.environ[name].strip(), "from the environment")
+    if ask:
+        return _prompt_for_key(home, chosen, folder, base)
+    if not base.default:
+        return ConnectKey("", "", f"none for {base.origin}; if it needs one: --key-stdin")
+    raise SetupError(
+        f"{chosen.name} needs a key and none is there; `gatepost connect {chosen.name} --key-stdin < key.txt`,"
+        f" or set {' or '.join(names)} in the environment"
+    )
+
+
+def _read_key() -> str:
+    try:
+        value = sys.stdin.read(LARGEST_KEY + 1).strip()
+    except UnicodeDecodeError:
+        raise Invalid("key", "is not text") from None
+    if len(value) > LARGEST_KEY:
+        raise Invalid("key", f"is longer than {LARGEST_KEY} characters")
+    return value
+
+
+def _prompt_for_key(home: Home, chosen: ConnectableAgent, folder: str, base: VendorBaseUrl) -> ConnectKey:
+    own = not base.default
+    what = "Anthropic API key" if chosen.vendor == "anthropic" else "OpenAI API key"
+    also = ", or a token from `claude setup-token`" if chosen.subscription else ""
+    none = f"; for {base.origin}, empty for none" if own else ""
+    text = f"{what}{also} (not shown{none})"
+    value = str(click.prompt(text, hide_input=True, default="" if own else None, show_default=False)).strip()
+    if not value and own:
+        return ConnectKey("", "", "none, for an endpoint of your own")
+    return _check_key(home, chosen, folder, base, value, "as given now")
+
+
+def _check_key(
+    home: Home, chosen: ConnectableAgent, folder: str, base: VendorBaseUrl, value: str, origin: str
+) -> ConnectKey:
+    if not value or not value.isprintable() or " " in value:
+        raise Invalid("key", "there is none in it, or more than one line")
+    if not value.isascii():
+        raise Invalid("key", "has signs in it that no key has; it is ASCII alone")
+    name = get_secret_name(chosen, value)
+    rival = read_store(home, find_overriding_secret, folder, name, base.origins) if home.store.is_file() else ""
+    if rival:
+        raise SetupError(f"{rival} is stored, and would be used before {name}; `gatepost secret rm {rival}` first")
+    return ConnectKey(name, value, f"{name}, {origin}")
+
+
+# The trial.
+
+
+def _run_trial(home: Home, wish: dict[str, Any], limit: float) -> dict[str, Any]:
+    trial = ids.new("trial")
+    args = {**wish, "id": trial, "limit_s": limit}
+    try:
+        outcome: dict[str, Any] = run_operation(home, "connect.try", args, awake=True, timeout=limit + MARGIN_S)
+    except KeyboardInterrupt:
+        if home_lock.find_holder(home) is not None:
+            run_operation(home, "connect.cancel", {"id": trial})
+        output.print_line("stopped; nothing was changed", error=True)
+        raise
+    return outcome
+
+
+def outcome_to_json(outcome: dict[str, Any]) -> dict[str, Any]:
+    """As programs read it."""
+    return {
+        "trouble": outcome["trouble"],
+        "reason": outcome["reason"],
+        "answer": outcome["answer"],
+        "sandbox": outcome["sandbox"],
+        "tools": outcome["tools"],
+        "models": list(outcome["models"]),
+        "cost_usd": to_usd_number(outcome["micro"]),
+        "seconds": round(outcome["seconds"], 2),
+    }
+
+
+def _report_failure(
+    home: Home, chosen: ConnectableAgent, key: ConnectKey, wish: dict[str, Any], outcome: dict[str, Any], as_json: bool
+) -> int:
+    """A new key that was not refused is kept: it need not be typed again."""
+    base = _base(home, chosen, wish["folder"], wish["base_url"])
+    new = bool(key.value) and not _is_stored(home, wish, key.name, base)
+    keeps = new and outcome["trouble"] not in ("auth", "stopped")
+    if keeps:
+        run_operation(home, "secret.set", {"name": key.name, "value": key.value, "origin": base.origin})
+    facts = {
+        "agent": chosen.name,
+        "base": base.url,
+        "where": f" --base-url {wish['base_url']}" if wish["base_url"] else "",
+        "model": found[1] if (found := NO_PRICE.search(outcome["reason"])) else wish["model"],
+    }
+    way_out = _WAYS_OUT[outcome["trouble"]].format(**facts)
+    if as_json:
+        report = {"ok": False, "agent": chosen.name, "way_out": way_out, "secret": key.name if keeps else ""}
+        output.print_json({**report, **outcome_to_json(outcome)})
+        return 1
+    output.print_line(
+        f"gatepost: {chosen.name} is not connected ({outcome['trouble']}): {outcome['reason']}", error=True
+    )
+    output.print_line(f"→ {way_out}", error=True)
+    if keeps:
+        output.print_line(f"{key.name} was not refused, and is kept for the next try", error=True)
+    return 1
+
+
+def _is_stored(home: Home, wish: dict[str, Any], name: str, base: VendorBaseUrl) -> bool:
+    return home.store.is_file() and read_store(home, find_nearest_owner, wish["folder"], name, base.origins) is not None
+
+
+def _report_success(home: Home, tell: ProgressPrinter, wish: dict[str, Any], outcome: dict[str, Any]) -> None:
+    name, folder = wish["provider"], wish["folder"]
+    word = output.cut(" ".join(outcome["answer"].split()), 60)
+    used = f" on {', '.join(outcome['models'])}" if outcome["models"] else ""
+    tell.step(
+        "trial",
+        f"{name} answered {word!r} in {output.format_duration(outcome['seconds'])}, with {outcome['tools']} tools,"
+        f" for {render_usd(outcome['micro'])}{used}",
+    )
+    tell.step("done", f"{folder} now runs on {name}" + (f", model {wish['model']}" if wish["model"] else ""))
+    holder = home_lock.find_holder(home)
+    next_ones = [("gatepost up", "starts the gateway, prints the web address")] if holder is None else []
+    if folder == WORLD:
+        if holder is not None:
+            next_ones.append(("gatepost login", f"an address for the web page at {holder.listen}"))
+        next_ones.append(("gatepost chat", "or from this terminal"))
+    next_ones += _list_agent_commands(home, folder)
+    next_ones.append((f"gatepost budget set {folder} --daily 5", "so that it cannot spend more"))
+    width = max(len(command) for command, _ in next_ones)
+    for number, (command, what) in enumerate(next_ones):
+        tell.step("" if number else "next", f"{command:<{width}}  # {what}")
+
+
+def _list_agent_commands(home: Home, folder: str) -> list[tuple[str, str]]:
+    """How this group is put to work without a chat, or led to by one."""
+    own = settings.load_declared(home.path, FOLDER)[FOLDER]
+    if folder in (WORLD, own):
+        lends = folder == own or not read_store(home, _provider_of, own)
+        return [('gatepost agent run "…"', "an agent without a chat")] if lends else []
+    return [
+        (f'gatepost agent run "…" --folder {folder}', "an agent of it, without a chat"),
+        ("gatepost route add --help", f"how a room is led to {folder}; `gatepost chat` talks to {WORLD}"),
+    ]
+
+
+def _provider_of(db: Db, folder: str) -> str:
+    group = groups.get(db, folder)
+    return group.provider if group else ""
+
+
+# What there is.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSetupState:
+    agent: str
+    what: str
+    installed: bool
+    key: str  # the secret that would be used, '' if there is none
+    sandbox: str  # '' if none works
+    groups: tuple[str, ...]
+
+
+def show_states(home: Home, as_json: bool) -> int:
+    try:
+        sandbox = _sandbox(home, ANYBODY, "")
+    except GatepostError:
+        sandbox = ""
+    found = [_state(home, each, sandbox) for each in AGENTS.values() if each.name in list_provider_names(home)]
+    if as_json:
+        output.print_json(found)
+        return 0
+    rows = [
+        (each.agent, each.what, each.installed, each.key or "no", each.sandbox or "none works", ", ".join(each.groups))
+        for each in found
+    ]
+    output.print_table(("agent", "what it is", "installed", "key", "sandbox", "groups on it"), rows)
+    output.print_line("`gatepost connect AGENT` does what is missing, tries it, and points a group at it")
+    return 0
+
+
+def _state(home: Home, chosen: ConnectableAgent, sandbox: str) -> AgentSetupState:
+    config = settings.load_declared(home.path, PROVIDER, FOLDER)
+    key, on_it = read_store(home, _read_key_and_groups, chosen, config) if home.store.is_file() else ("", ())
+    return AgentSetupState(
+        agent=chosen.name,
+        what=chosen.what,
+        installed=has_library(chosen) and has_program(home, chosen),
+        key=key,
+        sandbox=sandbox,
+        groups=on_it,
+    )
+
+
+def _read_key_and_groups(db: Db, chosen: ConnectableAgent, config: settings.Config) -> tuple[str, tuple[str, ...]]:
+    """Its key, and the groups that run on it."""
+    key = next((name for name in list_key_names(chosen) if find_nearest_owner(db, WORLD, name) is not None), "")
+    run = (load_effective_group(db, config, group.folder) for group in groups.list_all(db))
+    return key, tuple(each.folder for each in run if each is not None and each.provider == chosen.name)

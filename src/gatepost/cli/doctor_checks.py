@@ -1,0 +1,321 @@
+"""The doctor's checks: each looks at one thing and says whether it is well and, if not, the way out."""
+
+import asyncio
+import os
+import pwd
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gatepost import declarations
+from gatepost.cli.agent_checks import check_agents
+from gatepost.cli.findings import Finding, FindingLevel
+from gatepost.cli.model_checks import check_models
+from gatepost.cli.sandbox_isolation import get_isolation
+from gatepost.core import home_lock, listen_address, settings
+from gatepost.core.clock import SystemClock, iso
+from gatepost.core.errors import GatepostError
+from gatepost.core.home import LONGEST_SOCKET_PATH, Home
+from gatepost.core.settings import SETTINGS, Config
+from gatepost.flow.intake.routing import why_unreadable
+from gatepost.flow.sessions.host_uids import uid_range
+from gatepost.flow.sessions.sandbox_plan import KIND
+from gatepost.flow.sessions.sandbox_requirements import load_needs
+from gatepost.gate import connectors
+from gatepost.sandboxes.contract import SANDBOXES, trouble_of
+from gatepost.sandboxes.enforcement import LimitEnforcement, list_limits, read_machine
+from gatepost.serve.control.client import ControlClient
+from gatepost.store import groups, ledger, routes, switches
+from gatepost.store.port import Db
+from gatepost.store.readonly import (
+    count_expired_leases,
+    find_damage,
+    get_newest_version,
+    get_version,
+    list_waiting_instances,
+    read_snapshot,
+)
+from gatepost.store.retention import can_shrink
+
+PYTHON = (3, 11)
+LITTLE_SPACE, NO_SPACE = 1024**3, 100 * 1024**2  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxAvailability:
+    """A sandbox kind on this machine."""
+
+    name: str
+    isolated: bool
+    trouble: str | None
+
+
+def run_checks(home: Home) -> list[Finding]:
+    """Everything, in the order in which one would look."""
+    findings = [*_python(), *_folder(home), *_space(home), *_lock(home)]
+    try:
+        declarations.load_all(home)
+        config = settings.load(home.path)
+        _check_start(home, config)
+    except GatepostError as error:
+        findings.append(Finding("fail", "settings", str(error), "mend or remove what it names"))
+        config = _load_readable_settings(home)
+    else:
+        findings.append(Finding("ok", "settings", f"{len(SETTINGS)} settings, every plug-in loads"))
+    findings += [*_providers(home), *_control(home), *_sandboxes(home, config), *_limits(home, config)]
+    findings += [*_connectors(home, config)]
+    return [*findings, *check_agents(home, config), *check_models(home, config), *_store(home, config)]
+
+
+def _check_start(home: Home, config: Config) -> None:
+    """Raises what `gatepost up` would say of these settings."""
+    from gatepost import app  # heavy
+
+    app.check_config(home, config)
+
+
+def _load_readable_settings(home: Home) -> Config:
+    """The settings that are well: one that is not, or a file that cannot be read, must not hide the rest."""
+    config = Config()
+    for name, each in SETTINGS.items():
+        with suppress(GatepostError):
+            found = settings.load_declared(home.path, each)
+            if found.source(each) != "default":
+                config = config.with_values({name: found[each]}, found.source(each))
+    if config[KIND] not in SANDBOXES:
+        config = config.with_values({KIND.name: KIND.default}, "default")
+    return config
+
+
+def _python() -> Iterator[Finding]:
+    found = ".".join(str(part) for part in sys.version_info[:3])
+    if sys.version_info < PYTHON:
+        yield Finding("fail", "python", f"{found} is too old", "install Python 3.11 or newer")
+    else:
+        yield Finding("ok", "python", found)
+
+
+def _folder(home: Home) -> Iterator[Finding]:
+    if not home.path.is_dir():
+        yield Finding("warn", "home", f"{home.path} does not exist yet", "`gatepost up` makes it")
+        return
+    if not os.access(home.path, os.W_OK | os.X_OK):
+        yield Finding("fail", "home", f"{home.path} cannot be written by this user", "run as its owner, or use --home")
+        return
+    wide = [
+        path
+        for path in (home.path, *_private_paths(home))
+        if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o66
+    ]
+    for path in wide:
+        yield Finding("warn", "home", f"{path} may be read or written by others", f"chmod go-rw {path}")
+    if not wide:
+        yield Finding("ok", "home", f"{home.path}, closed to others")
+
+
+def _private_paths(home: Home) -> tuple[Path, ...]:
+    return (home.store, home.lock, home.pid_file, home.logs, home.media, home.path / "gatepost.toml")
+
+
+def _space(home: Home) -> Iterator[Finding]:
+    place = next(path for path in (home.path, *home.path.parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    text = f"{free / 1024**3:.1f} GB free"
+    if free < NO_SPACE:
+        yield Finding("fail", "disk", text, f"free some space below {place}")
+    elif free < LITTLE_SPACE:
+        yield Finding("warn", "disk", text, f"free some space below {place}")
+    else:
+        yield Finding("ok", "disk", text)
+
+
+def _lock(home: Home) -> Iterator[Finding]:
+    holder, told = home_lock.find_holder(home), home_lock.read_holder(home)
+    if holder is None:
+        yield Finding("ok", "daemon", "is down")
+        if home.pid_file.exists():
+            yield Finding(
+                "warn", "daemon", f"{home.pid_file.name} is left of one that was killed", "the next start replaces it"
+            )
+    elif told is None or told.pid != holder.pid:
+        yield Finding(
+            "warn", "daemon", f"runs as pid {holder.pid}, but {home.pid_file.name} does not say so", "restart it"
+        )
+    else:
+        yield Finding("ok", "daemon", f"runs as pid {holder.pid} since {holder.started_at}")
+
+
+def _providers(home: Home) -> Iterator[Finding]:
+    """A provider runs inside a sandbox alone, so its file is read here and not run."""
+    folder = home.plugins / "providers"
+    for path in sorted(folder.glob("*.py")) if folder.is_dir() else ():
+        try:
+            load_needs(home, path.stem)
+        except GatepostError as error:
+            yield Finding("fail", "plug-ins", str(error), "mend or remove it")
+
+
+def _connectors(home: Home, config: Config) -> Iterator[Finding]:
+    """Each is started as the gateway starts it to ask for its tools: without any secret."""
+    if not home.path.is_dir():
+        return
+    for found in asyncio.run(connectors.check_connectors(home, config[connectors.CONNECTORS])):
+        if found.trouble:
+            yield Finding("warn", "connectors", found.trouble, f"mend [connectors.{found.name}], or remove it")
+        else:
+            yield Finding("ok", "connectors", f"{found.name} has {len(found.tools)} tools")
+
+
+def _control(home: Home) -> Iterator[Finding]:
+    try:
+        path = listen_address.find_control_path(home)
+    except GatepostError:
+        told = home_lock.read_holder(home)  # the settings are told of as such
+        path = Path(told.control) if told is not None and told.control else home.control
+    if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
+        yield Finding(
+            "fail", "control", f"{path} is too long for a socket", "set GATEPOST_CONTROL_SOCK to a shorter path"
+        )
+        return
+    if home_lock.find_holder(home) is None:
+        if path.exists() and not stat.S_ISSOCK(path.stat().st_mode):
+            yield Finding("fail", "control", f"{path} is no socket", "move it away; it will not be removed for you")
+        return
+    try:
+        ControlClient(path, home.path).get("/v1/health", timeout=5)
+        yield Finding("ok", "control", f"{path} answers")
+    except GatepostError as error:
+        yield Finding("fail", "control", str(error), "`gatepost logs` may say why; `gatepost down` ends it")
+
+
+def list_sandboxes(config: Config) -> list[SandboxAvailability]:
+    """Every kind with its exact trouble. They must be loaded before."""
+    seen = []
+    for name, make in SANDBOXES.items():
+        kind = make(config)
+        seen.append(SandboxAvailability(name, kind.isolated, trouble_of(kind)))
+    return seen
+
+
+def _sandboxes_of_groups(home: Home) -> set[str]:
+    """What groups ask for by name."""
+    if not home.store.is_file():
+        return set()
+    try:
+        return {group.sandbox for group in read_snapshot(home.store, groups.list_all)}
+    except GatepostError:
+        return set()  # the store's own check says so
+
+
+def _sandboxes(home: Home, config: Config) -> Iterator[Finding]:
+    chosen, named = get_isolation(home, config), _sandboxes_of_groups(home)
+    for each in list_sandboxes(config):
+        if each.trouble is None:
+            yield Finding("ok", "sandbox", f"{each.name} works" + ("" if each.isolated else " (it has no walls)"))
+        else:
+            unused = bool(chosen.kind) and each.name not in named
+            note = " (nothing here uses it)" if unused else ""
+            yield Finding("note" if unused else "warn", "sandbox", f"{each.name} does not work{note}: {each.trouble}")
+    if not chosen.kind:
+        yield Finding("fail", "sandbox", f"agents other than the demo cannot run: {chosen.trouble}")
+    elif not chosen.isolated:
+        yield Finding(
+            "warn", "sandbox", f"agents run in {chosen.kind!r}, without any walls", "set sandbox.kind to bubblewrap"
+        )
+
+
+def _uids(config: Config) -> Iterator[Finding]:
+    """Users of this machine in the range that is meant for sandboxes."""
+    wanted = uid_range(config)
+    if os.geteuid() != 0 or wanted is None:
+        return
+    taken = [each for each in pwd.getpwall() if wanted[0] <= each.pw_uid <= wanted[1]]
+    if taken:
+        text = f"{taken[0].pw_name} (uid {taken[0].pw_uid}) is in sandbox.uids, which is for sandboxes alone"
+        yield Finding("warn", "sandbox", text, "set sandbox.uids to a range that nobody has")
+
+
+def _limits(home: Home, config: Config) -> Iterator[Finding]:
+    """Which limits hold for the agents whose group says nothing else. A watched one is told, not ticked off."""
+    chosen = get_isolation(home, config)
+    if not chosen.kind:
+        return
+    try:
+        machine = read_machine(config, home.path)
+    except GatepostError as error:
+        yield Finding("fail", "limits", str(error))
+        return
+    yield from _uids(config)
+    levels: dict[LimitEnforcement, FindingLevel] = {
+        LimitEnforcement.ENFORCED: "ok",
+        LimitEnforcement.WATCHED: "note",
+        LimitEnforcement.NONE: "note",
+    }
+    for fact in list_limits(chosen.kind, machine):
+        yield Finding(levels[fact.hold], "limits", f"{chosen.kind}, {fact.limit}: {fact.hold}, {fact.by}")
+
+
+def _store(home: Home, config: Config) -> Iterator[Finding]:
+    if not home.store.is_file():
+        yield Finding("ok", "store", "none yet; `gatepost up` makes it")
+        return
+    try:
+        yield from read_snapshot(home.store, _check_store, _instances(config), home_lock.find_holder(home) is not None)
+    except GatepostError as error:
+        yield Finding("fail", "store", str(error))
+
+
+def _check_store(db: Db, instances: set[str], running: bool) -> list[Finding]:
+    now = SystemClock().now()
+    found: list[Finding] = []
+    broken = find_damage(db)
+    if broken:
+        found.append(Finding("fail", "store", f"is damaged: {broken}", "restore a backup"))
+    else:
+        found.append(Finding("ok", "store", f"schema {get_version(db)} of {get_newest_version()}, whole"))
+    if not can_shrink(db):
+        text = "was made by an older gatepost: space that is freed is used again, but the file does not shrink"
+        found.append(Finding("ok", "space", text))
+    account = ledger.check(db, now, running=running)
+    if account.unaccounted:
+        text = f"{account.unaccounted} rows are unaccounted for"
+        found.append(
+            Finding("fail", "ledger", text, "start the gateway; if they stay, `gatepost ledger list` shows them")
+        )
+    else:
+        found.append(Finding("ok", "ledger", f"0 unaccounted, {account.in_flight} in flight"))
+    halted = switches.get(db, switches.PANIC)
+    if halted is not None:
+        why = f": {halted.reason}" if halted.reason else ""
+        text = f"is on since {iso(halted.since)}{why}; nothing starts, messages are kept"
+        found.append(Finding("warn", "panic", text, "`gatepost panic --off` goes on"))
+    stuck = count_expired_leases(db, now)
+    if stuck:
+        found.append(
+            Finding("warn", "turns", f"{stuck} are held by nobody", "a running gateway takes them up by itself")
+        )
+    for route in routes.list_all(db):
+        if fault := why_unreadable(route):
+            text = f"route {route.id} matches nothing: {fault}"
+            found.append(Finding("warn", "routes", text, f"`gatepost route rm {route.id}`, then add it anew"))
+    for instance, count in list_waiting_instances(db):
+        if instance not in instances:
+            text = f"{count} messages wait for the channel {instance!r}, which does not run"
+            found.append(Finding("fail", "channels", text, "switch it on again in channels.on"))
+    return found
+
+
+def _instances(config: Config) -> set[str]:
+    """The channel instances that a start would run."""
+    from gatepost.channels.contract import CHANNELS
+
+    switched_on = SETTINGS.get("channels.on")
+    names: Any = config[switched_on] if switched_on is not None else ()
+    return {name for name, kind in CHANNELS.items() if kind.always} | {
+        entry.rpartition("=")[0] or entry.rpartition("=")[2] for entry in names
+    }

@@ -1,0 +1,19 @@
+"""How waiting for an agent ended, as an exit code: what a script can tell apart without reading anything."""
+
+from typing import Any
+
+IDLE, FAILED, ASKS, STILL, CLOSED = 0, 3, 4, 5, 6
+CODES = (
+    "Exit status: 0 it has done what it was given; 3 its turn failed; 4 it waits for a permission or an answer; 5 it is"
+    " still at work when the time is up; 6 it was ended for good; 1 refused or not reached, 2 misused, 130 interrupted"
+    " (it works on)."
+)
+
+
+def get_exit_code(told: dict[str, Any]) -> int:
+    """Of an agent's state, as the gateway tells it."""
+    if told.get("permission"):
+        return ASKS
+    if told.get("waitedOut"):
+        return STILL
+    return {"error": FAILED, "closed": CLOSED}.get(str(told["status"]), IDLE)

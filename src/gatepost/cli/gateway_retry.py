@@ -1,0 +1,68 @@
+"""Asking a gateway that may be restarted meanwhile. What only looks or waits is asked again once it is back; what may
+have been heard is not."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from gatepost.cli import output
+from gatepost.core.errors import Unavailable
+from gatepost.serve.control.client import ControlClient, ControlError
+
+RETRY_S = 0.5  # before a gateway that went away is asked again
+AWAY_S = 60.0  # how long one is waited for
+LOOKING = ("agent.follow", "agent.wait")
+AWAY, BACK = "the gateway went away; waiting for it", "the gateway is back"
+
+
+def call_operation(control: ControlClient, name: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Unavailable, too, if a gateway that stops says so of something that only looks."""
+    try:
+        told: dict[str, Any] = control.post(f"/v1/ops/{name}", args)["result"]
+    except ControlError as error:
+        if error.kind == "unavailable" and name in LOOKING:
+            raise Unavailable("the gateway", str(error)) from None
+        raise
+    return told
+
+
+def retry_unavailable(
+    once: Callable[[], dict[str, Any]], lost: Callable[[], None], *, harmless: bool
+) -> dict[str, Any]:
+    """`harmless`: it may be done twice."""
+    until = time.monotonic() + AWAY_S
+    while True:
+        try:
+            return once()
+        except Unavailable as error:
+            if (error.uncertain and not harmless) or time.monotonic() > until:
+                raise
+            lost()
+            time.sleep(RETRY_S)
+
+
+class RetryingCaller:
+    """For a command that goes on across a restart, and says so on stderr."""
+
+    def __init__(self, control: ControlClient) -> None:
+        self._control, self._away = control, False
+
+    def __call__(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
+        """The first answer after it was away comes at once, whatever `args` say: that it is back is news."""
+        begun = time.monotonic()
+
+        def once() -> dict[str, Any]:
+            return call_operation(self._control, name, {**args, "timeout_s": 0} if self._away else args)
+
+        told = retry_unavailable(once, self._lost, harmless=True)
+        if self._away:
+            output.print_line(BACK, error=True, flush=True)
+        self._away = False
+        if time.monotonic() - begun < RETRY_S / 10:
+            time.sleep(RETRY_S / 10)  # a gateway that stops keeps nobody
+        return told
+
+    def _lost(self) -> None:
+        if not self._away:
+            output.print_line(AWAY, error=True, flush=True)
+        self._away = True

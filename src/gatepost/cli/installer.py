@@ -1,0 +1,101 @@
+"""What an agent needs on this machine and does not have: its library by pip, its program by npm. Each command is shown
+before it is run, and a failure names the way out."""
+
+import importlib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from gatepost.core import npm_programs, settings
+from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
+from gatepost.serve.control.connectable_agents import ConnectableAgent, has_library, list_requirements
+
+Tell = Callable[[str], None]
+
+# What a package manager needs of our environment. Its packages are other people's, and get none of our keys.
+_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_KEPT_BEGINNINGS = ("npm_config_", "pip_", "node_extra_ca_certs", "xdg_")
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "requests_ca_bundle", "curl_ca_bundle")
+
+
+def install_library(chosen: ConnectableAgent, tell: Tell, *, allowed: bool) -> None:
+    """Into the environment that this command, and so the gateway, runs in."""
+    if has_library(chosen):
+        return
+    wanted = list_requirements(chosen)
+    command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", *wanted]
+    quoted = shlex.join(wanted) or f"'.[{chosen.name}]', in a checkout"
+    by_hand = f"by hand: {sys.executable} -m pip install {quoted}"
+    if not allowed or not wanted:
+        raise SetupError(f"{chosen.name} needs {' '.join(wanted) or chosen.module}, which is not installed; {by_hand}")
+    _run(command, tell, f"pip could not install {' '.join(wanted)} (is an index reachable?); {by_hand}")
+    importlib.invalidate_caches()
+    if not has_library(chosen):
+        raise SetupError(f"pip ran, and {chosen.module} is still not there; {by_hand}")
+
+
+def has_program(home: Home, chosen: ConnectableAgent) -> bool:
+    from gatepost.flow.sessions.sandbox_requirements import PROGRAMS, find_program
+
+    if not chosen.program:
+        return True
+    config = settings.load_declared(home.path, PROGRAMS)
+    return find_program(config, home, chosen.program) is not None or shutil.which(chosen.program) is not None
+
+
+def install_program(home: Home, chosen: ConnectableAgent, tell: Tell, *, allowed: bool) -> None:
+    """Below the home, and only the native executable is what sandboxes get."""
+    if has_program(home, chosen):
+        return
+    name, folder = chosen.program, home.path / "programs"
+    by_hand = f'install it, and name it in gatepost.toml: programs = ["{name}=/path/to/{name}"]'
+    npm = shutil.which("npm")
+    if npm is None or not allowed:
+        why = "npm, which would fetch it, is not here either" if npm is None else "it was to be left alone"
+        raise SetupError(f"the program {name} is not on this machine, and {why}; {by_hand}")
+    home.prepare()
+    folder.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, exist_ok=True)
+    # Without the packages' own scripts: the native executable is a plain file in them, and all that is taken.
+    quiet = ["--ignore-scripts", "--no-fund", "--no-audit", "--silent"]
+    command = [npm, "install", *quiet, "--prefix", str(folder), npm_programs.PACKAGES[name]]
+    _run(command, tell, f"npm could not install {npm_programs.PACKAGES[name]}; {by_hand}")
+    found = npm_programs.find_native(folder / "node_modules", name)
+    if found is None:
+        raise SetupError(
+            f"npm installed {npm_programs.PACKAGES[name]}, but it has no {name} for this machine; {by_hand}"
+        )
+    _link(folder / name, found)
+
+
+def _link(link: Path, target: Path) -> None:
+    new = link.with_name(f".{link.name}.new")
+    new.unlink(missing_ok=True)
+    new.symlink_to(target)
+    new.replace(link)
+
+
+def clean_environment(given: Mapping[str, str]) -> dict[str, str]:
+    """What a package manager gets: how to find things and its own settings, and nothing of ours."""
+    return {
+        name: value
+        for name, value in given.items()
+        if name in _KEPT or name.lower() in _PROXIES or name.lower().startswith(_KEPT_BEGINNINGS)
+    }
+
+
+def _run(command: list[str], tell: Tell, trouble: str) -> None:
+    """What it prints goes to stderr: our own answer may be read by a program. What it installs is read by sandboxes,
+    which are other users if we are root."""
+    tell("running: " + " ".join(command))
+    try:
+        env = clean_environment(os.environ)
+        code = subprocess.call(command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno(), env=env, umask=0o022)
+    except OSError as error:
+        raise SetupError(f"{command[0]} cannot be run: {error.strerror}; {trouble}") from None
+    if code != 0:
+        raise SetupError(trouble)

@@ -1,0 +1,167 @@
+"""How a command acts on a home: through the daemon if one runs, else itself, under the same lock and with the same
+function. What only reads looks at the store directly."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from datetime import datetime, tzinfo
+from pathlib import Path
+from typing import Any, TypeVar, TypeVarTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from gatepost.core import home as homes
+from gatepost.core import home_lock, listen_address, settings
+from gatepost.core.errors import SetupError, Unavailable
+from gatepost.core.home import Home
+from gatepost.serve.control.client import TIMEOUT_S, ControlClient
+from gatepost.store.port import Db
+from gatepost.store.readonly import read_snapshot
+
+PATIENCE_S = 15.0  # a daemon that starts holds the lock before it answers, and imports much
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+def home_of(given: str | None) -> Home:
+    """`--home`, GATEPOST_HOME or the default one."""
+    return homes.find(given)
+
+
+def control_of(home: Home) -> ControlClient:
+    return ControlClient(listen_address.find_control_path(home), home.path)
+
+
+def zone_of(home: Home) -> tuple[tzinfo | None, str]:
+    """The zone in which times are shown, and its name for the table's head: `timezone` where it is set, else local."""
+    from gatepost.flow.sessions.sandbox_plan import TIMEZONE
+
+    config = settings.load_declared(home.path, TIMEZONE)
+    if config.source(TIMEZONE) == "default":
+        return None, f"local, {datetime.now().astimezone():%Z}"
+    name = config[TIMEZONE]
+    try:
+        return ZoneInfo(name), name
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise SetupError(f"timezone = {name!r} is not a zone; write it like Europe/Berlin") from None
+
+
+def absolute(path: Path) -> str:
+    """As somebody means it who stands here. Links stay links: whether one may be followed is judged by the gateway."""
+    return os.path.abspath(path.expanduser())
+
+
+def get_worktree_timeout(home: Home) -> float:
+    """How long to wait for what is done in a worktree: git, and a setup or teardown after or before it."""
+    from gatepost.flow.worktrees.sandbox_jobs import LIMIT_S
+
+    return 2 * settings.load_declared(home.path, LIMIT_S)[LIMIT_S] + TIMEOUT_S
+
+
+def read_store(home: Home, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+    return read_snapshot(home.store, fn, *args)
+
+
+def run_operation(
+    home: Home, name: str, args: dict[str, Any], *, awake: bool = False, timeout: float = TIMEOUT_S
+) -> Any:
+    """Run an operation and return its answer; what it refuses is raised here. `awake`: it must run an agent, also while
+    the daemon is down."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        if home_lock.find_holder(home) is None:
+            try:
+                return _run_locally(home, name, args, awake=awake)
+            except home_lock.HomeLocked:
+                continue  # somebody was faster
+        try:
+            return control_of(home).post(f"/v1/ops/{name}", args, timeout)["result"]
+        except Unavailable as error:
+            if error.uncertain or time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
+
+
+def _run_locally(home: Home, name: str, args: dict[str, Any], *, awake: bool) -> Any:
+    from gatepost.core.clock import SystemClock
+    from gatepost.core.registry import load_folder, load_package
+    from gatepost.serve.control.contract import OPERATIONS
+    from gatepost.store.migrate import migrate
+
+    home.prepare()
+    load_package("gatepost.serve.control.operations")
+    load_package("gatepost.sandboxes")
+    with home_lock.acquire(home, patience=0):
+        load_folder(home.plugins / "sandboxes", "sandboxes")
+        config = settings.load_declared(home.path)  # what it refuses leaves no store behind
+        migrate(home.store, SystemClock())
+        asyncio.run(_ensure_defaults(home, config))
+        if awake:
+            return asyncio.run(_run_with_gateway(home, OPERATIONS[name], args))
+        return asyncio.run(_run(home, OPERATIONS[name], args))
+
+
+async def _ensure_defaults(home: Home, config: settings.Config) -> None:
+    """The groups of every gateway, before anything that may fail: a store without them is of no use to the next one."""
+    from gatepost.core.clock import SystemClock
+    from gatepost.flow.groups import ensure_defaults
+    from gatepost.store.sqlite_store import SqliteStore
+
+    store = SqliteStore(home.store, readers=1)
+    try:
+        await ensure_defaults(store, home, SystemClock(), config)
+    finally:
+        store.close()
+
+
+async def _run(home: Home, run: Callable[..., Any], args: dict[str, Any]) -> Any:
+    from gatepost.core.clock import SystemClock
+    from gatepost.core.event_bus import EventBus
+    from gatepost.serve.control.contract import OperationDeps
+    from gatepost.store.sqlite_store import SqliteStore
+
+    store, clock = SqliteStore(home.store, readers=1), SystemClock()
+    try:
+        office = OperationDeps(
+            home=home, store=store, clock=clock, config=settings.load_declared(home.path), bells=EventBus()
+        )
+        return await run(office, args)
+    finally:
+        store.close()
+
+
+async def _run_with_gateway(home: Home, run: Callable[..., Any], args: dict[str, Any]) -> Any:
+    """With a gateway's pieces at hand and none of its flows but the tools: nobody else's work is taken up."""
+    import io
+    from functools import partial
+
+    from gatepost import app
+    from gatepost.core import log
+    from gatepost.core.clock import SystemClock
+    from gatepost.flow.sessions.trial import run_trial
+    from gatepost.serve.control.contract import OperationDeps
+
+    app.load_plugins(home)
+    config = settings.load(home.path)
+    app.check_config(home, config)
+    log.configure(home, config, io.StringIO())  # the command itself says what people are to know
+    gateway = app.Gateway(home, config, SystemClock())
+    calls = asyncio.create_task(gateway.dispatch.run())
+    try:
+        office = OperationDeps(
+            home=home,
+            store=gateway.store,
+            clock=gateway.clock,
+            config=config,
+            bells=gateway.bells,
+            dispatch=gateway.dispatch,
+            try_out=partial(run_trial, gateway.sessions),
+        )
+        return await run(office, args)
+    finally:
+        calls.cancel()
+        await asyncio.wait({calls})
+        await gateway.models.close()
+        gateway.files.close()
+        gateway.store.close()
+        log.close()

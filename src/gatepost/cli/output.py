@@ -1,0 +1,130 @@
+"""How commands print: lines and tables that fit a terminal and are whole everywhere else, JSON that stays the same,
+times and durations for people.
+
+Everything that people read goes through `say` or `table`, which let no control character of anybody's text through;
+colours are added afterwards and are ours alone.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from datetime import datetime, tzinfo
+from typing import Any
+
+from gatepost.core.terminal_text import make_json_visible, make_visible, one_line
+
+WIDTH = 100
+LEAST = 8  # what is left of a column
+_COLORS = {"ok": "32", "warn": "33", "fail": "31", "dim": "2", "bold": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Colored:
+    """A piece of a line that is coloured on a terminal."""
+
+    text: str
+    color: str
+
+
+Piece = str | Colored
+Line = tuple[Piece, ...]
+
+
+def print_line(*pieces: Piece, error: bool = False, flush: bool = False) -> None:
+    """One line, or several where a text has them."""
+    print("".join(map(_render_piece, pieces)), file=sys.stderr if error else sys.stdout, flush=flush)
+
+
+def _render_piece(piece: Piece) -> str:
+    if isinstance(piece, str):
+        return make_visible(piece)
+    text = make_visible(piece.text)
+    return f"\x1b[{_COLORS[piece.color]}m{text}\x1b[0m" if sys.stdout.isatty() else text
+
+
+def print_above(text: Piece, below: str) -> None:
+    """Print above the line that is being typed, and draw that line (`below`) anew."""
+    print(f"\r\x1b[K{_render_piece(text)}\n{make_visible(below)}", end="", flush=True)
+
+
+def colored(text: str, color: str) -> Colored:
+    return Colored(text, color)
+
+
+def print_json(value: Any) -> None:
+    """One document, indented; what is no JSON is told by its text."""
+    print(make_json_visible(json.dumps(value, indent=2, ensure_ascii=False, default=_json_default)))
+
+
+def print_json_line(value: Any) -> None:
+    """One document on one line."""
+    print(make_json_visible(json.dumps(value, ensure_ascii=False, default=_json_default)))
+
+
+def _json_default(value: Any) -> Any:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+
+
+def print_table(
+    head: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str = "nothing", gives: Sequence[str] = ()
+) -> None:
+    """Aligned columns, cut to what a terminal has room for: first those that `gives` names, then the widest. A head of
+    nothing is no line."""
+    if not rows:
+        print_line(empty)
+        return
+    cells = [[str(head[at]) for at in range(len(head))], *[[_cell(cell) for cell in row] for row in rows]]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(head))]
+    if (most := get_line_width()) is not None:
+        _shrink(widths, most - 2 * (len(head) - 1), [head.index(name) for name in gives])
+    for number, row in enumerate(cells[0 if any(head) else 1 :], 0 if any(head) else 1):
+        line = "  ".join(cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        print_line(colored(line, "dim") if number == 0 else line)
+
+
+def get_line_width() -> int | None:
+    """How long a line may be; None: whoever reads it is no terminal, and gets all of it."""
+    return max(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else None
+
+
+def fit_line(text: str, less: int = 0) -> str:
+    """One line, cut where a terminal ends."""
+    most = get_line_width()
+    return text if most is None else cut(text, most - less)
+
+
+def _shrink(widths: list[int], room: int, first: Sequence[int]) -> None:
+    """Take from those columns, then from the widest, until the line fits."""
+    for at in first:
+        widths[at] = max(min(widths[at], LEAST), widths[at] - max(sum(widths) - room, 0))
+    while sum(widths) > room and max(widths) > LEAST:
+        widths[widths.index(max(widths))] -= 1
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return one_line(str(value)) or "-"
+
+
+def cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+
+
+def format_time(at: int | None, zone: tzinfo | None = None) -> str:
+    """A moment in a zone; None: the local one of whoever looks."""
+    return "-" if at is None else datetime.fromtimestamp(at / 1_000_000, zone).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def format_duration(seconds: float) -> str:
+    """A duration as people say it."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms" if seconds else "0 s"
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

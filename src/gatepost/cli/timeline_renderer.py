@@ -1,0 +1,136 @@
+"""An agent's timeline on a screen, entry by entry as they come, and the requests that wait for an answer.
+
+What is ours is coloured and what an agent says never is, so that it cannot pass off its words as the gateway's.
+"""
+
+from typing import Any
+
+from gatepost.cli.output import Colored, Piece, cut
+from gatepost.core.terminal_text import one_line
+from gatepost.serve.agents.questions import AgentQuestion, parse_questions
+from gatepost.serve.agents.timeline import render_entry, summarize_input
+from gatepost.store.timeline import TimelineEntry
+
+_COLORS = {"user_message": "bold", "tool_call": "dim", "permission": "warn", "error": "fail", "agent_finished": "dim"}
+LONGEST_LINE = 200  # of what is asked, where it is told on one
+LONGEST_TOLD = 600  # of the prompt that comes with an approval, where it is not told in full
+
+
+class TimelineRenderer:
+    """Remembers which calls and requests it has shown: a call is told when it begins, and again only if it fails."""
+
+    def __init__(self, *, typed: bool = False) -> None:
+        """`typed`: requests are answered by their number where they are shown."""
+        self._typed = typed
+        self._calls: dict[str, dict[str, Any]] = {}
+        self.numbers: dict[str, int] = {}  # of requests, by which they are answered; never given twice
+
+    def render_entry(self, entry: dict[str, Any], waiting: dict[str, Any]) -> Piece | None:
+        """None: it tells nothing new."""
+        kind, data = str(entry["kind"]), dict(entry["data"])
+        if kind == "tool_call" and not self._is_news(data):
+            return None
+        if kind == "tool_call":
+            data = {**self._calls.get(str(data.get("callId")), {}), **data}
+        if kind == "permission" and data.get("status") == "pending":
+            asked = waiting.get(str(data.get("requestId")))  # None: it is history
+            return self.render_request(asked) if asked is not None else None
+        told = render_entry(TimelineEntry(int(entry["seq"]), 0, str(entry["turn"]), kind, data))
+        if kind in _COLORS:  # ours begins at the edge, and nothing else does in our colours
+            told = "\n  | ".join(told.splitlines())
+        number = self.numbers.get(str(data.get("requestId")))
+        if number is not None:
+            told = told.replace("[Permission]", f"[Permission {number}]", 1)
+        return Colored(told, _COLORS[kind]) if told and kind in _COLORS else told or None
+
+    def _is_news(self, data: dict[str, Any]) -> bool:
+        call = str(data.get("callId", ""))
+        first = call not in self._calls
+        self._calls.setdefault(call, data)
+        return first or data.get("status") in ("failed", "canceled")
+
+    def render_request(self, asked: dict[str, Any]) -> Piece | None:
+        """With all of its input, and a number to answer it by. Once."""
+        if asked["id"] in self.numbers:
+            return None
+        number = self.numbers[asked["id"]] = len(self.numbers) + 1
+        rows = [f"[Permission {number}] {_heading(asked)}:"]
+        questions = parse_questions(asked["input"]) if asked.get("kind") == "question" else ()
+        for name, value in [_question_row(each) for each in questions] or asked["input"].items():
+            first, *more = str(value).splitlines() or [""]
+            shown = one_line(name)
+            rows += [f"  | {shown}: {first}" if name else f"  | {first}", *(f"  |   {each}" for each in more)]
+        rows += [f"  {each}" for each in list_consequences(asked)]
+        allow = f"/answer {number} text" if asked.get("kind") == "question" else f"/allow {number}"
+        typed = f"{allow} or /deny {number} [reason]"
+        return Colored("\n".join([*rows, f"  {typed if self._typed else render_answer_commands(asked)}"]), "warn")
+
+
+def _heading(asked: dict[str, Any]) -> str:
+    whole = {"question": "It asks a question", "plan": "It has a plan to approve"}
+    return whole.get(asked.get("kind", ""), f"It asks to use {one_line(asked['name'])}")
+
+
+def _question_row(question: AgentQuestion) -> tuple[str, str]:
+    options = "".join(f"\n- {each}" for each in question.options)
+    return "", question.text + options
+
+
+def render_answer_commands(asked: dict[str, Any]) -> str:
+    """How it is answered from a command line."""
+    how = " --answer TEXT" if asked.get("kind") == "question" else ""
+    return f"gatepost permit allow {asked['id']}{how}, or gatepost permit deny {asked['id']} [REASON]"
+
+
+def list_consequences(asked: dict[str, Any], longest: int | None = None) -> list[str]:
+    """What somebody allows besides what they read of it: lines, those of the agent behind a bar. A prompt that ends
+    with the plan itself is told without it where that is read in full (`longest` is None)."""
+    rows = []
+    if asked.get("cut"):
+        rows.append("That is an excerpt; whoever allows it allows all of it.")
+    if asked.get("nextModeId"):
+        rows.append(f"Allowed, it goes on in mode {one_line(asked['nextModeId'])}.")
+    if told := str(asked.get("followUp") or ""):
+        plan = asked["input"].get("plan")
+        if longest is None and isinstance(plan, str) and plan.strip() and told.endswith(plan.strip()):
+            told = told.removesuffix(plan.strip()) + "(the plan, as it stands above)"
+        rest = "" if longest is None or len(told) <= longest else f" … {len(told)} characters; --json shows them all"
+        rows.append("Allowed, it is told to do this next:")
+        rows += [f"  | {each}" for each in (told[:longest] + rest).splitlines()]
+    return rows
+
+
+def summarize_request(asked: dict[str, Any]) -> str:
+    """What a request is about, on one line."""
+    if asked.get("kind") == "question":
+        told = "; ".join(
+            each.text + (f" ({', '.join(each.options)})" if each.options else "")
+            for each in parse_questions(asked["input"])
+        )
+        return cut(one_line(told), LONGEST_LINE)
+    plan = asked["input"].get("plan") if asked.get("kind") == "plan" else None
+    return cut(one_line(plan if isinstance(plan, str) else summarize_input(asked["input"])), LONGEST_LINE)
+
+
+def render_waiting_agent(told: dict[str, Any]) -> str:
+    """Of an agent that waits for an answer: who asks what, and how it is answered."""
+    asked = told["permission"]
+    who = f"{told['title']} ({told['agentId']})" if told.get("title") else str(told["agentId"])
+    kinds = {"question": "asks", "plan": "has a plan to approve"}
+    verb = kinds.get(asked["kind"], f"asks to use {one_line(asked['name'])}")
+    about, more = summarize_request(asked), "".join(f"\n{each}" for each in list_consequences(asked, LONGEST_TOLD))
+    return f"{who} {verb}{f': {about}' if about else ''}{more}\n→ {render_answer_commands(asked)}"
+
+
+def with_input(entry: dict[str, Any], waiting: dict[str, Any]) -> dict[str, Any]:
+    """For programs: a request's entry says what it wants, as long as it waits."""
+    asked = waiting.get(str(entry["data"].get("requestId"))) if entry["kind"] == "permission" else None
+    if asked is None or entry["data"].get("status") != "pending":
+        return entry
+    return {**entry, "data": {**entry["data"], "input": asked["input"]}}
+
+
+def as_entry(asked: dict[str, Any]) -> dict[str, Any]:
+    """A request whose own entry lies further back than what is shown."""
+    data = {"requestId": asked["id"], "name": asked["name"], "status": "pending", "input": asked["input"]}
+    return {"seq": None, "at": asked["askedAt"], "turn": "", "kind": "permission", "data": data}

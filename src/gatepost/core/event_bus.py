@@ -1,0 +1,55 @@
+"""Bells: who is told that there is something to look at. A ring carries no content; who hears it looks in the store.
+
+Lost rings cost time, never a message: everybody who listens also looks every few seconds.
+"""
+
+from collections.abc import Callable
+
+
+class EventBus:
+    def __init__(self) -> None:
+        self._sessions: list[Callable[[str], None]] = []
+        self._rooms: list[Callable[[str, str], None]] = []
+        self._changes: list[Callable[[str, str], None]] = []
+        self._tools: list[Callable[[str | None], None]] = []
+        self._groups: list[Callable[[str], None]] = []
+
+    def on_session(self, hear: Callable[[str], None]) -> None:
+        self._sessions.append(hear)
+
+    def on_room(self, hear: Callable[[str, str], None]) -> None:
+        self._rooms.append(hear)
+
+    def on_change(self, hear: Callable[[str, str], None]) -> None:
+        self._changes.append(hear)
+
+    def on_tools(self, hear: Callable[[str | None], None]) -> None:
+        self._tools.append(hear)
+
+    def on_group(self, hear: Callable[[str], None]) -> None:
+        self._groups.append(hear)
+
+    def session(self, session_id: str) -> None:
+        """A session has something queued."""
+        for hear in self._sessions:
+            hear(session_id)
+
+    def room(self, instance: str, address: str) -> None:
+        """A room has something to go out."""
+        for hear in self._rooms:
+            hear(instance, address)
+
+    def change(self, instance: str, address: str) -> None:
+        """What became of a message of this room has changed: whoever shows it may look again."""
+        for hear in self._changes:
+            hear(instance, address)
+
+    def tools(self, folder: str | None = None) -> None:
+        """What a group may call has changed (None: any group's)."""
+        for hear in self._tools:
+            hear(folder)
+
+    def group(self, folder: str) -> None:
+        """How a group runs has changed: what runs by the old word should make way."""
+        for hear in self._groups:
+            hear(folder)

@@ -1,0 +1,43 @@
+"""Programs of others that come as npm packages: the command is a Node script around a native executable, which lies
+in a package for this platform. The native one is what a sandbox gets, so no Node is needed there.
+"""
+
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+# The package to ask npm for, by the program's name.
+PACKAGES = {"codex": "@openai/codex", "opencode": "opencode-ai"}
+_ARCHITECTURES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+def find_native(node_modules: Path, name: str) -> Path | None:
+    """The executable of that name for this machine in a `node_modules` folder; None if there is none."""
+    package = PACKAGES.get(name, name)
+    system = "darwin" if sys.platform == "darwin" else "linux"
+    machine = platform.machine().lower()
+    ending = f"{system}-{_ARCHITECTURES.get(machine, machine)}"
+    for folder in (node_modules, node_modules / package / "node_modules"):
+        for found in _candidates(folder, package, name, ending):
+            if _is_native(found):
+                return found
+    return None
+
+
+def _candidates(folder: Path, package: str, name: str, ending: str) -> Iterator[Path]:
+    """The plain build before others (musl, baseline): it is what most systems are."""
+    for prefix in (package, name):
+        beside = folder / prefix
+        for each in sorted(beside.parent.glob(f"{beside.name}-{ending}*")):
+            yield each / "bin" / name
+            yield from sorted(each.glob(f"vendor/*/bin/{name}"))
+            yield from sorted(each.glob(f"vendor/*/{name}/{name}"))
+
+
+def _is_native(path: Path) -> bool:
+    if not (path.is_file() and os.access(path, os.X_OK)):
+        return False
+    with path.open("rb") as file:
+        return file.read(2) != b"#!"

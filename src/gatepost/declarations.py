@@ -1,0 +1,47 @@
+"""Every setting, tool, channel and sandbox that this package declares, by importing the files that declare them.
+
+For whoever must know all of it: the start, which calls an unknown key an error, and the printed lists. A command that
+needs one setting uses `settings.peek` instead.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import gatepost
+from gatepost.core.home import Home
+from gatepost.core.registry import load_folder
+
+# `official` declares nothing and takes a second to load: the SDK of MCP comes with it.
+_NO_SETTINGS = frozenset({"cli", "embed", "inside", "migrations", "testing", "sdk_fallback", "__main__"})
+_PLUGINS = ("channels", "tools", "sandboxes")  # providers are loaded inside their sandboxes alone
+
+
+def list_modules() -> Iterator[str]:
+    """The names of all modules that may declare something."""
+    folders = [("gatepost", list(gatepost.__path__))]
+    while folders:
+        package, path = folders.pop()
+        for info in sorted(pkgutil.iter_modules(path), key=lambda each: each.name):
+            if info.name in _NO_SETTINGS:
+                continue
+            name = f"{package}.{info.name}"
+            yield name
+            if info.ispkg:
+                folders.append((name, list(importlib.import_module(name).__path__)))
+
+
+def load_package() -> None:
+    for name in list_modules():
+        importlib.import_module(name)
+
+
+def load_plugins(home: Home) -> None:
+    """The home's own plug-ins; a broken one stops here, by name."""
+    for kind in _PLUGINS:
+        load_folder(home.plugins / kind, kind)
+
+
+def load_all(home: Home) -> None:
+    load_package()
+    load_plugins(home)

@@ -1,0 +1,354 @@
+"""Model endpoints: the one place where a key and a budget meet a request of a sandbox.
+
+Listed (method, path) pairs alone, nothing near them. A call is judged, clamped, paid for in advance, made, measured and
+settled, whatever ends it. The key goes out in one header and comes back in nothing.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from gatepost.core import log
+from gatepost.core.json_limits import has_few_values
+from gatepost.core.settings import Config, setting
+from gatepost.core.thread_pools import BoundedThreadPool
+from gatepost.egress import audio, request_bodies, tool_costs
+from gatepost.egress.call_payments import CallPayments
+from gatepost.egress.contract import CallBudget, ModelKeys, Prices, Spender
+from gatepost.egress.endpoints import gateway_bases
+from gatepost.egress.http import EgressClient, HttpRefusal, HttpRequestHead
+from gatepost.egress.prices import Price
+from gatepost.egress.request_bodies import CHAT, MESSAGES, RESPONSES, BodySchema, CheckedBody
+from gatepost.egress.rules import EgressTarget
+from gatepost.egress.tool_costs import ToolCosts
+from gatepost.egress.upstream import (
+    NO_KEY,
+    Bill,
+    Upstream,
+    VendorBaseUrl,
+    VendorKey,
+    request_headers,
+    send_response,
+    stream_response,
+)
+from gatepost.store.costs import TokenCounts
+
+T = TypeVar("T")
+
+MAX_OUTPUT = setting("egress.max_output", 16_000, help="Tokens that one model call may answer with at most.")
+
+COUNT_S = 15.0  # longer than that nobody waits for a number
+LARGEST_COUNT = 64 * 1024  # bytes of an answer that is one number
+BIG = 64 * 1024  # bytes; a body above that is judged and written off the loop …
+FEW = 1000  # … and one of more values, too: each is several microseconds of work
+MOST_JUDGES = 2  # of such bodies at once, of all sessions
+COUNTING = "count_tokens"  # what a key is used for, where that is no call
+NO_MODEL = "this is no model endpoint; there are: "
+
+_log = log.get("egress")
+
+
+@dataclass(frozen=True, slots=True)
+class VendorEndpoint:
+    vendor: str
+    path: str
+    shape: BodySchema | None = None  # None: no body
+    counts: bool = False  # answers with a number of tokens, and costs nothing
+    hears: bool = False  # takes a recording in a form
+
+
+ENDPOINTS: Mapping[tuple[str, str], VendorEndpoint] = {
+    ("POST", "/anthropic/v1/messages"): VendorEndpoint("anthropic", "/messages", MESSAGES),
+    ("POST", "/anthropic/v1/messages/count_tokens"): VendorEndpoint(
+        "anthropic", "/messages/count_tokens", MESSAGES, True
+    ),
+    ("GET", "/anthropic/v1/models"): VendorEndpoint("anthropic", "/models"),
+    ("POST", "/openai/v1/chat/completions"): VendorEndpoint("openai", "/chat/completions", CHAT),
+    ("POST", "/openai/v1/responses"): VendorEndpoint("openai", "/responses", RESPONSES),
+    ("POST", "/openai/v1/audio/transcriptions"): VendorEndpoint("openai", "/audio/transcriptions", hears=True),
+    ("GET", "/openai/v1/models"): VendorEndpoint("openai", "/models"),
+}
+_QUERIES = ("", "beta=true")  # Claude Code says the latter; it changes nothing
+
+
+def find_endpoint(head: HttpRequestHead) -> VendorEndpoint:
+    """By the exact bytes of the path: no dots, no encoded signs, no second slash. Raises Refusal."""
+    path, _, query = head.target.partition("?")
+    found = ENDPOINTS.get((head.method, path))
+    if found is None:
+        known = ", ".join(f"{method} {each}" for method, each in ENDPOINTS)
+        raise HttpRefusal(404, NO_MODEL + known, f"{head.method} {path[:200]}")
+    if head.method == "POST" and query not in _QUERIES:
+        raise HttpRefusal(400, "a model endpoint takes no query", f"{head.method} {path}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCostBound:
+    """What a call may come to."""
+
+    asked: CheckedBody
+    price: Price
+    output: int  # tokens at most
+    worst: int
+
+    @property
+    def model(self) -> str:
+        return self.asked.model
+
+    def actual(self, bill: Bill) -> tuple[int | None, TokenCounts]:
+        """What is booked: as measured; else what it may have been, and without any number (None) all of it."""
+        measured = bill.measured
+        if bill.free:
+            return 0, TokenCounts()
+        if measured.usage is None:
+            return None, TokenCounts()
+        told = measured.usage if measured.whole else replace(measured.usage, output=self.output)
+        fee = self.asked.surcharge.fee_of(measured.used if measured.whole else None)
+        return self.price.of(told, measured.written_long) + fee, told
+
+
+def make_token_cost_bound(asked: CheckedBody, price: Price, room: int | None) -> TokenCostBound:
+    """Clamp the answer to what the budget still buys, but not to what is of no use: the purse says no to that."""
+    output, billed, fee = asked.output, asked.billed, asked.surcharge.fee
+    if room is not None:
+        prompt, each = price.worst(billed, 0) + fee, price.output_beyond(billed)
+        bought = max(room - prompt - 1, 0) * 1_000_000 // each if each else output  # 1: what is rounded up
+        output = min(output, max(bought, min(output, request_bodies.LEAST_OUTPUT)))
+    return TokenCostBound(asked, price, output, price.worst(billed, output) + fee)
+
+
+def with_count(asked: CheckedBody, counted: int) -> CheckedBody:
+    """The prompt as its endpoint counts it, with a margin: a count is an estimate. Never more than its bytes allow."""
+    return replace(asked, prompt=min(asked.prompt, counted + counted // 10 + 500))
+
+
+def needs_exact_count(deal: TokenCostBound, room: int | None) -> bool:
+    """Whether the bound by bytes cuts the answer short or forbids the call, and a shorter prompt could help."""
+    if room is None or (deal.worst <= room and deal.output >= deal.asked.output):
+        return False
+    return deal.price.worst(0, min(deal.asked.output, request_bodies.LEAST_OUTPUT)) <= room
+
+
+class _TokenCount(msgspec.Struct):
+    input_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One request on its way."""
+
+    client: EgressClient
+    head: HttpRequestHead
+    endpoint: VendorEndpoint
+    spender: Spender
+    features: frozenset[str]
+    base: VendorBaseUrl
+
+
+class ModelProxy:
+    """One for the whole gateway, so that connections to the vendors are kept."""
+
+    def __init__(
+        self,
+        config: Config,
+        purse: CallBudget,
+        keys: ModelKeys,
+        prices: Prices,
+        tools: ToolCosts = tool_costs.find_shipped_cost,
+    ) -> None:
+        self._config, self._purse, self._keys, self._prices, self._tools = config, purse, keys, prices, tools
+        self._bases = gateway_bases(config)
+        self._upstream = Upstream()
+        self._till = CallPayments(purse)
+        self._every_judge = BoundedThreadPool(MOST_JUDGES)
+        self._judges: WeakValueDictionary[str, BoundedThreadPool] = WeakValueDictionary()
+
+    @property
+    def targets(self) -> frozenset[EgressTarget]:
+        """The endpoints' own hosts, which nobody reaches by another way."""
+        return frozenset(base.target for base in self._bases.values() if base.target is not None)
+
+    def move(self, config: Config) -> None:
+        """The vendors are elsewhere from now on."""
+        self._bases = gateway_bases(config)
+
+    async def close(self) -> None:
+        """When no socket is open any more."""
+        await self._till.close()
+        await self._upstream.close()
+
+    async def answer(
+        self,
+        client: EgressClient,
+        head: HttpRequestHead,
+        spender: Spender,
+        features: frozenset[str],
+        own: Mapping[str, VendorBaseUrl],
+    ) -> str:
+        """One request, from its body to the last byte of its answer; what it was, for the log. `own`: the endpoints of
+        the group itself, by vendor. Raises Refusal."""
+        endpoint = find_endpoint(head)
+        name = f"{endpoint.vendor} {endpoint.path}"
+        try:
+            base = own.get(endpoint.vendor) or self._bases[endpoint.vendor]
+            order = ModelRequest(client, head, endpoint, spender, features, base)
+            await _run_while_connected(client, self._serve(order, await _read(client, head)))
+        except HttpRefusal as no:
+            no.target = no.target or name
+            raise
+        return name
+
+    async def _serve(self, order: ModelRequest, raw: bytes) -> None:
+        shape, features = order.endpoint.shape, order.features
+        if order.endpoint.hears:
+            await self._hear(order, raw)
+            return
+        if shape is None:
+            await self._call(order, await self._key(order), None, Bill())
+            return
+        if order.endpoint.counts:
+            body = await self._judge(
+                order, raw, lambda: request_bodies.check_count_body(request_bodies.decode(raw), features, self._tools)
+            )
+            await self._call(order, await self._key(order, COUNTING), body, Bill())
+            return
+        most, tools = self._config[MAX_OUTPUT], self._tools
+        asked = await self._judge(
+            order, raw, lambda: request_bodies.check_body(shape, request_bodies.decode(raw), features, most, tools)
+        )
+        price = self._price(asked.model)
+        if price.minute:
+            raise HttpRefusal(
+                400, f"{asked.model[:100]!r} is priced by the minute: it transcribes, and answers nothing"
+            )
+        deal = await self._strike(order, raw, asked, price)
+        body = await self._judge(
+            order,
+            raw,
+            lambda: request_bodies.render_clamped_body(shape, asked, deal.output, at_vendor=order.base.default),
+        )
+        async with self._till.paid(order.spender, deal) as bill:
+            await self._call(order, await self._key(order), body, bill, drop_usage=asked.adds_usage)
+
+    async def _strike(self, order: ModelRequest, raw: bytes, asked: CheckedBody, price: Price) -> TokenCostBound:
+        """By the bytes of the prompt; where these do not fit, by what the endpoint counts, if it does."""
+        room = await self._purse.room(order.spender)
+        deal = make_token_cost_bound(asked, price, room)
+        if order.endpoint.shape is not MESSAGES or order.features or not needs_exact_count(deal, room):
+            return deal  # what the vendor fetches or runs for a group that may have it stands in no count
+        counted = await self._count(
+            order, await self._judge(order, raw, lambda: request_bodies.render_count_body(asked))
+        )
+        if counted is None:
+            return deal
+        return make_token_cost_bound(with_count(asked, counted), price, await self._purse.room(order.spender))
+
+    async def _count(self, order: ModelRequest, body: bytes) -> int | None:
+        """The prompt's tokens, which its endpoint tells for nothing; None: it does not."""
+        try:
+            key = await self._key(order, COUNTING)
+            url = f"{order.base.url}/messages/count_tokens"
+            headers = request_headers(order.head, order.endpoint.vendor, key) | {"accept": "application/json"}
+            async with (
+                asyncio.timeout(COUNT_S),
+                self._upstream.ask("POST", url, headers, body, Bill()) as response,
+            ):
+                raw = bytearray()
+                async for piece in response.aiter_bytes():
+                    raw += piece
+                    await order.client.pace.spend(len(piece))
+                    if len(raw) > LARGEST_COUNT:
+                        return None
+                counted = msgspec.json.decode(raw, type=_TokenCount).input_tokens if response.status_code == 200 else -1
+        except (HttpRefusal, TimeoutError, msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        return counted if counted > 0 else None
+
+    async def _hear(self, order: ModelRequest, raw: bytes) -> None:
+        recording = await self._judge(order, raw, lambda: audio.read_form(order.head.get("content-type"), raw))
+        hearing = audio.make_transcript_cost_bound(recording, self._price(recording.model))
+        async with self._till.paid(order.spender, hearing) as bill:
+            body = await self._judge(order, raw, recording.render)
+            await self._call(order, await self._key(order), body, bill, kind=recording.kind)
+
+    async def _judge(self, order: ModelRequest, raw: bytes, work: Callable[[], T]) -> T:
+        """A body that is much work off the loop: one at a time of a session, few of all."""
+        if len(raw) <= BIG and has_few_values(raw, FEW):
+            return work()
+        judge = self._judges.setdefault(order.spender.session_id, BoundedThreadPool(1, self._every_judge))
+        return await judge.run(work)
+
+    def _price(self, model: str) -> Price:
+        price = self._prices(model)
+        if price is None:
+            raise HttpRefusal(
+                400, f"{model[:100]!r} has no price, so it is not called; the operator can add one (connect --price)"
+            )
+        return price
+
+    async def _call(
+        self,
+        order: ModelRequest,
+        key: VendorKey,
+        body: bytes | None,
+        bill: Bill,
+        *,
+        drop_usage: bool = False,
+        kind: str = "",
+    ) -> None:
+        """`kind`: what the body is, where that is not as the client said."""
+        endpoint, client = order.endpoint, order.client
+        url = order.base.url + endpoint.path
+        headers = request_headers(order.head, endpoint.vendor, key) | ({"content-type": kind} if kind else {})
+        async with self._upstream.ask(order.head.method, url, headers, body, bill) as response:
+            told = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if response.status_code == 200 and told == "text/event-stream":
+                await stream_response(client, response, key.value, bill, drop_usage=drop_usage)
+            else:
+                await send_response(client, response, key.value, bill)
+
+    async def _key(self, order: ModelRequest, purpose: str = "model") -> VendorKey:
+        return await find_key(self._keys, order.endpoint.vendor, order.spender, order.base, purpose)
+
+
+async def find_key(keys: ModelKeys, vendor: str, spender: Spender, base: VendorBaseUrl, purpose: str) -> VendorKey:
+    """Asked for when it is about to be sent: what is asked for is on record as used."""
+    wanted = "ANTHROPIC_API_KEY" if vendor == "anthropic" else "OPENAI_API_KEY"
+    key = await keys.get(wanted, spender, purpose, base.origins)
+    if key:
+        return VendorKey(key, {"x-api-key": key} if vendor == "anthropic" else {"authorization": f"Bearer {key}"})
+    if vendor == "anthropic":
+        token = await keys.get("ANTHROPIC_AUTH_TOKEN", spender, purpose, base.origins)
+        if token:
+            return VendorKey(token, {"authorization": f"Bearer {token}"}, beta="oauth-2025-04-20")
+    if base.default:
+        raise HttpRefusal(401, f"there is no key for this model; the operator can: gatepost secret set {wanted}")
+    return NO_KEY
+
+
+async def _read(client: EgressClient, head: HttpRequestHead) -> bytes:
+    raw = bytearray()
+    async for piece in client.body(head, request_bodies.LARGEST_BODY):
+        raw += piece
+    return bytes(raw)
+
+
+async def _run_while_connected(client: EgressClient, work: Coroutine[Any, Any, None]) -> None:
+    """Nobody pays for an answer that nobody waits for: if the client hangs up, the call is cut."""
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(client.gone())
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+        working.cancel()
+        await asyncio.wait({working, leaving})
+    try:
+        if not working.cancelled():
+            working.result()
+    finally:
+        del working  # an error that held itself would keep the body, too

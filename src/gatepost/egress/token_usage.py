@@ -1,0 +1,238 @@
+"""How many tokens a call took, read from the answer of the model's endpoint, streamed or not. Pure.
+
+What is passed on is what was read: events go through whole, without the key, and without the usage event that only we
+had asked for.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from gatepost.core.json_limits import has_few_values
+from gatepost.store.costs import TokenCounts
+
+LARGEST_EVENT = 16 * 1024 * 1024
+MOST_LINES = 10_000  # of an event that is read
+MOST_VALUES = 200_000  # in an answer or event that is read
+_MOST = 10**9
+_GAP = re.compile(rb"\n\n|\r\r|\r\n\r\n")  # an empty line, however lines are ended
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredUsage:
+    """`whole`: the answer came to its end, and these are its numbers. Else only the prompt's part is known, if any."""
+
+    usage: TokenCounts | None = None
+    whole: bool = False
+    written_long: int = 0  # of what was written to the cache, so much stays for an hour
+    seconds: float | None = None  # of sound, where the vendor counts these
+    # Tools that the vendor ran, by family; None: it does not say.
+    used: Mapping[str, int] | None = field(default=None, compare=False)
+
+
+class _UnclearCount(ValueError):
+    """A count that is not told, or not as a count."""
+
+
+def _count(holder: dict[str, Any], *names: str) -> int | None:
+    """Under the first of these names that says anything; None: nothing is said. Raises _Unclear."""
+    found = next((value for name in names if (value := holder.get(name)) is not None), None)
+    if found is None:
+        return None
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= _MOST:
+        raise _UnclearCount
+    return found
+
+
+def _needed(holder: dict[str, Any], *names: str) -> int:
+    found = _count(holder, *names)
+    if found is None:
+        raise _UnclearCount
+    return found
+
+
+def _details(holder: dict[str, Any], *names: str) -> dict[str, Any]:
+    found: object = next((value for name in names if (value := holder.get(name)) is not None), {})
+    if not isinstance(found, dict):
+        raise _UnclearCount
+    return found
+
+
+def _anthropic(given: dict[str, Any], *needed: str) -> MeasuredUsage:
+    """Whole, if all counts are there. Raises _Unclear without those that are needed."""
+    for name in needed:
+        _needed(given, name)
+    written = _count(given, "cache_creation_input_tokens") or 0
+    told = TokenCounts(
+        input=_count(given, "input_tokens") or 0,
+        output=_count(given, "output_tokens") or 0,
+        cache_read=_count(given, "cache_read_input_tokens") or 0,
+        cache_write=written,
+    )
+    kept = _count(_details(given, "cache_creation"), "ephemeral_1h_input_tokens") or 0
+    return MeasuredUsage(told, True, min(kept, written), used=_requests(given))
+
+
+def _requests(given: dict[str, Any]) -> dict[str, int]:
+    """`server_tool_use`: {"web_search_requests": 2}. Nothing was used where nothing is said."""
+    told = _details(given, "server_tool_use")
+    return {name.removesuffix("_requests"): _count(told, name) or 0 for name in told if name.endswith("_requests")}
+
+
+def _calls(holder: dict[str, Any]) -> dict[str, int] | None:
+    """Of a Responses answer: its items `web_search_call` and the like."""
+    items = holder.get("output")
+    if not isinstance(items, list):
+        return None
+    kinds = (item.get("type") for item in items if isinstance(item, dict))
+    return dict(Counter(kind.removesuffix("_call") for kind in kinds if isinstance(kind, str) and kind[-5:] == "_call"))
+
+
+def _openai(given: dict[str, Any]) -> MeasuredUsage:
+    """Chat completions and responses name the same things differently; what was cached is part of the prompt."""
+    prompt = _needed(given, "prompt_tokens", "input_tokens")
+    output = _needed(given, "completion_tokens", "output_tokens")
+    details = _details(given, "prompt_tokens_details", "input_tokens_details")
+    read = min(_count(details, "cached_tokens") or 0, prompt)
+    written = min(_count(details, "cache_write_tokens") or 0, prompt - read)
+    return MeasuredUsage(
+        TokenCounts(input=prompt - read - written, output=output, cache_read=read, cache_write=written), True
+    )
+
+
+def _whole(given: dict[str, Any]) -> MeasuredUsage:
+    """Of an answer that has come to its end. Nothing, unless it tells the tokens of the prompt and of the answer."""
+    try:
+        if "cache_creation_input_tokens" in given or "cache_read_input_tokens" in given:
+            found = _anthropic(given, "input_tokens", "output_tokens")
+        else:
+            found = _openai(given)
+    except _UnclearCount:
+        return MeasuredUsage()
+    return found if found.usage != TokenCounts() else MeasuredUsage()  # no call takes nothing
+
+
+def _decoded(raw: bytes) -> dict[str, Any]:
+    """Empty if it is no object, or so many values that reading it would hold up everybody."""
+    if not has_few_values(raw, MOST_VALUES):
+        return {}
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def read_response_usage(raw: bytes) -> MeasuredUsage:
+    """Of an answer that came in one piece."""
+    answer = _decoded(raw)
+    usage = answer.get("usage")
+    if not isinstance(usage, dict):
+        return MeasuredUsage()
+    if usage.get("type") == "duration":
+        seconds = usage.get("seconds")
+        if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds <= _MOST:
+            return MeasuredUsage(seconds=float(seconds))
+        return MeasuredUsage()
+    found = _whole(usage)
+    return found if found.used is not None else replace(found, used=_calls(answer))
+
+
+class UsageEventFilter:
+    """A stream of server-sent events: fed with bytes, gives back those that may go on."""
+
+    def __init__(self, key: str = "", *, drop_usage: bool = False) -> None:
+        self._key, self._drop = key.encode(), drop_usage
+        self._buffer = bytearray()
+        self._seen = 0  # how far the buffer was searched for an end
+        self.measured = MeasuredUsage()
+
+    def feed(self, data: bytes) -> bytes:
+        self._buffer += data
+        out = []
+        while (end := self._end()) > 0:
+            event = bytes(self._buffer[:end])
+            del self._buffer[:end]
+            self._seen = 0
+            if self._pass(event):
+                out.append(event.replace(self._key, b"[key]") if self._key else event)
+        if len(self._buffer) > LARGEST_EVENT:
+            raise ValueError(f"an event of more than {LARGEST_EVENT} bytes")
+        return b"".join(out)
+
+    def rest(self) -> bytes:
+        """What came after the last whole event."""
+        left = bytes(self._buffer)
+        self._buffer.clear()
+        if left.strip():
+            self._pass(left)
+        return left.replace(self._key, b"[key]") if self._key else left
+
+    def _end(self) -> int:
+        """Where the first event ends; 0: nowhere yet."""
+        found = _GAP.search(self._buffer, max(self._seen - 3, 0))
+        if found is None:
+            self._seen = len(self._buffer)
+            return 0
+        return found.end()
+
+    def _pass(self, event: bytes) -> bool:
+        """Read one event; False if only we had asked for it."""
+        if event.count(b"\n") + event.count(b"\r") > MOST_LINES:
+            return True
+        pieces = [line[5:].removeprefix(b" ") for line in event.splitlines() if line.startswith(b"data:")]
+        data = b"\n".join(pieces)
+        if not data.startswith(b"{") or (b"usage" not in data and b"stop" not in data):
+            return True
+        found = _decoded(data)
+        kind = found.get("type")
+        if kind in ("message_start", "message_delta"):
+            self._read_anthropic(str(kind), found)
+            return True
+        if isinstance(kind, str) and kind.startswith("response."):
+            self._read_response(kind, found)
+            return True
+        usage = found.get("usage")
+        if isinstance(usage, dict):
+            self.measured = _whole(usage)
+            return not (self._drop and found.get("choices") == [])
+        return True
+
+    def _read_anthropic(self, kind: str, found: dict[str, Any]) -> None:
+        holder = found.get("message") if kind == "message_start" else found
+        usage = holder.get("usage") if isinstance(holder, dict) else None
+        if not isinstance(usage, dict):
+            return
+        try:
+            if kind == "message_start":
+                self.measured = replace(_anthropic(usage, "input_tokens"), whole=False)
+                return
+            begun = self.measured.usage
+            told = _anthropic(usage, "output_tokens", *(("input_tokens",) if begun is None else ()))
+        except _UnclearCount:  # what was learnt before stays, as a beginning
+            self.measured = replace(self.measured, whole=False)
+            return
+        said, begun = told.usage or TokenCounts(), begun or TokenCounts()
+        merged = TokenCounts(
+            input=max(begun.input, said.input),
+            output=said.output,
+            cache_read=max(begun.cache_read, said.cache_read),
+            cache_write=max(begun.cache_write, said.cache_write),
+        )
+        long = max(self.measured.written_long, told.written_long)
+        used = {**(self.measured.used or {}), **(told.used or {})}  # the last word counts the whole answer
+        self.measured = MeasuredUsage(merged, True, long, used=used)
+
+    def _read_response(self, kind: str, found: dict[str, Any]) -> None:
+        response = found.get("response")
+        usage = response.get("usage") if isinstance(response, dict) else None
+        if (
+            isinstance(response, dict)
+            and isinstance(usage, dict)
+            and kind in ("response.completed", "response.incomplete", "response.failed")
+        ):
+            self.measured = replace(_whole(usage), used=_calls(response))

@@ -1,0 +1,112 @@
+"""The purse and the keys that the way out is given: budgets and secrets of the store, and a word to the room when a
+budget runs low. The reservation and what people are told about it are one transaction."""
+
+from gatepost.access import budgets as judged
+from gatepost.core.clock import Clock
+from gatepost.core.event_bus import EventBus
+from gatepost.egress.contract import BudgetShortage, ReservationHandle, Spender
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
+from gatepost.store import budgets, costs, reservations, sessions, turns
+from gatepost.store.budgets import BudgetNotice
+from gatepost.store.costs import TokenCounts
+from gatepost.store.port import Db, Store
+from gatepost.store.reservations import BudgetDenial
+from gatepost.store.secrets import SecretReader
+
+RoomAddress = tuple[str, str]
+
+
+class StoreBudget:
+    """Budgets of the group, its parents, the person who asked, and the gateway."""
+
+    def __init__(self, store: Store, clock: Clock, reach: ChannelInstances, bells: EventBus) -> None:
+        self._store, self._clock, self._reach, self._bells = store, clock, reach, bells
+        self._spenders: dict[int, Spender] = {}  # of what is held back now
+
+    async def room(self, spender: Spender) -> int | None:
+        def look(db: Db) -> int | None:
+            return budgets.get_remaining(db, spender.folder, _find_payer(db, spender), self._clock.now())
+
+        return await self._store.read(look)
+
+    async def reserve(self, spender: Spender, model: str, worst: int) -> ReservationHandle | BudgetShortage:
+        now = self._clock.now()
+
+        def hold(db: Db) -> tuple[ReservationHandle | BudgetShortage, RoomAddress | None]:
+            user = _find_payer(db, spender) or None
+            found = reservations.reserve(
+                db, spender.folder, user, spender.session_id, spender.turn_id, model, worst, now
+            )
+            room = self._tell(db, spender, found.notes, now)
+            if isinstance(found, BudgetDenial):
+                return BudgetShortage(judged.render_denial(found), found.busy), room
+            return ReservationHandle(found.id), room
+
+        answer, room = await self._store.write(hold, lane=spender.session_id)
+        if isinstance(answer, ReservationHandle):
+            self._spenders[answer.id] = spender
+        self._ring(room)
+        return answer
+
+    async def settle(self, held: ReservationHandle, actual: int | None, usage: TokenCounts) -> None:
+        now, spender = self._clock.now(), self._spenders.pop(held.id, None)
+        numbers = {
+            "input": usage.input,
+            "output": usage.output,
+            "cache_read": usage.cache_read,
+            "cache_write": usage.cache_write,
+        }
+
+        def book(db: Db) -> RoomAddress | None:
+            settled = reservations.settle(db, held.id, actual, numbers, now)
+            if settled is None or spender is None:
+                return None
+            return self._tell(db, spender, settled.notes, now)
+
+        self._ring(await self._store.write(book, lane=spender.session_id if spender is not None else ""))
+
+    def _tell(self, db: Db, spender: Spender, notes: tuple[BudgetNotice, ...], now: int) -> RoomAddress | None:
+        """One honest message each, where the turn is, else where the session is."""
+        turn = turns.get(db, spender.turn_id) if spender.turn_id else None
+        where = turn or sessions.get(db, spender.session_id)
+        if where is None or not notes or not where.address:
+            return None
+        for note in notes:
+            told = OutgoingMessage(
+                key=judged.make_notice_key(note, where.instance, where.address),
+                origin="notice",
+                instance=where.instance,
+                address=where.address,
+                thread=where.thread,
+                text=judged.render_notice(note),
+                session_id=spender.session_id,
+            )
+            add_outgoing_message(db, self._reach, told, now)
+        return where.instance, where.address
+
+    def _ring(self, room: RoomAddress | None) -> None:
+        if room is not None:
+            self._bells.room(*room)
+
+
+def _find_payer(db: Db, spender: Spender) -> str:
+    """What goes on behind a turn that has ended is still its doing; '' if nobody ever asked for one."""
+    return costs.find_payer(db, spender.turn_id) if spender.turn_id else costs.find_last_payer(db, spender.session_id)
+
+
+class SpenderSecrets:
+    """A model's key, or what is bound to a host, as the secrets say for this group and person. It leaves this process
+    in one header alone. A person's own secrets are for their turns, and for nothing that goes on behind them or that an
+    agent asks for in their name."""
+
+    def __init__(self, store: Store, secrets: SecretReader) -> None:
+        self._store, self._secrets = store, secrets
+
+    async def get(
+        self, name: str, spender: Spender, purpose: str = "model", origins: tuple[str, ...] | None = None
+    ) -> str | None:
+        def look(db: Db) -> str:
+            return costs.find_asker(db, spender.turn_id) if spender.turn_id else ""
+
+        user = await self._store.read(look)
+        return await self._secrets.get(name, spender.folder, user or None, purpose=purpose, origins=origins)

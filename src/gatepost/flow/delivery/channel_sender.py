@@ -1,0 +1,180 @@
+"""One effect and one channel: what is sent, and what became of it. Nothing is written here; the outcome is.
+
+An effect that may have happened is never simply repeated. Where the platform can be asked, it is; where it
+deduplicates by our key, or where the operation is the same done twice, it is repeated; else it ends as `uncertain`.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gatepost.channels.contract import Channel, SupportsLookup
+from gatepost.core import log
+from gatepost.core.clock import Clock
+from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.flow.delivery.content_fallback import degrade
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.delivery.retry import DeliveryRetryPolicy, GiveUp, next_try
+from gatepost.messages.outbound import REPEATABLE, TARGETED, Feature, Op, Outbound, OutboundFile, PromptButton
+from gatepost.store.messages import Message
+from gatepost.store.outbox import END, OutboxEffect
+
+LOG = log.get("delivery")
+REPLIES = frozenset({Op.SEND, Op.FILE, Op.CARD})  # their target is what they answer
+SOURCED = frozenset({Op.FORWARD, Op.QUOTE, Op.REPOST})  # their target may lie in another room
+
+
+@dataclass(frozen=True, slots=True)
+class SendJob:
+    """A row that is ours to send. `found`: it was already being sent when we came, so it may have happened."""
+
+    effect: OutboxEffect
+    target: Message | None = None
+    found: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SendOutcome:
+    """What became of a try. `sending` with `next_at`: it may have happened, look it up then."""
+
+    effect: OutboxEffect
+    state: str
+    reason: str = ""
+    platform_id: str = ""
+    next_at: int | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.state in END
+
+
+class ChannelSender:
+    def __init__(
+        self,
+        channels: Mapping[str, Channel],
+        reach: ChannelInstances,
+        clock: Clock,
+        policy: DeliveryRetryPolicy,
+        timeout: float,
+    ) -> None:
+        self._channels, self._reach, self._clock, self._policy, self._timeout = channels, reach, clock, policy, timeout
+
+    async def send(self, job: SendJob) -> SendOutcome:
+        effect = job.effect
+        channel = self._channels.get(effect.instance)
+        if channel is None:
+            why = Unavailable(
+                f"the channel {effect.instance!r}", "it is not switched on; switch it on in gatepost.toml or wait"
+            )
+            return self._retry_lookup(effect, why) if job.found else self._again(effect, why, "failed")
+        if job.found:
+            return await self._look_up_effect(channel, effect)
+        try:
+            message = self._render(job)
+        except GatepostError as error:
+            return SendOutcome(effect, "failed", str(error))
+        if message is None:
+            return SendOutcome(effect, "cancelled", "the channel cannot show it")
+        if effect.op in TARGETED and (job.target is None or not job.target.platform_id):
+            return SendOutcome(effect, "failed", f"the message to {effect.op} is not known to the platform")
+        return await self._send(channel, effect, message)
+
+    async def _send(self, channel: Channel, effect: OutboxEffect, message: Outbound) -> SendOutcome:
+        try:
+            async with asyncio.timeout(self._timeout):
+                return SendOutcome(effect, "sent", platform_id=await channel.send(effect.address, message))
+        except TimeoutError:
+            return self._uncertain(effect, self._late())
+        except Unavailable as error:
+            if effect.origin == "status":  # worth nothing later, and nothing should wait for it
+                return SendOutcome(effect, "failed", str(error))
+            return self._uncertain(effect, error) if error.uncertain else self._again(effect, error, "failed")
+        except GatepostError as error:
+            return SendOutcome(effect, "failed", str(error))
+        except Exception as error:  # noqa: BLE001  an adapter's mistake must not stop the room; it may have sent
+            LOG.error("a channel broke while sending", instance=effect.instance, key=effect.key, error=repr(error))
+            return self._uncertain(effect, self._broke(error))
+
+    def _render(self, job: SendJob) -> Outbound | None:
+        effect, payload, target = job.effect, job.effect.payload, job.target
+        op = Op.STATUS if effect.origin == "status" else Op(effect.op)
+        platform_id = (target.platform_id or "") if target else ""
+        answers = effect.op in REPLIES
+        message = Outbound(
+            key=effect.key,
+            op=op,
+            text=payload.get("text", ""),
+            thread=effect.thread,
+            reply_to=platform_id if answers else "",
+            target="" if answers else platform_id,
+            source=target.address if target and op in SOURCED else "",
+            reaction=payload.get("reaction", ""),
+            files=tuple(OutboundFile(**file) for file in payload.get("files", ())),
+            prompts=tuple(PromptButton(**prompt) for prompt in payload.get("prompts", ())),
+        )
+        # A result answers what came last, which everybody sees; only a reply that was asked for is worth a quote.
+        quote = target.text if target and answers and effect.origin == "tool" else ""
+        reach, instance = self._reach, effect.instance
+        return degrade(message, reach.features(instance), reach.platform(instance), quote, reach.max_text(instance))
+
+    async def _look_up_effect(self, channel: Channel, effect: OutboxEffect) -> SendOutcome:
+        """It was being sent when somebody stopped, or the platform never answered: is it there?"""
+        features = self._reach.features(effect.instance)
+        if effect.op in REPEATABLE or (Feature.LOOKUP not in features and Feature.KEYED in features):
+            return self._now(effect, "it may not have arrived, and arrives once")
+        if Feature.LOOKUP not in features or not isinstance(channel, SupportsLookup):
+            return SendOutcome(effect, "uncertain", effect.reason or "the gateway stopped while it was being sent")
+        try:
+            async with asyncio.timeout(self._timeout):
+                platform_id = await channel.look_up(effect.address, effect.key)
+        except TimeoutError:
+            return self._retry_lookup(effect, self._late())
+        except Unavailable as error:
+            return self._retry_lookup(effect, error)
+        except GatepostError as error:
+            return SendOutcome(effect, "uncertain", str(error))
+        except Exception as error:  # noqa: BLE001  as above: the room must go on
+            LOG.error("a channel broke while looking up", instance=effect.instance, key=effect.key, error=repr(error))
+            return self._retry_lookup(effect, self._broke(error))
+        if platform_id is not None:
+            return SendOutcome(effect, "sent", "found on the platform", platform_id)
+        return self._now(effect, "not on the platform")
+
+    def _uncertain(self, effect: OutboxEffect, error: Unavailable) -> SendOutcome:
+        features = self._reach.features(effect.instance)
+        if effect.op in REPEATABLE:
+            return self._again(effect, error, "failed")
+        if Feature.LOOKUP in features:
+            return self._retry_lookup(effect, error)
+        if Feature.KEYED in features:
+            return self._again(effect, error, "uncertain")
+        return SendOutcome(effect, "uncertain", str(error))
+
+    def _again(self, effect: OutboxEffect, error: Unavailable, end: str) -> SendOutcome:
+        return self._by_policy(effect, error, "pending", end)
+
+    def _retry_lookup(self, effect: OutboxEffect, error: Unavailable) -> SendOutcome:
+        return self._by_policy(effect, error, "sending", "uncertain")
+
+    def _by_policy(self, effect: OutboxEffect, error: Unavailable, state: str, end: str) -> SendOutcome:
+        now = self._clock.now()
+        verdict = next_try(effect.tries + 1, error, now, self._policy)
+        if isinstance(verdict, GiveUp):
+            return SendOutcome(effect, end, verdict.reason)
+        # The lane ends what is too old as a plain failure, but for its notices. What may have happened ends here.
+        too_old = effect.created_at < self._clock.ago(self._policy.most_age) + (verdict.at - now)
+        if too_old and (end == "uncertain" or effect.origin == "notice"):
+            return SendOutcome(effect, end, f"{error} (given up after {effect.tries + 1} tries)")
+        return SendOutcome(effect, state, str(error), next_at=verdict.at)
+
+    def _now(self, effect: OutboxEffect, reason: str) -> SendOutcome:
+        """Send it (again) at once: whatever there was to wait for has been waited for."""
+        if 0 < self._policy.most_tries <= effect.tries:
+            return SendOutcome(effect, "failed", f"{reason}; given up after {effect.tries} tries")
+        return SendOutcome(effect, "pending", reason, next_at=self._clock.now())
+
+    def _late(self) -> Unavailable:
+        return Unavailable("the platform", f"it did not answer within {self._timeout:g} s", uncertain=True)
+
+    def _broke(self, error: Exception) -> Unavailable:
+        return Unavailable("the channel", f"it broke with {type(error).__name__}", uncertain=True)

@@ -1,0 +1,168 @@
+"""What a channel cannot do. Content degrades to what the channel has: markdown to plain text, files to a line that
+names them, a reply to a short quote, length to parts. Verbs do not: they are `Unsupported`, with a call that works.
+
+Pure: values in, values out. A channel is never given `status`, nor a card or file that it did not declare.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gatepost.core.errors import Unsupported
+from gatepost.flow.delivery.plain_text import read_fence, strip_markdown
+from gatepost.messages.outbound import NEEDS, Feature, Op, Outbound, OutboundFile
+
+SMALLEST_FENCED = 64  # below that there is no room to close and open code blocks
+LONGEST_MARK = 8
+LONGEST_QUOTE = 80
+LONGEST_QUOTED = 10 * LONGEST_QUOTE  # of a stranger's text, what is looked at
+
+_HINTS: Mapping[Op, str] = {
+    Op.EDIT: "use reply with the corrected text",
+    Op.DELETE: "use send to say that the message no longer holds",
+    Op.REACT: "use reply with a word or an emoji",
+    Op.PIN: "use send to repeat what matters",
+    Op.UNPIN: "nothing can be pinned here; use send to say what no longer holds",
+    Op.UNPIN_ALL: "nothing can be pinned here; use send to say what no longer holds",
+    Op.POST: "use send with the same text, or send_file for a file",
+    Op.VOICE: "use send with the same text",
+    Op.FORWARD: "use send with its text, and say whose it is",
+    Op.QUOTE: "use reply to comment on it where it stands, or send with its text and yours",
+    Op.REPOST: "use send with its text, and say whose it is",
+    Op.PROMPTS: "use send with the suggestions as a list",
+    Op.TITLE: "use send to say what this is about",
+}
+
+
+def check_supported(op: Op, features: frozenset[Feature], platform: str, verb: str = "") -> None:
+    """Raise Unsupported, with what to do instead, if the channel cannot do it. `verb`: what the caller calls it."""
+    if op is Op.VOICE:
+        able = bool(features & {Feature.VOICE, Feature.FILES})  # a sound can also be given as a file
+    else:
+        able = op not in NEEDS or NEEDS[op] in features
+    if able:
+        return
+    hint = _HINTS[op]
+    if op is Op.UNPIN_ALL and Feature.PIN in features:
+        hint = "use unpin_message for each message"
+    raise Unsupported(verb or op.value, platform, hint)
+
+
+def degrade(
+    message: Outbound, features: frozenset[Feature], platform: str, quote: str = "", limit: int = 0
+) -> Outbound | None:
+    """The message as this channel can show it; None if it is better not shown at all.
+
+    `quote`: the text answered. `limit`: the longest text; what is said anew was split before, an edit is cut.
+    """
+    check_supported(message.op, features, platform)
+    op, text, files, reply_to = message.op, message.text, message.files, message.reply_to
+    if op is Op.STATUS:
+        if Feature.EDIT not in features:
+            return None  # a line that cannot be taken back would stay as noise
+        op = Op.EDIT if message.target else Op.SEND
+    elif op is Op.CARD and Feature.CARDS not in features:
+        op = Op.SEND
+    if op is Op.VOICE and Feature.VOICE not in features:
+        # The words go along if they fit whole: cut, they would only seem to be what is said.
+        op, text = Op.SEND, text if not 0 < limit < len(text) else ""
+    if files and Feature.FILES not in features and op is not Op.VOICE:
+        text, files = name_files(text, files), ()
+    if op is Op.FILE and not files:
+        op = Op.SEND
+    if text and Feature.MARKDOWN not in features:
+        text = strip_markdown(text)
+    if reply_to and Feature.REPLY not in features:
+        with_quote = add_quote(quote, text)
+        reply_to, text = "", text if 0 < limit < len(with_quote) else with_quote
+    if 0 < limit < len(text):
+        text = text[: limit - 1] + "…"
+    thread = message.thread if Feature.THREADS in features else ""
+    if (op, text, files, reply_to, thread) == (
+        message.op,
+        message.text,
+        message.files,
+        message.reply_to,
+        message.thread,
+    ):
+        return message
+    return replace(message, op=op, text=text, files=files, reply_to=reply_to, thread=thread)
+
+
+def name_files(text: str, files: Sequence[OutboundFile]) -> str:
+    """The text with a line for each file that cannot be shown."""
+    return "\n".join(filter(None, [text, *(f"[file: {file.name}, {_size(file.size)}]" for file in files)]))
+
+
+def _size(size: int) -> str:
+    for unit, name in ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} bytes"
+
+
+def add_quote(quote: str, text: str) -> str:
+    """The text below one short line of what it answers."""
+    line = " ".join(strip_markdown(quote[:LONGEST_QUOTED]).split())
+    if not line:
+        return text
+    if len(line) > LONGEST_QUOTE:
+        line = line[: LONGEST_QUOTE - 1].rstrip() + "…"
+    return f"> {line}\n{text}"
+
+
+def split_text(text: str, limit: int) -> list[str]:
+    """Parts of at most `limit` characters (0: no limit), cut at a blank line, a line, a space, or hard.
+
+    A code block that is cut is closed in its part and opened again in the next, so that each part reads by itself.
+    The text is walked by an index: cutting the rest off anew for every part would be quadratic.
+    """
+    if not text.strip():
+        return []
+    if limit <= 0 or len(text) <= limit:
+        return [text]
+    fences = limit >= SMALLEST_FENCED and ("```" in text or "~~~" in text)
+    parts, opening, start = [], "", 0
+    while len(opening) + len(text) - start > limit:
+        room = limit - len(opening) - (LONGEST_MARK + 1 if fences else 0)
+        at = _cut(text, start, room)
+        head = opening + text[start:at].rstrip()
+        start = _skip(text, at)
+        mark, opening = _open_fence(head) if fences else ("", "")
+        if len(opening) > limit // 4:
+            opening = f"{mark}\n"
+        if head.strip():
+            parts.append(f"{head}\n{mark}" if mark else head)
+    if text[start:].strip():
+        parts.append(opening + text[start:])
+    return parts
+
+
+def _cut(text: str, start: int, room: int) -> int:
+    """Where to end a part. A break in the first quarter would waste most of it."""
+    for mark in ("\n\n", "\n", " "):
+        at = text.rfind(mark, start, start + room + 1)
+        if at - start > room // 4:
+            return at
+    return start + room
+
+
+def _skip(text: str, at: int) -> int:
+    """Where the next part begins: behind the line breaks, or behind the space, at which the last one ended."""
+    spaced = text[at] == " "
+    while text[at : at + 1] == "\n":
+        at += 1
+    return at + 1 if spaced else at
+
+
+def _open_fence(text: str) -> tuple[str, str]:
+    """The mark of the code block that is open at the end, and the line that opened it; '' if none is."""
+    mark = line = ""
+    for candidate in text.split("\n"):
+        edge = read_fence(candidate)
+        if edge is None:
+            continue
+        if not mark:
+            mark, line = edge.mark, f"{candidate.strip()}\n"
+        elif edge.closes(mark):
+            mark = line = ""
+    return mark, line

@@ -1,0 +1,299 @@
+"""The pump: what is committed to the outbox goes out.
+
+One lane per room, strictly in order: a row that has to wait holds back the later ones of its room and nobody else's.
+Lanes run beside each other, so many per channel instance at most, so that one slow platform delays no other. A lane is
+started by the bell, and by a look at the store every few seconds. In steady state a message costs one durable
+transaction: it settles the last row and takes the next.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+
+from gatepost.channels.contract import Channel
+from gatepost.core import log
+from gatepost.core.clock import SECOND, Clock, to_microseconds
+from gatepost.core.errors import Unavailable
+from gatepost.core.event_bus import EventBus
+from gatepost.core.fair_queue import FairQueue
+from gatepost.core.settings import Config, setting
+from gatepost.flow.delivery import outbox_claims
+from gatepost.flow.delivery.channel_sender import ChannelSender, SendJob, SendOutcome
+from gatepost.flow.delivery.outbox_claims import DeliveryContext, DeliveryLane, WaitUntil
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.delivery.retry import load_retry_policy
+from gatepost.messages.outbound import Feature
+from gatepost.store import outbox, sessions
+from gatepost.store.port import Db, Store
+
+T = TypeVar("T")
+
+LANES = setting("delivery.lanes", 64, help="How many rooms of one channel may be sent to at the same time.")
+TIMEOUT_S = setting(
+    "delivery.timeout_s", 30.0, help="A channel that has not sent a message after this may have sent it."
+)
+LOOK_S = setting("delivery.look_s", 3.0, help="How often to look for messages that no bell was heard for.")
+
+LOG = log.get("delivery")
+LAST_WORDS_S = 4.0  # for a send in flight when the gateway stops, within what the gateway waits for us
+LONGEST_SLEEP_S = 30.0  # a lane that waits looks again after this, should the clock have jumped
+FAIR_SHARE = 64  # messages, before a lane makes room for one that waits
+STORE_PAUSE_S = 1.0
+FRESH = 20 * SECOND  # rows in a queue are marked as looked at this often
+
+
+class DeliveryLoop:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        config: Config,
+        channels: Mapping[str, Channel],
+        reach: ChannelInstances,
+        bells: EventBus,
+        owner: str,
+    ) -> None:
+        self._store, self._clock = store, clock
+        timeout, policy = config[TIMEOUT_S], load_retry_policy(config)
+        self._terms = DeliveryContext(
+            owner=owner, lease=to_microseconds(2 * timeout) + FRESH, policy=policy, reach=reach
+        )
+        self._sender = ChannelSender(channels, reach, clock, policy, timeout)
+        self._most, self._look = max(config[LANES], 1), config[LOOK_S]
+        self._busy: dict[DeliveryLane, bool] = {}  # True: rung again while it ran
+        self._waiting: defaultdict[str, FairQueue[DeliveryLane]] = defaultdict(
+            FairQueue
+        )  # for a free place, by instance
+        self._running: dict[str, int] = {}
+        self._asleep: dict[DeliveryLane, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._look_up_at: dict[int, int] = {}
+        self._sent: list[Callable[[str, str, str], None]] = []
+        self._open = False
+        bells.on_room(self._heard)
+
+    def on_sent(self, hear: Callable[[str, str, str], None]) -> None:
+        """Be told (instance, address, thread) of everything that was sent."""
+        self._sent.append(hear)
+
+    async def write(self, instance: str, address: str, fn: Callable[[Db], T], *, lane: str = "") -> T:
+        """Write down what goes to a room. If its lane is at rest, the first row is taken in the same transaction and
+        goes out one commit sooner; else the lane is rung."""
+        place = self._reserve(instance, address)
+        if place is None:
+            answer = await self._store.write(fn, lane=lane)
+            self._heard(instance, address)
+            return answer
+        now, oldest = self._clock.now(), self._clock.ago(self._terms.policy.most_age)
+
+        def both(db: Db) -> tuple[T, SendJob | WaitUntil | None]:
+            return fn(db), outbox_claims.settle_and_claim(db, self._terms, place, None, self._look_up_at, now, oldest)
+
+        writing = asyncio.ensure_future(self._store.write(both, lane=lane))
+        writing.add_done_callback(lambda done: self._written(place, done))  # also if the caller is cancelled meanwhile
+        answer, _ = await asyncio.shield(writing)
+        return answer
+
+    def _reserve(self, instance: str, address: str) -> DeliveryLane | None:
+        """A lane that is at rest, which is then the caller's; None if it is at work, or there is no room."""
+        lane = DeliveryLane(instance, address)
+        at_rest = lane not in self._busy and lane not in self._asleep and lane not in self._waiting[instance]
+        if not self._open or not at_rest or self._running.get(instance, 0) >= self._most:
+            return None
+        self._busy[lane] = False
+        self._running[instance] = self._running.get(instance, 0) + 1
+        return lane
+
+    def _written(self, lane: DeliveryLane, done: "asyncio.Future[tuple[T, SendJob | WaitUntil | None]]") -> None:
+        failed = done.cancelled() or done.exception() is not None
+        self._send_off(lane, None if failed else done.result()[1])
+
+    def _send_off(self, lane: DeliveryLane, first: SendJob | WaitUntil | None) -> None:
+        task = asyncio.create_task(self._run_lane(lane, first))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def run(self) -> None:
+        """Until cancelled. Then a send in flight is still recorded, within bounds."""
+        self._open = True
+        for instance in list(self._waiting):
+            self._start(instance)
+        try:
+            while True:
+                await self._poll_outbox()
+                await asyncio.sleep(self._look)
+        finally:
+            self._open = False
+            with anyio.CancelScope(shield=True):
+                await self._finish()
+
+    async def _poll_outbox(self) -> None:
+        try:
+            lanes = await self._store.read(outbox.list_pending_rooms)
+            for instance, address in lanes:
+                lane = DeliveryLane(instance, address)
+                if lane not in self._busy and lane not in self._asleep:
+                    self._queue(lane)
+            if lanes:
+                now = self._clock.now()
+                await self._store.write(outbox.defer_overdue, now, now - FRESH, durable=False)
+        except Unavailable as error:
+            LOG.warning("the outbox cannot be looked at", error=str(error))
+
+    async def _finish(self) -> None:
+        for timer in self._asleep.values():
+            timer.cancel()
+        self._asleep.clear()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=LAST_WORDS_S)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _heard(self, instance: str, address: str) -> None:
+        self._queue(DeliveryLane(instance, address))
+
+    def _queue(self, lane: DeliveryLane) -> None:
+        timer = self._asleep.pop(lane, None)
+        if timer is not None:
+            timer.cancel()
+        if lane in self._busy:
+            self._busy[lane] = True
+            return
+        self._wait(lane)
+        self._start(lane.instance)
+
+    def _wait(self, lane: DeliveryLane) -> None:
+        """Groups take turns: one that writes to a hundred rooms delays no other's. Whose a room is, is asked only if
+        there is somebody to wait for."""
+        group = ""
+        if self._open and (self._waiting[lane.instance] or self._running.get(lane.instance, 0) >= self._most):
+            with suppress(Unavailable):
+                group = self._store.look(sessions.find_group_in_room, lane.address)
+        self._waiting[lane.instance].add(lane, group)
+
+    def _start(self, instance: str) -> None:
+        waiting = self._waiting[instance]
+        while self._open and self._running.get(instance, 0) < self._most:
+            group = waiting.next_group()
+            if group is None:
+                return
+            lane = waiting.take(group)
+            self._busy[lane] = False
+            self._running[instance] = self._running.get(instance, 0) + 1
+            self._send_off(lane, None)
+
+    async def _run_lane(self, lane: DeliveryLane, first: SendJob | WaitUntil | None) -> None:
+        try:
+            await self._send_all(lane, first)
+        except Exception as error:  # noqa: BLE001  a lane that breaks is started again by the next look
+            LOG.error("a room's delivery broke off", instance=lane.instance, address=lane.address, error=repr(error))
+        finally:
+            self._running[lane.instance] -= 1
+            if self._busy.pop(lane):
+                self._wait(lane)
+            self._start(lane.instance)
+
+    async def _send_all(self, lane: DeliveryLane, first: SendJob | WaitUntil | None) -> None:
+        """Send what is in the lane, one after another."""
+        outcome: SendOutcome | None = None
+        count = 0
+        while True:
+            self._busy[lane] = False  # rung from here on: there may be more than this look sees
+            if outcome is not None and (not self._open or (count >= FAIR_SHARE and self._waiting[lane.instance])):
+                await self._write_last(outcome)
+                self._busy[lane] = True
+                return
+            job, first = first or await self._advance(lane, outcome), None
+            outcome = None
+            if isinstance(job, SendJob):
+                outcome = await self._sender.send(job)
+                count += 1
+            else:
+                if isinstance(job, WaitUntil):
+                    self._sleep(lane, job.at)
+                return
+
+    async def _advance(self, lane: DeliveryLane, outcome: SendOutcome | None) -> SendJob | WaitUntil | None:
+        if outcome is not None and outcome.state == "sending":
+            self._look_up_at[outcome.effect.id] = outcome.next_at or 0
+        while True:
+            now, oldest = self._clock.now(), self._clock.ago(self._terms.policy.most_age)
+            durable = self._durable(lane)
+            try:
+                job = await self._store.write(
+                    outbox_claims.settle_and_claim,
+                    self._terms,
+                    lane,
+                    outcome,
+                    self._look_up_at,
+                    now,
+                    oldest,
+                    durable=durable,
+                    lane=f"{lane.instance} {lane.address}",
+                )
+            except Unavailable as error:
+                if outcome is None:
+                    return WaitUntil(now + to_microseconds(STORE_PAUSE_S))
+                await self._wait_for_store(error)
+            else:
+                if outcome is not None and outcome.ended:
+                    await self._ended(outcome)
+                return job
+
+    def _durable(self, lane: DeliveryLane) -> bool:
+        """Whether "sending" must be on the disk before the channel is called. Where a repeated send is one effect, or
+        can be looked up, a power cut that forgets the state harms nobody."""
+        return not self._terms.reach.features(lane.instance) & {Feature.KEYED, Feature.LOOKUP}
+
+    async def _write_last(self, outcome: SendOutcome) -> None:
+        """Record without taking the next."""
+        while True:
+            try:
+                await self._store.write(outbox_claims.settle_effect, outcome, self._clock.now())
+            except Unavailable as error:
+                await self._wait_for_store(error)
+            else:
+                if outcome.ended:
+                    await self._ended(outcome)
+                return
+
+    async def _wait_for_store(self, error: Unavailable) -> None:
+        """What was sent and is not recorded would be sent again: nothing else may happen in this room before."""
+        LOG.warning("what was sent cannot be recorded yet", error=str(error))
+        await asyncio.sleep(STORE_PAUSE_S)
+
+    async def _ended(self, outcome: SendOutcome) -> None:
+        effect = outcome.effect
+        self._look_up_at.pop(effect.id, None)
+        if outcome.state == "sent":
+            for hear in self._sent:
+                hear(effect.instance, effect.address, effect.thread)
+        elif effect.origin != "status":
+            LOG.warning(
+                "not delivered", instance=effect.instance, key=effect.key, state=outcome.state, reason=outcome.reason
+            )
+        files = effect.payload.get("files")
+        if files:
+            await asyncio.to_thread(_remove, [Path(file["path"]) for file in files])
+
+    def _sleep(self, lane: DeliveryLane, at: int) -> None:
+        if not self._open:
+            return
+        delay = min(max((at - self._clock.now()) / SECOND, 0.0), LONGEST_SLEEP_S)
+        self._asleep[lane] = asyncio.get_running_loop().call_later(delay, self._queue, lane)
+
+
+def _remove(paths: list[Path]) -> None:
+    """A delivery's own copies. What cannot be removed is left: it must never cause a second send."""
+    for path in paths:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+    for folder in {path.parent for path in paths}:
+        with suppress(OSError):
+            folder.rmdir()

@@ -1,0 +1,121 @@
+"""A lane's step on the store: settle what was sent and take what comes next, in one transaction.
+
+Whoever asked for an effect that failed is told: the agent by a row of context (which wakes nobody, so that a failing
+room cannot make an agent talk in circles), a room after an outage by one notice.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gatepost.flow.delivery.channel_sender import SendJob, SendOutcome
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
+from gatepost.flow.delivery.retry import DeliveryRetryPolicy
+from gatepost.store import inbox, messages, outbox, sessions
+from gatepost.store.outbox import OutboxEffect
+from gatepost.store.port import Db
+
+AGENTS_OWN = ("result", "tool")  # origins whose failure somebody waits to hear of
+STALE = "stale"
+NOTICE = "stale:"  # how the keys of notices begin
+NOTICE_TEXT = "Some messages for you could not be delivered in time and were left out."
+
+
+@dataclass(frozen=True, slots=True)
+class WaitUntil:
+    """The lane's first row has to wait until then."""
+
+    at: int
+
+
+class DeliveryLane(NamedTuple):
+    """One room of one channel instance: its rows go out one after another."""
+
+    instance: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryContext:
+    """Under whose name rows are taken, and by which rules."""
+
+    owner: str
+    lease: int
+    policy: DeliveryRetryPolicy
+    reach: ChannelInstances
+
+
+def settle_and_claim(
+    db: Db,
+    terms: DeliveryContext,
+    lane: DeliveryLane,
+    outcome: SendOutcome | None,
+    look_up_at: Mapping[int, int],
+    now: int,
+    oldest: int,
+) -> SendJob | WaitUntil | None:
+    """Record what became of the last row and take the next: a job, a moment to come back, or None: the lane is empty.
+
+    `look_up_at`: rows of which we wait to know whether they happened. `oldest`: what was made before is stale.
+    """
+    if outcome is not None:
+        settle_effect(db, outcome, now)
+    effect = outbox.claim_head(db, lane.instance, lane.address, terms.owner, now, terms.lease, oldest)
+    if effect is not None and effect.state == "pending" and effect.created_at < oldest:
+        _expire_stale(db, terms.reach, lane, oldest, now)
+        effect = outbox.claim_head(db, lane.instance, lane.address, terms.owner, now, terms.lease)
+    return _next(db, effect, look_up_at, now)
+
+
+def _next(db: Db, effect: OutboxEffect | None, look_up_at: Mapping[int, int], now: int) -> SendJob | WaitUntil | None:
+    if effect is None:
+        return None
+    found = effect.state == "sending"
+    due = look_up_at.get(effect.id, 0) if found else effect.next_at or 0
+    if due > now:
+        return WaitUntil(due)
+    target = messages.get(db, effect.target_id) if effect.target_id is not None else None
+    return SendJob(effect, target, found)
+
+
+def settle_effect(db: Db, outcome: SendOutcome, now: int) -> None:
+    effect = outcome.effect
+    outbox.record_outcome(db, effect.id, outcome.state, outcome.reason, now, outcome.platform_id, outcome.next_at)
+    if outcome.state in ("failed", "uncertain") and effect.origin in AGENTS_OWN:
+        _add_context_row(db, effect, f"delivery_{outcome.state}", outcome.reason, now)
+
+
+def _add_context_row(db: Db, effect: OutboxEffect, event: str, reason: str, now: int, count: int = 1) -> None:
+    session = sessions.get(db, effect.session_id) if effect.session_id else None
+    if session is None or session.closed_at is not None:
+        return
+    told = {"event": event, "seq": effect.seq, "op": effect.op, "reason": reason, "count": count}
+    message_id = messages.add_system(db, session, f"delivery:{effect.id}", told, now)
+    if message_id is not None:
+        inbox.observe(db, message_id, session.id, session.folder, "guest", now)
+
+
+def _expire_stale(db: Db, reach: ChannelInstances, lane: DeliveryLane, oldest: int, now: int) -> None:
+    """End every stale row of the lane at once. For each session one row of context, for the room one notice, which
+    outlives the outage that it tells of; while it is on its way it speaks for what becomes stale meanwhile."""
+    own: dict[str | None, list[OutboxEffect]] = {}
+    for effect in outbox.list_waiting_since(db, lane.instance, lane.address, oldest):
+        if effect.key.startswith(NOTICE):
+            continue
+        outbox.record_outcome(db, effect.id, "failed", STALE, now)
+        if effect.origin in AGENTS_OWN:
+            own.setdefault(effect.session_id, []).append(effect)
+    for effects in own.values():
+        _add_context_row(db, effects[-1], "delivery_failed", STALE, now, len(effects))
+    if own:
+        _add_stale_notice(db, reach, lane, now)
+
+
+def _add_stale_notice(db: Db, reach: ChannelInstances, lane: DeliveryLane, now: int) -> None:
+    number = 1
+    while (earlier := outbox.find_by_key(db, key := f"{NOTICE}{lane.instance}:{lane.address}:{number}")) is not None:
+        if earlier.state not in outbox.END:
+            return
+        number += 1
+    new = OutgoingMessage(key=key, origin="notice", instance=lane.instance, address=lane.address, text=NOTICE_TEXT)
+    add_outgoing_message(db, reach, new, now)

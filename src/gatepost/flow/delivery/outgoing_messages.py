@@ -1,0 +1,156 @@
+"""What is to be said, as rows of the outbox: one row, with a key of its own, for each part that a channel can take.
+
+Nothing is sent here. Ring `bells.room` after the transaction; the pump does the rest. A part that fails never causes
+another part to be sent again, because each is an effect of its own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gatepost.channels.contract import ChannelKind
+from gatepost.core.settings import setting
+from gatepost.flow.delivery import content_fallback
+from gatepost.mailbox import runner_frames
+from gatepost.messages.outbound import Feature, Op, OutboundFile
+from gatepost.messages.text import clean
+from gatepost.store import outbox
+from gatepost.store.outbox import NewEffect, OutboxEffect
+from gatepost.store.port import Db
+
+MOST_RESULTS = setting(
+    "sessions.most_results",
+    500,
+    help="A turn that says more than this many messages is ended, and its tools send and do no more than this many.",
+)
+
+MOST_RESULT_BYTES = setting(
+    "sessions.most_result_bytes",
+    4 * 1024 * 1024,
+    help="A turn whose messages have more than this many bytes together is ended. What is longer is a file.",
+)
+
+
+class ChannelInstances:
+    """What the channel instances of this gateway can do. An instance that is not there can do nothing."""
+
+    def __init__(self, kinds: Mapping[str, ChannelKind]) -> None:
+        self._kinds = kinds
+
+    def features(self, instance: str) -> frozenset[Feature]:
+        kind = self._kinds.get(instance)
+        return kind.features if kind else frozenset()
+
+    def max_text(self, instance: str) -> int:
+        """The longest text of one message, in characters; 0: no limit."""
+        kind = self._kinds.get(instance)
+        return kind.max_text if kind else 0
+
+    def policy(self, instance: str) -> str:
+        """Who may speak in a room of this instance that nobody has said anything about."""
+        kind = self._kinds.get(instance)
+        return kind.policy if kind else "strict"
+
+    def platform(self, instance: str) -> str:
+        """The channel's name as people know it."""
+        kind = self._kinds.get(instance)
+        return kind.name if kind else instance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutgoingMessage:
+    """Something to be said in a room, of any length."""
+
+    key: str  # the identity of the first part; the others are `<key>/2` …
+    origin: str  # result | tool | notice
+    instance: str
+    address: str
+    thread: str = ""
+    text: str = ""
+    folder: str = ""
+    session_id: str | None = None
+    turn_id: str | None = None
+    attempt: int = 1
+    reply_to_id: int | None = None  # the message answered, by its id in the ledger
+    in_reply_to: int | None = None  # the same by its seq in the session
+    files: tuple[OutboundFile, ...] = ()
+
+
+def add_outgoing_message(db: Db, reach: ChannelInstances, new: OutgoingMessage, now: int) -> list[OutboxEffect]:
+    """Add the rows, or find those that are there: of this key, or, for a result, of what its turn already said.
+
+    Empty if there is nothing to say.
+    """
+    known = _find_parts(db, new.key)
+    if known:
+        return known
+    parts = _split_parts(reach, new)
+    if new.origin == "result" and parts and not new.files:
+        said = _find_already_sent(db, new, parts)
+        if said:
+            return said
+    return [_add(db, new, number, part, now) for number, part in enumerate(parts, start=1)]
+
+
+def _split_parts(reach: ChannelInstances, new: OutgoingMessage) -> list[str]:
+    most = reach.max_text(new.instance)
+    text, limit = clean(new.text), min(most, runner_frames.LONGEST_RESULT) if most else runner_frames.LONGEST_RESULT
+    if most and new.files and Feature.FILES not in reach.features(new.instance):
+        # The lines that will name the files go with the first part and need room there.
+        limit = max(limit - len(content_fallback.name_files("", new.files)) - 1, limit // 2)
+    parts = content_fallback.split_text(text, limit)
+    return parts or ([""] if new.files else [])
+
+
+def _key(key: str, number: int) -> str:
+    return key if number == 1 else f"{key}/{number}"
+
+
+def _find_parts(db: Db, key: str) -> list[OutboxEffect]:
+    found: list[OutboxEffect] = []
+    while (effect := outbox.find_by_key(db, _key(key, len(found) + 1))) is not None:
+        found.append(effect)
+    return found
+
+
+def _find_already_sent(db: Db, new: OutgoingMessage, parts: list[str]) -> list[OutboxEffect]:
+    """The turn's own rows that say exactly this in this room; empty if any part is missing.
+
+    Two messages of one batch may well get the same answer: a row that answers another message does not count.
+    """
+    if new.turn_id is None:
+        return []
+    found: list[OutboxEffect] = []
+    for part in parts:
+        same = outbox.list_texts_in_turn(db, new.turn_id, new.instance, new.address, part, new.in_reply_to)
+        if same is None:
+            return []
+        found.append(same)
+    return found
+
+
+def _add(db: Db, new: OutgoingMessage, number: int, part: str, now: int) -> OutboxEffect:
+    files = new.files if number == 1 else ()
+    payload = {
+        "text": part,
+        "in_reply_to": new.in_reply_to,
+        "files": [{"name": file.name, "mime": file.mime, "path": file.path, "size": file.size} for file in files],
+    }
+    return outbox.add(
+        db,
+        NewEffect(
+            key=_key(new.key, number),
+            op=Op.SEND,
+            origin=new.origin,
+            instance=new.instance,
+            address=new.address,
+            thread=new.thread,
+            text=part,
+            payload=payload,
+            folder=new.folder,
+            session_id=new.session_id,
+            turn_id=new.turn_id,
+            attempt=new.attempt,
+            target_id=new.reply_to_id if number == 1 else None,
+        ),
+        now,
+    )

@@ -1,0 +1,89 @@
+"""The sign that somebody is at work, shown while a turn runs. A courtesy: nothing depends on it, errors are ignored.
+
+Platforms let the sign fade after some seconds, so it is shown again and again; and not after a message was delivered,
+which has just told people more, until the next event of the turn.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+from gatepost.channels.contract import Channel, SupportsTyping
+from gatepost.core import log
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.messages.outbound import Feature
+
+LOG = log.get("typing")
+REFRESH_S = 4.0
+LONGEST_CALL_S = 3.0
+
+TypingPlace = tuple[str, str, str]  # instance, address, thread
+
+
+class TypingIndicator:
+    def __init__(self, channels: Mapping[str, Channel], reach: ChannelInstances) -> None:
+        self._channels, self._reach = channels, reach
+        self._shown: dict[TypingPlace, bool] = {}  # False: paused
+        self._changed: set[TypingPlace] = set()
+        self._calling: set[TypingPlace] = set()  # one call at a time for a place, so that the last word is the last
+        self._bell = asyncio.Event()
+
+    def start(self, instance: str, address: str, thread: str) -> None:
+        """A turn runs there, or something happened in it: shown at once, and until `stop`."""
+        if Feature.TYPING in self._reach.features(instance):
+            self._set((instance, address, thread), True)
+
+    def stop(self, instance: str, address: str, thread: str) -> None:
+        place = (instance, address, thread)
+        if place in self._shown:
+            self._set(place, False)
+            del self._shown[place]
+
+    def delivered(self, instance: str, address: str, thread: str) -> None:
+        """A message arrived there: quiet until the next event."""
+        if (instance, address, thread) in self._shown:
+            self._set((instance, address, thread), False)
+
+    def _set(self, place: TypingPlace, on: bool) -> None:
+        if self._shown.get(place, False) != on:
+            self._shown[place] = on
+            self._changed.add(place)
+            self._bell.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        loop = asyncio.get_running_loop()
+        refresh_at = loop.time() + REFRESH_S
+        async with asyncio.TaskGroup() as calls:
+            while True:
+                try:
+                    async with asyncio.timeout_at(refresh_at):
+                        await self._bell.wait()
+                    due, self._changed = self._changed, set()
+                    self._bell.clear()
+                except TimeoutError:
+                    due = {place for place, on in self._shown.items() if on}
+                    refresh_at = loop.time() + REFRESH_S
+                for place in due - self._calling:
+                    self._calling.add(place)
+                    calls.create_task(self._show(place))
+
+    async def _show(self, place: TypingPlace) -> None:
+        try:
+            while True:
+                on = self._shown.get(place, False)
+                await self._call(place, on)
+                if self._shown.get(place, False) == on:
+                    return
+        finally:
+            self._calling.discard(place)
+
+    async def _call(self, place: TypingPlace, on: bool) -> None:
+        instance, address, thread = place
+        channel: object = self._channels.get(instance)
+        if not isinstance(channel, SupportsTyping):
+            return
+        try:
+            async with asyncio.timeout(LONGEST_CALL_S):
+                await channel.typing(address, thread, on)
+        except Exception as error:  # noqa: BLE001  part of delivering; a sign that fails must not end the others
+            LOG.debug("typing could not be shown", instance=instance, error=repr(error))

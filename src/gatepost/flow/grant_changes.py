@@ -1,0 +1,45 @@
+"""Granting: rules, rows and memberships are judged in the transaction that writes them, by the facts of that moment. A
+row that its giver cannot give and a membership that closes a circle never get in.
+"""
+
+from gatepost.access import acl as judged
+from gatepost.access import grants
+from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.store import acl, groups
+from gatepost.store.acl import AclRow
+from gatepost.store.port import Db
+
+
+def add_rule(db: Db, folder: str, text: str, by: str, now: int) -> int:
+    if why := grants.find_syntax_error(text):
+        raise Invalid("rule", why)
+    if groups.get(db, folder) is None:
+        raise NotFound("group", folder, "`gatepost group list` shows them")
+    return acl.add_rule(db, folder, text, by, now)
+
+
+def add_row(db: Db, new: AclRow, now: int) -> AclRow:
+    """The row as it stands now. Said twice, it is there once."""
+    if not new.principal or new.principal.split() != [new.principal]:
+        raise Invalid("principal", f"{new.principal!r}; write folder:acme/eng, role:ops, telegram:user/9 or a pattern")
+    tool = new.action.removeprefix("mcp:")
+    named = tool != new.action and tool and (tool == "*" or "*" not in tool)
+    if not named and new.action not in ("*", "admin", "interact"):
+        raise Invalid("action", f"{new.action!r}; there are: mcp:<tool>, mcp:*, interact, admin, *")
+    if (wrong := judged.find_syntax_error(new)) is not None:
+        raise Invalid(*wrong)
+    members = acl.list_members(db)
+    if why := judged.find_refusal_reason(
+        judged.list_valid_rows(acl.list_rows(db), members), members, new.granted_by, new
+    ):
+        raise Refused(new.granted_by, "grant", str(new), why)
+    return acl.put(db, new, now)
+
+
+def add_member(db: Db, child: str, parent: str, by: str, now: int) -> bool:
+    """False if it was one already."""
+    if not parent.startswith("role:") or parent == "role:" or not child or "*" in child + parent:
+        raise Invalid("role", f"{parent!r}: principals become members of a role, such as role:ops")
+    if judged.makes_cycle(child, parent, acl.list_members(db)):
+        raise Invalid("role", f"{child} would become a member of itself")
+    return acl.add_member(db, child, parent, by, now)

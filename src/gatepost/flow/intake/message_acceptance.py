@@ -1,0 +1,484 @@
+"""The one transaction in which an arrived event becomes a fact and finds its targets.
+
+Invariants: an accepted message has at least one inbox row, whatever became of it; what is refused leaves nothing but
+its record (no user, no room, no session); told before means nothing done.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from gatepost.access import budgets, senders
+from gatepost.access.acl import expand_roles, list_valid_rows
+from gatepost.access.senders import Rights
+from gatepost.access.tree_scope import may_watch
+from gatepost.core.clock import DAY
+from gatepost.core.errors import GatepostError
+from gatepost.flow import panic_notice
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
+from gatepost.flow.intake import routing, slash_commands, verbs
+from gatepost.flow.intake.attachments import StoredAttachment
+from gatepost.flow.intake.routing import RouteChoice
+from gatepost.flow.intake.slash_commands import CommandAction, SlashCommand
+from gatepost.flow.sessions.session_stop import KILL_TIME, stop_session
+from gatepost.messages.address import Address
+from gatepost.messages.inbound import Inbound, MessageKind, Receipt, Verb
+from gatepost.store import (
+    acl,
+    destinations,
+    groups,
+    inbox,
+    messages,
+    reservations,
+    room_history,
+    rooms,
+    routes,
+    sessions,
+    switches,
+    users,
+    watchers,
+)
+from gatepost.store.acl import AclRow
+from gatepost.store.budgets import STOP, BudgetNotice
+from gatepost.store.messages import Message, NewMessage
+from gatepost.store.outbox import OutboxEffect
+from gatepost.store.port import Db
+from gatepost.store.rooms import Room
+from gatepost.store.sessions import Session
+
+NO_ROUTE = "No agent is set up for this chat. Whoever runs this gateway can add one with `gatepost route add`."
+CLEARED = "Cleared. The next message starts a new conversation."
+NOT_RUNNING = "Nothing is running here."
+BUDGET = "budget_spent"
+MOST_ALIKE = 10  # rooms of one name that are numbered one by one
+MOST_WATCHING = 5  # conversations of one group that are shown what it watches: the busiest
+STALE = (
+    "Some messages from here reached me only long after they were written, so I left them unanswered."
+    " Please send again what still matters."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A cleaned event, with what was found out about it before the transaction."""
+
+    instance: str
+    address: Address
+    inbound: Inbound
+    at: int
+    kept: tuple[StoredAttachment, ...] = ()
+    command: SlashCommand | None = None
+    fault: str = ""  # why it cannot be taken, as a reason for the ledger …
+    complaint: str = ""  # … and as words for the sender
+    stale: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntakeResult:
+    """What became of it, and what is to be done once it is committed."""
+
+    receipt: Receipt
+    delivered: bool = False  # some session has it
+    wake: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()  # sessions whose turn was ended in this transaction, and whose sandbox is to follow
+    clear: tuple[str, ...] = ()
+    notices: tuple[OutboxEffect, ...] = ()  # of what was stopped: they wait until nothing of it runs any more
+    told: bool = False
+    stranger: bool = False  # somebody who may not speak here, or whom nobody listens to; nobody answers them
+
+
+class UnrecordedSender(GatepostError):
+    """A stranger whose messages are only counted by now. Raised within the transaction: nothing of it stays."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"a message is not written down: {reason}")
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class _MessageContext:
+    """One accepted message on its way to its targets."""
+
+    db: Db
+    reach: ChannelInstances
+    arrival: Arrival
+    id: int
+    thread: str
+    now: int
+
+    def end(self, state: str, reason: str, rights: Rights, folder: str = "", *, told: bool = False) -> IntakeResult:
+        inbox.refuse(self.db, self.id, folder, rights, reason, self.now, state)
+        return IntakeResult(receipt=Receipt(message_id=self.id, new=True, state=state, reason=reason), told=told)
+
+    def tell(self, text: str, key: str = "") -> None:
+        told = OutgoingMessage(
+            key=key or f"notice:{self.id}",
+            origin="notice",
+            instance=self.arrival.instance,
+            address=self.arrival.inbound.address,
+            thread=self.thread,
+            text=text,
+            reply_to_id=None if key else self.id,
+        )
+        add_outgoing_message(self.db, self.reach, told, self.now)
+
+
+@dataclass(frozen=True, slots=True)
+class _TargetAccess:
+    chosen: RouteChoice
+    rights: Rights
+    reason: str = ""  # '' if the sender may speak there
+
+    @property
+    def folder(self) -> str:
+        return self.chosen.folder
+
+
+@dataclass(frozen=True, slots=True)
+class _SenderAccessRows:
+    """What the access list says about a sender."""
+
+    rows: tuple[AclRow, ...]
+    who: frozenset[str]
+
+    @classmethod
+    def of(cls, db: Db, sender: str) -> "_SenderAccessRows | None":
+        if not acl.has_people_rows(db):
+            return None
+        members = acl.list_members(db)
+        return cls(list_valid_rows(acl.list_rows(db), members), expand_roles([sender], members))
+
+
+def accept(db: Db, reach: ChannelInstances, arrival: Arrival, now: int, spare: bool = False) -> IntakeResult:
+    """Deduplicate, judge, route and queue one event. `spare`: write nothing down about a stranger (raises Spared)."""
+    accepted = _accept(db, reach, arrival, now)
+    if spare and accepted.stranger:
+        raise UnrecordedSender(accepted.receipt.reason)
+    return accepted
+
+
+def _accept(db: Db, reach: ChannelInstances, arrival: Arrival, now: int) -> IntakeResult:
+    inbound, address = arrival.inbound, arrival.inbound.address
+    parent = _find_parent(db, arrival)
+    thread = verbs.thread_of(inbound, parent)
+    verb = verbs.promote(verbs.find_verb(inbound), parent)
+    new = _make_message(arrival, thread, verb)
+    message_id = messages.accept(db, new, now) or room_history.replace_fetched(db, new)
+    if message_id is None:
+        return _find_duplicate(db, arrival)
+    case = _MessageContext(db, reach, arrival, message_id, thread, now)
+    room = rooms.get(db, arrival.instance, address)
+    policy = room.policy if room else reach.policy(arrival.instance)
+    decision = _decide(db, arrival, verb, thread)
+    if not decision.chosen:
+        rights = senders.rights_of(users.get_roles(db, inbound.sender), "")
+        return _refuse_unrouted(case, decision, rights, senders.check_sender(policy, rights), verb)
+    admitted, rejected = _admit(db, inbound.sender, policy, decision)
+    return _apply_admission(case, admitted, rejected, room)
+
+
+def sessions_to_stop(db: Db, reach: ChannelInstances, arrival: Arrival) -> tuple[str, ...]:
+    """What `accept` would have stopped for this command, told by reading alone. Nothing for one that was there before,
+    or is too old."""
+    inbound, command = arrival.inbound, arrival.command
+    if command is None or arrival.fault or arrival.stale:
+        return ()
+    if messages.find(db, arrival.instance, inbound.address, "in", inbound.platform_id, inbound.event) is not None:
+        return ()
+    parent = _find_parent(db, arrival)
+    thread, verb = verbs.thread_of(inbound, parent), verbs.promote(verbs.find_verb(inbound), parent)
+    room = rooms.get(db, arrival.instance, inbound.address)
+    policy = room.policy if room else reach.policy(arrival.instance)
+    admitted, _ = _admit(db, inbound.sender, policy, _decide(db, arrival, verb, thread))
+    allowed = [each for each in admitted if not each.chosen.observe and slash_commands.may_use(command, each.rights)]
+    case = _MessageContext(db, reach, arrival, 0, thread, arrival.at)
+    return tuple(session.id for each in allowed if (session := _find_session(case, each.chosen)) is not None)
+
+
+def _decide(db: Db, arrival: Arrival, verb: Verb, thread: str) -> routing.RouteDecision:
+    inbound = arrival.inbound
+    facts = routing.make_match_input(
+        arrival.instance, arrival.address, sender=inbound.sender, verb=verb, text=inbound.text, thread=thread
+    )
+    return routing.decide(routes.list_all(db), facts, lambda folder: groups.get(db, folder) is not None)
+
+
+def _admit(
+    db: Db, sender: str, policy: str, decision: routing.RouteDecision
+) -> tuple[list[_TargetAccess], list[_TargetAccess]]:
+    """The targets that the sender may speak to, and the others."""
+    admitted: list[_TargetAccess] = []
+    rejected: list[_TargetAccess] = []
+    standing, listed = users.get_roles(db, sender), _SenderAccessRows.of(db, sender)
+    for chosen in decision.chosen:
+        rights = senders.rights_of(standing, chosen.folder)
+        changed = senders.rights_by_acl(rights, listed.rows, listed.who, chosen.folder) if listed else rights
+        rights = changed or rights
+        verdict = senders.check_sender(policy, rights, chosen.folder) if changed else senders.SHUT_OUT
+        (admitted if verdict.allowed else rejected).append(_TargetAccess(chosen, rights, verdict.reason))
+    return admitted, rejected
+
+
+def _apply_admission(
+    case: _MessageContext, admitted: list[_TargetAccess], rejected: list[_TargetAccess], room: Room | None
+) -> IntakeResult:
+    for target in rejected:
+        inbox.refuse(case.db, case.id, target.folder, target.rights, target.reason, case.now)
+    if not admitted:
+        receipt = Receipt(message_id=case.id, new=True, state="refused", reason=rejected[0].reason)
+        return IntakeResult(receipt=receipt, stranger=True)
+    first, arrival = admitted[0], case.arrival
+    if arrival.fault:
+        case.tell(arrival.complaint)
+        return case.end("refused", arrival.fault, first.rights, first.folder, told=True)
+    if arrival.stale:
+        case.tell(STALE, key=f"notice:stale:{arrival.instance}:{arrival.address}:{case.now // DAY}")
+        return case.end("failed", "stale", first.rights, first.folder, told=True)
+    if arrival.command is not None:
+        spoken_to = [target for target in admitted if not target.chosen.observe]
+        done = _run_command(case, arrival.command, spoken_to) if spoken_to else None
+        if done is not None:
+            return done
+    able = [target for target in admitted if target.chosen.observe or _check_budget(case, target)]
+    if not able:
+        return IntakeResult(receipt=Receipt(message_id=case.id, new=True, state="refused", reason=BUDGET), told=True)
+    return replace(_deliver(case, able, room), told=len(able) < len(admitted))
+
+
+def _check_budget(case: _MessageContext, target: _TargetAccess) -> bool:
+    """Nobody is woken who could not ask a model anything; the room hears so once in the budget's period."""
+    inbound = case.arrival.inbound
+    denied = reservations.find_spent_budget(
+        case.db, target.folder, inbound.sender if inbound.kind is MessageKind.CHAT else None, case.now
+    )
+    if denied is None:
+        return True
+    inbox.refuse(case.db, case.id, target.folder, target.rights, BUDGET, case.now)
+    note = BudgetNotice(STOP, denied.standing)
+    case.tell(budgets.render_notice(note), key=budgets.make_notice_key(note, case.arrival.instance, inbound.address))
+    return False
+
+
+def _find_parent(db: Db, arrival: Arrival) -> Message | None:
+    """The message that this one is about: the agent's if there is one of that id, else somebody's."""
+    wanted, address = verbs.parent_of(arrival.inbound), arrival.inbound.address
+    if not wanted:
+        return None
+    ours = messages.find(db, arrival.instance, address, "out", wanted)
+    return ours or messages.find(db, arrival.instance, address, "in", wanted)
+
+
+def _make_message(arrival: Arrival, thread: str, verb: Verb) -> NewMessage:
+    inbound = arrival.inbound
+    return NewMessage(
+        instance=arrival.instance,
+        address=inbound.address,
+        direction="in",
+        kind=inbound.kind,
+        sender=inbound.sender,
+        text=inbound.text,
+        at=arrival.at,
+        platform_id=inbound.platform_id,
+        event=inbound.event,
+        verb=verb,
+        thread=thread,
+        sender_name=inbound.sender_name,
+        content=_render_content(arrival, verb),
+        reply_to=verbs.parent_of(inbound),
+    )
+
+
+def _render_content(arrival: Arrival, verb: Verb) -> str:
+    """The message as the agent gets it. A reaction stays what it was: that it is a mention matters to routes alone."""
+    inbound = arrival.inbound
+    emoji = verbs.reaction_of(inbound.event)
+    content: dict[str, Any] = {
+        **inbound.extra,
+        "text": inbound.text,
+        "sender": inbound.sender_name or inbound.sender,
+        "senderId": inbound.sender,
+        "senderName": inbound.sender_name,
+        "verb": verbs.find_verb(inbound) if emoji else verb,
+    }
+    if emoji:
+        content["reaction"] = emoji
+    if arrival.command is not None and arrival.command.act is CommandAction.PASS:
+        content["text"], content["command"] = arrival.command.text, arrival.command.head
+    if arrival.kept:
+        content["attachments"] = [
+            {"type": each.kind, "name": each.name, "mimeType": each.mime, "size": each.size, "path": each.path}
+            for each in arrival.kept
+        ]
+    if (quote := inbound.reply_to) is not None:
+        content["replyTo"] = {"id": quote.platform_id, "text": quote.text, "sender": quote.sender}
+    return msgspec.json.encode(content).decode()
+
+
+def _find_duplicate(db: Db, arrival: Arrival) -> IntakeResult:
+    inbound = arrival.inbound
+    known = messages.find(db, arrival.instance, inbound.address, "in", inbound.platform_id, inbound.event)
+    assert known is not None  # the unique index has just found it
+    entries = inbox.list_for_message(db, known.id)
+    state, reason = (entries[0].state, entries[0].reason) if entries else ("", "")
+    return IntakeResult(receipt=Receipt(message_id=known.id, new=False, state=state, reason=reason))
+
+
+def _refuse_unrouted(
+    case: _MessageContext, decision: routing.RouteDecision, rights: Rights, verdict: senders.SenderVerdict, verb: Verb
+) -> IntakeResult:
+    """Nobody gets it. Those who belong here are told, if they spoke to us."""
+    if decision.dropped_by is not None:
+        return replace(case.end("refused", f"dropped_by_route {decision.dropped_by.id}", rights), stranger=True)
+    if not verdict.allowed:
+        return replace(case.end("refused", verdict.reason, rights), stranger=True)
+    command = case.arrival.command
+    if command is not None and command.act is CommandAction.TELL:
+        return _answer_command(case, command, rights, "")
+    if rights != "guest" and (case.arrival.inbound.direct or verb is Verb.MENTION):
+        case.tell(NO_ROUTE)
+        return case.end("refused", "no_route", rights, told=True)
+    return replace(case.end("refused", "no_route", rights), stranger=True)
+
+
+def _run_command(case: _MessageContext, command: SlashCommand, targets: Sequence[_TargetAccess]) -> IntakeResult | None:
+    """Carry out what the gateway does by itself; None if the message goes to the agent."""
+    first = targets[0]
+    if command.act is CommandAction.DROP:
+        return case.end("cancelled", "dropped command", first.rights, first.folder)
+    allowed = [target for target in targets if slash_commands.may_use(command, target.rights)]
+    if not allowed:
+        case.tell(f"Only an owner or an admin of this agent may use {command.head}.")
+        return case.end("refused", "command_denied", first.rights, first.folder, told=True)
+    first = allowed[0]
+    if command.act is CommandAction.TELL:
+        return _answer_command(case, command, first.rights, first.folder)
+    if command.act is CommandAction.PASS:
+        return None
+    concerned = tuple(session.id for target in allowed if (session := _find_session(case, target.chosen)) is not None)
+    done = f"command {command.head}"
+    notices = _stop_sessions(case, concerned)
+    if command.act is CommandAction.CLEAR:
+        for session_id in concerned:
+            sessions.remove_conversations(case.db, session_id)
+        case.tell(CLEARED)
+        ended = case.end("answered", done, first.rights, first.folder, told=True)
+        return replace(ended, clear=concerned, notices=notices)
+    if not notices:
+        case.tell(NOT_RUNNING)
+    ended = case.end("answered", done, first.rights, first.folder, told=not notices)
+    return replace(ended, stop=concerned, notices=notices)
+
+
+def _stop_sessions(case: _MessageContext, concerned: Sequence[str]) -> tuple[OutboxEffect, ...]:
+    """Here and not afterwards: a stop that was accepted is carried out, whatever happens to this process."""
+    by = case.arrival.inbound.sender
+    stopped = (stop_session(case.db, case.reach, session_id, by, case.now, hold=KILL_TIME) for session_id in concerned)
+    return tuple(notice for notice in stopped if notice is not None)
+
+
+def _answer_command(case: _MessageContext, command: SlashCommand, rights: Rights, folder: str) -> IntakeResult:
+    group = groups.get(case.db, folder) if folder else None
+    agent = (group.name or folder) if group else ""
+    if command.head == "/help":
+        case.tell(slash_commands.render_help(rights, agent))
+    elif command.head == "/chatid":
+        case.tell(f"{case.arrival.address} (channel {case.arrival.instance})")
+    else:
+        case.tell(f"pong: this chat goes to {agent}" if agent else "pong: no agent is set up for this chat")
+    return case.end("answered", f"command {command.head}", rights, folder, told=True)
+
+
+def _find_session(case: _MessageContext, chosen: RouteChoice) -> Session | None:
+    """The session that a message here would go to, if there is one. Never made for a command."""
+    key = sessions.key_of(chosen.mode, chosen.folder, case.arrival.instance, *_place(case, chosen))
+    return sessions.find_by_key(case.db, key)
+
+
+def _place(case: _MessageContext, chosen: RouteChoice) -> tuple[str, str]:
+    return case.arrival.inbound.address, case.thread if chosen.topic is None else chosen.topic
+
+
+def _deliver(case: _MessageContext, targets: Sequence[_TargetAccess], room: Room | None) -> IntakeResult:
+    """One inbox row per session; of two routes to the same one, that which wakes it counts."""
+    arrival, db = case.arrival, case.db
+    if room is None:
+        name, direct = arrival.inbound.room_name, arrival.inbound.direct
+        policy = case.reach.policy(arrival.instance)
+        rooms.add(db, arrival.instance, arrival.inbound.address, name, direct, policy, case.now)
+    queued: dict[str, bool] = {}
+    for target in sorted(targets, key=lambda each: each.chosen.observe):
+        chosen = target.chosen
+        session = sessions.find_or_add(
+            db, chosen.mode, chosen.folder, arrival.instance, *_place(case, chosen), case.now
+        )
+        if session.id in queued:
+            continue
+        queued[session.id] = not chosen.observe
+        if session.created_at == case.now or chosen.mode == "agent-shared":
+            _add_destination(case, chosen)
+        window = chosen.route.window_messages, chosen.route.window_chars
+        speaks_of_it = chosen.observe or window != (None, None)
+        if speaks_of_it and window != (session.window_messages, session.window_chars):
+            sessions.set_window(db, session.id, *window)
+        record = inbox.observe if chosen.observe else inbox.enqueue
+        record(db, case.id, session.id, chosen.folder, target.rights, case.now)
+    for session, rights in _find_watchers(case, targets):
+        if session.id not in queued:
+            queued[session.id] = False
+            inbox.observe(db, case.id, session.id, session.folder, rights, case.now)
+    wake = tuple(session_id for session_id, triggers in queued.items() if triggers)
+    state = "queued" if wake else "observed"
+    halted = switches.get(db, switches.PANIC) if wake else None
+    if halted is not None:
+        address = arrival.inbound.address
+        panic_notice.add_panic_notice(db, case.reach, halted, arrival.instance, address, case.thread, case.now)
+    receipt = Receipt(message_id=case.id, new=True, state=state)
+    return IntakeResult(receipt=receipt, delivered=True, wake=wake, told=halted is not None)
+
+
+def _find_watchers(case: _MessageContext, targets: Sequence[_TargetAccess]) -> list[tuple[Session, Rights]]:
+    """The conversations of groups that watch one of these: it is context for each that is going on. A group that was
+    sealed since is watched no more."""
+    found = []
+    for target in targets:
+        if target.chosen.observe:
+            continue
+        for observer in watchers.list_observers(case.db, target.folder):
+            source = groups.get(case.db, target.folder)
+            if source is not None and may_watch(observer, target.folder, open=source.open):
+                found += [(each, target.rights) for each in sessions.list_open(case.db, observer, MOST_WATCHING)]
+    return found
+
+
+def _add_destination(case: _MessageContext, chosen: RouteChoice) -> None:
+    """Give the room a name that the group can send to. A session that spans rooms answers in a room's last thread."""
+    arrival, thread = case.arrival, case.thread if chosen.mode == "agent-shared" else ""
+    address = arrival.inbound.address
+    known = destinations.find_by_room(case.db, chosen.folder, arrival.instance, address)
+    if known is None:
+        name = _free_name(case.db, chosen.folder, room_name(arrival.inbound.room_name, arrival.address))
+        destinations.add_room(case.db, chosen.folder, name, arrival.instance, address, thread, case.now)
+    elif known.thread != thread and chosen.mode == "agent-shared":
+        destinations.add_room(case.db, chosen.folder, known.name, arrival.instance, address, thread, case.now)
+
+
+def room_name(given: str, address: Address) -> str:
+    """A readable name for a room: its own, else the end of its address."""
+    for source in (given, address.segments[-1], address.platform):
+        slug = re.sub(r"[^a-z0-9]+", "-", source.lower()).strip("-")[:40].strip("-")
+        if slug:
+            break
+    return slug
+
+
+def _free_name(db: Db, folder: str, wanted: str) -> str:
+    """The name, with a number if it is taken. Among many rooms of one name, one that cannot be taken yet is tried soon:
+    nobody looks through a thousand."""
+    name, number = wanted, 2
+    while destinations.get(db, folder, name) is not None:
+        name = f"{wanted}-{number}"
+        number = number + 1 if number != MOST_ALIKE else destinations.count(db, folder) + 1
+    return name

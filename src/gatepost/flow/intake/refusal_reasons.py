@@ -1,0 +1,31 @@
+"""Why a message came to nothing, in words for whoever wrote it. The ledger keeps the codes, which are stable; people
+read these sentences.
+"""
+
+SENTENCES = {
+    "text_too_long": "It is longer than a message may be.",
+    "attachments_too_large": "Its files are larger than a message may have.",
+    "stale": "It came so long after it was written that it was left unanswered.",
+    "no_route": "No agent is set up for this chat; `gatepost route add` adds one.",
+    "dropped_by_route": "A route drops what is written here; `gatepost route list` shows it.",
+    "unknown_sender_strict": "This agent does not know you, and here it hears only those it knows.",
+    "unknown_sender_request_approval": "This agent does not know you, and nobody has let you in yet.",
+    "denied_by_the_access_list": "You may not speak to this agent.",
+    "root_is_for_owners": "This agent hears only owners of the gateway.",
+    "budget_spent": "A budget is spent; `gatepost budget show` says which, and when it starts anew, and"
+    " `gatepost budget set` raises it.",
+    "command_denied": "This command takes an owner or an admin of the agent.",
+    "dropped command": "This command is not passed on to an agent; /help lists those that work here.",
+    "stopped by": "It was stopped.",
+}
+
+
+def render_reason(code: str) -> str:
+    """A reason as a sentence, '' if there is none. What has no entry was written for people already."""
+    code = code.strip()
+    for known, words in SENTENCES.items():
+        if code == known or code.startswith(known + " "):  # some codes name the thing: `dropped_by_route 7`
+            return words
+    if not code:
+        return ""
+    return code[0].upper() + code[1:] + ("" if code[-1] in ".!?…" else ".")

@@ -1,0 +1,433 @@
+"""One awake session: its sockets, its sandbox, its mailbox, and the end of it.
+
+When the sandbox ends, for whatever reason, the ledger decides what becomes of its turn.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from typing import Any, TypeVar, TypeVarTuple
+
+from gatepost.core import log
+from gatepost.core.acceptor import Acceptor
+from gatepost.core.clock import SECOND, to_microseconds
+from gatepost.core.error_classification import is_passing
+from gatepost.core.errors import GatepostError
+from gatepost.core.home import Home
+from gatepost.core.token_bucket import TokenBucket
+from gatepost.core.unix_sockets import bind_unix
+from gatepost.core.untrusted_files import open_untrusted
+from gatepost.egress.egress_socket import EgressSocket
+from gatepost.egress.endpoints import own_bases
+from gatepost.flow.sessions import projection, sandbox_plan, turn_settlement
+from gatepost.flow.sessions.disk_usage import DiskBaseline, DiskTree, group_tree
+from gatepost.flow.sessions.group_limits import limits_of
+from gatepost.flow.sessions.host_uids import find_sandbox_uid
+from gatepost.flow.sessions.runner_protocol import RunnerProtocol
+from gatepost.flow.sessions.runner_socket import RunnerSocket
+from gatepost.flow.sessions.session_deps import BATCH, WINDOW, WINDOW_CHARS, SessionDeps
+from gatepost.flow.sessions.session_timeouts import SessionTimeouts, SessionTiming
+from gatepost.flow.sessions.start_folder import StartFolder, find_start_folder
+from gatepost.gate.caller import Caller
+from gatepost.gate.tool_socket import CONNECTIONS, ToolSocket
+from gatepost.mailbox import runner_frames
+from gatepost.mailbox.inbound import MailboxLocked
+from gatepost.sandboxes.contract import Sandbox
+from gatepost.store import destinations, groups, inbox, sessions
+from gatepost.store.destinations import Destination
+from gatepost.store.groups import Group
+from gatepost.store.inbox import InboxEntry
+from gatepost.store.messages import Message
+from gatepost.store.sessions import Session
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+GRACE_S = 2.0  # between a friendly word and the end
+MOST_EARLY = 100
+LARGEST_NEXT = 256 * 1024  # characters of waiting messages that are projected before they are claimed
+MOST_CONTEXT, LARGEST_CONTEXT = 1000, 1_000_000  # observed messages, and their characters, whatever a group says
+MOST_SPARED = 60  # breaks of one turn for want of something on the host that are not counted against it
+SPARED_PAUSE, SPARED_LONGEST = 5 * SECOND, 60 * SECOND  # before such a turn goes on
+
+_log = log.get("sessions")
+
+
+class AwakeSession:
+    def __init__(
+        self,
+        parts: SessionDeps,
+        session: Session,
+        group: Group,
+        provider: str,
+        rested: Callable[[], None],
+        started: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`rested`: called when a turn is over; `started`: when it has its first work."""
+        self.parts, self.session, self.group, self.provider = parts, session, group, provider
+        self.limits = limits_of(parts.config, group)  # those of the groups above it are read before it starts
+        self._rings = 0
+        self.talk = RunnerProtocol(
+            parts, session, group, provider, self._say, self._project, lambda: self._rings, rested
+        )
+        self._started = started
+        self._started_at = self.talk.heard_at
+        self._line: RunnerSocket | None = None
+        self._welcomed = False
+        self._early: deque[runner_frames.Frame] = deque(maxlen=MOST_EARLY)  # frames that wait for Welcome
+        self._tools: ToolSocket | None = None
+        self._egress: EgressSocket | None = None
+        self.sandbox: Sandbox | None = None
+        self._unseen = asyncio.Event()
+        self._opened = asyncio.Event()
+        self._mailbox = projection.Projection(parts.home, session)
+        self._projecting = asyncio.Lock()
+        self.baseline = DiskBaseline()
+        self.writes_elsewhere = False  # to a host folder that is not counted
+        self._start: StartFolder | None = None  # where it works, if that is not its group's folder
+        self._with_files: set[int] = set()  # open rows whose files lie in the mailbox
+        self.ending = ""  # why we asked it to end; '' means: it was not asked
+        self._retiring = ""  # why it ends after its turn
+        self._stopped = False  # a person ended it: nothing is tried again
+        self._blameless = False  # it ends for a reason of ours: nothing is counted against its messages
+        self._lacking = False  # the host lacked something for a while: the turn goes on when it is there again
+        self.gone = asyncio.Event()  # nothing of it runs any more
+
+    # What the supervisor asks.
+
+    @property
+    def is_idle(self) -> bool:
+        """It has done what it was woken for, and may make way."""
+        idle = self.talk.turn is None and not self.talk.giving and not self._unseen.is_set()
+        return self.talk.claimed and idle and not self.ending
+
+    @property
+    def idle_for(self) -> int:
+        """Microseconds in which it had nothing to do, by the time that its activity is told by."""
+        return self.parts.listening.now() - self.talk.active_at
+
+    def timing(self, now: int, wanted: bool) -> SessionTiming:
+        turn = self.talk.turn
+        return SessionTiming(
+            now=now,
+            started_at=self._started_at,
+            heard_at=self.talk.heard_at,
+            active_at=self.talk.active_at,
+            turn_since=self.talk.turn_since if turn else None,
+            warned=self.talk.warned,
+            time_up_at=self.talk.time_up_at,
+            tool_timeout=self.talk.tool_timeout,
+            wanted=wanted,
+        )
+
+    @property
+    def patience(self) -> SessionTimeouts:
+        """The gateway's, but for how long a turn may take: that is the group's."""
+        return replace(self.parts.patience, turn=to_microseconds(self.limits.turn_s))
+
+    def warn(self, now: int) -> None:
+        """Its time is nearly over."""
+        self.talk.warn((self.talk.turn_since + self.patience.turn - now) / SECOND)
+
+    def ring(self) -> None:
+        """Something is queued for this session."""
+        self._rings += 1
+        self._unseen.set()
+
+    def tools_changed(self) -> None:
+        if self._tools is not None:
+            self._tools.tools_changed()
+
+    async def rest(self, reason: str) -> None:
+        """End it in good order: the runner is asked, then its sandbox is ended."""
+        self._begin_ending(reason)
+        self._blameless = True
+        self._say(runner_frames.CloseFrame(reason=reason))
+        await asyncio.sleep(GRACE_S)
+        self.kill(reason)
+
+    def kill(self, reason: str, *, stopped: bool = False, blameless: bool = False) -> None:
+        """End it now: no further call is answered, and whatever runs inside is gone."""
+        self._begin_ending(reason)
+        self._stopped = self._stopped or stopped
+        self._blameless = self._blameless or blameless
+        if self._tools is not None:
+            self._tools.revoke()
+        if self._egress is not None:
+            self._egress.revoke()
+        if self.sandbox is not None:
+            self.sandbox.kill()
+
+    def end_after_turn(self, reason: str) -> None:
+        """End it as soon as no turn runs."""
+        self._retiring = reason
+        if self.talk.turn is None:
+            self.kill(reason, blameless=True)
+
+    def trees(self, folders: Sequence[str]) -> list[DiskTree]:
+        """What its files are charged to. `folders`: of all groups."""
+        home, folder = self.parts.home, self.session.folder
+        worktree = [DiskTree(self._start.granted.mount.source)] if self._start and self._start.managed else []
+        return [group_tree(home.group(folder), folder, folders), DiskTree(home.session(self.session.id)), *worktree]
+
+    def trees_below(self, some: Sequence[str], folders: Sequence[str]) -> list[DiskTree]:
+        """Those of `some` groups that it can write to, because they are below its own."""
+        inner = [each for each in some if each.startswith(self.session.folder + "/")]
+        return [group_tree(self.parts.home.group(each), each, folders) for each in inner]
+
+    async def _measure(self) -> None:
+        """What its trees take before it can write to them."""
+        folders = [each.folder for each in await self.parts.store.read(groups.list_all)]
+        trees = [*self.trees(folders), *self.trees_below(folders, folders)]
+        self.baseline = await self.parts.usage.baseline(trees, self.most_counted)
+
+    @property
+    def most_counted(self) -> int:
+        """How many files of a tree are counted: enough to see how far it is above its limit."""
+        return 2 * self.limits.files
+
+    def _is_ending(self) -> bool:
+        return bool(self.ending)
+
+    def _begin_ending(self, reason: str) -> None:
+        self.ending = self.ending or reason
+        self.talk.open = False
+
+    # Its life.
+
+    async def run(self) -> None:
+        """From the first socket to the last row. Raises Unavailable if no sandbox could be started."""
+        parts, session = self.parts, self.session
+        # Off the loop: whether a kind works is tried out when it is first asked for, and some take half a second.
+        name, kind = await self._off_loop(
+            sandbox_plan.choose_sandbox, parts.config, self.group, self.provider, parts.sandboxes
+        )
+        uid = await find_sandbox_uid(parts.store, parts.config, parts.clock, session.folder, isolated=kind.isolated)
+        await self._off_loop(sandbox_plan.prepare_folders, parts.home, parts.config, self.group, session.id, uid)
+        pairs, known = await self._open_rows()
+        self._with_files = _with_files(pairs)
+        await self._off_loop(self._mailbox.begin, pairs, known)
+        parents = await parts.store.read(groups.list_ancestors, session.folder)
+        self.limits = limits_of(parts.config, self.group, parents)
+        self._start = await self._off_loop(find_start_folder, parts.home, parts.config, session.cwd)
+        if self._start is not None and self._start.managed:
+            await self._off_loop(sandbox_plan.give_worktree, parts.home, self._start.granted.mount.source, uid)
+        layout = sandbox_plan.make_sandbox_plan(
+            parts.home,
+            parts.config,
+            self.group,
+            session.id,
+            provider=self.provider,
+            parents=parents,
+            start=self._start,
+            uid=uid,
+        )
+        self.writes_elsewhere = any(
+            each.writable and not each.source.is_relative_to(parts.home.path) for each in layout.mounts
+        )
+        folder = parts.home.sockets_of(session.id)
+        caller = Caller(
+            folder=session.folder,
+            session_id=session.id,
+            provider=self.provider,
+            running=lambda: self.talk.turn,
+            before_call=self.talk.order.flush_results,
+            keys=self.talk.keys,
+        )
+        tools = ToolSocket(parts.dispatch, caller, self._owns, self.talk.submit_turn, self.kill)
+        own = own_bases(group.options for group in (self.group, *parents))
+        egress = EgressSocket(parts.egress, caller, self._owns, own)
+        try:
+            await tools.open(folder / "router.sock", layout.uid)
+            await egress.open(folder / "egress.sock", layout.uid)
+            listener = bind_unix(folder / "runner.sock", layout.uid)
+            self._tools, self._egress = tools, egress
+            if self._is_ending():  # asked to end while it was prepared
+                listener.close()
+                return
+            with listener:
+                await self._measure()
+                self.sandbox = await kind.start(layout)
+                # Served only now: who connects is held against the sandbox that was started.
+                bucket = TokenBucket(CONNECTIONS, asyncio.get_running_loop().time())
+                with closing(Acceptor(listener, lambda: RunnerSocket(self._admit), bucket=bucket)):
+                    _log.info("awake", session=session.id, folder=session.folder, provider=self.provider, sandbox=name)
+                    if self._is_ending():  # asked to end while it was starting
+                        self.sandbox.kill()
+                    await self._serve(self.sandbox)
+        finally:
+            if self.sandbox is not None:
+                self.sandbox.kill()
+            else:
+                self.gone.set()
+            await tools.close()
+            await egress.close()
+            await self._off_loop(self._mailbox.close)
+            await self._off_loop(_remove_sockets, parts.home, session.id)
+
+    async def _serve(self, sandbox: Sandbox) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            listening = tasks.create_task(self._guarded(self._listen()))
+            looking = tasks.create_task(self._guarded(self._look()))
+            code = await sandbox.wait()
+            self.gone.set()
+            if self._line is not None:
+                await asyncio.wait({listening}, timeout=GRACE_S)  # what it said with its last breath
+            listening.cancel()
+            looking.cancel()
+        await self._ended(code)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Whatever goes wrong on our side of the line ends the sandbox, and is settled like any other end of it."""
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001  a full disk, or a frame that nobody thought of: the turn must be settled
+            _log.exception("a session cannot go on", session=self.session.id)
+            known = isinstance(error, GatepostError)
+            self._lacking = is_passing(error)
+            self.kill(str(error) if known else "the gateway had a problem of its own, which its log describes")
+
+    def _admit(self, line: RunnerSocket, pid: int) -> bool:
+        """One connection, of a process that lives in this sandbox."""
+        if self._line is not None or not self._owns(pid):
+            return False
+        self._line = line
+        self._opened.set()
+        return True
+
+    def _owns(self, pid: int) -> bool:
+        return self.sandbox is not None and self.sandbox.owns(pid)
+
+    async def _listen(self) -> None:
+        await self._opened.wait()
+        assert self._line is not None
+        while frames := await self._line.frames():
+            if self._stopped:
+                return  # what it had not handed over by then goes with its turn
+            starting = not self.talk.claimed
+            await self.talk.hear(frames)
+            if starting and self.talk.claimed:
+                self._started()
+            if self._retiring:
+                self.end_after_turn(self._retiring)
+        if self._line.fault:
+            _log.warning("the runner said what it may not", session=self.session.id, fault=self._line.fault)
+            self.kill(self._line.fault if self._line.flooded else "the agent's runner said what it may not")
+        if not self.ending and self.sandbox is not None:
+            self.sandbox.kill()  # a runner that has left its line is of no use; the ledger settles what it had
+
+    async def _look(self) -> None:
+        """Project what is queued and ring; also without a bell every now and then."""
+        while True:
+            await self._unseen.wait()
+            self._unseen.clear()
+            if not await self.talk.offer_work():
+                await self._project()
+                self._say(runner_frames.BellFrame())
+
+    async def _project(self) -> set[int]:
+        """Bring inbound.db up to date with the ledger; the rows that it then holds."""
+        try:
+            async with self._projecting:
+                pairs, known = await self._open_rows()
+                rebuilt = await self._off_loop(self._mailbox.update, pairs, known)
+                with_files = _with_files(pairs)
+                if self._with_files - with_files:
+                    await self._off_loop(projection.sweep_files, self.parts.home, self.session.id, with_files)
+                self._with_files = with_files
+        except MailboxLocked:
+            _log.warning("inbound.db is kept locked from inside; ended", session=self.session.id)
+            self.kill("the sandbox kept its mailbox locked")
+            return set()
+        if rebuilt:
+            _log.warning("inbound.db was corrupt and was made again", session=self.session.id)
+        return {entry.id for entry, _ in pairs}
+
+    async def _open_rows(self) -> tuple[list[tuple[InboxEntry, Message]], list[Destination]]:
+        """What the mailbox holds: of what waits only so much as the next claim can take. A claim that takes a row
+        beyond that is answered when the row is there."""
+        store, config = self.parts.store, self.parts.config
+        session = await store.read(sessions.get, self.session.id) or self.session
+        messages = _first_of(session.window_messages, self.group.window_messages, config[WINDOW])
+        chars = _first_of(session.window_chars, self.group.window_chars, config[WINDOW_CHARS])
+        given = (min(messages, MOST_CONTEXT), min(chars, LARGEST_CONTEXT), config[BATCH], LARGEST_NEXT)
+        pairs = await store.read(inbox.list_to_project, session.id, *given)
+        return pairs, await store.read(destinations.list_for_group, self.session.folder)
+
+    async def _off_loop(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        """What the host does about a session waits for nothing that the session asks for."""
+        return await self.parts.files.run(f"host {self.session.id}", fn, *args)
+
+    def _say(self, frame: runner_frames.Frame) -> None:
+        """Welcome comes first: a runner reads by it what everything else means. What is said before waits for it; a
+        bell need not, because Welcome itself is followed by one."""
+        if self._line is None:
+            return
+        if isinstance(frame, runner_frames.WelcomeFrame):
+            self._line.send(frame)
+            self._welcomed = True
+            while self._early:
+                self._line.send(self._early.popleft())
+        elif self._welcomed:
+            self._line.send(frame)
+        elif not isinstance(frame, runner_frames.BellFrame):
+            self._early.append(frame)
+
+    # Its end.
+
+    async def _ended(self, code: int) -> None:
+        """The sandbox is gone: settle what it left. Asked to end or not, an open turn did not end by itself."""
+        turn = await turn_settlement.open_turn(self.parts, self.session)
+        words = self.talk.last_words
+        reason = self.ending or (_render_trouble(words) if words else _render_exit_code(code))
+        hopeless = words is not None and words.what == "setup"
+        _log.info("asleep", session=self.session.id, reason=reason, code=code)
+        if turn is not None and turn.state in ("claimed", "begun"):
+            if self.talk.time_up_at is not None and not self._stopped:
+                await turn_settlement.settle_timed_out_turn(self.parts, self.session, turn, handed_over=False)
+            elif not self._stopped:
+                spared = self._lacking and turn.spared < MOST_SPARED
+                await turn_settlement.settle_broken_turn(
+                    self.parts,
+                    self.session,
+                    turn,
+                    reason,
+                    error_class="fatal" if hopeless else "",
+                    wait=min(SPARED_PAUSE << min(turn.spared, 10), SPARED_LONGEST) if spared else None,
+                    blame=not (self._blameless or spared),
+                    spare=self._blameless or spared,
+                )
+        elif not self.talk.claimed and not self._blameless and not self._stopped:
+            await turn_settlement.settle_failed_wake(
+                self.parts, self.session, reason, final=hopeless, passing=self._lacking
+            )
+        self.talk.end_turn()
+
+
+def _first_of(of_route: int | None, of_group: int | None, default: int) -> int:
+    """A route's word counts before the group's, and 0 is a word."""
+    return next((value for value in (of_route, of_group) if value is not None), default)
+
+
+def _with_files(pairs: list[tuple[InboxEntry, Message]]) -> set[int]:
+    """Rows whose files lie in the mailbox."""
+    return {entry.id for entry, message in pairs if message.content.get("attachments")}
+
+
+def _render_trouble(words: runner_frames.ErrorFrame) -> str:
+    """Said inside, so only cut to one line; it is shown to people and not acted upon."""
+    line = " ".join(words.why.split())[:300]
+    return f"the agent cannot start: {line}" if words.what == "setup" else f"the agent's runner broke: {line}"
+
+
+def _render_exit_code(code: int) -> str:
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+    return f"the agent's sandbox {how}"
+
+
+def _remove_sockets(home: Home, session_id: str) -> None:
+    folder = home.sockets_of(session_id)
+    with suppress(FileNotFoundError, GatepostError), open_untrusted(folder.parent) as root:
+        root.remove_tree(folder.name)

@@ -1,0 +1,52 @@
+"""After a crash: end what the last daemon left, and continue its turns. Runs once, before anything is served."""
+
+from contextlib import suppress
+
+from gatepost.core.errors import GatepostError
+from gatepost.core.home import Home
+from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow.sessions import turn_settlement
+from gatepost.flow.sessions.session_deps import SessionDeps
+from gatepost.flow.sessions.trial import remove_leftover_trials
+from gatepost.sandboxes.contract import SandboxKind
+from gatepost.store import ledger, permissions, sessions, turns
+from gatepost.store.turn_failures import TurnRetryPolicy
+from gatepost.store.turns import Turn
+
+RESTARTED = "the gateway was restarted"
+MOST_RESTARTS = 5  # ends of the gateway that a turn outlives without using up its continuation
+
+
+def sweep_leftovers(home: Home, kinds: list[SandboxKind], prefix: str) -> int:
+    """Sandboxes, cgroups and sockets of a daemon that is gone: we hold the lock, so nobody else can be using them."""
+    ended = sum(kind.sweep(prefix) for kind in kinds)
+    with suppress(FileNotFoundError, GatepostError), open_untrusted(home.run) as run:
+        for name in run.list("s"):
+            run.remove_tree(f"s/{name}")
+    return ended
+
+
+async def continue_turns(parts: SessionDeps) -> None:
+    """Turns that the last daemon had open: its end is not the messages' fault, so nothing is counted against them. One
+    that waits for a person does nothing that could have ended the gateway, so it may be continued as often as that
+    happens; any other a few times, with growing pauses, lest it be what ends it. From then on an end of the gateway
+    counts as one of the sandbox does."""
+    await remove_leftover_trials(parts)
+    await parts.store.write(ledger.reset_due_times, parts.clock.now())
+    for turn in await parts.store.read(turns.list_open):
+        session = await parts.store.read(sessions.get, turn.session_id)
+        if session is not None and turn.state != "interrupted":
+            waits = await parts.store.read(permissions.is_turn_waiting, turn.id)
+            spare = waits or turn.spared < MOST_RESTARTS
+            wait = None if waits else _pause(turn, parts.policy)
+            await turn_settlement.settle_broken_turn(
+                parts, session, turn, RESTARTED, blame=False, spare=spare, wait=wait
+            )
+
+
+def _pause(turn: Turn, policy: TurnRetryPolicy) -> int | None:
+    """Before a turn goes on that was spared before: others are served meanwhile, and a supervisor that gives up on a
+    process which ends too often does not."""
+    if turn.state != "begun" or not turn.spared:
+        return None
+    return min(policy.base << (turn.spared - 1), policy.longest)

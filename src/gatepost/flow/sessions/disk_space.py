@@ -1,0 +1,101 @@
+"""How much of the disk is left, and what is done when it is too little. The decision is pure.
+
+Below the floor, sandboxes are frozen, the one whose files grew most is ended, and the others go on. Below half of it,
+all of them are ended without blame and none is woken: what was left of the disk is the store's.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from gatepost.core.settings import setting
+
+FLOOR_MB = setting(
+    "sandbox.floor_mb",
+    512,
+    help="With less of the disk free, in MiB, sandboxes are frozen and the one whose files grew most is ended; below "
+    "half of it none runs. At most a fiftieth of the file system counts; 0: not looked at.",
+)
+FLOOR_FILES = setting(
+    "sandbox.floor_files",
+    10_000,
+    help="The same for files that the file system can still make (inodes), at most a fiftieth of them; 0: not looked "
+    "at.",
+)
+SHARE = 50  # a floor is at most this part of the whole
+SPARED = 16  # of the floor: a growth below this part of it is nobody's fault
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystemSpace:
+    """A file system: free and whole, in bytes and in files. `files` is 0 where it has no fixed number."""
+
+    free: int
+    whole: int
+    free_files: int = 0
+    files: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DiskGrowth:
+    size: int = 0
+    files: int = 0
+
+
+class SpaceLevel(StrEnum):
+    ENOUGH = "enough"
+    LOW = "low"
+    EMPTY = "empty"
+
+
+@dataclass(frozen=True, slots=True)
+class DiskShortage:
+    level: SpaceLevel = SpaceLevel.ENOUGH
+    why: str = ""
+    of_files: bool = False
+    spared: int = 0  # who grew by less is not ended
+
+
+def read_space(places: Iterable[Path]) -> list[FileSystemSpace]:
+    """Of each file system that one of these folders is on. A folder that is missing is on none."""
+    found: dict[int, FileSystemSpace] = {}
+    for place in places:
+        try:
+            seen, device = os.statvfs(place), os.stat(place).st_dev
+        except OSError:
+            continue
+        size = seen.f_frsize
+        found[device] = FileSystemSpace(seen.f_bavail * size, seen.f_blocks * size, seen.f_favail, seen.f_files)
+    return list(found.values())
+
+
+def check_space(spaces: Iterable[FileSystemSpace], floor_mb: int, floor_files: int) -> DiskShortage:
+    """The worst of them."""
+    worst = DiskShortage()
+    for each in spaces:
+        floor = min(floor_mb * MIB, each.whole // SHARE)
+        many = min(floor_files, each.files // SHARE)
+        for free, least, of_files in ((each.free, floor, False), (each.free_files, many, True)):
+            level = SpaceLevel.EMPTY if free < least // 2 else SpaceLevel.LOW if free < least else SpaceLevel.ENOUGH
+            if least and level is not SpaceLevel.ENOUGH and worst.level is not SpaceLevel.EMPTY:
+                worst = DiskShortage(level, _render_shortage(free, least, of_files), of_files, max(1, least // SPARED))
+    return worst
+
+
+def _render_shortage(free: int, least: int, of_files: bool) -> str:
+    if of_files:
+        return f"the disk is nearly full: {free} more files can be made, and {least} must stay (sandbox.floor_files)"
+    return f"the disk is nearly full: {free // MIB} MB are free, and {least // MIB} MB must stay (sandbox.floor_mb)"
+
+
+def pick_heaviest(growth: Mapping[str, DiskGrowth], shortage: DiskShortage) -> str:
+    """The session that is ended; '' if none grew by more than is spared."""
+
+    def by(session_id: str) -> int:
+        return growth[session_id].files if shortage.of_files else growth[session_id].size
+
+    heaviest = max(growth, key=by, default="")
+    return heaviest if heaviest and by(heaviest) > shortage.spared else ""

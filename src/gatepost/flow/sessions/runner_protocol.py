@@ -1,0 +1,513 @@
+"""What a runner says on its line, and what it is answered.
+
+The runner is not believed: each claim, result and end of a turn is a question to the ledger, which answers by session,
+turn and epoch.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from gatepost.core import log
+from gatepost.core.clock import SECOND, to_microseconds
+from gatepost.core.error_classification import is_passing
+from gatepost.core.errors import GatepostError, Invalid
+from gatepost.flow.delivery import file_limits
+from gatepost.flow.delivery.outgoing_messages import MOST_RESULT_BYTES, MOST_RESULTS
+from gatepost.flow.sessions import permissions, results, sandbox_plan, turn_settlement
+from gatepost.flow.sessions.result_files import copy_files, measure_files
+from gatepost.flow.sessions.result_order import ResultOrder
+from gatepost.flow.sessions.session_deps import BATCH, LEASE, TRANSCRIBE, SessionDeps
+from gatepost.flow.sessions.timeline_events import TimelineQuota, clean_value, make_timeline_entry
+from gatepost.gate.call_keys import CallKeys
+from gatepost.mailbox import runner_frames
+from gatepost.messages.outbound import Feature, OutboundFile
+from gatepost.store import outbox, sent_files, sessions, timeline, turns
+from gatepost.store.groups import Group
+from gatepost.store.port import Db
+from gatepost.store.sent_files import NewSentFiles
+from gatepost.store.sessions import Session
+from gatepost.store.turns import Turn, TurnClaim
+
+MOST_STATUSES, STATUS_PAUSE = 200, SECOND // 4  # interim lines of a turn, and the time between two
+MOST_AT_ONCE, LARGEST_AT_ONCE = 20, 64 * 1024  # results, and characters of them, that one transaction takes
+LONGEST_USAGE = 10_000  # characters, as it is kept
+MOST_TROUBLES = 20  # that are listened to
+UNTOLD = "This turn does more than is told here: the rest of what it does is left out."
+
+_log = log.get("sessions")
+
+
+def split_batches(said: Sequence[runner_frames.ResultFrame]) -> Iterator[list[runner_frames.ResultFrame]]:
+    """Results that came together, as one transaction each should take them: everybody's writes wait for it."""
+    some: list[runner_frames.ResultFrame] = []
+    size = 0
+    for frame in said:
+        if some and (len(some) >= MOST_AT_ONCE or size + len(frame.text) > LARGEST_AT_ONCE):
+            yield some
+            some, size = [], 0
+        some.append(frame)
+        size += len(frame.text)
+    if some:
+        yield some
+
+
+class RunnerProtocol:
+    """The conversation with one runner. `say` puts a frame on its line, `project` brings its inbound.db up to date, and
+    `rung` counts the bells so far."""
+
+    def __init__(
+        self,
+        parts: SessionDeps,
+        session: Session,
+        group: Group,
+        provider: str,
+        say: Callable[[runner_frames.Frame], None],
+        project: Callable[[], Awaitable[set[int]]],
+        rung: Callable[[], int],
+        rested: Callable[[], None],
+    ) -> None:
+        self.parts, self.session, self.group, self.provider = parts, session, group, provider
+        self._say, self._project, self._rung, self._rested = say, project, rung, rested
+        self.keys = CallKeys(parts.store)
+        self.order = ResultOrder(say, lambda: self.turn is not None and self.open)
+        self._waiting: runner_frames.ClaimFrame | None = None  # a claim that is answered when there is something
+        self.heard_at = self.active_at = self._renewed_at = parts.listening.now()
+        self.turn: Turn | None = None
+        self.tool_timeout = 0
+        self.claimed = False  # it has come as far as to ask for work and get some
+        self.open = True  # False: it is being ended, and gets nothing new
+        self.giving = False  # a batch is on its way to it
+        self.last_words: runner_frames.ErrorFrame | None = None  # why the runner says that it ends
+        self.failure: runner_frames.SubmitTurnFrame | None = None  # how its last turn that failed did so
+        self._statuses = self._next_status = self._troubles = self._permissions = 0
+        self._told, self._at_once = (
+            TimelineQuota(),
+            0,
+        )  # of the turn; requests of the turn that were answered as they came
+        self._requests: set[str] = set()  # that this runner has named
+        self.turn_since = 0  # when this attempt of the turn began
+        self.warned = False  # that the turn's time is nearly over
+        self.time_up_at: int | None = None  # when it was interrupted for that
+
+    async def hear(self, frames: list[runner_frames.FromRunner]) -> None:
+        self.heard_at = self.parts.listening.now()
+        said: list[runner_frames.ResultFrame] = []
+        for frame in frames:
+            if isinstance(frame, runner_frames.ResultFrame) or (
+                isinstance(frame, runner_frames.EventFrame) and frame.kind == "tool_use"
+            ):
+                self.keys.settle_answered()
+            if isinstance(frame, runner_frames.ResultFrame):
+                said.append(frame)
+                continue
+            for some in split_batches(said):
+                await self._take_results(some)
+            said = []
+            await self._answer(frame)
+        for some in split_batches(said):
+            await self._take_results(some)
+
+    async def _answer(self, frame: runner_frames.FromRunner) -> None:
+        match frame:
+            case runner_frames.HelloFrame():
+                await self._welcome()
+            case runner_frames.ClaimFrame():
+                await self._claim(frame)
+            case runner_frames.RowsBegunFrame():
+                ok = self._is_own(frame.turn) and await self.parts.store.write(
+                    turns.begin,
+                    frame.turn,
+                    frame.epoch,
+                    tuple(frame.rows),
+                    self.parts.clock.now(),
+                    lane=self.session.id,
+                )
+                self._say(runner_frames.AckFrame(id=frame.id, ok=ok))
+            case runner_frames.ConversationStartedFrame():
+                self._name_conversation(frame.turn, frame.epoch, frame.conversation)
+            case runner_frames.StatusFrame():
+                await self._show_status(frame)
+            case runner_frames.SubmitTurnFrame():
+                self._say(await self._submit(frame))
+            case runner_frames.PingFrame():
+                await self._receive_ping(frame)
+            case runner_frames.FlushReplyFrame():
+                self.order.receive_flush_reply(frame)
+            case runner_frames.EventFrame() if frame.kind in ("permission", "question"):
+                await (self._record_request(frame) if self.session.agent else self._refuse_permission(frame))
+            case runner_frames.EventFrame() if self.session.agent:
+                self._note(frame)
+            case runner_frames.ErrorFrame() if self._troubles < MOST_TROUBLES:
+                self._troubles += 1
+                _log.warning("trouble inside", session=self.session.id, what=frame.what, why=frame.why[:500])
+                if frame.fatal:
+                    self.last_words = frame
+                if frame.what == "inbound":
+                    await self._project()
+                    self._say(runner_frames.BellFrame())
+            case _:
+                pass  # events of the timeline: information only
+
+    async def _record_request(self, event: runner_frames.EventFrame) -> None:
+        """Somebody manages this agent and can be asked: the request waits in the store until they answer."""
+        turn = self.turn
+        if turn is None or event.turn != turn.id:
+            return
+        if self._told.is_full() or self._at_once >= permissions.MOST_WRITTEN:
+            self._say(permissions.make_refusal(event, permissions.TOO_OFTEN))
+            return
+        wish = permissions.parse_permission_request(event)
+        self._told.count(wish.input)
+        now, others = self.parts.clock.now(), frozenset(self._requests)
+        lane = self.session.id
+        known = await self.parts.store.write(
+            permissions.record_request, self.session, turn, event, now, others, lane=lane
+        )
+        if known is not None:
+            self._say(known)
+            self._at_once += 1
+            if known.input == {"reason": permissions.TOO_MANY.format(permissions.MOST_WAITING)}:
+                self._write_refusal(event)
+        else:
+            self._requests.add(wish.request)
+        self.parts.bells.change(turn.instance, turn.address)
+
+    def answer(self, request: str, verdict: str, given: dict[str, Any]) -> None:
+        """What somebody said to a request that waited."""
+        self._say(runner_frames.PermissionAnswerFrame(request=request, verdict=verdict, input=given))
+
+    def _note(self, event: runner_frames.EventFrame) -> None:
+        entry = make_timeline_entry(event)
+        if self.turn is not None and event.turn == self.turn.id and entry is not None:
+            self._add_timeline_entry(self.turn, *entry)
+
+    def _add_timeline_entry(self, turn: Turn, kind: str, data: dict[str, Any]) -> None:
+        """Into the timeline; written behind, in order, and bounded."""
+        if self._told.is_full():
+            return
+        if self._told.count(data):
+            kind, data = "status", {"text": UNTOLD}
+        now, lane = self.parts.clock.now(), self.session.id
+        self.parts.store.post(timeline.add, self.session.id, turn.id, kind, data, now, lane=lane)
+        self.parts.bells.change(turn.instance, turn.address)
+
+    async def _refuse_permission(self, event: runner_frames.EventFrame) -> None:
+        self._say(permissions.make_denial(event, self.provider))
+        self._permissions += 1
+        if self._permissions <= permissions.MOST_WRITTEN:
+            self._write_refusal(event)
+
+    def _write_refusal(self, event: runner_frames.EventFrame) -> None:
+        now, own = self.parts.clock.now(), self.session.id
+        self.parts.store.post(permissions.record_refusal, event, self.group, self.provider, own, now, lane=own)
+
+    def warn(self, seconds_left: float) -> None:
+        self.warned = True
+        self._say(runner_frames.WrapUpFrame(seconds=seconds_left))
+
+    def interrupt(self) -> None:
+        """Its time is up. It may say how far it has come; nothing new joins the turn."""
+        self.time_up_at = self.parts.listening.now()
+        self._say(runner_frames.InterruptFrame(reason="time"))
+
+    def _is_own(self, turn_id: str) -> bool:
+        return self.turn is not None and self.turn.id == turn_id
+
+    async def _welcome(self) -> None:
+        session, config = self.session, self.parts.config
+        conversation = _bounded(await self.parts.store.read(sessions.get_conversation, session.id, self.provider))
+        self._say(
+            runner_frames.WelcomeFrame(
+                session=session.id,
+                folder=session.folder,
+                name=self.group.name,
+                provider=self.provider,
+                model=session.model or self.group.model,
+                conversation=conversation,
+                timezone=config[sandbox_plan.TIMEZONE],
+                batch=config[BATCH],
+                spans_rooms=session.mode == "agent-shared",
+                options=self._options(),
+            )
+        )
+        self._say(runner_frames.BellFrame())
+
+    def _options(self) -> dict[str, Any]:
+        """The group's, as the session's own mode changes them."""
+        options = {"transcribe": self.parts.config[TRANSCRIBE], **self.group.options}
+        if self.session.permission_mode:
+            options[permissions.option_of(self.provider)] = self.session.permission_mode
+        return options
+
+    async def offer_work(self) -> bool:
+        """Something is queued: give it to a runner that waits for it, mailbox and claim at once. False: none waits."""
+        frame, self._waiting = self._waiting, None
+        if frame is None:
+            return False
+        self.giving = True
+        try:
+            claim, there = await asyncio.gather(self._try_claim(frame), self._project())
+            await self._answer_claim(frame, claim, there)
+        finally:
+            self.giving = False
+        return True
+
+    async def _claim(self, frame: runner_frames.ClaimFrame) -> None:
+        claim, rung = None, -1
+        self.giving = True
+        try:
+            while claim is None and rung != self._rung():  # rung meanwhile, when nobody waited yet: look again
+                rung = self._rung()
+                claim = await self._try_claim(frame)
+            await self._answer_claim(frame, claim, set(frame.rows))
+        finally:
+            self.giving = False
+
+    async def _try_claim(self, frame: runner_frames.ClaimFrame) -> TurnClaim | None:
+        now, most = self.parts.clock.now(), self.parts.config[BATCH]
+        if not self.open:
+            return None
+        if not frame.turn:
+            claim, ended = await self.parts.store.write(
+                self._claim_batch, frame, now, most, durable=frame.ready, lane=self.session.id
+            )
+            if ended is not None:
+                self.claimed = True  # that was what it had been woken for
+                self.parts.bells.room(*ended)
+            return claim
+        if not self._is_own(frame.turn) or self.time_up_at is not None:
+            return None
+        return await self.parts.store.write(
+            turns.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False, lane=self.session.id
+        )
+
+    async def _answer_claim(self, frame: runner_frames.ClaimFrame, claim: TurnClaim | None, there: set[int]) -> None:
+        if claim is None:
+            if frame.wait:
+                self._waiting = frame
+            else:
+                self._say(runner_frames.ClaimReplyFrame(id=frame.id))
+            return
+        if not set(claim.rows) <= there:  # it cannot read them yet
+            await self._project()
+        turn = claim.turn
+        if not self._is_own(turn.id):
+            self.turn_since, self.warned, self.time_up_at = self.parts.listening.now(), False, None
+        self.turn, self.claimed, self.active_at = turn, True, self.parts.listening.now()
+        self.parts.typing.start(turn.instance, turn.address, turn.thread)
+        self.parts.bells.change(turn.instance, turn.address)
+        stored = await self.parts.store.read(sessions.get_conversation, self.session.id, self.provider)
+        answer = runner_frames.ClaimReplyFrame(
+            id=frame.id,
+            rows=list(claim.rows),
+            turn=turn.id,
+            epoch=turn.epoch,
+            attempt=turn.attempt,
+            conversation=_bounded(turn.conversation or stored),
+            continued=claim.continued,
+            begun=claim.begun,
+        )
+        self._say(answer)
+
+    def _claim_batch(
+        self, db: Db, frame: runner_frames.ClaimFrame, now: int, most: int
+    ) -> tuple[TurnClaim | None, tuple[str, str] | None]:
+        """The claim, and the room of a turn that ended with it because its time had run out."""
+        ended = turn_settlement.end_timed_out_turn(db, self.parts, self.session)
+        claim = turns.claim(
+            db,
+            self.session.id,
+            self.provider,
+            self.parts.owner,
+            now,
+            LEASE,
+            most,
+            ready=frame.ready,
+            begun=frozenset(frame.begun),
+        )
+        return claim, ended
+
+    def _name_conversation(self, turn_id: str, epoch: int, conversation: str) -> None:
+        """Nobody waits for it: what the agent says in this conversation is committed behind it, in the same lane."""
+        turn = self.turn
+        if turn is None or (turn.id, turn.epoch) != (turn_id, epoch) or turn.conversation == conversation:
+            return
+        self.turn = replace(turn, conversation=conversation)
+        now, lane = self.parts.clock.now(), self.session.id
+        self.parts.store.post(turns.set_conversation, turn_id, epoch, conversation, now, lane=lane)
+
+    async def _take_results(self, frames: list[runner_frames.ResultFrame]) -> None:
+        now = self.parts.clock.now()
+        self.active_at = self.parts.listening.now()
+        given = [(frame, await self._files(frame)) for frame in frames]
+        parts, session_id, config = self.parts, self.session.id, self.parts.config
+        limits = results.ResultLimits(config[MOST_RESULTS], config[MOST_RESULT_BYTES])
+        room = self.turn or self.session
+        taken = await parts.pump.write(
+            room.instance,
+            room.address,
+            lambda db: results.record_results(db, parts.reach, session_id, given, limits, now),
+            lane=session_id,
+        )
+        for instance, address in taken.rooms:
+            if (instance, address) != (room.instance, room.address):
+                parts.bells.room(instance, address)
+        for answer in taken.answers:
+            self._say(answer)
+        if taken.exceeded and self._is_own(taken.exceeded):
+            await self._end_for(limits.too_many_bytes())
+
+    async def _end_for(self, reason: str) -> None:
+        """The turn fails, people are told, and the runner goes with it: one that does not stop would claim nothing."""
+        if self.turn is not None:
+            await turn_settlement.settle_broken_turn(self.parts, self.session, self.turn, reason, error_class="fatal")
+        self.end_turn()
+        raise Invalid("", reason)
+
+    async def _files(self, frame: runner_frames.ResultFrame) -> tuple[OutboundFile, ...]:
+        """The delivery's own copies. Only for what will be taken: the ledger judges the rest, and it has no files."""
+        turn = self.turn
+        if not frame.files or turn is None:
+            return ()
+        ours = (turn.id, turn.epoch, turn.attempt) == (frame.turn, frame.epoch, frame.attempt)
+        if not ours or frame.part >= self.parts.config[MOST_RESULTS]:
+            return ()
+        if await self.parts.store.read(outbox.find_by_key, results.key_of(frame)) is not None:
+            return ()  # it was taken, and its files with it
+        try:
+            return await self._copies(turn, frame)
+        except (GatepostError, OSError) as error:
+            if is_passing(error):
+                raise  # the result is not acknowledged, so it comes again with its files
+            _log.warning("files of a result were not taken", session=self.session.id, error=str(error))
+            return ()
+
+    async def _copies(self, turn: Turn, frame: runner_frames.ResultFrame) -> tuple[OutboundFile, ...]:
+        """Their bytes are set aside before anything is copied."""
+        parts, session_id, counted = self.parts, self.session.id, results.key_of(frame)
+        key, names = counted.replace("/", "-"), frame.files
+        sizes = await parts.files.run(session_id, measure_files, parts.home, session_id, key, names)
+        new = NewSentFiles(key=counted, folder=turn.folder, session_id=session_id, turn_id=turn.id, bytes=sum(sizes))
+        now = parts.clock.now()
+        await parts.store.write(file_limits.reserve_bytes, parts.config, new, "send files", now, durable=False)
+        try:
+            return await parts.files.run(session_id, copy_files, parts.home, session_id, key, names, sizes)
+        except (GatepostError, OSError):
+            parts.store.post(sent_files.remove, counted)
+            raise
+
+    async def _show_status(self, frame: runner_frames.StatusFrame) -> None:
+        turn, now = self.turn, self.parts.clock.now()
+        if turn is None or (turn.id, turn.epoch) != (frame.turn, frame.epoch):
+            return
+        if self.session.agent:
+            self._add_timeline_entry(turn, "status", {"text": clean_value(frame.text)})
+        if Feature.EDIT not in self.parts.reach.features(turn.instance):
+            return
+        moment = self.parts.clock.monotonic()
+        if self._statuses >= MOST_STATUSES or moment < self._next_status:
+            return  # interim lines may be lost; the next one says more
+        self._statuses, self._next_status = self._statuses + 1, moment + STATUS_PAUSE
+        room = await self.parts.store.write(
+            results.record_status,
+            turn.id,
+            turn.epoch,
+            frame.text,
+            self._statuses,
+            now,
+            durable=False,
+            lane=self.session.id,
+        )
+        if room is not None:
+            self.parts.bells.room(*room)
+
+    async def _receive_ping(self, frame: runner_frames.PingFrame) -> None:
+        now, heard_at = self.parts.clock.now(), self.heard_at
+        self.tool_timeout = to_microseconds(min(frame.tool_timeout, 3600.0)) if frame.tool else 0
+        if self.turn is not None and heard_at - self._renewed_at > LEASE // 3:
+            self._renewed_at = heard_at
+            turn, lane = self.turn, self.session.id
+            await self.parts.store.write(turns.renew_lease, turn.id, turn.epoch, now, LEASE, durable=False, lane=lane)
+
+    async def submit_turn(self, session_id: str, params: dict[str, object]) -> dict[str, object]:
+        """The same by JSON-RPC on router.sock, for other agent loops."""
+        try:
+            given = msgspec.convert(params, runner_frames.SubmitTurnParams)
+        except msgspec.ValidationError as error:
+            raise Invalid("submit_turn", str(error)) from None
+        frame = runner_frames.SubmitTurnFrame(
+            id=0,
+            turn=given.turn_id,
+            epoch=self.turn.epoch if self.turn else 0,
+            status=given.status or "success",
+            error=given.error or "",
+            conversation=given.session_id or "",
+        )
+        text = given.result or ""
+        if text and self._is_own(frame.turn) and self.turn is not None:
+            await self._take_results(
+                [
+                    runner_frames.ResultFrame(
+                        id=0, turn=frame.turn, epoch=frame.epoch, attempt=self.turn.attempt, part=0, text=text
+                    )
+                ]
+            )
+        done = await self._submit(frame)
+        return {"ok": done.ok}
+
+    async def _submit(self, frame: runner_frames.SubmitTurnFrame) -> runner_frames.AckFrame:
+        """The turn's end. Said twice, it is done once."""
+        if self.turn is None or not self._is_own(frame.turn) or frame.epoch != self.turn.epoch:
+            ended = await self.parts.store.read(turns.get, frame.turn)
+            known = ended is not None and ended.session_id == self.session.id and ended.ended_at is not None
+            return runner_frames.AckFrame(id=frame.id, ok=known)
+        now, turn = self.parts.clock.now(), self.turn
+        if frame.conversation:
+            self._name_conversation(turn.id, turn.epoch, frame.conversation)
+        if frame.status == "success":
+            told = json.dumps(frame.usage)
+            usage = told if len(told) <= LONGEST_USAGE else "{}"  # it is for looking back, and names are short
+            lane = self.session.id
+            if not await self.parts.store.write(turns.finish, turn.id, turn.epoch, usage, now, lane=lane):
+                await turn_settlement.settle_broken_turn(
+                    self.parts, self.session, turn, "the agent did not look at the message"
+                )
+        elif self.time_up_at is not None:
+            self.failure = frame
+            await turn_settlement.settle_timed_out_turn(self.parts, self.session, turn, handed_over=True)
+        else:
+            wait = to_microseconds(frame.retry_after) if frame.retry_after is not None else None
+            reason, self.failure = frame.error or "the agent failed", frame
+            await turn_settlement.settle_broken_turn(
+                self.parts,
+                self.session,
+                turn,
+                reason,
+                error_class=frame.error_class,
+                wait=wait,
+                finished=frozenset(frame.finished),
+            )
+        self.end_turn()
+        return runner_frames.AckFrame(id=frame.id)
+
+    def end_turn(self) -> None:
+        if self.turn is not None:
+            self.parts.typing.stop(self.turn.instance, self.turn.address, self.turn.thread)
+            self.parts.bells.change(self.turn.instance, self.turn.address)
+        self.turn, self.tool_timeout, self._statuses = None, 0, 0
+        self._told, self._at_once = TimelineQuota(), 0
+        if self.session.parent:
+            self.parts.bells.session(self.session.parent)  # it may have been told of this one's end
+        self.time_up_at = None
+        self.active_at = self.parts.listening.now()
+        self._rested()
+
+
+def _bounded(conversation: str) -> str:
+    """One that an older version let in and no frame can hold is forgotten; the agent begins another."""
+    return conversation if len(conversation) <= runner_frames.LONGEST_CONVERSATION else ""

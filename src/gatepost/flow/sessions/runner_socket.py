@@ -1,0 +1,164 @@
+"""`runner.sock`, the host's end: one connection of one runner, framed by lines, bounded in size, number and rate.
+
+Frames are taken off the connection in order and handed over in batches. Only a few are read in one turn of the event
+loop. A runner that sends faster than the ledger can write, or than its rate, is not read from until it has caught up;
+one that does not stop is ended.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from gatepost.core.json_limits import MOST_VALUES, has_few_values
+from gatepost.core.token_bucket import VOLUME, Rate, TokenBucket
+from gatepost.core.unix_sockets import peer_pid
+from gatepost.mailbox import runner_frames
+
+MOST_WAITING = 256
+MOST_AT_ONCE = 64  # frames in one turn of the loop
+FRAMES = Rate(per_second=200, burst=2000, patience_s=60)
+LONGEST_FAULT = 200  # characters: what was wrong may name what the runner sent
+FLOOD = f"the agent's runner sends more than {FRAMES.per_second:g} frames a second"
+
+
+class RunnerSocket(asyncio.Protocol):
+    """One connection. `frames()` gives what has arrived; `lost` is set when it is over, and all of it was read."""
+
+    def __init__(
+        self, admit: Callable[["RunnerSocket", int], bool], rate: Rate = FRAMES, now: Callable[[], float] | None = None
+    ) -> None:
+        """`now`: seconds; the loop's own by default."""
+        self._admit = admit
+        self._loop = asyncio.get_running_loop()
+        self._now = now or self._loop.time
+        self._bucket, self._volume = TokenBucket(rate, self._now()), TokenBucket(VOLUME, self._now())
+        self._buffer = bytearray()
+        self._frames: list[runner_frames.FromRunner] = []
+        self._arrived = asyncio.Event()
+        self._paused = self._full = self._closed = False
+        self._later: asyncio.Handle | None = None  # there is more in the buffer, and its turn comes
+        self._transport: asyncio.Transport | None = None
+        self.fault = ""
+        self.flooded = False
+        self.lost = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvloop's has no such base
+        if not self._admit(self, peer_pid(transport.get_extra_info("socket"))):
+            self.lost = True
+            transport.abort()
+            return
+        self._transport = transport
+
+    def pause_writing(self) -> None:
+        """It does not read what it is told: then it is not read either."""
+        self._full = True
+        self._hold()
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self._release()
+
+    def _hold(self) -> None:
+        if self._transport is not None and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _release(self) -> None:
+        crowded = self._full or self._later is not None or len(self._frames) > MOST_WAITING
+        if self._transport is not None and self._paused and not crowded:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """What it said with its last breath is still read."""
+        self._transport = None
+        self._closed = True
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        self._read()
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if len(self._buffer) > runner_frames.LARGEST and b"\n" not in self._buffer:
+            self._fail(f"a message of more than {runner_frames.LARGEST} bytes")
+        elif self._later is None:
+            self._read()
+
+    def _read(self) -> None:
+        """A few frames of the buffer, and the rest in a later turn of the loop."""
+        self._later = None
+        debt = max(self._bucket.take(0, self._now()), self._volume.take(0, self._now()))
+        if debt and not self._closed:
+            self._hold()
+            self._later = self._loop.call_later(debt, self._go_on)
+            return None
+        number, start = 0, 0
+        while number < MOST_AT_ONCE and (end := self._buffer.find(b"\n", start)) >= 0:
+            if not self._take(bytes(self._buffer[start:end])):
+                return None
+            number, start = number + 1, end + 1
+        del self._buffer[:start]
+        if number:
+            self._arrived.set()
+        wait = max(self._bucket.take(number, self._now()), self._volume.take(start, self._now()))
+        if self._bucket.is_flooded(self._now()) and not self._closed:
+            self.flooded = True
+            return self._fail(FLOOD)
+        more = number == MOST_AT_ONCE and b"\n" in self._buffer
+        if self._closed and not more:
+            self.lost = True
+            self._arrived.set()
+        elif more or wait:
+            self._hold()
+            self._later = self._loop.call_later(0 if self._closed else wait, self._go_on)
+        elif len(self._frames) > MOST_WAITING:
+            self._hold()
+        return None
+
+    def _go_on(self) -> None:
+        self._read()
+        self._release()
+
+    def _take(self, line: bytes) -> bool:
+        if len(line) > runner_frames.LARGEST:
+            self._fail(f"a message of more than {runner_frames.LARGEST} bytes")
+        elif not has_few_values(line):
+            self._fail(f"a message of more than {MOST_VALUES} values")
+        else:
+            try:
+                self._frames.append(runner_frames.read_from_runner(line))
+            except (msgspec.DecodeError, RecursionError) as error:
+                self._fail(f"a message that cannot be read: {error}"[:LONGEST_FAULT])
+        return not self.lost
+
+    async def frames(self) -> list[runner_frames.FromRunner]:
+        """What has arrived since the last call, at least one; empty when the connection is over."""
+        while True:
+            await self._arrived.wait()
+            taken, self._frames = self._frames, []
+            if not self.lost:
+                self._arrived.clear()
+            self._release()
+            if taken or self.lost:
+                return taken
+
+    def send(self, frame: runner_frames.Frame) -> None:
+        if self._transport is not None:
+            self._transport.write(runner_frames.encode_frame(frame))
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def _fail(self, fault: str) -> None:
+        self.fault = fault
+        self.lost = True
+        self._buffer.clear()
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        if self._transport is not None:
+            self._transport.abort()
+        self._arrived.set()

@@ -1,0 +1,86 @@
+"""What the flow of sessions works with: given once by the app, shared by every awake session."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gatepost.core.clock import Clock, to_microseconds
+from gatepost.core.event_bus import EventBus
+from gatepost.core.home import Home
+from gatepost.core.registry import Registry
+from gatepost.core.settings import Config, setting
+from gatepost.core.thread_pools import FairThreadPool
+from gatepost.egress.egress_socket import EgressDeps
+from gatepost.flow.delivery.delivery_loop import DeliveryLoop
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.delivery.typing_indicator import TypingIndicator
+from gatepost.flow.sessions.disk_usage import DiskUsageMeter
+from gatepost.flow.sessions.group_limits import TURN_S
+from gatepost.flow.sessions.memory_pressure import HostMemory, read_memory
+from gatepost.flow.sessions.session_timeouts import ListeningTime, SessionTimeouts
+from gatepost.gate.dispatch import Dispatch
+from gatepost.sandboxes.contract import SANDBOXES, SandboxKind
+from gatepost.store.port import Store
+from gatepost.store.turn_failures import TurnRetryPolicy
+
+PROVIDER = setting("sessions.provider", "demo", help="The provider of groups that name none.")
+MOST_AWAKE = setting("sessions.most_awake", 8, help="How many sandboxes may be awake at once.")
+IDLE_S = setting("sessions.idle_s", 300.0, help="A sandbox with nothing to do is stopped after this many seconds.")
+SILENCE_S = setting("sessions.silence_s", 60.0, help="A runner with work that is silent for this long is ended.")
+HELLO_S = setting("sessions.hello_s", 20.0, help="A sandbox whose runner says nothing for this long is ended.")
+WRAP_UP_S = setting(
+    "sessions.wrap_up_s", 120.0, help="How long before the end of its time an agent is told to come to a close."
+)
+BATCH = setting("sessions.batch", 20, help="How many waiting messages go into one turn at most.")
+TRIES = setting("sessions.tries", 5, help="How often a turn is tried again that broke before the provider had it.")
+RETRY_S = setting("sessions.retry_s", 5.0, help="The first wait before a broken turn is tried again; then it doubles.")
+MAX_WAIT_S = setting(
+    "sessions.max_wait_s",
+    3600.0,
+    help="How long a message waits while the host lacks something that a sandbox needs, such as room on the disk.",
+)
+LOOK_S = setting("sessions.look_s", 2.0, help="How often to look for work that no bell was heard for.")
+WINDOW = setting("sessions.window", 10, help="How many observed messages a turn is shown at most.")
+WINDOW_CHARS = setting("sessions.window_chars", 4000, help="How many characters of them at most.")
+TRANSCRIBE = setting(
+    "media.transcribe", "", help="The model that makes transcripts of recordings, such as gpt-4o-mini-transcribe."
+)
+
+LEASE = 60_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionDeps:
+    home: Home
+    config: Config
+    store: Store
+    clock: Clock
+    bells: EventBus
+    dispatch: Dispatch
+    egress: EgressDeps
+    reach: ChannelInstances
+    typing: TypingIndicator
+    pump: DeliveryLoop
+    owner: str  # this run of the daemon
+    listening: ListeningTime  # for every judgement of who is silent, idle or late
+    files: FairThreadPool  # mailbox files are never touched on the loop or on the store's writer thread
+    memory: Callable[[], HostMemory | None] = read_memory
+    usage: DiskUsageMeter = field(default_factory=DiskUsageMeter)
+    sandboxes: Registry[Callable[[Config], SandboxKind]] = field(default_factory=lambda: SANDBOXES)
+
+    @property
+    def policy(self) -> TurnRetryPolicy:
+        return TurnRetryPolicy(
+            most_tries=self.config[TRIES],
+            base=to_microseconds(self.config[RETRY_S]),
+            oldest=self.clock.ago(to_microseconds(self.config[MAX_WAIT_S])),
+        )
+
+    @property
+    def patience(self) -> SessionTimeouts:
+        return SessionTimeouts(
+            silence=to_microseconds(self.config[SILENCE_S]),
+            idle=to_microseconds(self.config[IDLE_S]),
+            turn=to_microseconds(self.config[TURN_S]),
+            wrap_up=to_microseconds(self.config[WRAP_UP_S]),
+            hello=to_microseconds(self.config[HELLO_S]),
+        )

@@ -1,0 +1,433 @@
+"""Sessions: wakes those that have work, within the places there are, watches them, and lets them rest.
+
+A bell wakes at once; a look every few seconds finds what no bell was heard for, retries that are due, and turns to be
+continued. Rows that wait here are looked at, so they are never overdue.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from gatepost.core import log
+from gatepost.core.clock import SECOND, to_microseconds
+from gatepost.core.error_classification import classify
+from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.flow.sessions import memory_pressure, turn_settlement
+from gatepost.flow.sessions.awake_session import AwakeSession
+from gatepost.flow.sessions.deferred_writes import DeferredWrites
+from gatepost.flow.sessions.effective_group import is_affected_by, load_effective_group
+from gatepost.flow.sessions.host_limits import HostLimits
+from gatepost.flow.sessions.panic_result import PanicResult
+from gatepost.flow.sessions.session_deps import LOOK_S, MOST_AWAKE, SessionDeps
+from gatepost.flow.sessions.session_timeouts import SessionVerdict, check_timeouts
+from gatepost.flow.sessions.slots import IdleSession, SessionSlots
+from gatepost.store import inbox, sessions, switches
+from gatepost.store.groups import Group
+from gatepost.store.port import Db
+from gatepost.store.sessions import Session
+
+LOOKED_AT = 10 * SECOND
+HALTED_TURNS = "turns that a panic ended"  # as something to be written
+JUST_NOW = SECOND  # who had something to do within this time is at work
+RESTED_LONG = 30 * SECOND  # after that a place at rest is anybody's, however few its group has
+PROCESSORS = max(2, os.cpu_count() or 1)
+START_S = 2.0  # a start that takes longer is not counted any more
+GONE_S = 2.0  # what the kernel has to end a killed sandbox
+
+_log = log.get("sessions")
+
+
+class SessionSupervisor:
+    def __init__(self, parts: SessionDeps) -> None:
+        self.parts = parts
+        self._slots = SessionSlots(parts.config[MOST_AWAKE])
+        self._live: dict[str, AwakeSession] = {}
+        self._folders: dict[str, str] = {}
+        self._wanted: dict[str, None] = {}  # in the order in which they came
+        self._others: list[Callable[[], None]] = []
+        self._kept_asleep: set[str] = set()
+        self._starting: dict[str, float] = {}  # since when
+        self._bell = asyncio.Event()
+        self._tasks: asyncio.TaskGroup | None = None
+        self._stopping = False
+        self.halted = False  # the operator has stopped everything
+        self.host_limits = HostLimits(parts, lambda: self.awake, self._end_others)
+        self._owed = DeferredWrites()  # by session: what ended there, and is not woken before that is written
+        self.pressed = ""  # why no further sandbox is woken, '' if there is room
+        parts.bells.on_session(self.request_wake)
+        parts.bells.on_tools(self._tools_changed)
+        parts.bells.on_group(self._group_changed)
+
+    @property
+    def awake(self) -> list[AwakeSession]:
+        return list(self._live.values())
+
+    @property
+    def held_back(self) -> str:
+        """Why nothing further starts, where the store does not say it; '' if something may."""
+        unwritten = "everything is stopped (`gatepost panic`), which is not written down yet"
+        return unwritten if switches.PANIC in self._owed else self.pressed
+
+    @property
+    def waiting(self) -> int:
+        return self._slots.waiting
+
+    def request_wake(self, session_id: str) -> None:
+        """A session has work."""
+        live = self._live.get(session_id)
+        if live is not None and not live.ending:
+            live.ring()
+            return
+        self._wanted[session_id] = None
+        self._bell.set()
+
+    @contextmanager
+    def adopt(self, live: AwakeSession) -> Iterator[None]:
+        """A session that somebody else runs is one of ours meanwhile: watched, ended with the rest, not woken twice."""
+        if self.halted:
+            live.kill(turn_settlement.HALTED, stopped=True)  # before it has started anything
+        self._live[live.session.id] = live
+        try:
+            yield
+        finally:
+            self._live.pop(live.session.id, None)
+
+    @contextmanager
+    def keep_asleep(self, session_id: str) -> Iterator[bool]:
+        """Within the block nothing of a session is woken. False: it is awake, or about to be."""
+        if session_id in self._live or session_id in self._slots or session_id in self._kept_asleep:
+            yield False
+            return
+        self._kept_asleep.add(session_id)
+        try:
+            yield True
+        finally:
+            self._kept_asleep.discard(session_id)
+            self._bell.set()
+
+    async def run(self) -> None:
+        """Until cancelled; then every sandbox is ended and its turn settled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                tasks.create_task(self._watch())
+                tasks.create_task(self.host_limits.run())
+                tasks.create_task(self._look())
+                while True:
+                    await self._bell.wait()
+                    self._bell.clear()
+                    await self._admit()
+        finally:
+            self._tasks = None
+            self._owed.close()
+
+    async def stop_all(self, reason: str) -> None:
+        """The gateway goes down: sandboxes end now, their turns are continued by the next one."""
+        self._stopping = True  # what ends here is not woken again, which would use up its one continuation
+        for live in self.awake:
+            live.kill(reason, blameless=True)
+        for end in self._others:
+            end()
+        for _ in range(100):
+            if not self._live:
+                return
+            await asyncio.sleep(0.05)
+
+    async def stop(self, session_id: str, by: str) -> bool:
+        """A person ends the running turn now, and what waits behind it. True if there was anything. People are told
+        once nothing of it runs any more, or after a while in which the kernel would not let go of it."""
+        live = self._live.get(session_id)
+        self.kill(session_id, by)
+        stop = partial(self.parts.store.write, turn_settlement.stop_turn, self.parts, session_id, by, lane=session_id)
+        try:
+            room = await self._owed.write_or_defer(session_id, stop, self._ring)
+        except Unavailable:
+            return live is not None  # it is written when the store is back
+        if live is not None:
+            await _until_gone([live])
+        if room is None:  # nothing ran, or the order itself has ended it
+            return False
+        self._ring(room)
+        return True
+
+    def kill(self, session_id: str, by: str) -> None:
+        """The part of a stop that needs no store: whatever runs for this session is gone. `stop` writes it down."""
+        if (live := self._live.get(session_id)) is not None:
+            live.kill(f"stopped by {by}", stopped=True)
+
+    def _ring(self, room: tuple[str, str] | None) -> None:
+        if room is not None:
+            self.parts.bells.room(*room)
+
+    def answer(self, session_id: str, request: str, verdict: str, given: dict[str, Any]) -> bool:
+        """Pass on what somebody answered to a provider's request. False: nobody waits for it any more."""
+        live = self._live.get(session_id)
+        if live is None or live.ending:
+            return False
+        live.talk.answer(request, verdict, given)
+        return True
+
+    async def end(self, session_id: str, reason: str) -> None:
+        """Nothing of a session runs any more when this returns; what it was given waits."""
+        if (live := self._live.get(session_id)) is not None:
+            live.kill(reason, blameless=True)
+            await _until_gone([live])
+
+    def on_end_all(self, end: Callable[[], None]) -> None:
+        """Something else that runs in sandboxes: called when all of them are to end."""
+        self._others.append(end)
+
+    def renew(self, session_id: str) -> None:
+        """What a session is told when it wakes has changed: it starts anew, after its turn if one runs."""
+        if (live := self._live.get(session_id)) is not None:
+            live.end_after_turn("it was changed")
+
+    async def obey(self) -> int:
+        """Do as the switches say: in a panic everything ends and nothing starts. How many sandboxes were ended."""
+        switch = await self.parts.store.read(switches.get, switches.PANIC)
+        was, self.halted = self.halted, switch is not None
+        if switch is None:
+            self._owed.drop(switches.PANIC)
+            for session_id in await self.parts.store.read(inbox.list_waiting_sessions) if was else ():
+                self.request_wake(session_id)
+            return 0
+        ended = self._kill_all()
+        rooms = await self.parts.store.write(turn_settlement.cancel_all_turns, self.parts, switch)
+        await _until_gone(ended)
+        for room in rooms:
+            self.parts.bells.room(*room)
+        return len(ended)
+
+    async def halt(self, turn_on: Callable[[], Awaitable[bool]]) -> PanicResult:
+        """A panic: everything ends and nothing starts, at once and in memory; then it is written down. A store that is
+        away or does not answer is not waited for: it is written when that is back, unless it was turned off before."""
+        self.halted = True
+        ended = self._kill_all()
+
+        async def settle_turns() -> None:
+            await self.obey()
+
+        changed, why = True, ""
+        try:
+            changed = await self._owed.write_or_defer(
+                switches.PANIC, turn_on, lambda _: self._owed.put(HALTED_TURNS, settle_turns)
+            )
+            await self._owed.write_or_defer(HALTED_TURNS, settle_turns)
+        except Unavailable as error:
+            why = str(error) if switches.PANIC in self._owed else ""
+        await _until_gone(ended)
+        return PanicResult(len(ended), changed, why)
+
+    def _kill_all(self) -> list[AwakeSession]:
+        for live in self.awake:
+            live.kill(turn_settlement.HALTED, stopped=True)
+        for end in self._others:
+            end()
+        return self.awake
+
+    # Waking.
+
+    async def _admit(self) -> None:
+        if self._stopping or self.halted:
+            return
+        wanted, self._wanted = self._wanted, {}
+        for session_id in wanted:
+            if session_id in self._kept_asleep:
+                self._wanted[session_id] = None  # again, when it may wake
+                continue
+            session = await self.parts.store.read(sessions.get, session_id)
+            if session is None or session.closed_at is not None or session_id in self._owed:
+                continue
+            if await self.parts.store.read(inbox.get_retry_time, session_id, self.parts.clock.now()) is not None:
+                continue  # the look finds it when its next try is due; arrivals lead to none before
+            live = self._live.get(session_id)
+            if live is not None:
+                if live.ending:
+                    self._wanted[session_id] = None  # again, when it is gone
+                else:
+                    live.ring()
+                continue
+            self._slots.request_wake(session_id, session.folder)
+        self._make_room()
+        while self._may_start() and self._has_room() and (next_one := self._slots.take()) is not None:
+            assert self._tasks is not None
+            self._starting[next_one] = asyncio.get_running_loop().time()
+            self._tasks.create_task(self._wake(next_one))
+
+    def _make_room(self) -> None:
+        """More want to wake than there are places: some of those at rest make way, no more than can start soon."""
+        if not self._slots.waiting:
+            return
+        ending = sum(1 for live in self.awake if live.ending)
+        for session_id in self._slots.pick_evictions(self._resting(), ending)[: max(0, 2 * PROCESSORS - ending)]:
+            self._live[session_id].kill("made way for another session", blameless=True)
+
+    def _resting(self) -> list[IdleSession]:
+        idle = ((live.session.id, live.idle_for) for live in self.awake if live.is_idle)
+        return [IdleSession(session_id, since, since > RESTED_LONG) for session_id, since in idle]
+
+    def _may_start(self) -> bool:
+        """Starts beyond what the processors can do at once delay every session that is awake. One processor is left to
+        them where several groups are at work; one group by itself starts twice as many as there are processors. A start
+        that takes long (a slow provider, a container) holds up nobody."""
+        now = asyncio.get_running_loop().time()
+        for session_id, since in list(self._starting.items()):
+            live = self._live.get(session_id)
+            if now - since > START_S or (live is not None and live.talk.claimed):
+                del self._starting[session_id]
+        working = {live.session.folder for live in self.awake if not live.is_idle or live.idle_for < JUST_NOW}
+        return len(self._starting) < (max(1, PROCESSORS - 1) if len(working) > 1 else 2 * PROCESSORS)
+
+    def _has_room(self) -> bool:
+        """Whether the machine's memory has room for one more; if not, the one that rests longest makes way."""
+        least = self.parts.config[memory_pressure.LEAST_FREE_MB]
+        first = self._slots.pick_memory_eviction(self._resting())
+        verdict = memory_pressure.check_memory(
+            self.parts.memory(), least, self._slots.awake, [(0, first)] if first else []
+        )
+        if self.host_limits.low:
+            verdict = replace(verdict, wake=False, why=verdict.why or self.host_limits.low)
+        if bool(verdict.why) != bool(self.pressed):
+            _log.warning("no further sandbox is woken" if verdict.why else "there is room again", why=verdict.why)
+        self.pressed = verdict.why
+        if verdict.end:
+            self._live[verdict.end].kill("made way for others: little memory is left", blameless=True)
+        return verdict.wake
+
+    def _wake_next(self) -> None:
+        """A session has started, or has done its work: another that waits may start, or take its place."""
+        if self._slots.waiting:
+            self._bell.set()
+
+    async def _wake(self, session_id: str) -> None:
+        try:
+            await self._run_session(session_id)
+        except* Exception as trouble:  # noqa: BLE001  one session's trouble must not end the others
+            await self._not_woken(session_id, _first(trouble))
+        finally:
+            self._live.pop(session_id, None)
+            self._starting.pop(session_id, None)
+            self._slots.release(session_id)
+            self._bell.set()
+        with suppress(Unavailable):  # then the next look finds it
+            if await self.parts.store.read(inbox.has_work, session_id, self.parts.clock.now()):
+                self.request_wake(session_id)
+
+    async def _run_session(self, session_id: str) -> None:
+        session = await self.parts.store.read(sessions.get, session_id)
+        group = await self.parts.store.read(self._group_of, session) if session else None
+        if session is None or group is None:
+            return
+        orphan = await turn_settlement.open_turn(self.parts, session)
+        if orphan is not None and orphan.state in ("claimed", "begun"):
+            await turn_settlement.settle_broken_turn(self.parts, session, orphan, "the agent's sandbox is gone")
+        if self.halted or session_id in self._owed:
+            return
+        live = self._live[session_id] = AwakeSession(
+            self.parts, session, group, group.provider, self._wake_next, self._wake_next
+        )
+        await live.run()
+
+    def _group_of(self, db: Db, session: Session) -> Group | None:
+        return load_effective_group(db, self.parts.config, session.folder, session.provider)
+
+    async def _not_woken(self, session_id: str, error: Exception) -> None:
+        """An error without a name of ours is a mistake of ours: it is tried again, a few times."""
+        found, known = classify(error), isinstance(error, GatepostError)
+        reason = str(error) if known else "the gateway had a problem of its own, which its log describes"
+        if isinstance(error, OSError) and found.passing:
+            reason = f"the gateway lacks something for a while: {error.strerror or error}"
+        _log.error("a session could not be woken", session=session_id, error=f"{type(error).__name__}: {error}")
+        session = await self.parts.store.read(sessions.get, session_id)
+        if session is not None:
+            wait = to_microseconds(found.retry_after) if found.retry_after is not None else None
+            final = known and not found.passing
+            await turn_settlement.settle_failed_wake(
+                self.parts, session, reason, final=final, passing=found.passing, wait=wait
+            )
+
+    # Watching.
+
+    async def _look(self) -> None:
+        """The poll behind the bell."""
+        while True:
+            now, wait = self.parts.clock.now(), self.parts.config[LOOK_S]
+            try:
+                if self.halted:
+                    await self.parts.store.write(inbox.defer_all_due, now, now + LOOKED_AT, durable=False)
+                due = await self.parts.store.read(inbox.list_sessions_with_work, now)
+                for session_id, _, _ in due:
+                    self.request_wake(session_id)
+                if due:
+                    seen = [each for each, _, _ in due]
+                    await self.parts.store.write(_look_at, seen, now + LOOKED_AT, durable=False)
+                wait = await self._until_next(now)
+            except Unavailable as error:
+                _log.error("waiting work cannot be looked at", error=str(error))
+            await asyncio.sleep(wait)
+
+    async def _until_next(self, now: int) -> float:
+        """Not longer than until the next row is due: a retry starts on time."""
+        longest = self.parts.config[LOOK_S]
+        due = await self.parts.store.read(inbox.get_next_due)
+        if due is None or due <= now:
+            return longest
+        return min(longest, (due - now) / SECOND + 0.001)
+
+    def _end_others(self) -> None:
+        for end in self._others:
+            end()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(0.5)
+            if self._has_room() and self._slots.waiting:
+                self._bell.set()
+            now = self.parts.listening.tick()
+            for session_id, live in list(self._live.items()):
+                if live.ending:
+                    continue
+                verdict = check_timeouts(live.timing(now, session_id in self._wanted), live.patience)
+                if verdict is SessionVerdict.REST:
+                    assert self._tasks is not None
+                    self._tasks.create_task(live.rest("idle"))
+                elif verdict is SessionVerdict.LOST:
+                    live.kill("the agent went silent")
+                elif verdict is SessionVerdict.WRAP_UP:
+                    live.warn(now)
+                elif verdict is SessionVerdict.TIME_UP:
+                    live.talk.interrupt()
+                elif verdict is SessionVerdict.OVERTIME:
+                    live.kill("the agent took too long")
+
+    def _group_changed(self, folder: str) -> None:
+        """Its sandboxes start anew by the new word: at once if they rest, else after their turn."""
+        for live in self.awake:
+            if is_affected_by(self.parts.config, live.session.folder, folder):
+                live.end_after_turn("its group was changed")
+
+    def _tools_changed(self, folder: str | None) -> None:
+        for live in self.awake:
+            if folder is None or live.session.folder == folder:
+                live.tools_changed()
+
+
+def _first(group: "ExceptionGroup[Exception]") -> Exception:
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, ExceptionGroup) else error
+
+
+async def _until_gone(killed: list[AwakeSession]) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GONE_S):
+            for live in killed:
+                await live.gone.wait()
+
+
+def _look_at(db: Db, session_ids: list[str], until: int) -> None:
+    for session_id in session_ids:
+        inbox.defer_session_due(db, session_id, until)

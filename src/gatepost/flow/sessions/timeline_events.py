@@ -1,0 +1,80 @@
+"""What a runner tells of its agent's doings, as entries of the timeline; cut to what somebody would read."""
+
+import json
+from typing import Any
+
+from gatepost.mailbox import runner_frames
+from gatepost.messages.text import clean
+
+LONGEST = 20_000  # characters of one text in an entry
+LONGEST_NAME = 200
+DEEPEST = 8
+MOST_ITEMS = 100  # of one list or object
+MOST_EVENTS, MOST_BYTES = 5000, 16 * 1024 * 1024  # of a turn
+LARGEST = 64 * 1024  # bytes of JSON of one input, as it is kept
+SMALLER = ((LONGEST, MOST_ITEMS), (2000, 50), (200, 20), (50, 8))  # longest text, most items: what is tried to fit it
+
+
+class TimelineQuota:
+    """How much one turn has told and asked."""
+
+    def __init__(self) -> None:
+        self._events = self._bytes = 0
+
+    def count(self, data: dict[str, Any]) -> bool:
+        """Whether that was the last."""
+        self._events, self._bytes = self._events + 1, self._bytes + size_of(json.dumps(data, ensure_ascii=False))
+        return self.is_full()
+
+    def is_full(self) -> bool:
+        return self._events >= MOST_EVENTS or self._bytes >= MOST_BYTES
+
+
+def make_timeline_entry(event: runner_frames.EventFrame) -> tuple[str, dict[str, Any]] | None:
+    """(kind, data); None for what is of no interest here. A tool call is told twice, under one id."""
+    data = event.data
+    if event.kind == "tool_use":
+        return "tool_call", {
+            "callId": _name(data.get("id")),
+            "name": _name(data.get("tool")),
+            "status": "running",
+            "input": excerpt(data.get("input"))[0],
+        }
+    if event.kind == "tool_result":
+        failed = bool(data.get("error"))
+        return "tool_call", {
+            "callId": _name(data.get("id")),
+            "status": "failed" if failed else "completed",
+            "output": clean_value(data.get("text")),
+        }
+    return None
+
+
+def clean_value(value: Any, depth: int = 0, longest: int = LONGEST, most: int = MOST_ITEMS) -> Any:
+    """What came from inside, cleaned and within bounds."""
+    if isinstance(value, str):
+        return clean(value)[:longest]
+    if isinstance(value, dict):
+        kept = list(value.items())[:most] if depth < DEEPEST else []
+        return {_name(key): clean_value(each, depth + 1, longest, most) for key, each in kept}
+    if isinstance(value, list):
+        return [clean_value(each, depth + 1, longest, most) for each in value[:most]] if depth < DEEPEST else []
+    return value if isinstance(value, int | float | bool) or value is None else _name(value)
+
+
+def excerpt(value: Any) -> tuple[Any, bool]:
+    """As much of it as is kept, and whether that is less than all."""
+    for longest, most in SMALLER:
+        kept = clean_value(value, 0, longest, most)
+        text = json.dumps(kept, ensure_ascii=False)
+        if size_of(text) <= LARGEST:
+            return kept, kept != value
+    return {"excerpt": text[: LARGEST // 8]}, True
+
+
+def size_of(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _name(value: object) -> str:
+    return clean(str(value))[:LONGEST_NAME]

@@ -1,0 +1,179 @@
+"""A turn broke or a session could not be woken: the ledger decides what becomes of it, and people are told once."""
+
+import asyncio
+from collections.abc import Callable
+
+from gatepost.core import log
+from gatepost.core.errors import Unavailable
+from gatepost.flow import panic_notice
+from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
+from gatepost.flow.sessions import notices
+from gatepost.flow.sessions.session_deps import SessionDeps
+from gatepost.flow.sessions.session_stop import stop_session
+from gatepost.store import agents, inbox, outbox, turn_failures, turns
+from gatepost.store.port import Db
+from gatepost.store.sessions import Session
+from gatepost.store.switches import Switch
+from gatepost.store.turn_failures import OVERTIME, TurnFailure
+from gatepost.store.turns import Turn
+
+FINAL = ("auth", "quota", "budget", "fatal")  # error classes that trying again cannot help
+
+HALTED = "the operator has stopped everything"
+AGAIN_S = 1.0  # between two tries to reach the store
+
+_log = log.get("sessions")
+
+
+async def open_turn(parts: SessionDeps, session: Session) -> Turn | None:
+    """The turn that a session left open. Asked in the session's own lane of the writer: a claim that nobody waits for
+    any more, because its sandbox died meanwhile, is still committed, and must be seen here."""
+    return await parts.store.write(turns.find_open, session.id, durable=False, lane=session.id)
+
+
+async def settle_broken_turn(
+    parts: SessionDeps,
+    session: Session,
+    turn: Turn,
+    reason: str,
+    *,
+    error_class: str = "",
+    wait: int | None = None,
+    blame: bool = True,
+    spare: bool = False,
+    finished: frozenset[int] | None = None,
+) -> None:
+    """A turn ended badly: tried again, continued, or given up. `spare`: that was not its own doing, and does not use up
+    its one continuation. `finished`: rows that the provider says it was done with, None if it could not say."""
+
+    def settle(db: Db) -> TurnFailure | None:
+        return turn_failures.record_failure(
+            db,
+            turn.id,
+            turn.epoch,
+            reason,
+            parts.policy,
+            parts.clock.now(),
+            wait=wait,
+            final=error_class in FINAL,
+            blame=blame,
+            spare=spare,
+            finished=finished,
+        )
+
+    _log.warning("a turn broke off", session=session.id, turn=turn.id, reason=reason)
+    await _settle(parts, session, settle, error_class)
+
+
+async def settle_timed_out_turn(parts: SessionDeps, session: Session, turn: Turn, *, handed_over: bool) -> None:
+    """Its time ran out: it is not continued. If it may have said what was not handed over, it stays open until the next
+    runner has resent that (`end_overdue`)."""
+
+    def settle(db: Db) -> TurnFailure | None:
+        now = parts.clock.now()
+        if handed_over or turn.begun_at is None:
+            return turn_failures.record_timeout(db, turn.id, turn.epoch, now)
+        return turn_failures.record_failure(
+            db, turn.id, turn.epoch, OVERTIME, parts.policy, now, blame=False, spare=True
+        )
+
+    _log.warning("a turn ran out of time", session=session.id, turn=turn.id)
+    await _settle(parts, session, settle, "")
+
+
+def end_timed_out_turn(db: Db, parts: SessionDeps, session: Session) -> tuple[str, str] | None:
+    """The next runner asks for work, so it has resent what the last one could not hand over: a turn whose time had run
+    out ends here. The room to ring, None if there is no such turn."""
+    turn = turns.find_open(db, session.id)
+    if turn is None or turn.state != "interrupted" or turn.error != OVERTIME:
+        return None
+    broken = turn_failures.record_timeout(db, turn.id, turn.epoch, parts.clock.now())
+    return _add_failure_notice(db, parts, session, broken, "")
+
+
+async def settle_failed_wake(
+    parts: SessionDeps,
+    session: Session,
+    reason: str,
+    *,
+    final: bool = False,
+    passing: bool = False,
+    wait: int | None = None,
+) -> None:
+    """No sandbox came far enough to claim anything, or nobody is left who works on what was claimed."""
+
+    def settle(db: Db) -> TurnFailure | None:
+        now, policy = parts.clock.now(), parts.policy
+        return turn_failures.record_wake_failure(
+            db, session.id, reason, policy, now, final=final, passing=passing, wait=wait
+        )
+
+    await _settle(parts, session, settle, "")
+
+
+async def _settle(
+    parts: SessionDeps, session: Session, settle: Callable[[Db], TurnFailure | None], error_class: str
+) -> None:
+    """Settle, and tell people whose messages were given up, in one transaction: neither is there without the other.
+    The store may be away (a full disk): nothing else can happen to this turn before, so it is waited for."""
+
+    def both(db: Db) -> tuple[str, str] | None:
+        return _add_failure_notice(db, parts, session, settle(db), error_class)
+
+    while True:
+        try:
+            room = await parts.store.write(both, lane=session.id)
+            break
+        except Unavailable as error:
+            _log.error("what became of a turn cannot be written yet", session=session.id, error=str(error))
+            await asyncio.sleep(AGAIN_S)
+    if room is not None:
+        parts.bells.room(*room)
+
+
+def _add_failure_notice(
+    db: Db, parts: SessionDeps, session: Session, broken: TurnFailure | None, error_class: str
+) -> tuple[str, str] | None:
+    """The room to ring, None if nobody is to be told."""
+    if broken is None or not broken.failed:
+        return None
+    if broken.reason == OVERTIME and broken.turn is not None:
+        text = notices.render_out_of_time(spoke=outbox.has_done_any(db, broken.turn.id))
+    else:
+        text = notices.render_failure(broken.reason, error_class, len(broken.failed))
+    if broken.turn is None:
+        agents.record_not_started(db, session.id, broken.reason, broken.failed[0], parts.clock.now())
+    where = broken.turn or session
+    _add_notice(db, parts, session.id, f"failed/{broken.failed[0]}", where, text)
+    return where.instance, where.address
+
+
+def _add_notice(db: Db, parts: SessionDeps, session_id: str, key: str, where: Turn | Session, text: str) -> None:
+    notice = OutgoingMessage(
+        key=f"notice/{key}",
+        origin="notice",
+        instance=where.instance,
+        address=where.address,
+        thread=where.thread,
+        text=text,
+        session_id=session_id,
+    )
+    add_outgoing_message(db, parts.reach, notice, parts.clock.now())
+
+
+def stop_turn(db: Db, parts: SessionDeps, session_id: str, by: str) -> tuple[str, str] | None:
+    """A person ended the turn: it, and what waited behind it, is cancelled and said so. The room to ring, None if
+    there was nothing to stop."""
+    notice = stop_session(db, parts.reach, session_id, by, parts.clock.now())
+    return (notice.instance, notice.address) if notice is not None else None
+
+
+def cancel_all_turns(db: Db, parts: SessionDeps, switch: Switch) -> set[tuple[str, str]]:
+    """The operator has stopped everything: every open turn is withdrawn, what waits goes on waiting, and the rooms of
+    both are told. Those are the rooms to ring."""
+    now, concerned = parts.clock.now(), inbox.list_waiting_rooms(db)
+    for turn in turns.list_open(db):
+        turns.cancel(db, turn.id, HALTED, now)
+    for instance, address, thread in concerned:
+        panic_notice.add_panic_notice(db, parts.reach, switch, instance, address, thread, now)
+    return {(instance, address) for instance, address, _ in concerned}

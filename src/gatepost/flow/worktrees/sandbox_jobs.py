@@ -1,0 +1,276 @@
+"""Errands: something short that is done for an operator or an agent inside a sandbox, and its answer.
+
+The sandbox has the limits and, if it needs one, the way out of a session of the group; of what the group owns it sees
+nothing, because what lies in a worktree decides what git runs there. What comes back was written where an agent may
+have had its hands, so it is bounded, and means nothing beyond that worktree.
+"""
+
+import asyncio
+import json
+import math
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gatepost.core import ids
+from gatepost.core.clock import Clock
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
+from gatepost.core.home import Home
+from gatepost.core.settings import Config, setting
+from gatepost.core.untrusted_files import UntrustedFolder, is_larger, open_untrusted
+from gatepost.egress.egress_socket import EgressDeps, EgressSocket
+from gatepost.flow.sessions import sandbox_processes
+from gatepost.flow.sessions.extra_mounts import EXTRA, WORKSPACE, GrantedMount
+from gatepost.flow.sessions.group_limits import limits_of
+from gatepost.flow.sessions.host_uids import find_sandbox_uid
+from gatepost.flow.sessions.sandbox_plan import (
+    choose_sandbox,
+    give_worktree,
+    make_inside_command,
+    make_sandbox_plan,
+    prepare_folders,
+    wrap_with_forwarder,
+)
+from gatepost.flow.sessions.start_folder import PROJECT, StartFolder
+from gatepost.flow.worktrees.bundle_summary import BundleRef
+from gatepost.gate.caller import Caller
+from gatepost.sandboxes.contract import Sandbox
+from gatepost.store import groups, switches
+from gatepost.store.groups import Group
+from gatepost.store.port import Store
+
+LIMIT_S = setting("worktrees.limit_s", 600.0, help="How long git or a setup may take in a worktree, in seconds.")
+PREFIX = "errand"
+LARGEST_ANSWER = 1024 * 1024
+LARGEST_BUNDLE = 2 * 1024**3
+MOST_DOUBLED = 8
+DISK_S = 2.0  # between two looks at how much of the disk it takes
+
+
+class SandboxJobResult(msgspec.Struct, frozen=True):
+    """What an errand came to. `code` is '' if it went well."""
+
+    code: str = ""
+    error: str = ""
+    branch: str = ""
+    base: str = ""
+    commit: str = ""
+    refs: tuple[BundleRef, ...] = ()  # what is in the bundle, as far as it is told
+    many: int = 0  # how many there are
+    left: str = ""  # what could not be saved
+    ok: bool = False
+    output: str = ""
+
+
+class SandboxJobs:
+    def __init__(self, home: Home, config: Config, store: Store, clock: Clock, egress: EgressDeps) -> None:
+        self._home, self._config, self._store, self._clock, self._egress = home, config, store, clock, egress
+        self.running: set[Sandbox] = set()  # what is under way
+        self._closed = False
+
+    def close(self) -> None:
+        """The gateway stops: what is under way ends here, and nothing is begun any more."""
+        self._closed = True
+        self.end_all()
+
+    def end_all(self) -> None:
+        """Everything stops."""
+        for sandbox in self.running:
+            sandbox.kill()
+
+    async def run(
+        self,
+        folder: str,
+        job: Mapping[str, Any],
+        project: GrantedMount,
+        source: GrantedMount | None = None,
+        *,
+        way_out: bool = False,
+        keep: Path | None = None,
+        limit_s: float | None = None,
+    ) -> SandboxJobResult:
+        """Do it, and wait for its end. `way_out`: with the group's network; `keep`: where a bundle is copied to."""
+        self._must_be_open()
+        store = self._store
+        if await store.read(switches.get, switches.PANIC) is not None:
+            raise Unavailable("every sandbox", "everything is stopped (`gatepost panic`)")
+        group = await store.read(groups.get, folder)
+        if group is None:
+            raise NotFound("group", folder, "`gatepost group list` shows them")
+        parents = await store.read(groups.list_ancestors, folder)
+        name = ids.new(PREFIX)
+        try:
+            async with self._sandbox(name, group, parents, job, project, source, way_out) as sandbox:
+                limits = limits_of(self._config, group, parents)
+                most = limits.disk_mb * 1024 * 1024
+                places = (project.mount.source, self._home.session(name))
+                bounds = await asyncio.to_thread(disk_bounds, places, most, keep is not None)
+                patience = min(limit_s or math.inf, self._config[LIMIT_S])
+                too_much = await self._until_end(sandbox, bounds, limits.memory_mb, patience)
+                code = await sandbox.wait()
+            self._must_be_open()
+            if too_much is not None:
+                return too_much
+            return await asyncio.to_thread(_read_answer, self._home, name, code, keep, max(bounds.values()))
+        finally:
+            await asyncio.to_thread(_remove_job_files, self._home, name)
+
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise Unavailable("every sandbox", "the gateway is stopping")
+
+    async def _until_end(
+        self, sandbox: Sandbox, bounds: Mapping[Path, int], memory_mb: int, limit_s: float
+    ) -> SandboxJobResult | None:
+        """Wait for it, or end it: as long as it may take, and no more of disk and memory than an agent may."""
+        try:
+            async with asyncio.timeout(limit_s):
+                ending = asyncio.ensure_future(sandbox.wait())
+                while not (await asyncio.wait({ending}, timeout=DISK_S))[0]:
+                    breach = await asyncio.to_thread(find_breach, self._home, sandbox, bounds, memory_mb)
+                    if breach is not None:
+                        sandbox.kill()
+                        return breach
+        except TimeoutError:
+            sandbox.kill()
+            return SandboxJobResult("TIMEOUT", f"it took longer than {limit_s:g} s (worktrees.limit_s)")
+        return None
+
+    @asynccontextmanager
+    async def _sandbox(
+        self,
+        name: str,
+        group: Group,
+        parents: list[Group],
+        job: Mapping[str, Any],
+        project: GrantedMount,
+        source: GrantedMount | None,
+        way_out: bool,
+    ) -> AsyncIterator[Sandbox]:
+        home, config = self._home, self._config
+        _, kind = await asyncio.to_thread(choose_sandbox, config, group, "")
+        command = make_inside_command(
+            "worktree.py", WORKSPACE, PROJECT, *([f"{EXTRA}/{source.name}"] if source else [])
+        )
+        # Without walls it has the host's own network.
+        command = wrap_with_forwarder(command) if way_out and kind.isolated else command
+        uid = await find_sandbox_uid(self._store, config, self._clock, group.folder, isolated=kind.isolated)
+        await asyncio.to_thread(prepare_folders, home, config, group, name, uid)
+        await asyncio.to_thread(give_worktree, home, project.mount.source, uid)
+        await asyncio.to_thread(_write_job, home, name, job)
+        plan = make_sandbox_plan(
+            home,
+            config,
+            group,
+            name,
+            provider="",
+            parents=parents,
+            start=StartFolder(project),
+            also=[source] if source else [],
+            errand=True,
+            command=command,
+            uid=uid,
+        )
+        started: list[Sandbox] = []
+        egress = EgressSocket(
+            self._egress, Caller(group.folder, name), lambda pid: any(each.owns(pid) for each in started)
+        )
+        try:
+            if way_out:
+                await egress.open(home.sockets_of(name) / "egress.sock", plan.uid)
+            started.append(await kind.start(plan))
+            self.running.add(started[0])
+            if self._closed or await self._store.read(switches.get, switches.PANIC) is not None:
+                started[0].kill()  # asked to end while it was starting
+            yield started[0]
+        finally:
+            for sandbox in started:
+                sandbox.kill()
+                self.running.discard(sandbox)
+            await egress.close()
+
+
+def find_breach(home: Home, sandbox: Sandbox, bounds: Mapping[Path, int], memory_mb: int) -> SandboxJobResult | None:
+    """What it takes too much of, if anything. Deleted files that it holds open count with each of its places."""
+    (pids,) = sandbox_processes.list_pids([sandbox])
+    deleted = sandbox_processes.measure_unlinked_files(pids, [home.path.stat().st_dev]).deleted
+    for place, most in bounds.items():
+        if deleted > most or is_larger(place, most - deleted):
+            return SandboxJobResult(
+                "DISK", f"its files take more than {most // 1024**2} MB of the disk (sandbox.disk_mb)"
+            )
+    limit = memory_mb * 1024 * 1024
+    if sandbox.memory_is_limited or sandbox_processes.measure_memory(pids, sandbox.inner_pid, limit) <= limit:
+        return None
+    return SandboxJobResult("MEMORY", f"it takes more than {memory_mb} MB of memory (sandbox.memory_mb)")
+
+
+def disk_bounds(places: Iterable[Path], most: int, saving: bool) -> dict[Path, int]:
+    """What each place may take. What an agent has filled beyond that can still be saved, so there it may double."""
+    sizes = [most << number for number in range(MOST_DOUBLED)] if saving else []
+    # A tree that is too deep to be counted is larger than anything.
+    return {place: next((size for size in sizes if not is_larger(place, size)), most) for place in places}
+
+
+def _write_job(home: Home, name: str, job: Mapping[str, Any]) -> None:
+    with open_untrusted(home.session(name)) as root:
+        root.write_bytes("in/errand.json", json.dumps(job).encode(), mode=0o640)
+
+
+def _read_answer(home: Home, name: str, code: int, keep: Path | None, most: int) -> SandboxJobResult:
+    with open_untrusted(home.session(name)) as root:
+        try:
+            answer = msgspec.json.decode(root.read_bytes("out/answer.json", LARGEST_ANSWER), type=SandboxJobResult)
+        except (NotFound, Invalid, ValueError):
+            said = _read_log_tail(home, name)
+            return SandboxJobResult(
+                "FAILED", f"its sandbox ended without an answer ({code})" + (f": {said}" if said else "")
+            )
+        if keep is not None and not answer.code and answer.refs:
+            try:
+                _copy_bundle(root, keep, most)
+            except (NotFound, Invalid) as error:
+                return SandboxJobResult("FAILED", f"its bundle cannot be taken: {error}")
+        return answer
+
+
+def _copy_bundle(root: UntrustedFolder, keep: Path, most: int) -> None:
+    """What was kept before stays until the new one is whole, and on the disk. A file with holes is as long as it says,
+    so it is held to what the sandbox itself might have written."""
+    draft = keep.with_name(f".{keep.name}.part")
+    draft.unlink(missing_ok=True)
+    root.copy_out("out/work.bundle", draft, min(most, LARGEST_BUNDLE))
+    with draft.open("rb") as written:
+        os.fsync(written.fileno())
+    draft.replace(keep)
+
+
+def _read_log_tail(home: Home, name: str) -> str:
+    with suppress(OSError):
+        return " ".join(_log_of(home, name).read_text(errors="replace")[-2000:].split())[-500:]
+    return ""
+
+
+def _log_of(home: Home, name: str) -> Path:
+    return home.logs / f"{name}.log"
+
+
+def _remove_job_files(home: Home, name: str) -> None:
+    with suppress(OSError):
+        _log_of(home, name).unlink()
+    with suppress(GatepostError, OSError), open_untrusted(home.sessions) as root:
+        root.remove_tree(name)
+    with suppress(GatepostError, OSError), open_untrusted(home.run) as root:
+        root.remove_tree(str(home.sockets_of(name).relative_to(home.run)))
+
+
+def remove_leftover_jobs(home: Home) -> None:
+    """What a daemon that was killed has left."""
+    with open_untrusted(home.sessions) as root:
+        left = root.list(begins=f"{PREFIX}-")
+    for name in left:
+        _remove_job_files(home, name)

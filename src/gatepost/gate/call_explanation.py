@@ -1,0 +1,68 @@
+"""Why a call would be let through, or not: every step of the gate that can be told without making it."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+
+from gatepost.access.policy import AccessRequest, GroupPolicy, PolicyStep
+from gatepost.access.tiers import ROOT_FOLDER
+from gatepost.access.tree_scope import may_act_on
+from gatepost.tools.contract import Tool, ToolScope
+
+
+def explain(tool: Tool, policy: GroupPolicy, arguments: Mapping[str, Any]) -> tuple[bool, list[PolicyStep]]:
+    """In the gate's order. Which rooms a group reaches depends on its sessions and is judged at the call."""
+    folder, params = policy.folder, render_params(tool, arguments)
+    also: tuple[str, ...] = ()
+    claims = {"folder": folder, "tier": str(int(policy.tier))}
+    if tool.scope is ToolScope.ROOM and tool.scoped_by is not None and tool.scoped_by in params:
+        params["jid"] = params[tool.scoped_by]
+        also = (params["jid"],)
+        claims |= {"room": params["jid"], "platform": params["jid"].partition(":")[0]}
+    allowed, steps, reach = True, list[PolicyStep](), list[PolicyStep]()
+    for target in list_named_groups(tool, arguments) or (folder,):
+        granted, said = policy.explain(AccessRequest(tool.name, tool.tier, target, params, claims, also))
+        within = target == folder or may_act_on(tool.within, folder, target)
+        allowed = allowed and granted and within
+        steps += [step for step in said if step not in steps]
+        if tool.scope is ToolScope.GROUP:
+            reach.append(
+                PolicyStep("structure", f"{target} must be {tool.within} of {folder}", "–" if within else "deny")
+            )
+    if policy.subjects is not None and tool.group not in policy.subjects:
+        allowed = False
+        steps.append(PolicyStep("tool_groups", f"the list is cut to {', '.join(sorted(policy.subjects))}", "deny"))
+    if tool.not_root and folder == ROOT_FOLDER:
+        allowed = False
+        steps.append(PolicyStep("structure", "root stands alone: there is nobody to do this with", "deny"))
+    steps += reach
+    if tool.held:
+        allowed = False
+        steps.append(PolicyStep("approval", "a person must agree to every call, and nobody can be asked yet", "deny"))
+    return allowed, steps
+
+
+def list_named_groups(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """The groups that a call names; none: it is about the caller's own."""
+    if tool.scope is not ToolScope.GROUP:
+        return ()
+    if tool.about is not None:
+        return tuple(tool.about(arguments))
+    named = arguments.get(tool.scoped_by) if tool.scoped_by else None
+    return (named,) if isinstance(named, str) and named else ()
+
+
+def render_params(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, str]:
+    """What rules may speak of: everything that was said, as text. What is as it would be anyway was not said."""
+    usual = {name: each.get("default") for name, each in tool.listed["inputSchema"]["properties"].items()}
+    return {
+        name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        for name, value in arguments.items()
+        if value is not None and (name not in usual or value != usual[name] or name in _required(tool))
+    }
+
+
+def _required(tool: Tool) -> Collection[str]:
+    required = tool.listed["inputSchema"].get("required", ())
+    return required if isinstance(required, list) else ()

@@ -1,0 +1,43 @@
+"""Running ahead: work that rarely waits is begun where it is asked for and becomes a task only if it has to wait.
+
+A task costs more than a quick tool does. What runs ahead has no current task, so `asyncio.timeout` and task groups are
+not for it; from its first wait on it is an ordinary task's.
+"""
+
+from collections.abc import Coroutine, Generator
+from typing import Any
+
+
+def run_eagerly(work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None] | None:
+    """Run until it ends (None) or waits; then the rest of it, to be made a task."""
+    try:
+        awaited = work.send(None)
+    except StopIteration:
+        return None
+    return _finish(_RemainingWork(work, awaited))
+
+
+async def _finish(rest: "_RemainingWork") -> None:
+    await rest
+
+
+class _RemainingWork:
+    def __init__(self, work: Coroutine[Any, Any, None], awaited: Any) -> None:
+        self._work, self._awaited = work, awaited
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        """What the work waits for is handed to the task, and what the task says is handed to the work."""
+        awaited = self._awaited
+        while True:
+            try:
+                said = yield awaited
+            except BaseException as error:  # noqa: BLE001  it is the work's own, thrown in where it waits
+                try:
+                    awaited = self._work.throw(error)
+                except StopIteration:
+                    return
+            else:
+                try:
+                    awaited = self._work.send(said)
+                except StopIteration:
+                    return

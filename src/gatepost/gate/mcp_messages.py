@@ -1,0 +1,116 @@
+"""The messages of MCP that this side reads and writes, as far as it looks into them. The rest stays raw."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+LONGEST_ID = 255  # characters: ids are kept as long as their requests are open
+LARGEST_META = 64 * 1024  # bytes
+RequestId = Annotated[int, Meta(ge=-(2**53), le=2**53)] | Annotated[str, Meta(max_length=LONGEST_ID)]
+
+
+class JsonRpcMessage(msgspec.Struct):
+    jsonrpc: str = ""
+    method: str | None = None
+    id: RequestId | msgspec.UnsetType | None = msgspec.UNSET
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class McpParams(msgspec.Struct):
+    raw_meta: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="_meta")
+
+    def __post_init__(self) -> None:
+        """It is anybody's, so it is made into objects only if it is small."""
+        size = len(memoryview(self.raw_meta))
+        if size > LARGEST_META:
+            raise ValueError(f"_meta may have at most {LARGEST_META} bytes")
+        if size > len(b"null"):
+            _read_meta(self.raw_meta)
+
+    @property
+    def meta(self) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = _read_meta(self.raw_meta)
+        return found
+
+
+class CallParams(McpParams, kw_only=True):
+    name: str
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class InitializeParams(McpParams, kw_only=True):
+    protocolVersion: str
+
+
+class ListenNotifications(msgspec.Struct):
+    toolsListChanged: bool | None = None
+
+
+class ListenParams(McpParams):
+    notifications: ListenNotifications = msgspec.field(default_factory=ListenNotifications)
+
+
+class JsonRpcError(msgspec.Struct):
+    code: int = 0
+    message: str = ""
+
+
+class McpListedTool(msgspec.Struct, omit_defaults=True):
+    """A tool as another server tells of it; what else it says is not read."""
+
+    name: str
+    description: str = ""
+    inputSchema: dict[str, Any] = msgspec.field(default_factory=dict)
+    outputSchema: dict[str, Any] | None = None
+    annotations: dict[str, Any] | None = None
+
+
+class ToolListResult(msgspec.Struct):
+    tools: list[McpListedTool]
+    nextCursor: str | None = None
+
+
+class RemoteCallResult(msgspec.Struct):
+    """What another server answers to a call."""
+
+    content: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    structuredContent: dict[str, Any] | None = None
+    isError: bool = False
+
+
+class CancelledParams(msgspec.Struct):
+    requestId: RequestId
+
+
+class TurnParams(msgspec.Struct):
+    turn_id: str
+
+
+class McpTextContent(msgspec.Struct):
+    text: str
+    type: str = "text"
+
+
+class CallResult(msgspec.Struct, omit_defaults=True):
+    content: list[McpTextContent] | msgspec.Raw
+    structuredContent: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    isError: bool | msgspec.UnsetType = msgspec.UNSET
+    resultType: str | msgspec.UnsetType = msgspec.UNSET
+    meta: msgspec.Raw | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="_meta")
+
+
+_read_meta = msgspec.json.Decoder(dict[str, Any] | None).decode
+read_message = msgspec.json.Decoder(JsonRpcMessage).decode
+read_params = msgspec.json.Decoder(McpParams | None).decode
+read_call = msgspec.json.Decoder(CallParams).decode
+read_initialize = msgspec.json.Decoder(InitializeParams).decode
+read_listen = msgspec.json.Decoder(ListenParams).decode
+read_cancelled = msgspec.json.Decoder(CancelledParams).decode
+read_turn = msgspec.json.Decoder(TurnParams).decode
+read_error = msgspec.json.Decoder(JsonRpcError).decode
+read_list_result = msgspec.json.Decoder(ToolListResult).decode
+read_given_result = msgspec.json.Decoder(RemoteCallResult).decode
+read_object = msgspec.json.Decoder(dict[str, object]).decode

@@ -1,0 +1,250 @@
+"""An MCP server as a child of the gateway, asked over its stdin and stdout: the client's half of the 2025 handshake.
+
+Each run is a session of its own with the environment that it is given and no other, and is killed with all that came
+of it when the block is left. What it says is somebody else's: bounded, and read without trust. What is no message is
+passed over.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from gatepost import __version__
+from gatepost.gate import mcp_messages
+from gatepost.gate.json_depth import DEEPEST, check_depth
+from gatepost.gate.mcp_messages import JsonRpcMessage, McpListedTool, RemoteCallResult
+
+PROTOCOL = "2025-11-25"
+LARGEST_OUTPUT = 10 * 1024 * 1024  # of one run, in bytes
+MOST_LINES = 20_000  # of one run
+LARGE = 64 * 1024  # bytes of an answer; more is read off the loop
+MOST_PAGES = 50
+TAIL = 2048  # bytes of stderr that are kept
+REAP_S = 5.0
+
+KEEPS = sys.platform == "linux"  # elsewhere what leaves the process group is not ended
+_KEEPER = Path(__file__).with_name("child_reaper.py")
+
+T = TypeVar("T")
+_encode = msgspec.json.Encoder().encode
+
+
+class McpResponseError(Exception):
+    """The server itself says no; the words are its own."""
+
+
+class McpServerError(Exception):
+    """It does not work. `words`, the end of its stderr, are for the operator alone."""
+
+    def __init__(self, why: str, words: str = "") -> None:
+        super().__init__(f"{why}; it said: {words}" if words else why)
+        self.why, self.words = why, words
+
+
+class McpServerProcess:
+    """A server that runs."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._asked = self._heard = self._lines = 0
+        self._tail = b""
+        self._listening = asyncio.create_task(self._listen())
+
+    async def start(self) -> None:
+        """The handshake."""
+        client = {"name": "gatepost", "version": __version__}
+        await self._ask("initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client})
+        await self._tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    async def list_tools(self) -> list[McpListedTool]:
+        found: list[McpListedTool] = []
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            raw = await self._ask("tools/list", {"cursor": cursor} if cursor else {})
+            try:
+                page = await _decode_off_loop(raw, _read_list)
+            except (ValueError, RecursionError) as error:
+                raise self._trouble(f"its list of tools cannot be read: {error}") from None
+            found += page.tools
+            cursor = page.nextCursor
+            if not cursor:
+                return found
+        raise self._trouble(f"its list of tools has no end after {MOST_PAGES} pages")
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> RemoteCallResult:
+        raw = await self._ask("tools/call", {"name": tool, "arguments": arguments})
+        try:
+            return await _decode_off_loop(raw, _read_given)
+        except (ValueError, RecursionError) as error:
+            raise self._trouble(f"its answer cannot be read: {error}") from None
+
+    async def _ask(self, method: str, params: Mapping[str, Any]) -> bytes:
+        self._asked += 1
+        await self._tell({"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params})
+        while True:
+            message = await self._hear()
+            if message.method is not None:
+                await self._answer(message)
+            elif message.id == self._asked:
+                break
+        if message.error is not msgspec.UNSET:
+            with suppress(ValueError):
+                raise McpResponseError(mcp_messages.read_error(message.error).message or "an error without words")
+            raise McpResponseError("an error without words")
+        return b"{}" if message.result is msgspec.UNSET else bytes(message.result)
+
+    async def _answer(self, message: JsonRpcMessage) -> None:
+        """It asks us: we are there, and offer nothing."""
+        if not isinstance(message.id, int | str):
+            return
+        if message.method == "ping":
+            await self._tell({"jsonrpc": "2.0", "id": message.id, "result": {}})
+        else:
+            error = {"code": -32601, "message": "Method not found"}
+            await self._tell({"jsonrpc": "2.0", "id": message.id, "error": error})
+
+    async def _tell(self, message: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(_encode(message) + b"\n")
+            await self._process.stdin.drain()
+        except (OSError, RuntimeError):  # uvloop raises the latter once the pipe is closed
+            raise await self._ended() from None
+
+    async def _hear(self) -> JsonRpcMessage:
+        assert self._process.stdout is not None
+        while True:
+            try:
+                line = await self._process.stdout.readline()
+            except ValueError:  # a line beyond the limit
+                line = bytes(LARGEST_OUTPUT + 1)
+            self._heard, self._lines = self._heard + len(line), self._lines + 1
+            if self._lines > MOST_LINES:
+                raise self._trouble(f"it says more than {MOST_LINES} lines")
+            if self._heard > LARGEST_OUTPUT:
+                raise self._trouble(f"it says more than {LARGEST_OUTPUT} bytes")
+            if not line:
+                raise await self._ended()
+            try:
+                return mcp_messages.read_message(line)
+            except RecursionError:
+                raise self._trouble(f"it says something that is nested deeper than {DEEPEST} levels") from None
+            except ValueError:
+                continue
+
+    async def _listen(self) -> None:
+        assert self._process.stderr is not None
+        with suppress(OSError):
+            while said := await self._process.stderr.read(65536):
+                self._tail = (self._tail + said)[-TAIL:]
+
+    async def _ended(self) -> McpServerError:
+        with suppress(TimeoutError):  # something that it started may hold its stderr open
+            await asyncio.wait_for(asyncio.shield(self._listening), REAP_S)
+        return self._trouble("it ended before it answered")
+
+    def _trouble(self, why: str) -> McpServerError:
+        words = self._tail.decode(errors="replace").split()
+        whole = words[1:] if len(self._tail) == TAIL else words  # half a word may be half a secret
+        return McpServerError(why, " ".join(whole))
+
+    async def end(self) -> None:
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM if KEEPS else signal.SIGKILL)
+        if not KEEPS:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._listening.cancel()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), REAP_S)
+            return
+        with suppress(ProcessLookupError):  # a busy machine, or somebody holds the keeper up; without it none is ended
+            self._process.send_signal(signal.SIGCONT if KEEPS else signal.SIGKILL)
+
+
+def _read_list(raw: bytes) -> mcp_messages.ToolListResult:
+    page = mcp_messages.read_list_result(raw)
+    for each in page.tools:
+        check_depth([each.inputSchema, each.outputSchema, each.annotations])
+    return page
+
+
+def _read_given(raw: bytes) -> RemoteCallResult:
+    given = mcp_messages.read_given_result(raw)
+    check_depth([given.content, given.structuredContent])
+    return given
+
+
+async def _decode_off_loop(raw: bytes, read: Callable[[bytes], T]) -> T:
+    return read(raw) if len(raw) <= LARGE else await asyncio.to_thread(read, raw)
+
+
+def _check_exists(program: str, env: Mapping[str, str], cwd: Path) -> None:
+    """Said here, where it is known for sure; what else keeps it from starting the keeper says."""
+    there = (cwd / program).exists() if "/" in program else shutil.which(program, path=env.get("PATH", os.defpath))
+    if not there:
+        raise McpServerError(f"{program} cannot be started: No such file or directory")
+
+
+async def _begin(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> McpServerProcess:
+    kept = (sys.executable, "-I", "-S", str(_KEEPER), *command) if KEEPS else command
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *kept,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=dict(env),
+            cwd=cwd,
+            start_new_session=True,
+            limit=LARGEST_OUTPUT,
+        )
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise McpServerError(f"{command[0]} cannot be started: {why}") from None
+    return McpServerProcess(process)
+
+
+async def _end(beginning: asyncio.Task[McpServerProcess]) -> None:
+    with suppress(McpServerError):
+        await (await beginning).end()
+
+
+async def _finish_uncancelled(work: Coroutine[Any, Any, None]) -> None:
+    """Cancelled or not; if we were, that is raised afterwards."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()
+
+
+@asynccontextmanager
+async def run_mcp_server(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> AsyncIterator[McpServerProcess]:
+    """A server after its handshake. Raises Broken if it does not come up, Answered if it does not want to.
+
+    To begin and to end are not broken off: asyncio would kill the keeper, and nobody then ends what it keeps.
+    """
+    _check_exists(command[0], env, cwd)
+    beginning = asyncio.create_task(_begin(command, env, cwd))
+    try:
+        program = await asyncio.shield(beginning)
+        await program.start()
+        yield program
+    finally:
+        await _finish_uncancelled(_end(beginning))

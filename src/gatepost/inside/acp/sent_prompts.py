@@ -1,0 +1,92 @@
+"""What an agent that keeps its conversations to itself holds of them: as it repeats them when it loads one, else by
+what it was seen to take up. Beside that, which system prompt a conversation was told.
+"""
+
+import hashlib
+import os
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from gatepost.inside.sent_prompts import SentPrompt, SentPromptLog
+
+MOST_HEARD = 4_000_000  # characters of a conversation's end
+MOST_TAKEN = 50
+
+
+class AcpConversationState(msgspec.Struct, frozen=True):
+    conversation: str = ""
+    system: str = ""  # the digest of what it was told
+    taken: tuple[str, ...] = ()  # ids of what it was seen to take up
+
+
+class AcpSentPromptLog(SentPromptLog):
+    def __init__(self, state: Path) -> None:
+        super().__init__(state / "handed.json", state)
+        self._told = state / "told.json"
+        self._heard: deque[str] | None = None
+        self._size = 0
+
+    def listen(self) -> None:
+        """The agent is about to repeat a conversation, or begins one that holds nothing."""
+        self._heard, self._size = deque(), 0
+
+    def skip_replay(self) -> None:
+        """It goes on with a conversation without repeating it."""
+        self._heard = None
+
+    def hear(self, text: str) -> None:
+        """A piece of what people said in it. The end counts: that is where the running turn is."""
+        if self._heard is None:
+            return
+        self._heard.append(text[-MOST_HEARD:])
+        self._size += len(self._heard[-1])
+        while self._size > MOST_HEARD:
+            self._size -= len(self._heard.popleft())
+
+    def held(self, conversation: str, ids: Iterable[str]) -> set[str]:
+        wanted = set(ids)
+        if self._heard is None:
+            memory = self._memory()
+            return wanted & set(memory.taken) if memory.conversation == conversation else set()
+        heard = _plain("".join(self._heard))
+        return {each.id for each in self._read() if each.id in wanted and _plain(each.text) in heard}
+
+    def has_system_prompt(self, conversation: str, system: str) -> bool:
+        memory = self._memory()
+        return (memory.conversation, memory.system) == (conversation, _digest(system))
+
+    def had_system_prompt(self, conversation: str) -> bool:
+        """Another system prompt, earlier."""
+        memory = self._memory()
+        return memory.conversation == conversation and bool(memory.system)
+
+    def take(self, conversation: str, handed: SentPrompt, system: str | None) -> None:
+        """The agent answers to it, so it has it; with it came this system prompt, if any."""
+        self.hear(handed.text)
+        memory = self._memory()
+        if memory.conversation != conversation:
+            memory = AcpConversationState(conversation)
+        told = memory.system if system is None else _digest(system)
+        fresh = self._told.with_suffix(".new")
+        fresh.write_bytes(
+            msgspec.json.encode(AcpConversationState(conversation, told, (*memory.taken, handed.id)[-MOST_TAKEN:]))
+        )
+        os.replace(fresh, self._told)
+
+    def _memory(self) -> AcpConversationState:
+        try:
+            return msgspec.json.decode(self._told.read_bytes(), type=AcpConversationState)
+        except (OSError, msgspec.MsgspecError):
+            return AcpConversationState()
+
+
+def _plain(text: str) -> str:
+    """Agents keep words, but not always the blanks between them."""
+    return "".join(text.split())
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()

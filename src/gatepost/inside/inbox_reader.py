@@ -1,0 +1,98 @@
+"""What the runner sees of its inbound.db. A file that cannot be read now is looked at again; a broken one is told."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from gatepost.inside.gateway_socket import GatewaySocket
+from gatepost.inside.prompt import PromptContext
+from gatepost.mailbox import inbound, runner_frames
+from gatepost.mailbox.inbound import InboundRow, MailboxCorrupt, MailboxLocked
+from gatepost.mailbox.outbound import OutboundDb, now
+
+AGAIN = 0.05  # seconds between looks for rows that were given to us and are not there yet
+PATIENCE = 200  # looks
+
+
+class InboxSnapshot(msgspec.Struct, frozen=True):
+    waiting: tuple[InboundRow, ...] = ()
+    observed: tuple[InboundRow, ...] = ()  # context that no batch has shown yet
+
+
+class InboxReader:
+    def __init__(self, path: Path, box: OutboundDb, link: GatewaySocket, welcome: runner_frames.WelcomeFrame) -> None:
+        self._path, self._box, self._link, self._welcome = path, box, link, welcome
+        self._told = ""
+        self.seen = InboxSnapshot()  # the last look; rows do not change, so what it saw need not be read again
+
+    def look(self) -> InboxSnapshot:
+        """What waits for us. Nothing, if the file cannot be read: there will be another bell, or the next look."""
+        try:
+            rows = inbound.list_pending(self._path)
+        except MailboxLocked:
+            return InboxSnapshot()
+        except MailboxCorrupt as error:
+            self._tell(str(error))
+            return InboxSnapshot()
+        self._told = ""
+        shown = self._box.list_marked("completed")
+        fresh = [row for row in rows if row.id not in shown]
+        self.seen = InboxSnapshot(
+            tuple(row for row in fresh if row.trigger), tuple(row for row in fresh if not row.trigger)
+        )
+        return self.seen
+
+    async def read(self, ids: Sequence[int]) -> list[InboundRow]:
+        """Rows that the host gave us. Fewer than asked for only after long patience."""
+        found = [row for row in self.seen.waiting if row.id in ids]
+        if len(found) == len(set(ids)):
+            return found
+        for attempt in range(PATIENCE):
+            try:
+                found = inbound.list_rows(self._path, ids)
+            except MailboxLocked:
+                pass
+            except MailboxCorrupt as error:
+                self._tell(str(error))
+            if len(found) == len(set(ids)):
+                return found
+            if attempt == 10:
+                self._tell(f"rows {sorted(set(ids) - {row.id for row in found})} were given and are not there")
+            await asyncio.sleep(AGAIN)
+        return found
+
+    def get_prompt_context(self) -> PromptContext:
+        destinations = self._destinations() if self._welcome.spans_rooms else ()
+        return PromptContext(
+            now=now(),
+            timezone=self._welcome.timezone,
+            files=str(self._path.parent / "files"),
+            spans_rooms=self._welcome.spans_rooms,
+            destinations=destinations,
+        )
+
+    def names(self) -> list[str]:
+        """Where the agent may send to."""
+        return [destination.name for destination in self._destinations()]
+
+    def remove_stale_marks(self) -> None:
+        """Drop notes on rows that the host has taken out of the file."""
+        try:
+            there = [row.id for row in inbound.list_pending(self._path)]
+        except (MailboxLocked, MailboxCorrupt):
+            return
+        self._box.remove_marks("completed", but=there)
+        self._box.remove_marks("failed", but=there)
+
+    def _destinations(self) -> tuple[inbound.MailboxDestination, ...]:
+        try:
+            return tuple(inbound.list_destinations(self._path))
+        except (MailboxLocked, MailboxCorrupt):
+            return ()
+
+    def _tell(self, why: str) -> None:
+        if why != self._told:
+            self._told = why
+            self._link.tell(runner_frames.ErrorFrame(what="inbound", why=why[: runner_frames.LONGEST_TROUBLE]))

@@ -1,0 +1,257 @@
+"""opencode's words and ours: what is written into its configuration, and what its events mean. Pure, but for the names
+of messages.
+
+Its messages are ordered by their names, so ours are made as it makes its own: a moment, then chance.
+"""
+
+import os
+import time
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from gatepost.inside.mcp_json import McpServerConfig
+from gatepost.inside.provider_errors import ProviderError, parse_provider_error
+from gatepost.inside.providers.contract import Event, PermissionRequest, Text, ToolResult, ToolUse
+
+SERVER = "gatepost"  # what the group's tools and our endpoint are called in its configuration
+LONGEST_RESULT = 4000  # characters of a tool's result in the timeline
+LONGEST = 500  # characters of what it says about an error
+TOOL_PATIENCE = 3_600_000  # milliseconds; some of the group's tools wait for people
+ASKING = "ask"  # an agent of our own: the usual one, which asks before it acts
+AGENTS = {"allow": "build", "ask": ASKING, "plan": "plan"}  # mode → the agent that works in it
+_ASKED_FOR = ("bash", "edit", "webfetch", "websearch", "task", "external_directory")
+_PLANNING = {"bash": "ask", "edit": "deny", "task": "ask"}  # sub-agents and commands could change something
+_MOMENT = (1 << 48) - 1
+
+
+class OpencodeApi(msgspec.Struct, frozen=True):
+    """A way of asking a model: the client that opencode brings for it, and where the way out has it."""
+
+    client: str
+    variable: str
+    suffix: str = ""
+    sees: tuple[str, ...] = ("text",)
+
+
+APIS: Mapping[str, OpencodeApi] = {
+    "messages": OpencodeApi("@ai-sdk/anthropic", "ANTHROPIC_BASE_URL", "/v1", ("text", "image", "pdf")),
+    "responses": OpencodeApi("@ai-sdk/openai", "OPENAI_BASE_URL", "", ("text", "image", "pdf")),
+    "chat": OpencodeApi("@ai-sdk/openai-compatible", "OPENAI_BASE_URL"),
+}
+
+
+def api_of(model: str) -> str:
+    """Which API a model of that name speaks; most servers of one's own speak chat completions only."""
+    if model.startswith("claude"):
+        return "messages"
+    return "responses" if model.startswith(("gpt-", "o1", "o3", "o4", "codex")) else "chat"
+
+
+def render_config(
+    *,
+    model: str,
+    api: OpencodeApi,
+    endpoint: str,
+    key: str,
+    command: Sequence[str],
+    context: int,
+    max_tokens: int,
+    own: Mapping[str, McpServerConfig] = MappingProxyType({}),
+) -> dict[str, object]:
+    """opencode.json. Nothing is fetched, shared or updated, and nobody is asked who is not there."""
+    about = {
+        "name": model,
+        "tool_call": True,
+        "attachment": len(api.sees) > 1,
+        "modalities": {"input": list(api.sees), "output": ["text"]},
+        "limit": {"context": context, "output": max_tokens},
+    }
+    name = f"{SERVER}/{model}"
+    foreign = {f"{each}_*": "ask" for each in own}  # no server has a name that begins with ours
+    return {
+        "autoupdate": False,
+        "share": "disabled",
+        "snapshot": False,
+        "lsp": False,
+        "formatter": False,
+        "model": name,
+        "small_model": name,
+        "enabled_providers": [SERVER],
+        "provider": {
+            SERVER: {
+                "npm": api.client,
+                "name": SERVER,
+                "options": {"baseURL": endpoint, "apiKey": key},
+                "models": {model: about},
+            }
+        },
+        "mcp": {
+            **{
+                name: {"type": "local", "command": [each.command, *each.args], "environment": each.env}
+                for name, each in own.items()
+            },
+            SERVER: {"type": "local", "command": list(command), "timeout": TOOL_PATIENCE},
+        },
+        "permission": {"*": "allow", "question": "deny"},
+        "agent": {
+            # What stands here comes after what holds for all: without it, a plan could be carried out while it is made.
+            "plan": {"permission": {**_PLANNING, **foreign}},
+            ASKING: {"mode": "primary", "permission": {**dict.fromkeys(_ASKED_FOR, "ask"), **foreign}},
+        },
+    }
+
+
+def message_id(milliseconds: int | None = None) -> str:
+    moment = int(time.time() * 1000) if milliseconds is None else milliseconds
+    return f"msg_{(moment << 12) & _MOMENT:012x}{os.urandom(7).hex()}"
+
+
+class OpencodeAttachment(msgspec.Struct, frozen=True):
+    """Something that the model sees beside the words."""
+
+    name: str
+    mime: str
+    data: bytes
+
+    def part(self, id: str) -> dict[str, object]:
+        url = f"data:{self.mime};base64,{b64encode(self.data).decode()}"
+        return {"id": id, "type": "file", "mime": self.mime, "filename": self.name, "url": url}
+
+
+def render_prompt(
+    id: str, text: str, system: str, agent: str, shown: Sequence[OpencodeAttachment] = ()
+) -> dict[str, object]:
+    """What is handed over. Said again under the same names, it is still said once."""
+    names = part_ids(id, len(shown))
+    parts = [each.part(name) for name, each in zip(names[1:], shown, strict=True)]
+    return {
+        "messageID": id,
+        "agent": agent,
+        "system": system,
+        "parts": [{"id": names[0], "type": "text", "text": text}, *parts],
+    }
+
+
+def part_ids(id: str, shown: int) -> list[str]:
+    """Of a message's words, then of what is shown beside them."""
+    name = f"prt{id.removeprefix('msg')}"
+    return [name, *(f"{name}{number}" for number in range(shown))]
+
+
+class OpencodeEvent(msgspec.Struct, frozen=True):
+    """One event of the server."""
+
+    type: str
+    properties: dict[str, Any] = {}
+
+    @property
+    def session(self) -> str:
+        return str(self.properties.get("sessionID") or "")
+
+
+class OpencodeEventReader:
+    """What was heard in one turn: the same part is told again whenever something of it changes."""
+
+    def __init__(self, session: str) -> None:
+        self._session = session
+        self._answers: set[str] = set()  # messages of the model, for people
+        self._told: set[tuple[str, str]] = set()
+        self.spent: dict[str, int] = {}
+        self.newest = ""  # the newest message that the model has before it
+
+    def hear(self, told: OpencodeEvent) -> list[Event]:
+        if told.type == "message.updated" and told.session == self._session:
+            self._message(told.properties["info"])
+        elif told.type == "message.part.updated":
+            return self._part(told.properties["part"])
+        elif told.type == "permission.asked":
+            return [read_permission(told.properties)]
+        return []
+
+    def _message(self, info: dict[str, Any]) -> None:
+        if info.get("role") == "assistant":
+            self.newest = max(self.newest, str(info.get("parentID") or ""))
+            if not info.get("summary"):  # one that makes the conversation shorter is for nobody
+                self._answers.add(str(info["id"]))
+
+    def _part(self, part: dict[str, Any]) -> list[Event]:
+        match part.get("type"):
+            case "text" if part.get("messageID") in self._answers and (part.get("time") or {}).get("end"):
+                said = str(part.get("text") or "")
+                return [Text(said)] if said.strip() and self._is_new(part, "said") else []
+            case "tool":
+                return self._tool(part, part.get("state") or {})
+            case "step-finish" if self._is_new(part, "spent"):
+                self._spend(part.get("tokens") or {})
+        return []
+
+    def _tool(self, part: dict[str, Any], state: dict[str, Any]) -> list[Event]:
+        key, found = str(part["id"]), list[Event]()
+        status = state.get("status")
+        if status in ("running", "completed", "error") and self._is_new(part, "used"):
+            given = state.get("input") or {}
+            patience = given.get("timeout")  # of a shell command, in milliseconds
+            seconds = patience / 1000 if isinstance(patience, int | float) else 0.0
+            found.append(ToolUse(key, str(part.get("tool")).removeprefix(f"{SERVER}_"), given, seconds))
+        if status in ("completed", "error") and self._is_new(part, "ended"):
+            text = str(state.get("output" if status == "completed" else "error") or "")
+            found.append(ToolResult(key, text[:LONGEST_RESULT], status == "error"))
+        return found
+
+    def _is_new(self, part: dict[str, Any], what: str) -> bool:
+        mark = (str(part["id"]), what)
+        if mark in self._told:
+            return False
+        self._told.add(mark)
+        return True
+
+    def _spend(self, tokens: dict[str, Any]) -> None:
+        cache = tokens.get("cache") or {}
+        numbers = {
+            "requests": 1,
+            "input_tokens": tokens.get("input"),
+            "output_tokens": tokens.get("output"),
+            "reasoning_tokens": tokens.get("reasoning"),
+            "cache_read_tokens": cache.get("read"),
+            "cache_write_tokens": cache.get("write"),
+        }
+        for name, value in numbers.items():
+            if isinstance(value, int):
+                self.spent[name] = self.spent.get(name, 0) + value
+
+
+def read_permission(asked: Mapping[str, Any]) -> PermissionRequest:
+    about = {**(asked.get("metadata") or {}), "patterns": asked.get("patterns") or []}
+    return PermissionRequest(str(asked["id"]), str(asked.get("permission") or ""), about)
+
+
+def read_error(error: Mapping[str, Any]) -> ProviderError:
+    """From what a session's error says."""
+    data = error.get("data") or {}
+    said = " ".join(str(data.get("message") or error.get("name") or "it did not say why").split())[:LONGEST]
+    match error.get("name"):
+        case "MessageAbortedError":
+            return ProviderError("interrupted")
+        case "ProviderAuthError":
+            return ProviderError(said, "auth")
+        case "APIError" if isinstance(status := data.get("statusCode"), int):
+            return parse_provider_error(status, str(data.get("responseBody") or said).encode())
+        case "APIError":
+            return ProviderError(f"the model cannot answer just now ({said})", "retryable")
+    return ProviderError(f"opencode could not go on: {said}")
+
+
+def read_retry(status: Mapping[str, Any], most: int, patience: float, now: float) -> ProviderError | None:
+    """It asks the model again and again, for ever: when that is enough. `now` in seconds."""
+    if status.get("type") != "retry":
+        return None
+    following = status.get("next")
+    wait = following / 1000 - now if isinstance(following, int | float) else 0.0
+    if int(status.get("attempt") or 0) <= most and wait <= patience:
+        return None
+    said = " ".join(str(status.get("message") or "it did not say why").split())[:LONGEST]
+    return ProviderError(f"the model cannot answer just now ({said})", "retryable", wait if wait > patience else None)

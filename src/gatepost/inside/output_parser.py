@@ -1,0 +1,73 @@
+"""From what a model wrote to what people get: thoughts are dropped, statuses and named blocks taken out. Pure.
+
+The order is fixed: `<think>` and `<internal>` first, because whatever stands in them must never leave, be it a status
+or a block with a name.
+"""
+
+import re
+
+import msgspec
+
+from gatepost.mailbox import runner_frames
+
+_STATUS = re.compile(r"<status>(.*?)</status>", re.DOTALL | re.IGNORECASE)
+_BLOCK = re.compile(r"<message\s+to=(?:\"([^\"]*)\"|'([^']*)')\s*>(.*?)</message>", re.DOTALL | re.IGNORECASE)
+_SILENT = re.compile(
+    r"[\[(<*_\s]*(?:no (?:response|reply|answer) (?:is )?(?:requested|needed|required|necessary)"
+    r"|nothing (?:more |else )?to (?:add|say|report)|silent|silence|staying silent|acknowledged)"
+    r"[\])>*_\s]*\.?[\])>*_\s]*",
+    re.IGNORECASE,
+)
+
+
+class AddressedText(msgspec.Struct, frozen=True):
+    """One text for one place; `to` "" is the room of the turn."""
+
+    text: str
+    to: str = ""
+
+
+class ParsedOutput(msgspec.Struct, frozen=True):
+    pieces: tuple[AddressedText, ...] = ()
+    statuses: tuple[str, ...] = ()
+
+
+def parse_output(text: str) -> ParsedOutput:
+    """What of this text goes where. Bare text goes to the room of the turn, before the blocks that name a place."""
+    text = strip_tag(strip_tag(text, "think"), "internal")
+    statuses = tuple(status for found in _STATUS.findall(text) if (status := found.strip()))
+    text = _STATUS.sub("", text)
+    blocks = [AddressedText(block[2].strip(), (block[0] or block[1]).strip()) for block in _BLOCK.findall(text)]
+    pieces = [AddressedText(_BLOCK.sub("", text).strip()), *blocks]
+    return ParsedOutput(tuple(piece for piece in pieces if not is_silent(piece.text)), statuses)
+
+
+def strip_tag(text: str, tag: str) -> str:
+    """Without `<tag>…</tag>`, nested ones as well. Unclosed: the rest is dropped. A closer without an opener stays."""
+    kept, depth, start = [], 0, 0
+    for mark in re.finditer(rf"<(/?){tag}(?:\s[^<>]*)?>", text, re.IGNORECASE):
+        if not mark.group(1):
+            if depth == 0:
+                kept.append(text[start : mark.start()])
+            depth += 1
+        elif depth:
+            depth -= 1
+            start = mark.end()
+    if depth == 0:
+        kept.append(text[start:])
+    return "".join(kept)
+
+
+def is_silent(text: str) -> bool:
+    """Nothing, or a phrase by which models say that they have nothing to say."""
+    return not text.strip() or _SILENT.fullmatch(text.strip()) is not None
+
+
+def split_text(text: str, largest: int = runner_frames.LONGEST_RESULT) -> list[str]:
+    """Parts that fit a frame, cut at the last line end or blank of each if there is one in its second half."""
+    parts = []
+    while len(text) > largest:
+        cut = max(text.rfind("\n", largest // 2, largest), text.rfind(" ", largest // 2, largest)) + 1 or largest
+        parts.append(text[:cut])
+        text = text[cut:]
+    return [*parts, text]

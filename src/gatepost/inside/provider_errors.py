@@ -1,0 +1,66 @@
+"""What a model's endpoint, or the gateway before it, can answer instead of an answer: one of five classes. Pure."""
+
+import re
+from typing import Any
+
+import msgspec
+
+AUTH = frozenset({"authentication_error", "invalid_api_key", "invalid_authentication"})
+QUOTA = frozenset({"billing_error", "insufficient_quota", "budget_exceeded", "billing_hard_limit_reached"})
+AGAIN = frozenset({"rate_limit_error", "overloaded_error", "api_error", "timeout_error", "rate_limit_exceeded"})
+# The gateway's own no, as it comes back from agents that put words of theirs around it: it is about no account.
+BUDGET = re.compile(r"(?:Today's|This month's) budget of .{1,400}?`gatepost budget set`")
+REFUSED_KEY = "refuses the gateway's key"
+_OURS = re.compile(r"gatepost: (.*(?:price|passed on|takes no query).*)")
+LONGEST = 500  # characters of what the endpoint says about it
+
+
+class ProviderError(Exception):
+    """A turn cannot go on. `kind`: retryable, auth, quota, budget, fatal. `about_input`: what was asked is wrong."""
+
+    def __init__(
+        self, message: str, kind: str = "fatal", retry_after: float | None = None, *, about_input: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.message, self.kind, self.retry_after, self.about_input = message, kind, retry_after, about_input
+
+
+class _Error(msgspec.Struct):
+    message: str = ""
+    type: str | None = None
+    code: Any = None
+
+
+class _Body(msgspec.Struct):
+    error: _Error | str | None = None
+
+
+def parse_provider_error(status: int, body: bytes, retry_after: float | None = None) -> ProviderError:
+    """From an answer that is none; status 0: it stood in the middle of a stream."""
+    error = _read(body)
+    names = {str(error.type), str(error.code)}
+    said = " ".join(error.message.split())[:LONGEST]
+    if told := BUDGET.search(said):
+        return ProviderError(told[0], "budget")
+    if status == 402 or names & QUOTA or "credit balance is too low" in said:
+        return ProviderError(said or "the model's account has no quota left", "quota", retry_after)
+    if status == 401 or names & AUTH or REFUSED_KEY in said:
+        return ProviderError(said or "the model's account was not accepted", "auth")
+    if status in (408, 409, 425, 429) or status >= 500 or (status == 0 and (names & AGAIN or not error.type)):
+        why = said or f"status {status}"
+        return ProviderError(f"the model cannot answer just now ({why})", "retryable", retry_after)
+    if told := _OURS.search(said):
+        return ProviderError(f"the gateway does not pass this on: {told[1]}")
+    return ProviderError(
+        f"the model's endpoint refused the request: {said or f'status {status}'}", about_input=status in (400, 413, 422)
+    )
+
+
+def _read(body: bytes) -> _Error:
+    try:
+        found = msgspec.json.decode(body, type=_Body).error
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return _Error(body[:LONGEST].decode(errors="replace"))
+    if isinstance(found, str):
+        return _Error(found)
+    return found or _Error()

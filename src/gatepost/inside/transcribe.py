@@ -1,0 +1,109 @@
+"""A recording in words: asked of an OpenAI-shaped endpoint over `egress.sock`. The key and the price stand outside."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gatepost.inside import media
+from gatepost.inside.http_client import ClientEndpoint, IncompleteResponse, post_request
+from gatepost.inside.media import MediaHandling
+from gatepost.mailbox.inbound import InboundRow
+
+LARGEST = 25 * 1024 * 1024
+PATIENCE_S = 60.0
+PATH = "/audio/transcriptions"
+_BOUNDARY = "hearing-5f0c9a7d31b84e62"
+
+
+class _Transcription(msgspec.Struct):
+    text: str = ""
+
+
+class AttachmentTranscriber:
+    """What is said in the recordings that come with messages. Made once of each file: kept until its message has ended,
+    for a turn that is continued."""
+
+    def __init__(self, run: Path, workspace: Path, provider: str, options: Mapping[str, Any]) -> None:
+        self._run, self._files = run, workspace / "in" / "files"
+        self._kept = workspace / "state" / ".heard"
+        self._provider, self._native = provider, media.is_native(options)
+        self._model = str(options["transcribe"])
+
+    async def hear(self, rows: Sequence[InboundRow]) -> list[InboundRow]:
+        """The same with a transcript at each recording; an empty one where nobody could make one."""
+        self._tidy()
+        return list(await asyncio.gather(*(self._hear(row) for row in rows)))
+
+    async def _hear(self, row: InboundRow) -> InboundRow:
+        names = self._recordings(row)
+        if not names:
+            return row
+        said = dict(zip(names, await asyncio.gather(*(self._words(row.id, name) for name in names)), strict=True))
+        listed = [
+            {**each, "transcript": said[name]} if (name := media.attachment_name(each)) in said else each
+            for each in row.content["attachments"]
+        ]
+        return msgspec.structs.replace(row, content={**row.content, "attachments": listed})
+
+    def _recordings(self, row: InboundRow) -> list[str]:
+        return [
+            name
+            for name in dict.fromkeys(media.attachment_names(row.content))
+            if media.get_file_handling(self._provider, self._files / str(row.id) / name, native=self._native)
+            in (MediaHandling.WORDS, MediaHandling.BOTH)
+        ]
+
+    async def _words(self, row: int, name: str) -> str:
+        kept = self._kept / str(row) / name
+        try:
+            return kept.read_text(encoding="utf-8")
+        except OSError:
+            pass
+        words = await transcribe(self._run, self._files / str(row) / name, self._model)
+        if words is None:
+            return ""
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.with_suffix(".new").write_text(words, encoding="utf-8")
+        kept.with_suffix(".new").rename(kept)
+        return words
+
+    def _tidy(self) -> None:
+        """Of messages that have ended."""
+        for kept in self._kept.glob("*/*"):
+            if not (self._files / kept.parent.name).exists():
+                kept.unlink(missing_ok=True)
+
+
+async def transcribe(run: Path, path: Path, model: str) -> str | None:
+    """What is said in the recording at `path`; None if nobody can say. `run` holds the session's sockets."""
+    try:
+        size = path.stat().st_size
+        data = path.read_bytes() if 0 < size <= LARGEST else b""
+    except OSError:
+        return None
+    if not data:
+        return None
+    endpoint = ClientEndpoint(prefix="/openai/v1", socket=run / "egress.sock")
+    about = {"content-type": f"multipart/form-data; boundary={_BOUNDARY}"}
+    try:
+        async with post_request(endpoint, PATH, about, _form(data, model), PATIENCE_S) as response:
+            raw = await response.read()
+            return (
+                msgspec.json.decode(raw, type=_Transcription).text.strip() or None if response.status == 200 else None
+            )
+    except (IncompleteResponse, msgspec.MsgspecError):
+        return None
+
+
+def _form(data: bytes, model: str) -> bytes:
+    ending = media.get_audio_format(data)
+    parts = [
+        f'form-data; name="model"\r\n\r\n{model}'.encode(),
+        b'form-data; name="response_format"\r\n\r\njson',
+        f'form-data; name="file"; filename="audio.{ending}"\r\n\r\n'.encode() + data,
+    ]
+    mark = f"--{_BOUNDARY}".encode()
+    return b"".join(mark + b"\r\ncontent-disposition: " + part + b"\r\n" for part in parts) + mark + b"--\r\n"

@@ -1,0 +1,24 @@
+"""The runner's own bell: rung by the host, or by ourselves. Waiting has a poll behind it, so a lost ring costs time and
+no message."""
+
+import asyncio
+
+POLL = 2.0  # seconds
+
+
+class WakeEvent:
+    def __init__(self) -> None:
+        self._rung = asyncio.Event()
+
+    def ring(self) -> None:
+        self._rung.set()
+
+    async def wait(self, seconds: float = POLL) -> bool:
+        """Whether it was rung, rather than that we looked by ourselves."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._rung.wait()
+        except TimeoutError:
+            return False
+        self._rung.clear()
+        return True

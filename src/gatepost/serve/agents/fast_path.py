@@ -1,0 +1,219 @@
+"""The plain way of MCP over HTTP: a request that is right in every respect, and that is answered at once, needs no
+machinery. Whatever is not plain is left to the official SDK, together with the call that was begun meanwhile.
+
+Nothing is refused here: what looks odd is not plain, and the SDK says what is wrong with it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+from starlette.types import Scope
+
+from gatepost.gate import mcp_messages
+from gatepost.gate.caller import Caller
+from gatepost.gate.dispatch import Dispatch, ToolAnswer
+from gatepost.gate.eager_task import run_eagerly
+from gatepost.gate.mcp_messages import CallParams, CallResult, JsonRpcMessage, McpParams, McpTextContent, RequestId
+from gatepost.gate.mcp_protocol import ENVELOPE_VERSION, HANDSHAKE_VERSIONS, META
+
+AT_ONCE_S = 0.05  # a call that takes longer is the SDK's: it keeps streams alive and can continue them
+CANCELLED = -32800  # the code of a call that was cancelled, where HTTP must have an answer
+IDLE_S = 30 * 60.0  # a session that nobody uses ends
+MOST_TOLD = 256  # words of progress that wait to be sent
+
+_VERSIONS = frozenset(version.encode() for version in HANDSHAKE_VERSIONS)
+_OWN_HEADER = b'"x-mcp-header"'  # in a tool's schema: an argument that must also be a header
+_encode = msgspec.json.Encoder().encode
+
+
+class McpHeaders:
+    """The headers of a request that MCP looks at."""
+
+    __slots__ = ("found", "odd")
+
+    def __init__(self, scope: Scope) -> None:
+        self.found: dict[bytes, bytes] = {}
+        self.odd = False  # something that only the SDK judges
+        for name, value in scope["headers"]:
+            self.odd |= name in self.found or name.startswith(b"mcp-param-")
+            self.found[name] = value.strip(b" \t")  # the HTTP parser leaves the blanks around a value
+
+    @property
+    def session(self) -> str | None:
+        given = self.found.get(b"mcp-session-id")
+        return None if given is None else given.decode("latin-1")
+
+    @property
+    def version(self) -> bytes | None:
+        return self.found.get(b"mcp-protocol-version")
+
+    @property
+    def old(self) -> bool:
+        """Whether it is of the revisions that have sessions."""
+        return self.version is None or self.version in _VERSIONS
+
+    @property
+    def takes_both(self) -> bool:
+        accept, kind = self.found.get(b"accept", b""), self.found.get(b"content-type", b"")
+        return b"application/json" in accept and b"text/event-stream" in accept and kind.startswith(b"application/json")
+
+
+class RunningCall:
+    """A call under way, and what it has told of its progress."""
+
+    def __init__(self, dispatch: Dispatch, caller: Caller, name: str, raw: bytes, call_id: str) -> None:
+        self.told: deque[tuple[float, float | None, str]] = deque(maxlen=MOST_TOLD)
+        self.news = asyncio.Event()
+        self.answer: ToolAnswer | None = None
+        self.cancelled = False
+        self.adopted = False  # somebody else waits for its end
+        self._task: asyncio.Task[None] | None = None
+        work = self._run(dispatch, caller, name, raw, call_id)
+        rest = run_eagerly(work) if dispatch.is_quick(caller, name) else work
+        if rest is not None:
+            self._task = asyncio.get_running_loop().create_task(rest)
+
+    async def _run(self, dispatch: Dispatch, caller: Caller, name: str, raw: bytes, call_id: str) -> None:
+        try:
+            self.answer = await dispatch.call(caller, name, raw, call_id, self._progress)
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        finally:
+            self.news.set()
+
+    def _progress(self, done: float, total: float | None, text: str) -> None:
+        self.told.append((done, total, text))
+        self.news.set()
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def give_up(self, answer: ToolAnswer) -> None:
+        """Whoever waits for it is told this instead."""
+        if self.answer is None:
+            self.cancel()
+            self.answer = answer
+            self.news.set()
+
+    async def settle(self, told_of: bool) -> bool:
+        """Wait a moment. True: it has ended, and of its progress nothing is to be said (to whom it is `told_of`)."""
+        timer = None
+        try:
+            while self.answer is None and not self.cancelled and not (told_of and self.told):
+                if timer is None:
+                    timer = asyncio.get_running_loop().call_later(AT_ONCE_S, self.news.set)
+                elif timer.when() <= asyncio.get_running_loop().time():
+                    return False
+                self.news.clear()
+                await self.news.wait()
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return self.cancelled or not (told_of and self.told)
+
+
+@dataclass(slots=True, eq=False)
+class McpHttpSession:
+    """A session of the 2025 revisions, as far as the plain way needs it. The SDK has the rest."""
+
+    caller: Caller
+    seen: float  # when the SDK last heard of it
+    name: str = ""
+    events: object = None  # the SDK's side: what its streams have said lately
+    serving: int = 0  # requests that the SDK is busy with
+    begun: dict[RequestId, RunningCall] = field(default_factory=dict)
+    flying: set[str] = field(default_factory=set)  # ids of requests without an answer; to the SDK, 5 and "5" are one
+    tools_changed: Callable[[], None] | None = None  # tells the client
+
+    def finish_request(self, request: RequestId) -> None:
+        """It is answered, or never will be: its id may be used again."""
+        self.begun.pop(request, None)
+        self.flying.discard(str(request))
+
+    def idle(self, now: float) -> float:
+        return 0.0 if self.serving else now - self.seen
+
+
+class FastPath:
+    """Reads what is plain, and writes its answers."""
+
+    def __init__(self, name: str, version: str, dispatch: Dispatch) -> None:
+        self._dispatch = dispatch
+        self._stamp = msgspec.Raw(_encode({META + "serverInfo": {"name": name, "version": version}}))
+        self._fresh = b'"ttlMs":0,"cacheScope":"private","resultType":"complete","_meta":%b' % bytes(self._stamp)
+        self._judged: tuple[bytes, frozenset[str]] = (b"", frozenset())
+
+    def read(
+        self, head: McpHeaders, message: JsonRpcMessage, caller: Caller, session: McpHttpSession | None
+    ) -> CallParams | McpParams | None:
+        """The parameters of a plain call, or of a plain listing; None: it is not plain."""
+        if head.odd or not head.takes_both or message.jsonrpc != "2.0" or not isinstance(message.id, int | str):
+            return None
+        if message.method not in ("tools/call", "tools/list"):
+            return None
+        try:
+            read = mcp_messages.read_call if message.method == "tools/call" else mcp_messages.read_params
+            params = read(message.params) or McpParams()
+        except (ValueError, RecursionError):
+            return None
+        if head.old:
+            plain = session is not None
+        else:
+            plain = self._is_modern(head, message, params) and not self._wants_headers(caller, params)
+        return params if plain else None
+
+    def _is_modern(self, head: McpHeaders, message: JsonRpcMessage, params: McpParams) -> bool:
+        """Whether it is the 2026 revision's, and its headers say the same as its body."""
+        name = params.name.encode() if isinstance(params, CallParams) else None
+        meta = params.meta or {}
+        return (
+            head.version == ENVELOPE_VERSION.encode()
+            and meta.get(META + "protocolVersion") == ENVELOPE_VERSION
+            and isinstance(meta.get(META + "clientCapabilities"), dict)
+            and head.found.get(b"mcp-method") == (message.method or "").encode()
+            and head.found.get(b"mcp-name") == name
+        )
+
+    def _wants_headers(self, caller: Caller, params: McpParams) -> bool:
+        """Whether an argument of the tool that is called must also be a header."""
+        listed = self._dispatch.listed_for(caller)
+        if self._judged[0] is not listed:
+            self._judged = (listed, _tools_with_headers(listed))
+        return isinstance(params, CallParams) and params.name in self._judged[1]
+
+    def listed(self, request: RequestId, caller: Caller, modern: bool) -> bytes:
+        tools = self._dispatch.listed_for(caller)
+        return _render_result(request, b'{"tools":%b,%b}' % (tools, self._fresh) if modern else b'{"tools":%b}' % tools)
+
+    def answered(self, request: RequestId, answer: ToolAnswer, modern: bool) -> bytes:
+        if answer.code:
+            return render_error(request, answer.code, answer.text)
+        content = [McpTextContent(answer.text)] if answer.content is None else msgspec.Raw(answer.content)
+        result = CallResult(content, isError=answer.failed)
+        if answer.structured is not None:
+            result.structuredContent = msgspec.Raw(answer.structured)
+        if modern:
+            result.resultType, result.meta = "complete", self._stamp
+        return _render_result(request, _encode(result))
+
+
+def _tools_with_headers(listed: bytes) -> frozenset[str]:
+    if _OWN_HEADER not in listed:
+        return frozenset()
+    return frozenset(tool["name"] for tool in msgspec.json.decode(listed) if _OWN_HEADER in _encode(tool))
+
+
+def _render_result(request: RequestId, result: bytes) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(request), result)
+
+
+def render_error(request: RequestId | None, code: int, text: str) -> bytes:
+    return _encode({"jsonrpc": "2.0", "id": request, "error": {"code": code, "message": text}})

@@ -1,0 +1,26 @@
+"""`/mcp/agents`: the management server, on the same gate as all tools, over whichever front end asks."""
+
+from starlette.types import Scope
+
+from gatepost import __version__
+from gatepost.gate.caller import Caller
+from gatepost.gate.dispatch import Dispatch
+from gatepost.serve.agents.management import NAME, make_management_tools
+from gatepost.serve.agents.mcp_endpoint import McpEndpoint, make_mcp_app
+from gatepost.serve.agents.service import AgentService
+from gatepost.tools.contract import ToolDeps
+
+PATH = "/mcp/agents"
+MANAGER = Caller("root", provider="operator")  # whoever may open the door is the operator
+
+
+def make_management_dispatch(service: AgentService, around: ToolDeps) -> Dispatch:
+    """In memory: an assistant inside the process calls this one itself. Its `run` writes the audit behind."""
+    return Dispatch(make_management_tools(service), around)
+
+
+def make_management_app(dispatch: Dispatch, around: ToolDeps, largest: int) -> McpEndpoint:
+    def manager(scope: Scope) -> Caller:
+        return MANAGER
+
+    return make_mcp_app(NAME, __version__, dispatch, manager, around.bells, largest)

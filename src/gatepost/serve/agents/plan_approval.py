@@ -1,0 +1,27 @@
+"""A plan that was approved: in which mode its agent goes on, and with which prompt. Written in the transaction of the
+approval, so neither is there without the other, and each once."""
+
+from gatepost.core.errors import Invalid
+from gatepost.serve.agents.modes import check_mode
+from gatepost.store import agents, inbox, origins, sessions
+from gatepost.store.permissions import Permission
+from gatepost.store.port import Db
+
+
+def apply_approved_plan(db: Db, asked: Permission, by: str, name: str, now: int) -> bool:
+    """Whether the agent is told something else from here on. What was asked came from inside: its words are no more
+    than a prompt of that agent's own, its mode must be one that there is."""
+    session = sessions.get(db, asked.session_id)
+    if asked.kind != "plan" or session is None:
+        return False
+    if asked.next_mode:
+        try:
+            agents.set_permission_mode(db, session.id, check_mode(session.provider, asked.next_mode))
+        except Invalid as error:
+            raise Invalid(
+                "requestId", f"{asked.id} cannot be allowed, only denied: its plan asks for {error}"
+            ) from None
+    if asked.follow_up:
+        chain = origins.get_for_turn(db, asked.turn_id)  # the agent's own words, whoever approves them
+        agents.add_prompt(db, session, asked.follow_up, by, name, inbox.NEXT, now, chain)
+    return bool(asked.next_mode or asked.follow_up)

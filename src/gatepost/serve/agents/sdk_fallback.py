@@ -1,0 +1,246 @@
+"""The official SDK's Streamable HTTP on our gate. Its import takes most of a second: only when it is needed.
+
+It keeps the sessions of the 2025 revisions and their streams, and judges what is not plain. One server is there for all
+callers: who calls is in the request's scope, put there by `http.py`.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from itertools import count
+from typing import Any
+
+import msgspec
+from mcp import MCPError
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.session import ServerSession
+from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    JSONRPCMessage,
+    ListToolsResult,
+    NotificationParams,
+    PaginatedRequestParams,
+    SubscriptionFilter,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+)
+from starlette.types import Receive, Scope, Send
+
+from gatepost.core import ids
+from gatepost.gate.caller import Caller
+from gatepost.gate.dispatch import Dispatch, ToolAnswer
+from gatepost.serve.agents.fast_path import CANCELLED, IDLE_S, McpHttpSession, RunningCall
+
+CALLER, SESSION, BEGUN = "gatepost.caller", "gatepost.session", "gatepost.begun"  # in a request's scope
+MOST_EVENTS, MOST_KEPT = 256, 1024 * 1024  # of one session, and their bytes; the newest is kept whatever its size
+MOST_SESSIONS = 10_000
+Context = ServerRequestContext[Any, Any]
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.decode
+
+
+class RecentEvents:
+    """What the streams of one session have said lately, for a client that comes back."""
+
+    def __init__(self) -> None:
+        self.name, self.numbers = ids.new("e"), count(1)
+        self.kept: deque[tuple[str, str, JSONRPCMessage | None, int]] = deque()
+        self.size = 0
+
+    def keep(self, stream: str, message: JSONRPCMessage | None) -> str:
+        event = f"{self.name}-{next(self.numbers)}"
+        size = 0 if message is None else len(message.model_dump_json(by_alias=True))
+        self.kept.append((event, stream, message, size))
+        self.size += size
+        while len(self.kept) > MOST_EVENTS or (self.size > MOST_KEPT and len(self.kept) > 1):
+            self.size -= self.kept.popleft()[-1]
+        return event
+
+    def after(self, last: str) -> tuple[str | None, list[EventMessage]]:
+        """The stream of an event, and what it has said since. None: it is not known any more."""
+        kept = list(self.kept)
+        at = next((number for number, each in enumerate(kept) if each[0] == last), None)
+        if at is None:
+            return None, []
+        stream = kept[at][1]
+        later = [each for each in kept[at + 1 :] if each[1] == stream]
+        return stream, [EventMessage(message, event) for event, _, message, _ in later if message is not None]
+
+
+EVENTS: ContextVar[RecentEvents] = ContextVar("events")  # of the session that a request is for
+
+
+class SessionEventStore(EventStore):
+    """The SDK asks one store for all sessions and names none: each request, and each session's own task, carries its
+    session's events with it. So nobody can continue a stream of somebody else."""
+
+    async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
+        return EVENTS.get().keep(stream_id, message)
+
+    async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
+        stream, missed = EVENTS.get().after(last_event_id)
+        for each in missed:
+            await send_callback(each)
+        return stream
+
+
+class _SdkServer(Server[Any]):
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """The SDK's transport asks for it without saying that our tools change."""
+        told = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(told, experimental_capabilities, extensions)
+
+
+class SdkFallback:
+    """The SDK's side of one endpoint. `running()` is its whole life."""
+
+    def __init__(self, name: str, version: str, dispatch: Dispatch, largest: int) -> None:
+        self._dispatch = dispatch
+        self._name, self._calls = ids.new("h"), count(1)
+        self._listening: dict[str, tuple[InMemorySubscriptionBus, ListenHandler]] = {}  # by folder
+        self._telling: set[asyncio.Task[None]] = set()
+        server = _SdkServer(
+            name,
+            version=version,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+            on_subscriptions_listen=self._listen,
+        )
+        server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
+        server.middleware.clear()  # spans that nobody collects
+        self._manager = StreamableHTTPSessionManager(
+            server,
+            event_store=SessionEventStore(),
+            # Who may come in, and by which name, was judged before.
+            security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+            session_idle_timeout=IDLE_S,
+            max_request_body_size=largest,
+            max_sessions=MOST_SESSIONS,
+        )
+
+    async def serve(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        session: McpHttpSession,
+        known: bool,
+        begun: RunningCall | None,
+    ) -> None:
+        """One request of a session, or the one that makes it. `begun`: the call is under way already."""
+        if not isinstance(session.events, RecentEvents):
+            session.events = RecentEvents()
+        EVENTS.set(session.events)
+        headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        marked = {"headers": headers, CALLER: session.caller, SESSION: session if known else None, BEGUN: begun}
+        await self._manager.handle_request({**scope, **marked}, receive, send)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with self._manager.run():
+            try:
+                yield
+            finally:
+                for _, handler in self._listening.values():
+                    handler.close()
+                await asyncio.sleep(0)  # streams say that they end before they are cut
+
+    def tools_changed(self, folder: str | None) -> None:
+        """For those who listen on the 2026 wire; those who have a session are told through it."""
+        for of, (bus, _) in self._listening.items():
+            if folder is None or of == folder:
+                self._send_soon(bus.publish(ToolsListChanged()))
+
+    def _send_soon(self, telling: Any) -> None:
+        task = asyncio.get_running_loop().create_task(telling)
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    # What the SDK asks.
+
+    async def _list(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        return _parse_tools(self._dispatch.listed_for(_caller(ctx)))
+
+    async def _call(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
+        scope = ctx.request.scope if ctx.request is not None else {}
+        running: RunningCall | None = scope.get(BEGUN)
+        session: McpHttpSession | None = scope.get(SESSION)
+        if running is None:
+            raw = _encode(params.arguments or {})
+            running = RunningCall(self._dispatch, _caller(ctx), params.name, raw, f"{self._name}.{next(self._calls)}")
+        running.adopted = True
+        if session is not None and ctx.request_id is not None:
+            session.begun[ctx.request_id] = running
+        try:
+            while True:
+                while running.told:
+                    await ctx.session.report_progress(*_progress_arguments(*running.told.popleft()))
+                if running.answer is not None or running.cancelled:
+                    break
+                running.news.clear()
+                await running.news.wait()
+        finally:
+            running.cancel()
+            if session is not None and ctx.request_id is not None:
+                session.finish_request(ctx.request_id)  # perhaps long after its client has hung up
+        if running.answer is None:
+            raise MCPError(CANCELLED, "Request cancelled")
+        return _result(running.answer)
+
+    async def _listen(self, ctx: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+        folder = _caller(ctx).folder
+        if folder not in self._listening:
+            bus = InMemorySubscriptionBus()
+            self._listening[folder] = bus, ListenHandler(bus)
+        told = SubscriptionFilter(tools_list_changed=params.notifications.tools_list_changed)
+        return await self._listening[folder][1](ctx, params.model_copy(update={"notifications": told}))
+
+    async def _initialized(self, ctx: Context, params: NotificationParams) -> None:
+        session: McpHttpSession | None = ctx.request.scope.get(SESSION) if ctx.request is not None else None
+        if session is not None:
+            session.tools_changed = self._make_tools_changed_sender(ctx.session)
+
+    def _make_tools_changed_sender(self, session: ServerSession) -> Callable[[], None]:
+        return lambda: self._send_soon(session.send_tool_list_changed())
+
+
+def _caller(ctx: Context) -> Caller:
+    assert ctx.request is not None
+    caller = ctx.request.scope[CALLER]
+    assert isinstance(caller, Caller)
+    return caller
+
+
+def _progress_arguments(done: float, total: float | None, text: str) -> tuple[float, float | None, str | None]:
+    return done, total, text or None
+
+
+@lru_cache(64)
+def _parse_tools(tools: bytes) -> ListToolsResult:
+    return ListToolsResult.model_validate({"tools": _decode(tools)})
+
+
+def _result(answer: ToolAnswer) -> CallToolResult:
+    if answer.code:
+        raise MCPError(answer.code, answer.text)
+    content = [{"type": "text", "text": answer.text}] if answer.content is None else _decode(answer.content)
+    whole: dict[str, Any] = {"content": content, "isError": answer.failed}
+    if answer.structured is not None:
+        whole["structuredContent"] = _decode(answer.structured)
+    return CallToolResult.model_validate(whole)

@@ -1,0 +1,166 @@
+"""The terminal's side of the control API: hand in a message, wait for what answers it, follow a room."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gatepost.channels.local_channel import LocalChannel
+from gatepost.core import ids
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.flow import panic_notice
+from gatepost.messages.address import LONGEST, parse
+from gatepost.messages.inbound import Inbound
+from gatepost.messages.text import clean
+from gatepost.serve.room_events import QUICKEST_S, combine_states
+from gatepost.store import inbox, messages, outbox, switches
+from gatepost.store.messages import Message
+from gatepost.store.port import Db, Store
+
+LONGEST_WAIT_S = 60.0  # one request; who wants to wait longer asks again
+SLOWEST_S = 0.5  # between looks while nothing rings
+_NAME = re.compile(r"[^\s/:][^\s:]{0,63}\Z")
+_SPOKEN = ("send", "file", "card")
+NOTICE = "notice:"  # the keys of what the gateway says to a message begin so, its id follows
+STOPPED = "command /stop"  # the reason of an inbox row that was one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TerminalMessage:
+    """What somebody wrote at a terminal."""
+
+    text: str
+    room: str = ""
+    thread: str = ""
+    sender: str = ""
+    key: str = ""  # sent twice under one key, accepted once
+
+
+def parse_message(written: TerminalMessage, hub: LocalChannel) -> Inbound:
+    """As an event of the terminal. Names are brought under the terminal's own platform, whatever they say."""
+    text = clean(written.text)
+    if not text.strip():
+        raise Invalid("text", "there is nothing in it")
+    if len(written.thread) > LONGEST or len(written.key) > LONGEST:
+        raise Invalid("thread or id", f"longer than {LONGEST} characters")
+    sender = parse_sender(written.sender, hub)
+    return Inbound(
+        address=parse_room(written.room, hub),
+        platform_id=clean(written.key) or ids.new("c"),
+        sender=sender,
+        sender_name=sender.partition(":")[2],
+        text=text,
+        thread=clean(written.thread),
+        direct=True,
+    )
+
+
+def parse_room(name: str, hub: LocalChannel) -> str:
+    """`main`, or `terminal:main`: both are the room of that name."""
+    if not name:
+        return hub.main_room
+    bare = name.removeprefix(f"{hub.platform}:")
+    if ":" in bare:
+        raise Invalid("room", f"{name!r} is not a room of the {hub.platform}")
+    return str(parse(f"{hub.platform}:{bare}", "room"))
+
+
+def parse_sender(name: str, hub: LocalChannel) -> str:
+    if not name:
+        return hub.owner
+    prefix = f"{hub.platform}:"
+    bare = name.removeprefix(prefix)
+    if not _NAME.match(bare):
+        raise Invalid("as", f"{name!r} is not a name; it may have up to 64 characters, no spaces and no colon")
+    return prefix + bare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatReply:
+    text: str
+    seq: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatOutcome:
+    """What became of a message so far. `done`: nothing more will."""
+
+    message: int
+    state: str
+    reason: str
+    done: bool
+    halted: bool = False  # by the operator: what waits goes on waiting until the panic is over
+    replies: tuple[ChatReply, ...] = ()
+
+
+def read_outcome(db: Db, message_id: int) -> ChatOutcome:
+    message = messages.get(db, message_id)
+    if message is None:
+        raise NotFound("message", str(message_id), "`gatepost ledger list` shows what there is")
+    entries = inbox.list_for_message(db, message_id)
+    replies: list[ChatReply] = []
+    under_way = False
+    for entry in entries:
+        for effect in outbox.list_for_turn(db, entry.turn_id) if entry.turn_id else []:
+            if not _is_reply(effect, entry, message.instance, message.address):
+                continue
+            under_way = under_way or effect.state not in outbox.END
+            replies.append(ChatReply(text=str(effect.payload.get("text", "")), seq=effect.seq, state=effect.state))
+    for effect in _list_gateway_replies(db, message, entries):
+        under_way = under_way or effect.state not in outbox.END
+        replies.append(ChatReply(text=str(effect.payload.get("text", "")), seq=effect.seq, state=effect.state))
+    state, reason = combine_states(entries)
+    done = bool(entries) and not under_way and all(entry.state in inbox.END for entry in entries)
+    halted = None if done else switches.get(db, switches.PANIC)
+    notice = outbox.find_by_key(db, panic_notice.key_of(halted, message.instance, message.address)) if halted else None
+    if notice is not None:
+        replies.append(ChatReply(text=str(notice.payload.get("text", "")), seq=notice.seq, state=notice.state))
+    return ChatOutcome(
+        message=message_id,
+        state=state,
+        reason=reason,
+        done=done,
+        halted=notice is not None and not under_way,
+        replies=tuple(replies),
+    )
+
+
+def _list_gateway_replies(db: Db, message: Message, entries: list[inbox.InboxEntry]) -> Iterator[outbox.OutboxEffect]:
+    """What the gateway itself said to a message: why it was not taken, or what a command came to."""
+    key, part = f"{NOTICE}{message.id}", 1
+    while (effect := outbox.find_by_key(db, key if part == 1 else f"{key}/{part}")) is not None:
+        yield effect
+        part += 1
+    if part == 1 and any(entry.reason == STOPPED for entry in entries):
+        # It is the stopped session that speaks then, and it does not know whose word stopped it.
+        for later in messages.list_in_room(db, message.instance, message.address, message.id, 20):
+            if later.direction == "out" and later.kind == "system" and later.thread == message.thread:
+                yield from outbox.list_for_message(db, later.id)
+                return
+
+
+def _is_reply(effect: outbox.OutboxEffect, entry: inbox.InboxEntry, instance: str, address: str) -> bool:
+    """A turn may answer several messages: what names another one, or another room, is not this one's reply."""
+    return (
+        effect.op in _SPOKEN
+        and (effect.instance, effect.address) == (instance, address)
+        and effect.state not in ("superseded", "cancelled")
+        and effect.payload.get("in_reply_to") in (None, entry.seq)
+    )
+
+
+async def wait_for_outcome(
+    store: Store, hub: LocalChannel, message_id: int, timeout: float, stopping: asyncio.Event
+) -> ChatOutcome:
+    """Return when nothing more will come, now or until a panic is over, or after `timeout` with what there is."""
+    deadline = asyncio.get_running_loop().time() + min(timeout, LONGEST_WAIT_S)
+    wait = QUICKEST_S
+    with hub.watch() as watch:
+        while True:
+            answer = await store.read(read_outcome, message_id)
+            left = deadline - asyncio.get_running_loop().time()
+            if answer.done or answer.halted or left <= 0 or stopping.is_set():
+                return answer
+            rung = await watch.wait(min(wait, left), stopping)
+            wait = QUICKEST_S if rung else min(wait * 2, SLOWEST_S)

@@ -1,0 +1,55 @@
+"""Requests of strangers at a bounded rate: who asks faster waits for the answer, and nobody else does.
+
+What waits holds its connection, and those of an address are bounded. Whoever is signed in is not slowed by strangers at
+the same address: their requests are judged by their login before they come here.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gatepost.core.token_bucket import Rate, TokenBucket
+from gatepost.serve.peers import peer_of
+
+REQUESTS = Rate(per_second=50, burst=200, patience_s=float("inf"))  # a page with all that belongs to it is a dozen
+LONGEST_S = 10.0
+MOST_PEERS = 1000  # whose rates are remembered, the latest
+
+
+class PeerRateLimiter:
+    def __init__(
+        self,
+        rate: Rate = REQUESTS,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        now: Callable[[], float] | None = None,
+    ) -> None:
+        self._rate, self._pause, self._now = rate, pause, now
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+
+    async def hold(self, scope: Scope) -> None:
+        """Returns when the request may be answered."""
+        client = scope.get("client")
+        if client is None:  # a socket file, whose owner is the only one
+            return
+        now = self._now() if self._now is not None else asyncio.get_running_loop().time()
+        peer = peer_of(str(client[0]))
+        bucket = self._buckets.pop(peer, None) or TokenBucket(self._rate, now)
+        self._buckets[peer] = bucket
+        if len(self._buckets) > MOST_PEERS:
+            self._buckets.popitem(last=False)
+        if wait := bucket.take(1, now):
+            await self._pause(min(wait, LONGEST_S))
+
+
+class RateLimitMiddleware:
+    """Holds every request but those below `judged`, which are held there if they turn out to be a stranger's."""
+
+    def __init__(self, app: ASGIApp, pace: PeerRateLimiter, judged: str) -> None:
+        self._app, self._pace, self._judged = app, pace, judged
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not scope["path"].startswith(self._judged):
+            await self._pace.hold(scope)
+        await self._app(scope, receive, send)

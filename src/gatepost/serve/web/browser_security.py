@@ -1,0 +1,102 @@
+"""What stands before every request of the site: by which name it was asked, where a write comes from, and what a
+browser may do with the answer.
+
+A page of somebody else can make a browser send requests here. It cannot choose their Host (a name that was bent to
+point here is refused), nor our Origin, nor add our header to a write.
+"""
+
+import ipaddress
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+OUR_HEADER = "x-gatepost"  # only our own page sends it
+LOCAL = ("localhost", "127.0.0.1", "::1")
+ANY = ("0.0.0.0", "::", "")  # listening on every address
+READS = ("GET", "HEAD")
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self';"
+    " manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-frame-options": "DENY",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+def host_of(header: str) -> str:
+    """The host of a Host header or of an Origin's rest, without its port; '' if it is no host."""
+    try:
+        return urlsplit(f"//{header}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def port_of(header: str) -> str:
+    try:
+        return str(urlsplit(f"//{header}").port or "")
+    except ValueError:
+        return ""
+
+
+def host_allowed(header: str, listens: str, further: Iterable[str]) -> bool:
+    """Whether a request may name us so. An address in numbers cannot be bent by a name server; a name must be known."""
+    host = host_of(header)
+    if not host:
+        return False
+    if host in LOCAL or host == listens.lower() or host in {host_of(name) for name in further}:
+        return True
+    return listens in ANY and _is_number(host)
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def write_allowed(headers: Headers) -> bool:
+    """Whether a write comes from our own page."""
+    host, origins = headers.get("host"), [each.partition("://") for each in headers.getlist("origin")]
+    ours = all(scheme in ("http", "https") and origin == host for scheme, _, origin in origins)
+    return bool(origins) and ours and headers.get(OUR_HEADER) == "1"
+
+
+class BrowserSecurityMiddleware:
+    """`listens` None: on a socket file, where whoever stands before us has checked the name."""
+
+    def __init__(self, app: ASGIApp, listens: str | None, further: tuple[str, ...]) -> None:
+        self._app, self._listens, self._further = app, listens, further
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers = Headers(scope=scope)
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                answer = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    answer.setdefault(name, value)
+            await send(message)
+
+        host = headers.get("host", "")
+        if len(headers.getlist("host")) > 1:
+            await PlainTextResponse("There is more than one Host header.\n", 400)(scope, receive, send_guarded)
+        elif self._listens is not None and not host_allowed(host, self._listens, self._further):
+            text = "This name is not known here. Add it to the setting web.hosts if it is yours.\n"
+            await PlainTextResponse(text, 403)(scope, receive, send_guarded)
+        elif scope["method"] not in READS and not write_allowed(headers):
+            await PlainTextResponse("This does not come from our page.\n", 403)(scope, receive, send_guarded)
+        else:
+            await self._app(scope, receive, send_guarded)

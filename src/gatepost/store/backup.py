@@ -1,0 +1,27 @@
+"""A consistent copy of the store, whether the daemon runs or not: SQLite's own backup, in one snapshot."""
+
+from pathlib import Path
+
+import apsw
+
+from gatepost.core.errors import SetupError
+from gatepost.store.sqlite_store import connect
+
+
+def copy_store(source: Path, target: Path) -> None:
+    """To a new file of the owner's alone. Writers are not held up; what they write meanwhile is not in it."""
+    if not source.is_file():
+        raise SetupError(
+            f"there is no store in {source.parent}; `gatepost up` makes one, `--home` chooses another home"
+        )
+    reading, writing = connect(source, readonly=True), connect(target)
+    try:
+        with writing.backup("main", reading, "main") as backup:
+            while not backup.done:
+                backup.step(-1)
+        writing.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
+    except apsw.Error as error:
+        raise SetupError(f"the store {source} cannot be copied: {error}") from None
+    finally:
+        writing.close()
+        reading.close()

@@ -1,0 +1,28 @@
+"""Steps: the life of a message as it happened, one row per change. Written in the transaction that made the change."""
+
+from dataclasses import dataclass
+
+from gatepost.store.port import Db
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStep:
+    message_id: int
+    row_id: int | None
+    at: int
+    step: str
+    detail: str
+
+
+def add(db: Db, message_id: int, row_id: int | None, at: int, step: str, detail: str = "") -> None:
+    db.run(
+        "INSERT INTO steps (message_id, row_id, at, step, detail) VALUES (?, ?, ?, ?, ?)",
+        (message_id, row_id, at, step, detail),
+    )
+
+
+def list_for_message(db: Db, message_id: int) -> list[MessageStep]:
+    rows = db.rows(
+        "SELECT message_id, row_id, at, step, detail FROM steps WHERE message_id = ? ORDER BY id", (message_id,)
+    )
+    return [MessageStep(*row) for row in rows]

@@ -1,0 +1,74 @@
+"""The store as seen from outside the daemon: read-only, one snapshot, whether the daemon runs or not."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar, TypeVarTuple
+
+import apsw
+
+from gatepost.core.errors import SetupError
+from gatepost.store.migrate import list_migrations
+from gatepost.store.port import Db
+from gatepost.store.sqlite_store import SqliteDb, connect
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+def read_snapshot(path: Path, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+    """Run `fn` on one snapshot of a store of this version."""
+    if not path.is_file():
+        raise SetupError(f"there is no store in {path.parent}; `gatepost up` makes one, `--home` chooses another home")
+    connection = connect(path, readonly=True)
+    try:
+        connection.execute("BEGIN")
+        db = SqliteDb(connection)
+        _check_version(path, get_version(db))
+        return fn(db, *args)
+    except (apsw.CorruptError, apsw.NotADBError, apsw.IOError) as error:
+        raise SetupError(f"the store {path} is damaged: {error}; restore a backup or move the file aside") from None
+    finally:
+        connection.close()
+
+
+def get_version(db: Db) -> int:
+    """The newest migration that ran; 0 for a file that is no store yet."""
+    if db.row("SELECT 1 FROM sqlite_schema WHERE name = 'schema_version'") is None:
+        return 0
+    row = db.row("SELECT MAX(number) FROM schema_version")
+    return int(row[0] or 0) if row else 0
+
+
+def get_newest_version() -> int:
+    """The version that this gatepost knows."""
+    return max((each.number for each in list_migrations()), default=0)
+
+
+def _check_version(path: Path, found: int) -> None:
+    if found > get_newest_version():
+        raise SetupError(
+            f"the store {path} was written by a newer gatepost (schema {found}, this one knows {get_newest_version()});"
+            " upgrade gatepost, or restore a backup"
+        )
+    if found < get_newest_version():
+        raise SetupError(f"the store {path} is of an older version; `gatepost up` brings it up to date")
+
+
+def find_damage(db: Db) -> str:
+    """What a quick look through the whole file finds wrong; '' if nothing."""
+    row = db.row("PRAGMA quick_check(1)")
+    return "" if row is None or row[0] == "ok" else str(row[0])
+
+
+def list_waiting_instances(db: Db) -> list[tuple[str, int]]:
+    """(channel instance, effects that wait for it)."""
+    rows = db.rows(
+        "SELECT instance, COUNT(*) FROM outbox WHERE state IN ('pending', 'sending') GROUP BY instance ORDER BY 1"
+    )
+    return [(str(row[0]), int(row[1])) for row in rows]
+
+
+def count_expired_leases(db: Db, now: int) -> int:
+    """Open turns that nobody renews any more: a running daemon takes them up again within seconds."""
+    row = db.row("SELECT COUNT(*) FROM turns WHERE ended_at IS NULL AND lease_until < ?", (now,))
+    return int(row[0]) if row else 0

@@ -1,0 +1,168 @@
+"""Looking back at rooms: what was said in one, by when it was said; what a platform remembers; what failed; who spoke.
+
+A row that was fetched from a platform is in an end state from its first moment: it is never new input for anybody.
+"""
+
+from dataclasses import dataclass
+
+from gatepost.store import inbox, message_steps, messages, search
+from gatepost.store.messages import Message, NewMessage
+from gatepost.store.port import Db, Row
+from gatepost.store.search import READABLE, SEEN, Subtree
+
+HISTORY = "history"  # the reason of rows that were fetched
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Strictly before this: a moment, and among what was said in it an id."""
+
+    at: int = 2**62
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RoomFailures:
+    """What failed in one room, of one part of the tree."""
+
+    instance: str
+    address: str
+    folder: str
+    count: int
+    newest: int
+    reason: str  # of the newest
+
+
+@dataclass(frozen=True, slots=True)
+class RoomHistoryEntry:
+    """A message of a room: its number in the conversation of who looks, if it has one there, and what became of it."""
+
+    seq: int | None
+    state: str
+    message: Message  # without its content
+    length: int  # characters of its text, of which the message may have only the first
+
+
+def list_in_room(
+    db: Db,
+    instance: str,
+    address: str,
+    thread: str | None,
+    before: Cursor,
+    limit: int,
+    part: Subtree,
+    session_id: str,
+    chars: int = 2**31,
+) -> tuple[list[RoomHistoryEntry], bool]:
+    """The newest before the cursor, newest first, with at most so many characters of text together, and whether there
+    are older ones. `thread`: only its messages. The first is there in any case, with so much of its text."""
+    only, params = ("AND m.thread = ?", [thread]) if thread is not None else ("", [])
+    sql = (
+        "SELECT m.id, LENGTH(m.text), m.at FROM messages m WHERE m.instance = ? AND m.address = ?"
+        f" AND (m.at, m.id) < (?, ?) {only} AND ({SEEN}) ORDER BY m.at DESC, m.id DESC LIMIT ?"
+    )
+
+    def page(last: Row | None, most: int) -> list[Row]:
+        at, number = (last[2], last[0]) if last else (before.at, before.id)
+        return db.rows(sql, (instance, address, at, number, *params, *part.sees, most))
+
+    found = messages.measured(page, limit + 1, chars)
+    lengths = messages.within([(row[0], row[1]) for row in found[:limit]], chars)
+    rows = db.rows(
+        "SELECT COALESCE((SELECT seq FROM inbox WHERE message_id = m.id AND session_id = ?),"
+        " (SELECT seq FROM outbox WHERE message_id = m.id AND session_id = ? AND seq > 0)),"
+        " COALESCE((SELECT state FROM inbox WHERE message_id = m.id AND COALESCE(session_id, ?) = ? LIMIT 1),"
+        " (SELECT state FROM outbox WHERE message_id = m.id ORDER BY id DESC LIMIT 1), ''),"
+        f" {messages.SHOWN} FROM messages m WHERE m.id IN ({messages.marks(lengths)})"
+        " ORDER BY m.at DESC, m.id DESC",
+        (*[session_id] * 4, chars, *lengths),
+    )
+    seen = [RoomHistoryEntry(row[0], row[1], messages.parse_row(row[2:]), lengths[row[2]]) for row in rows]
+    return seen, len(found) > len(seen)
+
+
+def add_fetched(db: Db, new: NewMessage, folder: str, now: int) -> bool:
+    """Write down what a platform remembers, in a state that wakes nobody; False if it is known. What we said ourselves
+    stays ours."""
+    if new.platform_id and messages.find(db, new.instance, new.address, "out", new.platform_id, new.event) is not None:
+        return False
+    message_id = messages.accept(db, new, now)
+    if message_id is None:
+        return _add_for_group(db, new, folder, now)
+    if new.direction == "in":
+        inbox.refuse(db, message_id, folder, "guest", HISTORY, now, state="observed")
+        return True
+    db.run(
+        "INSERT INTO outbox (key, message_id, origin, op, instance, address, thread, payload, state, reason,"
+        " created_at, updated_at) VALUES (?, ?, 'history', 'send', ?, ?, ?, '{}', 'sent', ?, ?, ?)",
+        (f"{HISTORY}:{message_id}", message_id, new.instance, new.address, new.thread, HISTORY, now, now),
+    )
+    message_steps.add(db, message_id, None, now, "sent", HISTORY)
+    return True
+
+
+def _add_for_group(db: Db, new: NewMessage, folder: str, now: int) -> bool:
+    """What was fetched for another part of the tree only is this one's too, now that it looked as well."""
+    known = _find_fetched(db, new)
+    if known is None or any(entry.folder == folder for entry in inbox.list_for_message(db, known)):
+        return False
+    inbox.refuse(db, known, folder, "guest", HISTORY, now, state="observed")
+    return True
+
+
+def replace_fetched(db: Db, new: NewMessage) -> int | None:
+    """A message that was only ever fetched is told now: it stays one fact, in the words of who tells it, and nobody has
+    been given it yet. None if it is no such one."""
+    known = _find_fetched(db, new)
+    if known is None:
+        return None
+    db.run("DELETE FROM inbox WHERE message_id = ?", (known,))
+    db.run(
+        "UPDATE messages SET thread = ?, kind = ?, verb = ?, sender = ?, sender_name = ?, text = ?, content = ?,"
+        " reply_to = ?, at = ? WHERE id = ?",
+        (
+            new.thread,
+            new.kind,
+            new.verb,
+            new.sender,
+            new.sender_name,
+            new.text,
+            new.content,
+            new.reply_to,
+            new.at,
+            known,
+        ),
+    )
+    return known
+
+
+def _find_fetched(db: Db, new: NewMessage) -> int | None:
+    if new.direction != "in" or not new.platform_id:
+        return None
+    known = messages.find(db, new.instance, new.address, "in", new.platform_id, new.event)
+    entries = inbox.list_for_message(db, known.id) if known else []
+    fetched = bool(entries) and all(each.session_id is None and each.reason == HISTORY for each in entries)
+    return known.id if known and fetched else None
+
+
+def list_failed(db: Db, part: Subtree, limit: int) -> list[RoomFailures]:
+    """Rooms with rows that came to nothing, the newest first."""
+    rows = db.rows(
+        "SELECT m.instance, m.address, i.folder, COUNT(*), MAX(i.updated_at), i.reason FROM inbox i"
+        " JOIN messages m ON m.id = i.message_id WHERE i.state = 'failed'"
+        " AND (i.folder = ? OR (i.folder >= ? AND i.folder < ?))"
+        " GROUP BY m.instance, m.address, i.folder ORDER BY 5 DESC LIMIT ?",
+        (*part.range, limit),
+    )
+    return [RoomFailures(*row) for row in rows]
+
+
+def has_written(db: Db, part: Subtree, sender: str) -> bool:
+    """Whether somebody wrote in a room of that part of the tree."""
+    row = db.row(
+        f"WITH readable (instance, address) AS MATERIALIZED ({READABLE})"
+        " SELECT 1 FROM search f JOIN messages m ON m.id = f.rowid WHERE f.search MATCH ? AND m.sender = ?"
+        f" AND (m.instance, m.address) IN readable AND ({SEEN}) LIMIT 1",
+        (*part.range, *part.range, f"marks : {search.make_mark('s', sender)}", sender, *part.sees),
+    )
+    return row is not None

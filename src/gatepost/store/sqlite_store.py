@@ -1,0 +1,386 @@
+"""SQLite behind the port: one writer thread with group commit, readers beside it.
+
+Units that wait together are committed together, each in a savepoint of its own, so that one that fails takes nobody
+with it. A group with a durable unit in it is committed with `synchronous=FULL`, another with NORMAL. An answer is
+given only after COMMIT. A group takes units from all lanes in turn and is closed after some time, so that who floods
+the store delays others by about one group.
+"""
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar, TypeVarTuple
+from weakref import WeakValueDictionary
+
+import apsw
+
+from gatepost.core import log
+from gatepost.core.errors import SetupError, Unavailable
+from gatepost.store.deadline import NEVER, UNIT_S, Deadline, DeadlineExceeded
+from gatepost.store.port import Db, Row
+from gatepost.store.write_queue import WriteQueue, WriteUnit
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+TYPES = {
+    "id": "INTEGER PRIMARY KEY AUTOINCREMENT",
+    "int": "INTEGER",
+    "text": "TEXT",
+    "real": "REAL",
+    "blob": "BLOB",
+    "strict": "STRICT",
+}
+LARGEST_GROUP = 512  # units in one commit …
+GROUP_S = 0.02  # … and the time after which no further one is begun: both bound how long the first of them waits
+SNAPSHOT_S = 0.02
+STEPS = 200  # of SQLite's machine, between two looks at the clock
+STEPS_OF_WRITER = 10_000  # the same in the writer: a fraction of a millisecond, and no cost that can be measured
+SLOW_S = 0.05  # a unit that takes longer is reported
+OVERDUE_S = 1.0  # for what was interrupted to end
+CLOSE_S = 3.0  # for what was accepted, when the store is closed
+BUSY_MS = 5000  # the command line may write while the daemon runs
+
+_log = log.get("store")
+
+
+class SqliteDb:
+    """A connection as `Db`."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.connection = connection
+
+    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        return self.connection.execute(sql, params).fetchall()
+
+    def row(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
+        found = self.connection.execute(sql, params).fetchall()
+        return found[0] if found else None
+
+    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
+        self.connection.execute(sql, params).fetchall()
+        return self.connection.changes()
+
+    def define(self, ddl: str) -> None:
+        self.connection.execute(ddl.format_map(TYPES))
+
+    def definition(self, name: str) -> str:
+        row = self.row("SELECT sql FROM sqlite_schema WHERE name = ?", (name,))
+        return str(row[0] or "") if row else ""
+
+
+def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
+    flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    try:
+        made = not readonly and not path.exists()
+        if made:
+            # The owner's alone from its first moment; journals take the mode of the file. Never opened by us once it
+            # is there: closing such a handle would drop the locks that SQLite holds in this process.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        connection = apsw.Connection(str(path), flags=flags | apsw.SQLITE_OPEN_NOMUTEX, statementcachesize=400)
+        connection.set_busy_timeout(BUSY_MS)
+        # Without it SQLite compiles a statement anew where the bound values might have led to another plan: measured,
+        # the look at a room's next message cost 43 µs instead of 7.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA temp_store=MEMORY")
+        if not readonly:
+            if made:  # possible only while the file is empty: freed space can then be given back in small steps
+                connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA journal_size_limit=67108864")
+    except (apsw.Error, OSError) as error:
+        raise SetupError(
+            f"the store {path} cannot be opened: {error}; restore a backup or move the file aside"
+        ) from None
+    return connection
+
+
+def _open_reader(path: Path) -> apsw.Connection:
+    """SQLite opens the log with the first look."""
+    connection = connect(path, readonly=True)
+    connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+    return connection
+
+
+class SqliteStore:
+    """The default store. Open it on a running loop; `close` waits for what was accepted, within bounds. `slow` is
+    called in the writer's thread with a unit that took long: its name, its seconds by the clock and by the processor.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        readers: int = 2,
+        group_s: float = GROUP_S,
+        unit_s: float = UNIT_S.default,
+        slow: Callable[[str, float, float], None] = lambda name, wall, cpu: None,
+    ) -> None:
+        self.path, self._group_s, self._slow = path, group_s, slow
+        self._deadline = Deadline(unit_s)
+        self.running: WriteUnit | None = None  # in the writer, right now …
+        self._group: list[WriteUnit] = []  # … and what is committed with it
+        self._lanes = WriteQueue()
+        self._writer = connect(path)
+        self._here = _open_reader(path)
+        self._here_db = SqliteDb(self._here)
+        self._commits, self._seen = 0, -1  # what was committed, and up to where reads that run here see it
+        self._letting_go: asyncio.TimerHandle | None = None
+        self._local = threading.local()
+        # Opened now: later there may be no descriptor left for them.
+        self._opened = [_open_reader(path) for _ in range(readers)]
+        self._free = list(self._opened)
+        self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by lane: one read at a time
+        self._pool = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
+        self._thread = threading.Thread(target=self._work, name="store-write", daemon=True)
+        self._synchronous = ""  # of the writer's connection; known once it was set
+        self._closed = False
+        self._thread.start()
+
+    async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True, lane: str = "") -> T:
+        if self._closed:
+            raise Unavailable("the store", "the gateway is stopping")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._lanes.put(WriteUnit(fn, args, durable, lane, loop, future))
+        return await future
+
+    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str = "") -> None:
+        if not self._closed:
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[object] = loop.create_future()
+            future.add_done_callback(_log_lost_error)
+            self._lanes.put(WriteUnit(fn, args, False, lane, loop, future))
+
+    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
+        if fn.__dict__.get("quick"):
+            return self.look(fn, *args)
+        reading = self._reading.setdefault(lane, asyncio.Lock()) if lane else None
+        if reading is not None:
+            await reading.acquire()
+        try:
+            if self._closed:
+                raise Unavailable("the store", "the gateway is stopping")
+            found = asyncio.get_running_loop().run_in_executor(self._pool, self._read, fn, args, within)
+        except BaseException:
+            if reading is not None:
+                reading.release()
+            raise
+        if reading is None:
+            return await found
+        # The place belongs to the read: who is cancelled does not get another while it goes on.
+        found.add_done_callback(lambda _: reading.release())
+        return await asyncio.shield(found)
+
+    def look(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        if self._closed:
+            raise Unavailable("the store", "the gateway is stopping")
+        self._refresh()
+        return fn(self._here_db, *args)
+
+    def _refresh(self) -> None:
+        """Reads that run here share one snapshot until something is committed: taking a new one costs more than a
+        look-up. It is let go of soon, so that it never holds up the log's checkpoint."""
+        if self._seen == self._commits:
+            return
+        if self._here.in_transaction:
+            self._here.execute("COMMIT")
+        self._seen = self._commits
+        self._here.execute("BEGIN")
+        if self._letting_go is None:
+            self._letting_go = asyncio.get_running_loop().call_later(SNAPSHOT_S, self._release_snapshot)
+
+    def _release_snapshot(self) -> None:
+        self._letting_go = None
+        if not self._closed and self._here.in_transaction:
+            self._here.execute("COMMIT")
+            self._seen = -1
+
+    def close(self, within: float = CLOSE_S) -> str:
+        """Write what was accepted and close. '' if that is done; else what did not end in time and is left behind: the
+        process should end then. Whoever still waits is told that the gateway is stopping."""
+        if self._closed:
+            return ""
+        self._closed = True
+        if self._letting_go is not None:
+            self._letting_go.cancel()
+        self._lanes.close()
+        end = time.monotonic() + within
+        self._thread.join(within)
+        if self._thread.is_alive():
+            self.interrupt_overdue(now=True)
+            self._thread.join(OVERDUE_S)
+        if self._thread.is_alive():
+            unit = self.running
+            for each in (*self._group, *self._lanes.rest()):
+                each.error = Unavailable("the store", "the gateway is stopping")
+                _send_answers([each])
+            return f"the store's writer is still at {unit.name if unit is not None else 'a commit'}"
+        if not self._close_readers(end):
+            return "a read of the store does not end"
+        self._here.close()
+        with suppress(apsw.Error):  # a full disk must not keep us from closing
+            self._writer.execute("PRAGMA optimize")
+        self._writer.close()
+        return ""
+
+    def _close_readers(self, end: float) -> bool:
+        ending = threading.Thread(target=self._pool.shutdown, name="store-close", daemon=True)
+        ending.start()
+        ending.join(max(OVERDUE_S, end - time.monotonic()))
+        if ending.is_alive():
+            for connection in self._opened:
+                connection.interrupt()
+            ending.join(OVERDUE_S)
+        if ending.is_alive():
+            return False
+        for connection in self._opened:
+            connection.close()
+        return True
+
+    def _read(self, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> T:
+        connection: apsw.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = self._free.pop()  # as many as there are threads
+        connection.execute("BEGIN")
+        try:
+            with _time_limit(connection, within):
+                return fn(SqliteDb(connection), *args)
+        finally:
+            connection.execute("COMMIT")
+
+    def _work(self) -> None:
+        db = SqliteDb(self._writer)
+        self._writer.set_progress_handler(self._deadline.is_over, STEPS_OF_WRITER)
+        while group := self._lanes.take(LARGEST_GROUP):
+            self._group = group
+            done = self._commit(db, group)
+            self._lanes.put_back(group[done:])
+            self._commits += 1
+            self._group = []
+            _send_answers(group[:done])
+
+    def _commit(self, db: SqliteDb, group: list[WriteUnit]) -> int:
+        """Run units for as long as a group may take, and commit them. How many of them have their answer now."""
+        execute = self._writer.execute
+        wanted = "FULL" if any(unit.durable for unit in group) else "NORMAL"
+        try:
+            if wanted != self._synchronous:
+                execute(f"PRAGMA synchronous={wanted}")
+                self._synchronous = wanted
+            done = self._run(db, group, time.monotonic() + self._group_s)
+            while not self._writer.in_transaction:  # a unit that was interrupted took the others with it
+                done = self._run(db, group[:done], NEVER)
+            execute("COMMIT")
+        except apsw.Error as error:
+            if self._writer.in_transaction:
+                execute("ROLLBACK")
+            trouble = Unavailable("the store", _reason(error))
+            for unit in group:
+                unit.error = unit.error or trouble
+            return len(group)
+        return done
+
+    def _run(self, db: SqliteDb, group: list[WriteUnit], end: float) -> int:
+        """Run units that have not failed yet, each in its savepoint, until the time is up. How many were looked at; if
+        the transaction is gone then, the last of them was interrupted, and they are to be run again without it."""
+        execute = self._writer.execute
+        execute("BEGIN IMMEDIATE")
+        for count, unit in enumerate(group, 1):
+            if unit.error is not None:
+                continue
+            execute("SAVEPOINT unit")
+            try:
+                self._run_one(db, unit)
+            except (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError):
+                raise  # the whole group fails: SQLite may have rolled all of it back
+            except BaseException as error:  # noqa: BLE001  it is the caller's, and is raised there
+                unit.error = self._error_of(unit, error)
+                if not self._writer.in_transaction:
+                    return count
+                execute("ROLLBACK TO unit")
+            execute("RELEASE unit")
+            if time.monotonic() > end:
+                return count
+        return len(group)
+
+    def _run_one(self, db: SqliteDb, unit: WriteUnit) -> None:
+        self.running = unit
+        wall, cpu = time.monotonic(), time.thread_time()
+        try:
+            unit.answer = self._deadline.run(unit.fn, db, *unit.args)
+        finally:
+            self.running = None
+            if (took := time.monotonic() - wall) > SLOW_S:
+                self._slow(unit.name, took, time.thread_time() - cpu)
+
+    def _error_of(self, unit: WriteUnit, error: BaseException) -> BaseException:
+        if isinstance(error, (DeadlineExceeded, apsw.InterruptError)):
+            seconds = self._deadline.seconds
+            _log.error("a write took too long and was undone", unit=unit.name, lane=unit.lane, seconds=seconds)
+            return Unavailable("the store", f"this takes more than {seconds:g} s to write; ask for less at once")
+        # A future takes no StopIteration, and the rest of the group must be answered.
+        return RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
+
+    def set_unit_timeout(self, seconds: float) -> None:
+        """From now on a unit has this long."""
+        self._deadline.seconds = seconds
+
+    def interrupt_overdue(self, *, now: bool = False) -> None:
+        """Called by a watchdog every now and then: end a unit that computes beyond its time."""
+        unit = self.running
+        if self._deadline.interrupt(now=now) and unit is not None:
+            _log.error("a write computes beyond its time and is interrupted", unit=unit.name, lane=unit.lane)
+
+
+@contextmanager
+def _time_limit(connection: apsw.Connection, seconds: float | None) -> Iterator[None]:
+    if seconds is None:
+        yield
+        return
+    end = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)
+    try:
+        yield
+    except apsw.InterruptError:
+        raise Unavailable("the answer", f"it takes more than {seconds:g} s to find; ask for less at once") from None
+    finally:
+        connection.set_progress_handler(None)
+
+
+def _log_lost_error(future: asyncio.Future[object]) -> None:
+    if not future.cancelled() and (error := future.exception()) is not None:
+        _log.error("what nobody waited for could not be written", error=repr(error))
+
+
+def _reason(error: apsw.Error) -> str:
+    if isinstance(error, apsw.FullError):
+        return "the disk is full; free some space, nothing that was accepted is lost"
+    return str(error)
+
+
+def _send_answers(group: list[WriteUnit]) -> None:
+    """Settle all futures of a loop with one wake-up."""
+    loops = {unit.loop for unit in group}
+    for loop in loops:
+        own = group if len(loops) == 1 else [unit for unit in group if unit.loop is loop]
+        try:
+            loop.call_soon_threadsafe(_set_futures, own)
+        except RuntimeError:  # the loop is gone: nobody waits any more
+            continue
+
+
+def _set_futures(units: list[WriteUnit]) -> None:
+    for unit in units:
+        if unit.future.done():  # nobody waits, or was told that we are stopping
+            continue
+        if unit.error is not None:
+            unit.future.set_exception(unit.error)
+        else:
+            unit.future.set_result(unit.answer)

@@ -1,0 +1,219 @@
+"""Breaks: what becomes of a turn that ended badly. Retried if no provider had it, else continued once, else failed.
+
+Nothing is lost on any way: a row is given back, waits for its time, is continued, or ends as failed with a reason, and
+then its sender is told.
+"""
+
+from dataclasses import dataclass
+
+from gatepost.store import inbox, message_steps, outbox, sessions, turns
+from gatepost.store.inbox import InboxEntry
+from gatepost.store.messages import Message
+from gatepost.store.port import Db
+from gatepost.store.turns import Turn
+
+OVERTIME = "its time ran out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRetryPolicy:
+    """How often and how fast a broken turn is tried again."""
+
+    most_tries: int = 5
+    base: int = 5_000_000
+    longest: int = 60_000_000  # between two tries while the host lacks something
+    oldest: int = 0  # what was accepted before this moment waits no longer for the host
+    most_attempts: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFailure:
+    """What became of a turn that broke off. `retry_at` None: it failed. The senders of `failed` must be told."""
+
+    turn: Turn | None  # None: it broke before there was one
+    retry_at: int | None
+    failed: tuple[int, ...] = ()  # message ids
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _FailureCause:
+    reason: str
+    wait: int | None  # how long the provider asked us to
+    final: bool  # trying again cannot help
+    blame: bool  # False: the gateway itself went down, which is not counted against the messages
+    passing: bool = False  # the host lacks something for a while: age ends the tries, not their number
+
+    def gives_up(self, entry: InboxEntry, tries: int, policy: TurnRetryPolicy) -> bool:
+        if self.final or not self.passing:
+            return self.final or tries > policy.most_tries
+        return tries > policy.most_tries and entry.created_at < policy.oldest
+
+    def pause(self, tries: int, policy: TurnRetryPolicy) -> int:
+        """Until the next try."""
+        if self.wait is not None:
+            return self.wait
+        pause = policy.base * 2 ** min(max(tries - 1, 0), 40) if self.blame else 0
+        return min(pause, policy.longest) if self.passing else pause
+
+
+def record_failure(
+    db: Db,
+    turn_id: str,
+    epoch: int,
+    reason: str,
+    policy: TurnRetryPolicy,
+    now: int,
+    *,
+    wait: int | None = None,
+    final: bool = False,
+    blame: bool = True,
+    spare: bool = False,
+    finished: frozenset[int] | None = None,
+) -> TurnFailure | None:
+    """The turn ended badly. None if it is not this attempt's to end. A continuation that the provider never had is
+    itself retried. `spare`: this attempt does not count, its end was ours. `finished`: rows that the
+    provider was done with before; None: it was cut off and could not say."""
+    turn = turns.get(db, turn_id)
+    if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.state == "interrupted":
+        return None
+    cause = _FailureCause(reason, wait, final, blame)
+    entries = [pair for pair in inbox.list_for_turn(db, turn_id) if pair[0].state == "working"]
+    if turn.begun_at is None:
+        turns.end(db, turn, "failed", reason, "{}", now)
+        return _retry(db, turn, entries, cause, policy, now)
+    for entry, message in entries:
+        if not entry.given:
+            turns.requeue(db, turn, entry, message, reason, now)
+    if turn.state == "claimed":
+        return _postpone(db, turn, turn.attempt - 1, cause, policy, now)
+    if spare:
+        db.run("UPDATE turns SET spared = spared + 1 WHERE id = ?", (turn_id,))
+    elif final or turn.attempt - turn.spared >= policy.most_attempts:
+        given = [pair for pair in entries if pair[0].given]
+        return _fail(db, turn, given, reason if final else f"interrupted: {reason}", now, finished)
+    return _continue_later(db, turn, reason, now, wait or 0)
+
+
+def record_timeout(db: Db, turn_id: str, epoch: int, now: int) -> TurnFailure | None:
+    """Its time ran out: it ends for good, also one that was to be continued. What it had said stays said, and what it
+    had not seen yet is given back. None if it is not this attempt's to end."""
+    turn = turns.get(db, turn_id)
+    if turn is None or turn.epoch != epoch or turn.ended_at is not None:
+        return None
+    failed: list[tuple[InboxEntry, Message]] = []
+    for entry, message in inbox.list_for_turn(db, turn_id):
+        if entry.state == "working" and (entry.given or turn.begun_at is None):
+            failed.append((entry, message))
+        elif entry.state == "working":
+            turns.requeue(db, turn, entry, message, OVERTIME, now)
+    return _fail(db, turn, failed, OVERTIME, now)
+
+
+def record_wake_failure(
+    db: Db,
+    session_id: str,
+    reason: str,
+    policy: TurnRetryPolicy,
+    now: int,
+    *,
+    final: bool = False,
+    passing: bool = False,
+    wait: int | None = None,
+) -> TurnFailure | None:
+    """The sandbox did not come far enough to claim anything: the turn to be continued, else its waiting rows, are
+    tried again later, or given up. None if nothing was waiting, or if it was not time yet for the next try: that one
+    is still to come. `passing`: the host's own trouble, which no message is to blame for; then age ends it, not the
+    number of tries."""
+    cause, unfinished = _FailureCause(reason, wait, final, True, passing), turns.find_open(db, session_id)
+    if inbox.get_retry_time(db, session_id, now) is not None:
+        return None
+    if unfinished is not None and unfinished.state == "interrupted":
+        return _postpone(db, unfinished, unfinished.attempt, cause, policy, now)
+    if unfinished is not None:  # somebody had it, and is gone without a word
+        return record_failure(db, unfinished.id, unfinished.epoch, reason, policy, now, final=final)
+    waiting = [pair for pair in inbox.list_to_project(db, session_id, 0) if pair[0].state in ("queued", "retry")]
+    return _retry(db, None, waiting, cause, policy, now) if waiting else None
+
+
+def _retry(
+    db: Db,
+    turn: Turn | None,
+    entries: list[tuple[InboxEntry, Message]],
+    cause: _FailureCause,
+    policy: TurnRetryPolicy,
+    now: int,
+) -> TurnFailure:
+    """Rows that no provider had: later, together, or not at all. Each has its own tries: one that came late is not
+    given up with the first."""
+    left = [
+        entry.tries + int(cause.blame)
+        for entry, _ in entries
+        if not cause.gives_up(entry, entry.tries + int(cause.blame), policy)
+    ]
+    retry_at, failed = now + cause.pause(max(left, default=0), policy), []
+    for entry, message in entries:
+        tries = entry.tries + int(cause.blame)
+        if cause.gives_up(entry, tries, policy):
+            inbox.set_state(db, entry.id, "failed", cause.reason, None, now, tries)
+            failed.append(message.id)
+        elif turn is not None and not cause.blame and cause.wait is None:
+            turns.requeue(db, turn, entry, message, cause.reason, now)
+        else:
+            inbox.set_state(db, entry.id, "retry", cause.reason, retry_at, now, tries)
+    return TurnFailure(turn=turn, retry_at=retry_at if left else None, failed=tuple(failed), reason=cause.reason)
+
+
+def _fail(
+    db: Db,
+    turn: Turn,
+    entries: list[tuple[InboxEntry, Message]],
+    reason: str,
+    now: int,
+    finished: frozenset[int] | None = None,
+) -> TurnFailure:
+    """What was answered stays answered: nobody is told that a message failed whose answer he has. `finished`: the rows
+    that the provider was done with before; None: it was cut off and could not say."""
+    spoke = outbox.has_done_any(db, turn.id)
+    answered, failed = _find_answered(db, turn, entries, cut=finished is None), []
+    for entry, message in entries:
+        if entry.id in answered or entry.id in (finished or ()):
+            inbox.set_state(db, entry.id, "answered" if spoke else "silent", "", None, now)
+        else:
+            inbox.set_state(db, entry.id, "failed", reason, None, now)
+            failed += [message.id] if message.kind != "system" else []
+    turns.end(db, turn, "failed", reason, "{}", now)
+    return TurnFailure(turn=turn, retry_at=None, failed=tuple(failed), reason=reason)
+
+
+def _find_answered(db: Db, turn: Turn, entries: list[tuple[InboxEntry, Message]], *, cut: bool) -> set[int]:
+    """The rows that a result names. If each has one, the agent was still at the last: that one is not done with. If it
+    was `cut` off it may have been, and half an answer must not pass for a whole one: rather one apology too many."""
+    by_seq = {entry.seq: entry.id for entry, message in entries if message.kind != "system"}
+    named = [seq for seq in outbox.answered_in_turn(db, turn.id) if seq in by_seq]  # by the last word to each
+    if cut or len(named) == len(by_seq):
+        named = named[:-1]
+    return {by_seq[seq] for seq in named}
+
+
+def _continue_later(db: Db, turn: Turn, reason: str, now: int, wait: int) -> TurnFailure:
+    """What the old attempt had committed is still delivered; the next attempt is told of it when it is claimed."""
+    db.run("UPDATE inbox SET next_at = ? WHERE turn_id = ? AND state = 'working'", (now + wait, turn.id))
+    kept = OVERTIME if turn.error == OVERTIME else reason  # whatever else happens to it, its time is up
+    db.run("UPDATE turns SET state = 'interrupted', error = ?, next_at = ? WHERE id = ?", (kept, now + wait, turn.id))
+    sessions.set_state(db, turn.session_id, "interrupted", now)
+    for entry, message in inbox.list_for_turn(db, turn.id):
+        if entry.given and entry.state == "working":
+            message_steps.add(db, message.id, entry.id, now, "interrupted", reason)
+    return TurnFailure(turn=turn, retry_at=now + wait, reason=reason)
+
+
+def _postpone(db: Db, turn: Turn, attempt: int, cause: _FailureCause, policy: TurnRetryPolicy, now: int) -> TurnFailure:
+    """The next attempt did not come as far as the provider: it does not count as one, and is tried again later."""
+    given = [pair for pair in inbox.list_for_turn(db, turn.id) if pair[0].state == "working" and pair[0].given]
+    tries = max((entry.tries for entry, _ in given), default=0) + int(cause.blame)
+    if cause.final or (given and all(cause.gives_up(entry, tries, policy) for entry, _ in given)):
+        return _fail(db, turn, given, f"interrupted: {cause.reason}", now)
+    db.run("UPDATE turns SET attempt = ? WHERE id = ?", (attempt, turn.id))
+    db.run("UPDATE inbox SET tries = ? WHERE turn_id = ? AND state = 'working'", (tries, turn.id))
+    return _continue_later(db, turn, cause.reason, now, cause.pause(tries, policy))

@@ -1,0 +1,139 @@
+"""An agent in front of a real gate, without a sandbox: for tests of tools and of whatever serves them.
+
+agent = await Agent.arrive(home, store, "acme/eng")      # a group with a room, a session and a running turn
+answer = await agent.call("reply", text="hello")         # through the gate, as over the socket
+"""
+
+import json
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from gatepost.access.grants import GrantRule
+from gatepost.access.policy import AccessRules, GroupPolicy
+from gatepost.channels.contract import ChannelKind
+from gatepost.core import ids
+from gatepost.core.clock import Clock, SystemClock
+from gatepost.core.event_bus import EventBus
+from gatepost.core.home import Home
+from gatepost.core.registry import Registry
+from gatepost.core.settings import Config
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.gate.caller import Caller
+from gatepost.gate.dispatch import Dispatch, ToolAnswer, ToolDeps
+from gatepost.messages.outbound import Feature
+from gatepost.store import audit, groups, inbox, messages, rooms, sessions, turns
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db, Store
+from gatepost.store.sessions import Session
+from gatepost.store.turns import Turn
+from gatepost.testing.channel import FakeChannel
+from gatepost.tools.contract import TOOLS, Tool
+
+PLATFORM = "fake"
+ROOM = "fake:room/1"
+MINUTE = 60_000_000
+
+
+@dataclass
+class GateAgent:
+    store: Store
+    around: ToolDeps
+    dispatch: Dispatch
+    session: Session
+    caller: Caller
+    rung: list[tuple[str, str]] = field(default_factory=list)  # the rooms that were told that something goes out
+    _ids: "count[int]" = field(default_factory=lambda: count(1))
+
+    @classmethod
+    async def create(
+        cls,
+        home: Path,
+        store: Store,
+        folder: str = "acme/eng",
+        *,
+        features: frozenset[Feature] | None = None,
+        max_text: int = 0,
+        mode: str = "per-thread",
+        tools: Registry[Tool] = TOOLS,
+        rules: tuple[GrantRule, ...] = (),
+        clock: Clock | None = None,
+        turn: bool = True,
+    ) -> "GateAgent":
+        """Into a group, with one message heard and a turn begun on it."""
+        place = Home(home)
+        place.prepare()
+        place.group(folder).mkdir(parents=True, exist_ok=True)
+        kind = FakeChannel(platform=PLATFORM, max_text=max_text).kind
+        if features is not None:
+            kind = ChannelKind(name=PLATFORM, make=kind.make, features=features, max_text=max_text)
+        around = ToolDeps(
+            store=store,
+            clock=clock or SystemClock(),
+            config=Config(),
+            home=place,
+            bells=EventBus(),
+            reach=ChannelInstances({PLATFORM: kind}),
+        )
+        session = await store.write(_make_session, folder, mode, around.clock.now())
+        place.session(session.id).mkdir(parents=True, exist_ok=True)
+        caller = Caller(folder, session.id, "scripted")
+        fixed = AccessRules(rules={folder: rules})
+        dispatch = Dispatch(tools, around, (lambda each: GroupPolicy(each, fixed)) if rules else None)
+        agent = cls(store, around, dispatch, session, caller)
+        around.bells.on_room(lambda instance, address: agent.rung.append((instance, address)))
+        if turn:
+            await agent.hear("hello")
+            await agent.begin()
+        return agent
+
+    async def hear(self, text: str, platform_id: str = "") -> int:
+        """A person writes in the agent's room; the message's seq."""
+        chosen = platform_id or ids.new("in")
+        return await self.store.write(_receive, self.session, text, chosen, self.around.clock.now())
+
+    async def begin(self) -> Turn:
+        """Take what is queued."""
+        now = self.around.clock.now()
+        claim = await self.store.write(turns.claim, self.session.id, "scripted", "test", now, MINUTE, 20)
+        assert claim is not None
+        return claim.turn
+
+    async def call(self, tool: str, call_id: str = "", **arguments: object) -> ToolAnswer:
+        """Use a tool, through the gate."""
+        raw = json.dumps(arguments).encode()
+        return await self.dispatch.call(self.caller, tool, raw, call_id or f"call-{next(self._ids)}")
+
+    async def audited(self) -> list[tuple[str, str]]:
+        """(action, verdict) of everything written down so far, oldest first."""
+        rows = await self.store.read(audit.list_latest, 1000)
+        return [(action, verdict) for _, _, _, action, verdict, _ in reversed(rows)]
+
+
+def _make_session(db: Db, folder: str, mode: str, now: int) -> Session:
+    groups.add(db, folder, folder.rpartition("/")[2], "scripted", now)
+    rooms.add(db, PLATFORM, ROOM, "the room", False, "public", now)
+    return sessions.find_or_add(db, mode, folder, PLATFORM, ROOM, "", now)
+
+
+def _receive(db: Db, session: Session, text: str, platform_id: str, now: int) -> int:
+    message_id = messages.accept(
+        db,
+        NewMessage(
+            instance=session.instance,
+            address=session.address,
+            thread=session.thread,
+            direction="in",
+            platform_id=platform_id,
+            kind="chat",
+            sender=f"{PLATFORM}:user/1",
+            sender_name="Ada",
+            text=text,
+            at=now,
+        ),
+        now,
+    )
+    assert message_id is not None
+    row = inbox.get(db, inbox.enqueue(db, message_id, session.id, session.folder, "owner", now))
+    assert row is not None
+    return row.seq

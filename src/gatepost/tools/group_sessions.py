@@ -1,0 +1,298 @@
+"""Conversations of the caller's part of the tree: which there are, what was said, starting one anew, saying something
+into one. (A session's own facts and its work.md are in `sessions.py`.)"""
+
+from itertools import islice
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from gatepost.access.tiers import ROOT_FOLDER, Tier
+from gatepost.access.tree_scope import TreeScope, may_act_on
+from gatepost.core.bounds import LISTED, fitting, shortened, size_of
+from gatepost.core.clock import iso
+from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.messages.text import clean
+from gatepost.store import audit, budgets, inbox, messages, origins, sessions, turns
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db
+from gatepost.store.sessions import Session
+from gatepost.tools.contract import Body, ToolCall, tool
+
+LONGEST = 100_000
+MOST = 200
+RIGHTS = "agent"  # of what an agent puts in
+MOST_INJECTED, LARGEST_INJECTED = 50, 1_000_000  # messages, and characters of them, that wait in one conversation
+LONGEST_ERROR = 500  # characters of why a turn failed
+Position = Annotated[int, Meta(ge=0, le=2**62)]
+
+
+class SessionSummary(Struct, frozen=True, kw_only=True):
+    session_id: str
+    folder: str
+    title: str
+    room: str
+    topic: str
+    mode: str
+    state: str
+    active_at: str
+    own: bool  # this very one
+
+
+class SessionList(Struct, frozen=True):
+    """`more`: there are others, less busy, which were not asked for or do not fit one answer."""
+
+    sessions: list[SessionSummary]
+    count: int
+    more: bool
+
+
+class SessionEntry(Struct, frozen=True, kw_only=True):
+    """`kind`: a message's kind, or turn, call (of a tool)."""
+
+    at: str
+    kind: str
+    who: str
+    text: str
+    seq: int | None = None
+
+
+class SessionEntries(Struct, frozen=True, kw_only=True):
+    session_id: str
+    folder: str
+    level: str
+    entries: list[SessionEntry]
+    count: int
+    oldest: int | None
+    more: bool  # there are older ones, which were not asked for or did not fit: give `oldest` as `before`
+
+
+class SessionReset(Struct, frozen=True):
+    ok: bool
+    folder: str
+    sessions: int
+
+
+class InjectedMessage(Struct, frozen=True):
+    injected: bool
+    id: int
+
+
+@tool(tier=Tier.AGENT, group="sessions", read_only=True, idempotent=True)
+async def list_sessions(
+    call: ToolCall, limit: Annotated[int, Meta(description="At most so many, the busiest first (1–200).")] = 50
+) -> SessionList:
+    """See the conversations of your group and of those below it: where each is, its title and state.
+
+    For what was said in one use read_session; for your own conversation inspect_session.
+    """
+    own = call.caller.folder
+
+    most = min(max(limit, 1), MOST)
+
+    def look(db: Db) -> list[Session]:
+        within = (each for each in sessions.list_open(db) if may_act_on(TreeScope.SUBTREE, own, each.folder))
+        return list(islice((each for each in within if call.allows(each.folder)), most + 1))
+
+    found = await call.read(look)
+    shown, cut_off = fitting(_render_session(each, call.caller.session_id) for each in found[:most])
+    return SessionList(shown, len(shown), cut_off or len(found) > most)
+
+
+def _render_session(session: Session, own: str | None) -> SessionSummary:
+    return SessionSummary(
+        session_id=session.id,
+        folder=session.folder,
+        title=session.title,
+        room=session.address,
+        topic=session.thread,
+        mode=session.mode,
+        state=session.state,
+        active_at=_render_time(session.active_at),
+        own=session.id == own,
+    )
+
+
+@tool(tier=Tier.WORLD, group="sessions", read_only=True, idempotent=True)
+async def read_session(
+    call: ToolCall,
+    sessionId: Annotated[str, Meta(description="As list_sessions shows it.")],
+    level: Annotated[
+        Literal["messages", "timeline"], Meta(description="messages: what was said; timeline: turns and tool calls.")
+    ] = "messages",
+    limit: Annotated[int, Meta(description="At most so many entries, the newest (1–200).")] = 50,
+    before: Annotated[Position | None, Meta(description="Only what is older than this entry (`oldest`).")] = None,
+) -> SessionEntries:
+    """Read what was said in a conversation of your part of the tree, or with level timeline what its agent did.
+
+    A rule can allow one level and not the other. For rooms rather than conversations use inspect_messages.
+    """
+    own, most = call.caller.folder, min(max(limit, 1), MOST)
+
+    def look(db: Db) -> SessionEntries:
+        session = sessions.get(db, sessionId)
+        if session is None or not may_act_on(TreeScope.SUBTREE, own, session.folder) or not call.allows(session.folder):
+            raise NotFound("session", sessionId[:80], "use list_sessions to see them")
+        read = _messages if level == "messages" else _timeline
+        found, more = read(db, session, before if before is not None else 2**62, most)
+        return SessionEntries(
+            session_id=session.id,
+            folder=session.folder,
+            level=level,
+            entries=[said for _, said in found],
+            count=len(found),
+            oldest=found[0][0] if found else None,
+            more=more,
+        )
+
+    return await call.read(look)
+
+
+def _render_time(at: int) -> str:
+    return iso(at) or ""
+
+
+def _messages(db: Db, session: Session, before: int, most: int) -> tuple[list[tuple[int, SessionEntry]], bool]:
+    rows, more = messages.list_for_session(db, session.id, before, most, LISTED)
+    found: list[tuple[int, SessionEntry]] = []
+    for place, (seq, message, length) in enumerate(rows):
+        said = SessionEntry(
+            at=_render_time(message.at),
+            kind=message.kind,
+            who=f"agent:{message.folder}" if message.direction == "out" else message.sender_name or message.sender,
+            text=message.text,
+            seq=seq,
+        )
+        found.append((seq, said if place else _fitted(said, length)))
+    shown, cut_off = fitting(found)
+    return shown[::-1], more or cut_off
+
+
+def _fitted(said: SessionEntry, length: int) -> SessionEntry:
+    """The newest is shown in any case: cut, if it alone is too large for an answer."""
+
+    def fits(text: str) -> bool:
+        return size_of((said.seq, replace(said, text=text))) <= LISTED
+
+    return replace(said, text=shortened(said.text, length, fits))
+
+
+def _timeline(db: Db, session: Session, before: int, most: int) -> tuple[list[tuple[int, SessionEntry]], bool]:
+    """Turns by when they began, each with the calls made in it."""
+    found: list[tuple[int, SessionEntry]] = []
+    shown = turns.list_for_session(db, session.id, before, most)
+    ends = [turn.ended_at for turn in shown if turn.ended_at is not None]
+    until = max(ends) if ends and len(ends) == len(shown) else None
+    calls = audit.list_for_turns(db, [turn.id for turn in shown], min((t.started_at for t in shown), default=0), until)
+    for turn in shown:
+        error = turn.error[:LONGEST_ERROR]
+        ended = f"{turn.state}" + (f": {error}" if error else "")
+        found.append(
+            (
+                turn.started_at,
+                SessionEntry(at=_render_time(turn.started_at), kind="turn", who=turn.provider, text=ended),
+            )
+        )
+        for at, actor, action, verdict in calls[turn.id]:
+            found.append(
+                (
+                    turn.started_at,
+                    SessionEntry(at=_render_time(at), kind="call", who=actor, text=f"{action}: {verdict}"),
+                )
+            )
+    fit, cut_off = fitting(reversed(found[-most:]))
+    return fit[::-1], cut_off or len(found) > most or len(shown) == most
+
+
+@tool(tier=Tier.WORLD, scoped_by="groupFolder", group="sessions", destructive=True, idempotent=True)
+async def reset_session(
+    call: ToolCall,
+    groupFolder: Annotated[str | None, Meta(description="The group, you or below you. Left out: your own.")] = None,
+    topic: Annotated[str | None, Meta(description="Only the conversations of this topic.")] = None,
+) -> SessionReset:
+    """Let a group forget its conversations, so that the next message starts a new one. Files and work.md stay.
+
+    When somebody asks for a fresh start, or the context is confused. Of your own group only this conversation is
+    forgotten, from the next turn on, unless you name a topic. To say something into one use inject_message.
+    """
+    folder = groupFolder or call.caller.folder
+    here = folder == call.caller.folder and topic is None and call.caller.session_id is not None
+
+    def forget(db: Db) -> int:
+        chosen = [
+            each
+            for each in sessions.list_open(db, folder)
+            if (each.id == call.caller.session_id if here else topic in (None, each.thread))
+        ]
+        for each in chosen:
+            sessions.remove_conversations(db, each.id)
+        return len(chosen)
+
+    return SessionReset(ok=True, folder=folder, sessions=await call.write(forget))
+
+
+@tool(tier=Tier.WORLD, scoped_by="chatJid", group="sessions")
+async def inject_message(
+    call: ToolCall,
+    content: Annotated[Body, Meta(description="What the agent there should read.")],
+    chatJid: Annotated[str | None, Meta(description="The room whose conversation gets it.")] = None,
+    sender: Annotated[str | None, Meta(description="Taken for older callers; the message is yours.")] = None,
+    senderName: Annotated[str | None, Meta(description="For whom you write, shown beside your name.")] = None,
+) -> InjectedMessage:
+    """Put a message into the conversation of a room, as input for the agent there; people in the room do not see it.
+
+    It carries your group's name, whatever you write, and is never a command. It counts as asked for by whoever you work
+    for: their limits hold for it. At most 50 such messages wait in one conversation. To speak to people use send.
+    """
+    text = clean(content)
+    if not text.strip() or len(text) > LONGEST:
+        raise Invalid("content", f"is empty or longer than {LONGEST} characters")
+    own, place = call.caller.folder, call.place
+    behalf = clean(senderName or "").strip()[:80]
+    name = f"agent {own}" + (f" (for {behalf})" if behalf and behalf != "system" else "")
+
+    def inject(db: Db) -> tuple[int, str]:
+        chain = call.chain(db)
+        there = [
+            each for each in sessions.list_in_room(db, place.address) if may_act_on(TreeScope.SUBTREE, own, each.folder)
+        ]
+        same = [each for each in there if each.thread == place.thread] or there
+        if not same and own == ROOT_FOLDER:
+            raise NotFound("conversation", place.address, "nobody talks there; use list_sessions")
+        session = (
+            same[0]
+            if same
+            else sessions.find_or_add(db, "per-thread", own, place.instance, place.address, place.thread, call.now)
+        )
+        payer = next((each.person for each in chain.origins if each.person), "")
+        if any(each.spent >= each.limit > 0 for each in budgets.list_applicable(db, session.folder, payer, call.now)):
+            raise Refused(own, call.tool, place.address, "the budget is spent")
+        if why := inbox.check_room(db, session.id, RIGHTS, len(text), MOST_INJECTED, LARGEST_INJECTED):
+            raise Refused(own, call.tool, place.address, f"{why}; try again when the agent there has answered some")
+        new = NewMessage(
+            instance=session.instance,
+            address=session.address,
+            thread=session.thread,
+            direction="in",
+            kind="chat",
+            sender=f"agent:{own}",
+            sender_name=name,
+            text=text,
+            at=call.now,
+            platform_id=f"inject/{call.key}",
+            content=msgspec.json.encode(
+                {"text": text, "sender": name, "senderId": f"agent:{own}", "senderName": name, "verb": "message"}
+            ).decode(),
+            folder=session.folder,
+        )
+        message_id = messages.accept(db, new, call.now)
+        if message_id is None:
+            raise Invalid("content", "this call was made before")
+        origins.add_next_step(db, message_id, chain)
+        inbox.enqueue(db, message_id, session.id, session.folder, RIGHTS, call.now)
+        return message_id, session.id
+
+    message_id, session_id = await call.write(inject)
+    call.around.bells.session(session_id)
+    return InjectedMessage(injected=True, id=message_id)

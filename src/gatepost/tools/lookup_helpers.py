@@ -1,0 +1,88 @@
+"""What the tools that look back share: times, rooms, routes as they are shown, and an index that is up to date."""
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from gatepost.access.tiers import ROOT_FOLDER
+from gatepost.access.tree_scope import TreeScope, may_act_on
+from gatepost.core.clock import SECOND
+from gatepost.core.errors import Invalid, Unavailable
+from gatepost.flow.intake import route_targets, routing
+from gatepost.store import search
+from gatepost.store.routes import Route
+from gatepost.store.search import Subtree
+from gatepost.tools.contract import ToolCall
+
+LOCAL = "local-db"  # as the source of an answer: what this gateway has
+MOST = 200
+MOST_CAUGHT_UP = 80  # transactions, with which one search brings the index up to date
+
+Jid = Annotated[str | None, Meta(description="The room. Leave it out for the room of this turn.")]
+
+
+def get_own_part(call: ToolCall) -> Subtree:
+    """The part of the tree that is the caller's own."""
+    return Subtree(call.caller.folder, everything=call.caller.folder == ROOT_FOLDER)
+
+
+def parse_time(text: str, field: str) -> int:
+    """A time as RFC 3339 writes it, in microseconds; without a zone it is UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(field, f"{text[:80]!r} is no time; write it like 2026-01-31T09:30:00Z") from None
+    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * SECOND)
+
+
+async def update_search_index(call: ToolCall) -> None:
+    """What was said last is found, too. On a full disk it is not, which is no reason to find nothing."""
+    with suppress(Unavailable):
+        for _ in range(MOST_CAUGHT_UP):
+            if not await call.read(search.is_behind):
+                break
+            await call.around.store.write(search.index, durable=False, lane=call.caller.lane)
+
+
+class RouteInfo(Struct, frozen=True, kw_only=True):
+    id: int
+    seq: int
+    match: str
+    target: str
+    session: str
+    also: bool
+    observe_window_messages: int | None
+    observe_window_chars: int | None
+    own: bool  # an agent of this part of the tree made it, and may change it
+
+
+def is_visible_route(call: ToolCall, route: Route) -> bool:
+    """Whether it leads into the caller's part of the tree."""
+    if call.caller.folder == ROOT_FOLDER:
+        return True
+    try:
+        target = route_targets.parse(route.target)
+    except Invalid:
+        return False
+    return not target.drops and may_act_on(TreeScope.SUBTREE, call.caller.folder, route_targets.parent_of(target))
+
+
+def is_own_route(route: Route, folder: str) -> bool:
+    maker = route.created_by.removeprefix(routing.MADE_BY)
+    return folder == ROOT_FOLDER or (maker != route.created_by and may_act_on(TreeScope.SUBTREE, folder, maker))
+
+
+def render_route(route: Route, folder: str) -> RouteInfo:
+    return RouteInfo(
+        id=route.id,
+        seq=route.seq,
+        match=route.match,
+        target=route.target,
+        session=route.mode,
+        also=route.also,
+        observe_window_messages=route.window_messages,
+        observe_window_chars=route.window_chars,
+        own=is_own_route(route, folder),
+    )

@@ -1,0 +1,157 @@
+"""Files that agents give away: named by their path inside, opened without following links, copied for the delivery."""
+
+import mimetypes
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatepost.core import error_classification
+from gatepost.core.errors import GatepostError, Invalid, SetupError
+from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow.delivery import file_limits
+from gatepost.flow.delivery.file_limits import LARGEST_FILE
+from gatepost.flow.sessions.start_folder import StartFolder, find_start_folder
+from gatepost.messages.outbound import OutboundFile
+from gatepost.messages.text import clean
+from gatepost.store import outbox, sent_files, sessions
+from gatepost.store.sent_files import NewSentFiles
+from gatepost.tools.contract import ToolCall
+
+SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".gpg", ".aws", ".azure", ".gcloud", ".kube", ".docker"})
+SECRET_FILES = frozenset({".env", ".netrc", ".npmrc", ".pypirc", ".secret", "credentials", "private_key"})
+SECRET_NAMES = SECRET_FOLDERS | SECRET_FILES | {"id_rsa", "id_ed25519"}
+
+
+@asynccontextmanager
+async def copy_files(
+    call: ToolCall, paths: Sequence[str], field: str, name: str = ""
+) -> AsyncIterator[tuple[OutboundFile, ...]]:
+    """The delivery's own copies: what the sandbox does to its files afterwards does not matter. They go with the
+    delivery, or at once if the call comes to nothing. `name`: what people see, instead of the file's own."""
+    found = [locate(call, path, field) for path in paths]
+    if found and await call.read(outbox.find_by_key, call.key) is not None:
+        yield ()  # made again, and on its way since the first time, with its own copies
+        return
+    keep = get_copy_folder(call)
+    sizes = await call.in_thread(lambda: [_size(each) for each in found])
+    await set_aside(call, sum(sizes))
+    try:
+        made = await call.in_thread(_copy_all, found, sizes, keep, name)
+    except BaseException:
+        await discard_copies(call)
+        raise
+    try:
+        yield made
+    except GatepostError:  # anything else does not say that no row was written
+        await discard_copies(call)
+        raise
+
+
+async def set_aside(call: ToolCall, size: int) -> None:
+    """Refused, if the files of this call are more than its turn or group may send."""
+    new = NewSentFiles(
+        key=call.key,
+        folder=call.caller.folder,
+        session_id=call.caller.session_id or "",
+        turn_id=call.turn.id if call.turn else "",
+        bytes=size,
+    )
+    if size:
+        config, now = call.around.config, call.now
+        await call.around.store.write(file_limits.reserve_bytes, config, new, call.tool, now, durable=False)
+
+
+async def discard_copies(call: ToolCall) -> None:
+    """Nothing of this call is sent: its copies go, and count no more."""
+    call.around.store.post(sent_files.remove, call.key)
+    await call.in_thread(lambda: shutil.rmtree(get_copy_folder(call), ignore_errors=True))
+
+
+def get_copy_folder(call: ToolCall) -> Path:
+    """Where the files of a call wait for their delivery. A call that is made again has the same key, and must not touch
+    the files of the first."""
+    return call.around.home.media / "out" / f"{call.key.replace('/', '-')}-{call.now}"
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedFile:
+    """A file inside, as the host finds it."""
+
+    root: Path
+    relative: str
+    identity: tuple[int, int] | None = None  # of the root, where others could put another in its place
+
+
+def locate(call: ToolCall, path: str, field: str) -> LocatedFile:
+    """The folder on the host that a path inside belongs to, and the rest of it."""
+    home, caller = call.around.home, call.caller
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts or "\0" in path:
+        raise Invalid(field, f"{path[:200]!r} leads out of the workspace")
+    start = _start(call)
+    if path.startswith("/"):
+        if parts[:1] != ["workspace"]:
+            raise Invalid(field, f"{path[:200]!r} is not under /workspace/agent or /workspace")
+        parts = parts[1:]
+    else:
+        parts = [*(start.inside.split("/")[2:] if start else ["agent"]), *parts]
+    top, rest = parts[:1], parts[1:]
+    secret = next((part for part in parts if part.lower() in SECRET_NAMES), None)
+    if secret is not None:
+        raise Invalid(field, f"{secret!r} is a name for secrets and is not given away; rename the file if it is none")
+    if not parts or top == ["in"] or (top in (["agent"], ["project"]) and not rest):
+        raise Invalid(field, f"{path[:200]!r} is no file that you may send")
+    if top == ["agent"]:
+        return LocatedFile(home.group(caller.folder), "/".join(rest))
+    if top == ["project"] and start is not None:
+        granted = start.granted
+        return LocatedFile(granted.mount.source, "/".join(rest), (granted.device, granted.inode))
+    if caller.session_id is None:
+        raise Invalid(field, "there is no session; name a file under /workspace/agent")
+    return LocatedFile(home.session(caller.session_id), "/".join(parts))
+
+
+def _start(call: ToolCall) -> StartFolder | None:
+    """Where the session works, if that is not its group's folder."""
+    session = call.around.store.look(sessions.get, call.caller.session_id) if call.caller.session_id else None
+    return find_start_folder(call.around.home, call.around.config, session.cwd) if session and session.cwd else None
+
+
+def _size(file: LocatedFile) -> int:
+    """As large as its copy will be: holes count."""
+    with open_untrusted(file.root) as root:
+        size = root.look(file.relative).st_size
+    if size > LARGEST_FILE:
+        raise Invalid(file.relative, f"is larger than {LARGEST_FILE} bytes")
+    return size
+
+
+def _copy_all(found: Sequence[LocatedFile], sizes: Sequence[int], keep: Path, name: str) -> tuple[OutboundFile, ...]:
+    """Each at most as large as it was when its bytes were set aside."""
+    made = []
+    for place, (each, most) in enumerate(zip(found, sizes, strict=True)):
+        _make(keep)
+        with open_untrusted(each.root) as root:
+            if each.identity not in (None, root.identity):
+                raise Invalid("path", "what you work in was exchanged for something else")
+            size = root.copy_out(each.relative, keep / str(place), most)
+        shown = file_name(name or each.relative)
+        mime = mimetypes.guess_type(shown)[0] or "application/octet-stream"
+        made.append(OutboundFile(name=shown, mime=mime, path=str(keep / str(place)), size=size))
+    return tuple(made)
+
+
+def _make(folder: Path) -> None:
+    """The host's own folder: what goes wrong here is never the caller's mistake."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        otherwise = SetupError(f"{folder} cannot be made: {error.strerror}")
+        raise error_classification.to_gatepost_error("the disk", error, otherwise) from None
+
+
+def file_name(name: str) -> str:
+    plain = "".join(char for char in clean(name).replace("\\", "/").rsplit("/", 1)[-1] if char.isprintable())
+    return plain.strip()[:200] or "file"

@@ -1,0 +1,176 @@
+"""What an agent knows of itself: its work in hand (work.md) and the facts of its session."""
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from gatepost.access.tiers import Tier
+from gatepost.core.bounds import LISTED, shortened, size_of
+from gatepost.core.clock import iso
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.home import Home
+from gatepost.core.untrusted_files import open_untrusted
+from gatepost.messages.text import clean
+from gatepost.store import sessions, turns
+from gatepost.store.port import Db
+from gatepost.store.turns import Turn
+from gatepost.tools.contract import Body, ToolCall, tool
+
+WORK = "work.md"
+LARGEST_WORK = 256 * 1024
+MOST_RECENT = 100
+LONGEST_ERROR = 500  # characters of why a turn failed
+
+
+@dataclass(frozen=True, slots=True)
+class WorkFile:
+    content: str
+    exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WorkSaved:
+    ok: bool
+
+
+class SessionInfo(Struct, frozen=True, kw_only=True):
+    """Of one session. Where it speaks is told only if it spans rooms; otherwise an agent needs no address."""
+
+    session_id: str
+    folder: str
+    tier: int
+    provider: str
+    title: str
+    state: str
+    mode: str  # per-thread, shared or agent-shared
+    seq: int  # the newest number of this session
+    turn: str | None
+    attempt: int
+    room: str | None = None
+    topic: str | None = None
+    recent: list["RecentTurn"] | None = None  # oldest first, if they were asked for
+
+
+class RecentTurn(Struct, frozen=True, kw_only=True):
+    """A turn of the session."""
+
+    turn: str
+    state: str
+    provider: str
+    started_at: str
+    ended_at: str | None
+    error: str
+
+
+@tool(tier=Tier.WORKER, group="sessions", read_only=True, idempotent=True)
+async def get_work(call: ToolCall) -> WorkFile:
+    """Read your work.md: what is in hand, what blocks it, what comes next. Look here first when you pick up old work.
+
+    Empty if there is none, cut if it is too large for one answer. To change it use set_work.
+    """
+    return await call.in_thread(_read_work, call.around.home, call.caller.folder)
+
+
+@tool(tier=Tier.AGENT, group="sessions", destructive=True, idempotent=True)
+async def set_work(
+    call: ToolCall, content: Annotated[Body, Meta(description="The whole new text; it replaces the old one.")]
+) -> WorkSaved:
+    """Replace your work.md: at the end of a turn, note what is in hand, what blocks it and what comes next.
+
+    It replaces everything: read it with get_work first if something must stay.
+    """
+    data = clean(content).encode()
+    if len(data) > LARGEST_WORK:
+        raise Invalid("content", f"has {len(data)} bytes, more than {LARGEST_WORK}; keep details in files of their own")
+    await call.run_audited(partial(_write_work, call.around.home, call.caller.folder, data))
+    return WorkSaved(ok=True)
+
+
+@tool(tier=Tier.WORKER, group="sessions", quick=True, read_only=True, idempotent=True)
+async def inspect_session(
+    call: ToolCall,
+    topic: Annotated[str | None, Meta(description="Of your group's conversation about this topic in the room.")] = None,
+    limit: Annotated[int | None, Meta(description="Also its newest turns, at most so many (1–100).")] = None,
+) -> SessionInfo:
+    """Look at your own session: which conversation this is, its state, the newest message number, the running turn.
+
+    Use it when you doubt what context you are in. For other sessions use list_sessions.
+    """
+    if topic is not None or limit is not None:
+        return await call.read(_facts, call, topic, limit)
+    caller, turn = call.caller, call.turn
+    session = await call.read(sessions.get_overview, caller.session_id) if caller.session_id is not None else None
+    if session is None:
+        raise NotFound("session", caller.session_id or "", "this caller has none")
+    return SessionInfo(
+        session_id=caller.session_id or "",
+        folder=session.folder,
+        tier=int(caller.tier),
+        provider=caller.provider or session.provider,
+        title=session.title,
+        state=session.state,
+        mode=session.mode,
+        seq=session.seq,
+        turn=turn.id if turn else None,
+        attempt=turn.attempt if turn else 0,
+        room=(turn or session).address if session.mode == "agent-shared" else None,
+    )
+
+
+def _facts(db: Db, call: ToolCall, topic: str | None, limit: int | None) -> SessionInfo:
+    """The same of a conversation of the group in this room, with what was done in it."""
+    caller, turn = call.caller, call.turn
+    session = sessions.get(db, caller.session_id) if caller.session_id is not None else None
+    if session is not None and topic is not None and topic != session.thread:
+        there = [each for each in sessions.list_in_room(db, (turn or session).address) if each.folder == caller.folder]
+        session, turn = next((each for each in there if each.thread == topic), None), None
+    if session is None:
+        raise NotFound("session", (topic or "")[:80], "use list_sessions to see them")
+    recent = (
+        turns.list_for_session(db, session.id, 2**62, min(max(limit, 1), MOST_RECENT)) if limit is not None else None
+    )
+    return SessionInfo(
+        session_id=session.id,
+        folder=session.folder,
+        tier=int(caller.tier),
+        provider=session.provider or caller.provider,
+        title=session.title,
+        state=session.state,
+        mode=session.mode,
+        seq=session.next_seq - 1,
+        turn=turn.id if turn else None,
+        attempt=turn.attempt if turn else 0,
+        room=session.address if session.mode == "agent-shared" else None,
+        topic=session.thread,
+        recent=[_recent(each) for each in recent] if recent is not None else None,
+    )
+
+
+def _recent(turn: Turn) -> RecentTurn:
+    return RecentTurn(
+        turn=turn.id,
+        state=turn.state,
+        provider=turn.provider,
+        started_at=iso(turn.started_at) or "",
+        ended_at=iso(turn.ended_at),
+        error=turn.error[:LONGEST_ERROR],
+    )
+
+
+def _read_work(home: Home, folder: str) -> WorkFile:
+    try:
+        with open_untrusted(home.group(folder)) as root:
+            text = root.read_bytes(WORK, LARGEST_WORK).decode("utf-8", "replace")
+            return WorkFile(shortened(text, len(text), lambda some: size_of(some) <= LISTED), True)
+    except NotFound:
+        return WorkFile("", False)
+
+
+def _write_work(home: Home, folder: str, data: bytes) -> None:
+    place = home.group(folder)
+    with open_untrusted(place) as root:
+        # The folder's owner is who runs inside: the file must stay theirs to write.
+        root.write_bytes(WORK, data, uid=os.lstat(place).st_uid if os.geteuid() == 0 else None)

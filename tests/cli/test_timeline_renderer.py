@@ -1,0 +1,60 @@
+"""What an agent says of itself cannot pass for what the gateway says, and nothing that a yes starts is hidden."""
+
+from typing import Any
+
+from gatepost.cli.output import Colored
+from gatepost.cli.timeline_renderer import LONGEST_TOLD, TimelineRenderer, list_consequences, render_waiting_agent
+
+FORGED = "Read:\n  /allow 1 or /deny 1\n\n[Permission 2] It asks to use Nothing"
+
+
+def asked(**more: Any) -> dict[str, Any]:
+    return {"id": "p-1", "kind": "tool", "name": "Bash", "input": {}, "askedAt": "", **more}
+
+
+def lines_of(piece: object) -> list[str]:
+    assert isinstance(piece, Colored)
+    return piece.text.splitlines()
+
+
+def test_names_and_keys_stay_on_their_line() -> None:
+    given = {"k\n[idle]\n  Allowed, it goes on in mode plan.\n[User] hello": "v\u2028zz\r\nxx", "x": "danger"}
+    heading, *rows, ways = lines_of(TimelineRenderer(typed=True).render_request(asked(name=FORGED, input=given)))
+    assert heading.startswith("[Permission 1] It asks to use Read:⏎") and "/allow 1 or /deny 1 [reason]" in ways
+    assert rows and all(row.startswith("  |") for row in rows)
+    assert any("x: danger" in row for row in rows)
+
+
+def test_an_entry_in_our_colours_begins_once() -> None:
+    call = {"callId": "1", "name": FORGED, "status": "running", "input": {"command": "ls\n[idle]"}}
+    failed = {"message": "it broke\n[Permission 1] allowed"}
+    for kind, data in (("tool_call", call), ("error", failed)):
+        first, *more = lines_of(
+            TimelineRenderer().render_entry({"seq": 1, "turn": "t", "kind": kind, "data": data}, {})
+        )
+        assert first.startswith("[") and all(row.startswith("  | ") for row in more)
+
+
+def test_a_plan_is_shown_with_the_mode_and_the_prompt_that_its_approval_starts() -> None:
+    plan = asked(
+        kind="plan", input={"plan": "I will only read"}, nextModeId="full\naccess", followUp="rm -rf /\n[idle]"
+    )
+    shown = lines_of(TimelineRenderer(typed=True).render_request(plan))
+    assert "  Allowed, it goes on in mode full⏎access." in shown
+    assert shown[shown.index("  Allowed, it is told to do this next:") + 1 :][:2] == ["    | rm -rf /", "    | [idle]"]
+    told = render_waiting_agent({"agentId": "s-1", "title": "", "permission": plan})
+    assert "rm -rf /" in told and "full⏎access" in told
+
+
+def test_a_prompt_that_repeats_the_plan_is_told_without_it_only_where_the_plan_was_read_in_full() -> None:
+    plan = asked(kind="plan", input={"plan": "1. sweep"}, followUp="Carry it out.\n\n1. sweep")
+    assert "  | (the plan, as it stands above)" in list_consequences(plan)
+    assert "  | 1. sweep" in list_consequences(plan, LONGEST_TOLD)
+    assert "  | 1. sweep" in list_consequences(asked(kind="plan", input={"plan": "2. mop"}, followUp="1. sweep"))
+
+
+def test_what_is_left_out_is_said() -> None:
+    assert "excerpt" in list_consequences(asked(cut=True))[0]
+    *_, last = list_consequences(asked(followUp="x" * 10_000), LONGEST_TOLD)
+    assert last.endswith("… 10000 characters; --json shows them all") and len(last) < LONGEST_TOLD + 100
+    assert list_consequences(asked()) == []

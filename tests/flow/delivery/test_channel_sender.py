@@ -1,0 +1,213 @@
+"""Edits, reactions, replies and statuses: what reaches the channel, and under which platform id."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gatepost.messages.outbound import TARGETED, Feature, Op
+from gatepost.store import inbox, messages
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
+from gatepost.testing.outbox_harness import ROOM, OutboxHarness
+
+
+@pytest.fixture
+def channel() -> FakeChannel:
+    return FakeChannel()
+
+
+@pytest.fixture
+async def post(store: SqliteStore, channel: FakeChannel) -> AsyncIterator[OutboxHarness]:
+    post = OutboxHarness(store, {"fake": channel})
+    async with post.running():
+        yield post
+
+
+def inbound(db: Db, now: int) -> int:
+    new = NewMessage(
+        instance="fake",
+        address=ROOM,
+        direction="in",
+        kind="chat",
+        sender="fake:user/1",
+        text="what now?",
+        platform_id="in-7",
+        at=now,
+    )
+    message_id = messages.accept(db, new, now)
+    assert message_id is not None
+    inbox.refuse(db, message_id, "", "guest", "a test", now)
+    return message_id
+
+
+async def test_nanoclaw_33_an_edit_of_an_own_message_reaches_the_channel_with_its_platform_id(
+    post: OutboxHarness, channel: FakeChannel
+) -> None:
+    channel.script(SendFault.UNAVAILABLE)
+    (own,) = await post.say("own", "helo")
+    await post.do("edit", "edit", own.message_id, {"text": "hello"})  # before the message itself is out
+    await post.tried("own", 1)
+    post.advance(1)
+    await post.ended("edit")
+
+    first, second = channel.sent
+    assert (second.message.op, second.message.target, second.message.text) == (Op.EDIT, first.platform_id, "hello")
+
+
+async def test_nanoclaw_33_and_d7_a_reaction_to_an_inbound_message_reaches_the_channel_with_its_platform_id(
+    post: OutboxHarness, channel: FakeChannel
+) -> None:
+    target = await post.store.write(inbound, post.clock.now())
+    await post.do("like", "react", target, {"reaction": "👍"})
+    await post.ended("like")
+
+    message = channel.sent[0].message
+    assert (message.op, message.target, message.reaction) == (Op.REACT, "in-7", "👍")
+
+
+async def test_an_edit_of_a_message_that_never_arrived_fails_with_the_reason(
+    post: OutboxHarness, channel: FakeChannel
+) -> None:
+    channel.script(SendFault.REFUSE)
+    (own,) = await post.say("own", "helo")
+    await post.do("edit", "edit", own.message_id, {"text": "hello"})
+
+    row = await post.ended("edit")
+
+    assert (row.state, row.reason) == ("failed", "the message to edit is not known to the platform")
+    assert len(channel.tried) == 1
+
+
+async def test_a_verb_that_the_channel_does_not_have_fails_with_a_hint(store: SqliteStore) -> None:
+    channel = FakeChannel(features=EVERYTHING - {Feature.REACT})
+    post = OutboxHarness(store, {"fake": channel})
+    target = await store.write(inbound, post.clock.now())
+    async with post.running():
+        await post.do("like", "react", target, {"reaction": "👍"})
+        row = await post.ended("like")
+
+    assert (row.state, channel.tried) == ("failed", [])
+    assert row.reason.startswith("unsupported: react on fake\nhint: use reply")
+
+
+async def test_an_edit_that_may_have_happened_is_simply_made_again(store: SqliteStore) -> None:
+    channel = FakeChannel(features=EVERYTHING - {Feature.LOOKUP})
+    post = OutboxHarness(store, {"fake": channel})
+    channel.script(SendFault.NONE, SendFault.UNCERTAIN_LOST)
+    async with post.running():
+        (own,) = await post.say("own", "helo")
+        await post.do("edit", "edit", own.message_id, {"text": "hello"})
+        await post.tried("edit", 1)
+        post.advance(1)
+        row = await post.ended("edit")
+
+    assert (row.state, channel.texts()) == ("sent", ["helo", "hello"])
+
+
+@pytest.mark.parametrize("op", sorted(TARGETED))
+async def test_what_is_done_to_a_message_that_never_arrived_fails_with_the_reason(
+    op: Op, post: OutboxHarness, channel: FakeChannel
+) -> None:
+    channel.script(SendFault.REFUSE)
+    (own,) = await post.say("own", "helo")
+    await post.do("k", op, own.message_id, {"text": "hello"})
+
+    row = await post.ended("k")
+
+    assert (row.state, row.reason) == ("failed", f"the message to {op} is not known to the platform")
+    assert len(channel.tried) == 1
+
+
+async def test_what_is_passed_on_names_its_message_and_the_room_that_it_lies_in(
+    post: OutboxHarness, channel: FakeChannel
+) -> None:
+    target = await post.store.write(inbound, post.clock.now())
+    for op in (Op.FORWARD, Op.QUOTE, Op.REPOST):
+        await post.do(op, op, target, {"text": "look"})
+        await post.ended(op)
+
+    asked = [
+        (sent.message.op, sent.message.source, sent.message.target, sent.message.reply_to) for sent in channel.sent
+    ]
+    assert asked == [(op, ROOM, "in-7", "") for op in (Op.FORWARD, Op.QUOTE, Op.REPOST)]
+
+
+async def test_a_reply_names_the_message_that_it_answers(post: OutboxHarness, channel: FakeChannel) -> None:
+    target = await post.store.write(inbound, post.clock.now())
+    await post.say("k", "this", reply_to_id=target)
+    await post.ended("k")
+
+    assert channel.sent[0].message.reply_to == "in-7"
+
+
+async def test_a_reply_where_there_are_none_quotes_what_it_answers(store: SqliteStore) -> None:
+    channel = FakeChannel(features=frozenset())
+    post = OutboxHarness(store, {"fake": channel})
+    target = await store.write(inbound, post.clock.now())
+    async with post.running():
+        await post.say("k", "this", reply_to_id=target)
+        await post.ended("k")
+
+    assert channel.texts() == ["> what now?\nthis"]
+
+
+async def test_a_status_is_shown_and_edited_and_not_worth_a_second_try(
+    post: OutboxHarness, channel: FakeChannel
+) -> None:
+    (status,) = await post.say("s", "thinking", origin="status")
+    await post.do("s/2", "edit", status.message_id, {"text": "still thinking"}, origin="status")
+    await post.ended("s/2")
+    channel.script(SendFault.UNAVAILABLE)
+    await post.do("s/3", "edit", status.message_id, {"text": "hm"}, origin="status")
+
+    assert (await post.ended("s/3")).state == "failed"
+    assert [sent.message.op for sent in channel.sent] == [Op.SEND, Op.EDIT]
+
+
+async def test_a_status_is_dropped_where_it_could_not_be_taken_back(store: SqliteStore) -> None:
+    channel = FakeChannel(features=frozenset())
+    post = OutboxHarness(store, {"fake": channel})
+    async with post.running():
+        await post.say("s", "thinking", origin="status")
+        row = await post.ended("s")
+
+    assert (row.state, channel.tried) == ("cancelled", [])
+
+
+async def test_a_look_up_that_fails_is_made_again_and_ends_as_uncertain(store: SqliteStore) -> None:
+    class Blind(FakeChannel):
+        async def look_up(self, address: str, key: str) -> str | None:
+            self.looked_up.append(key)
+            raise RuntimeError("no")
+
+    channel = Blind()
+    post = OutboxHarness(store, {"fake": channel}, {"delivery.max_tries": 3})
+    channel.script(SendFault.UNCERTAIN)
+    async with post.running():
+        await post.say("k", "once")
+        await post.tried("k", 1)
+        post.advance(1)
+        await post.tried("k", 2)
+        post.advance(2)
+        row = await post.ended("k")
+
+    assert (row.state, channel.texts(), len(channel.looked_up)) == ("uncertain", ["once"], 2)
+
+
+async def test_stranger_20_what_may_have_happened_ends_as_uncertain_when_its_time_is_over(store: SqliteStore) -> None:
+    class Blind(FakeChannel):
+        async def look_up(self, address: str, key: str) -> str | None:
+            raise RuntimeError("no")
+
+    channel = Blind()
+    post = OutboxHarness(store, {"fake": channel})
+    channel.script(SendFault.UNCERTAIN)
+    async with post.running():
+        await post.say("k", "once")
+        await post.tried("k", 1)
+        post.advance(3601)
+        row = await post.ended("k")
+
+    assert (row.state, channel.texts()) == ("uncertain", ["once"])

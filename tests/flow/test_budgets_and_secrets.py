@@ -1,0 +1,47 @@
+"""Who pays: the person whose turn it is, and whose it was."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from gatepost.core.periods import Period
+from gatepost.egress.contract import BudgetShortage, ReservationHandle, Spender
+from gatepost.flow.budgets_and_secrets import StoreBudget
+from gatepost.store import budgets, costs
+from gatepost.store.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.port import Db
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.gate_agent import GateAgent
+
+USER = "fake:user/1"
+
+
+async def test_what_goes_on_behind_a_turn_is_paid_by_who_asked_for_it(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await GateAgent.create(tmp_path, store, "acme/eng")
+    purse = StoreBudget(store, agent.around.clock, agent.around.reach, agent.around.bells)
+
+    def limit(db: Db) -> None:
+        budgets.put(db, BudgetScope(BudgetScopeKind.USER, USER), Period.DAY, 100, "owner", 1)
+
+    await store.write(limit)
+    behind = Spender("acme/eng", agent.session.id, None)
+
+    assert await purse.room(behind) == 100
+    held = await purse.reserve(behind, "m", 80)
+    assert isinstance(held, ReservationHandle)
+    await purse.settle(held, 60, costs.TokenCounts())
+    assert isinstance(await purse.reserve(behind, "m", 80), BudgetShortage)
+    assert [each.key for each in await store.read(costs.list_sums, "user")] == [USER]
+
+
+async def test_where_nobody_ever_asked_only_the_groups_budgets_hold(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await GateAgent.create(tmp_path, store, "acme/eng", turn=False)
+    purse = StoreBudget(store, agent.around.clock, agent.around.reach, agent.around.bells)
+
+    def limit(db: Db) -> None:
+        budgets.put(db, BudgetScope(BudgetScopeKind.USER, USER), Period.DAY, 0, "owner", 1)
+        budgets.put(db, BudgetScope(BudgetScopeKind.GROUP, "acme"), Period.DAY, 100, "owner", 1)
+
+    await store.write(limit)
+    alone = Spender("acme/eng", agent.session.id, None)
+    assert await purse.room(alone) == 100
+    assert isinstance(await purse.reserve(replace(alone, session_id=""), "m", 80), ReservationHandle)

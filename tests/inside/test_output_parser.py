@@ -1,0 +1,94 @@
+"""What a model wrote, and what of it people get."""
+
+import pytest
+
+from gatepost.inside.output_parser import AddressedText, ParsedOutput, is_silent, parse_output, split_text, strip_tag
+from gatepost.mailbox import runner_frames
+
+
+def test_bare_text_goes_to_the_room_of_the_turn() -> None:
+    assert parse_output("  Hello.\n") == ParsedOutput((AddressedText("Hello."),))
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("a<think>b<think>c</think>d</think>e", "ae"),
+        ("a<think>never closed", "a"),
+        ("<think>a</think>b<think>", "b"),
+        ("a stray </think> stays", "a stray </think> stays"),
+        ("<THINK>a</Think>b", "b"),
+        ('<think mood="x">a</think>b', "b"),
+        ("<thinking>is another word</thinking>", "<thinking>is another word</thinking>"),
+    ],
+)
+def test_arizuko_20_thoughts_are_removed_with_nesting(text: str, kept: str) -> None:
+    assert strip_tag(text, "think") == kept
+
+
+def test_arizuko_20_an_unclosed_thought_leaves_nothing() -> None:
+    assert parse_output("<think>should I").pieces == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "No response requested.",
+        "no reply needed",
+        "[silent]",
+        "(Nothing to add.)",
+        "Acknowledged.",
+        "**Nothing to say**",
+    ],
+)
+def test_arizuko_20_a_meta_phrase_is_a_silence(text: str) -> None:
+    assert parse_output(text).pieces == ()
+
+
+@pytest.mark.parametrize("text", ["acknowledged, will do", "Silent night", "There is nothing to add to the list."])
+def test_arizuko_20_a_phrase_within_a_sentence_is_kept(text: str) -> None:
+    assert not is_silent(text)
+
+
+def test_arizuko_20_a_status_block_is_taken_out_and_shown_apart() -> None:
+    out = parse_output("<status>reading the log</status>It was the disk.<status> </status>")
+
+    assert out == ParsedOutput((AddressedText("It was the disk."),), ("reading the log",))
+
+
+def test_internal_text_never_leaves_not_even_as_a_status_or_a_block() -> None:
+    text = 'Hi<internal><status>plan</status><message to="ops">secret</message><internal>x</internal></internal>'
+
+    assert parse_output(text) == ParsedOutput((AddressedText("Hi"),))
+    assert parse_output("Hi <internal>and the rest is mine").pieces == (AddressedText("Hi"),)
+
+
+def test_nanoclaw_30_each_block_goes_to_its_name_and_bare_text_to_the_room() -> None:
+    text = "Done.\n<message to=\"ops\">\nrestart it\n</message>\n<message to='Ann B'>hello</message>"
+
+    assert parse_output(text).pieces == (
+        AddressedText("Done."),
+        AddressedText("restart it", "ops"),
+        AddressedText("hello", "Ann B"),
+    )
+
+
+def test_an_empty_or_silent_block_sends_nothing() -> None:
+    assert parse_output('<message to="ops"> </message><message to="ops">No reply needed.</message>').pieces == ()
+
+
+def test_a_text_is_split_at_a_line_end_or_blank_and_nothing_is_lost() -> None:
+    text = "word " * 100
+    parts = split_text(text, 64)
+
+    assert "".join(parts) == text
+    assert all(len(part) <= 64 and part.endswith(" ") for part in parts)
+    assert "".join(split_text("x" * 200, 64)) == "x" * 200
+
+
+def test_the_worst_part_fits_a_frame() -> None:
+    for part in split_text("\x01" * 400_000):
+        frame = runner_frames.ResultFrame(
+            id=2**40, turn="t" * 40, epoch=2**40, attempt=9, part=999, text=part, to="n" * 1000
+        )
+        assert len(runner_frames.encode_frame(frame)) <= runner_frames.LARGEST

@@ -1,0 +1,78 @@
+"""Markdown is rendered off the loop, once, and within a deadline."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gatepost.serve.web import markdown
+from gatepost.serve.web.markdown_renderer import LONGEST, MarkdownRenderer
+from gatepost.serve.web.plain_html import render_plain
+
+
+@pytest.fixture
+async def rendering() -> AsyncIterator[MarkdownRenderer]:
+    made = MarkdownRenderer(deadline=60)
+    yield made
+    made.close()
+
+
+async def test_stranger_02_a_text_is_rendered_once_by_another_process(rendering: MarkdownRenderer) -> None:
+    first, second = await asyncio.gather(rendering.html("**a** \ud800"), rendering.html("**a** \ud800"))
+
+    assert first == second == await rendering.html("**a** \ud800") == "<p><strong>a</strong> ?</p>\n"
+    assert rendering.rendered == 1
+
+
+async def test_stranger_02_a_text_that_takes_too_long_is_shown_as_it_is_and_the_next_is_rendered() -> None:
+    rendering = MarkdownRenderer(deadline=0)
+
+    assert await rendering.html("**a**") == render_plain("**a**")
+    rendering.close()
+
+
+async def test_stranger_02_the_next_text_is_rendered_after_the_process_was_ended(rendering: MarkdownRenderer) -> None:
+    assert await rendering.html("*a*") == "<p><em>a</em></p>\n"
+    rendering.close()
+
+    assert await rendering.html("*b*") == "<p><em>b</em></p>\n"
+
+
+async def test_stranger_02_a_reader_that_leaves_takes_nothing_from_the_others(rendering: MarkdownRenderer) -> None:
+    leaves, stays = asyncio.create_task(rendering.html("*a*")), asyncio.create_task(rendering.html("*a*"))
+    await asyncio.sleep(0)
+    leaves.cancel()
+
+    assert await stays == "<p><em>a</em></p>\n"
+    assert await rendering.html("*b*") == "<p><em>b</em></p>\n"
+
+
+async def test_stranger_02_what_is_remembered_is_bounded() -> None:
+    rendering = MarkdownRenderer(deadline=60, largest=100)
+    for text in ("a" * 40, "b" * 40, "b" * 40, "a" * 40):
+        assert text in await rendering.html(text)
+
+    assert rendering.rendered == 3  # only the last one was still there
+    rendering.close()
+
+
+def test_stranger_02_the_bound_is_the_renderers_own() -> None:
+    assert LONGEST == markdown.LONGEST
+
+
+def test_stranger_02_the_daemon_does_not_even_load_the_parser() -> None:
+    loaded = "import sys, gatepost.app; sys.exit('markdown_it' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", loaded], check=False).returncode == 0
+
+
+async def test_stranger_new_a_text_does_not_wait_for_ever_behind_heavy_ones(rendering: MarkdownRenderer) -> None:
+    rendering._patience = 0.05
+    await rendering._turn.acquire()  # as a room full of heavy texts has it
+    async with asyncio.timeout(5):
+        assert await rendering.html("*mine*") == render_plain("*mine*")
+    rendering._turn.release()
+    rendering._patience = 60
+    assert "<em>mine</em>" in await rendering.html("*mine*")
