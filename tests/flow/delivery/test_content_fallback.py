@@ -175,9 +175,12 @@ HOSTILE = {
     "links with a space": "[a](b [c](d",
     "links with titles": '[a](b "',
     "strong": "**a",
+    "strong that nothing closes": " **a",
     "emphasis": "*a _b ",
     "words": "__a",
+    "words that nothing closes": " __a",
     "deleted": "~~a ~~",
+    "deleted that nothing closes": " ~~a",
     "escapes": "\\",
     "headings": "# ",
     "fences": "``` `",
@@ -214,10 +217,17 @@ def test_stranger_02_the_end_of_a_link_is_looked_for_once(tail: str) -> None:
     assert visits(f"[{tail}") <= 40 * len(tail)
 
 
+def test_stranger_02_what_closes_a_run_of_backticks_is_looked_for_once() -> None:
+    runs = "a".join("`" * length for length in range(1, 250))  # nothing closes any of them
+    assert visits(runs) <= 40 * len(runs)
+
+
 def test_stranger_02_only_the_head_of_a_strangers_text_is_looked_at_for_a_quote() -> None:
     result = shown(Outbound(key="k", text="yes", reply_to="m1"), quote="**go** " + "`" * 4_000)
-
     assert result.text.startswith("> go `") and result.text.endswith("…\nyes")
+
+    result = shown(Outbound(key="k", text="yes", reply_to="m1"), quote="**go " + "on " * 4_000 + "now**")
+    assert result.text.startswith("> **go on"), "the mark is closed behind what is looked at"
 
 
 def test_stranger_02_a_very_long_text_keeps_its_marks() -> None:
