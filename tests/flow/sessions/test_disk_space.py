@@ -68,7 +68,7 @@ def test_a_childs_tree_counts_only_if_it_grew() -> None:
     assert "disk_mb" in find_breach({BELOW: TreeUsage(21 * MIB, 10)}, [DiskTree(PLACE)], 0, LIMITS, before)
 
 
-def test_a_folder_that_stays_closed_is_a_breach() -> None:
+def test_stranger_06_a_folder_that_stays_closed_ends_the_sandbox() -> None:
     before, now = DiskBaseline(), {PLACE: TreeUsage(0, 1, "hidden")}
     assert find_breach(now, [DiskTree(PLACE)], 0, LIMITS, before) == ""
     assert "acme/hidden" in find_breach(now, [DiskTree(PLACE)], 0, LIMITS, before)
