@@ -41,15 +41,15 @@ def test_stranger_01_an_interruption_never_arrives_outside_of_its_unit() -> None
 
     def work() -> None:
         number = 0
-        while number < 20_000 or not inside:
-            try:
+        try:
+            while number < 20_000 or not inside:
                 try:
                     deadline.run(count, number % 7)
                 except DeadlineExceeded:
                     inside.append(number)
                 number += 1
-            except DeadlineExceeded:
-                outside.append(number)
+        except DeadlineExceeded:
+            outside.append(number)
 
     thread, tried, often = threading.Thread(target=work), 0, sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
