@@ -72,7 +72,7 @@ async def test_stranger_05_connections_beyond_the_rate_wait_in_the_kernels_queue
     where = ("127.0.0.1", get_bound_address(listen, sock).port)
 
     async with serving(HELLO, sock, Rate(per_second=0.001, burst=2, patience_s=0)) as server:
-        some = [await asyncio.open_connection(*where) for _ in range(6)]
+        some = [await asyncio.open_connection(*where) for _ in range(12)]
         answers = [await ask(*each) for each in some[:3]]  # the third is taken on credit
         waiting = len(server.connections)
         for _, writer in some[3:]:
