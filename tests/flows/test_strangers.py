@@ -4,15 +4,18 @@ import contextlib
 import os
 import resource
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
 
+from gatepost.core.descriptor_limit import ENOUGH
 from gatepost.core.listen_address import parse
 from gatepost.serve.connection_limits import PER_PEER
-from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.daemon import READY, DaemonProcess
 
 UNFINISHED = b"GET / HTTP/1.1\r\nhost: localhost\r\n"
 MEGABYTE = 1_000_000
@@ -64,6 +67,26 @@ def test_stranger_05_unfinished_requests_do_not_use_up_the_descriptors(daemon: D
         assert is_well(daemon, at)
         assert descriptors(daemon) <= before + 200
     assert daemon.gatepost("chat", "-m", "hello", "--wait").returncode == 0
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the limit of another process can be read on Linux")
+def test_stranger_05_a_daemon_takes_as_many_descriptors_as_it_may_have(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    env, errors = DaemonProcess(tmp_path / "home").env, tmp_path / "stderr"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))  # which it inherits
+    try:
+        with errors.open("wb") as stderr:
+            daemon = subprocess.Popen(
+                [sys.executable, "-m", "gatepost", "up"], env=env, stdout=subprocess.PIPE, stderr=stderr, text=True
+            )
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with daemon, contextlib.ExitStack() as stack:
+        stack.callback(daemon.terminate)
+        assert daemon.stdout is not None
+        assert any(line.startswith(READY) for line in daemon.stdout), errors.read_text()
+        now = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)[0]
+    assert now == (ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH))
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the limit of another process can be set on Linux")
