@@ -1,8 +1,10 @@
 """What a sandbox can take of the disk: no large file, no hidden ones, no inodes, and never the last of it."""
 
+import asyncio
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +15,8 @@ from gatepost.app import Gateway
 from gatepost.core.errors import Unavailable
 from gatepost.core.unix_sockets import bind_unix
 from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow.sessions.awake_session import AwakeSession
+from gatepost.flow.sessions.disk_space import SHARE
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import groups, ledger
 from gatepost.testing.channel import FakeChannel
@@ -172,6 +176,44 @@ async def test_stranger_06_who_fills_the_disk_is_ended_and_his_neighbour_goes_on
         await channel.wait_for(lambda sent: any(each.message.text == "still" for each in sent), timeout=30)
 
 
+def is_frozen(live: AwakeSession) -> bool:
+    """Its first process, by a signal or by its cgroup."""
+    assert live.sandbox is not None
+    pid = live.sandbox.inner_pid
+    if Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("T"):
+        return True
+    places = [line.split(":", 2)[2] for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    states = [Path(f"/sys/fs/cgroup/freezer{place}/freezer.state") for place in places]
+    switches = [Path(f"/sys/fs/cgroup{place}/cgroup.freeze") for place in places]
+    told = [each.read_text().strip() for each in (*states, *switches) if each.is_file()]
+    return any(each in ("FROZEN", "FREEZING", "1") for each in told)
+
+
+@needs_bwrap
+async def test_stranger_06_nothing_runs_while_it_is_measured_who_fills_the_disk(
+    small_disk: Path, channel: FakeChannel
+) -> None:
+    add_looker(small_disk)
+    async with running_gateway(small_disk, {"fake": (channel.kind, channel)}, **settings()) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await channel.say("run answer = 'awake'")
+        await channel.wait_for(1, timeout=30)
+        (live,) = gateway.sessions.awake
+        measured = threading.Event()
+        measuring = asyncio.create_task(gateway.sessions.parts.usage.run_measurement(measured.wait, 60))
+        space = os.statvfs(small_disk)
+        floor = space.f_blocks * space.f_frsize // SHARE
+        with (small_disk / "large").open("wb") as large:
+            os.posix_fallocate(large.fileno(), 0, space.f_bavail * space.f_frsize - floor * 3 // 4)
+
+        await until(lambda: is_frozen(live), "the sandbox to be frozen")
+        measured.set()
+        await measuring
+        await until(lambda: not is_frozen(live), "the sandbox to go on")
+        (small_disk / "large").unlink()
+        assert live in gateway.sessions.awake and not live.ending, "it has not filled the disk"
+
+
 @needs_bwrap
 @pytest.mark.slow
 async def test_stranger_06_without_inodes_nothing_runs_and_messages_wait_for_space(
@@ -220,6 +262,7 @@ async def test_stranger_06_who_writes_where_nothing_is_counted_ends_before_the_o
             os.posix_fallocate(large.fileno(), 0, space.f_bavail * space.f_frsize - (1 << 20))
 
         await until(lambda: "nearly full" in writer.ending, "the one who writes outside to be ended")
+        assert not neighbour.ending
         (outside / "large").unlink()
         assert "grew most" not in writer.ending
 
