@@ -78,6 +78,18 @@ async def test_stranger_10_what_is_denied_in_a_turn_is_denied_after_it(
     assert FORBIDDEN in (await agent.call("send", text="hi", chatJid=ROOM)).text
 
 
+async def test_stranger_10_where_nobody_has_asked_yet_the_sessions_room_is_judged(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await GateAgent.create(tmp_path, store, "acme")
+    silent = await store.write(_session, "acme/eng", "fake:room/2")
+    agent.caller = Caller("acme/eng", silent.id, "scripted")
+    assert not (await agent.call("send", text="hi", chatJid="fake:room/2")).failed
+    await deny(agent, "fake:room/2")
+
+    assert FORBIDDEN in (await agent.call("send", text="hi", chatJid="fake:room/2")).text
+
+
 @pytest.mark.parametrize("principal", [ROOM, ADA])
 async def test_stranger_10_what_is_denied_in_a_turn_is_denied_along_a_chain_through_other_groups(
     tmp_path: Path, store: SqliteStore, principal: str
