@@ -42,8 +42,13 @@ async def test_stranger_09_what_a_vendors_tool_may_bill_is_set_aside(way: Any) -
 
     search = tool_costs.SHIPPED["web_search"]
     tokens = search.tokens * search.uses * (search.uses + 1) // 2  # each is read again after the later ones
-    assert held(way) >= plain + tokens * 6 + search.use * search.uses
+    with_fees = held(way)
+    assert with_fees >= plain + tokens * 6 + search.use * search.uses
     assert way.vendor.asked["tools"][0]["max_uses"] == search.uses
+
+    fetch = {"type": "web_fetch_20250910", "name": "web_fetch"}  # the same but for the fee
+    assert (await way.post(MESSAGES, ASK | {"tools": [fetch]})).status == 200
+    assert abs(with_fees - held(way) - search.use * search.uses) < 1000  # but for the bytes
 
 
 async def test_stranger_09_a_built_in_tools_own_text_is_set_aside(way: Any) -> None:
