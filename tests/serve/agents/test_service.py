@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.store import audit, groups, ledger, turns
+from gatepost.store import audit, costs, groups, ledger, origins, turns
 from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.management_client import ManagementClient, open_management_gateway
 
@@ -53,6 +53,26 @@ async def test_a_parent_hears_of_what_took_the_place_of_an_interrupted_turn_and_
     assert told.count("heard of Child") == told.count("heard of Child: idle") == 1
     assert told.count("[Agent] Child has finished: done: instead") == 1  # and why it was woken stands before
     assert told.index("[Agent] Child") < told.index("heard of Child")
+
+
+async def test_stranger_09_an_agent_that_another_one_makes_works_for_whom_that_one_works(
+    desk: ManagementClient,
+) -> None:
+    store, lead = (
+        desk.gateway.store,
+        await desk("create_agent", initialPrompt="hold", agentType="patient", background=True),
+    )
+    async with asyncio.timeout(20):
+        while not await store.read(turns.list_open):  # noqa: ASYNC110  nothing rings for it
+            await asyncio.sleep(0.01)
+    child = await desk("create_agent", initialPrompt="sweep", parentAgentId=lead["agentId"])
+    (own,) = await store.read(turns.list_for_session, lead["agentId"], 2**62, 10)
+    (turn,) = await store.read(turns.list_for_session, child["agentId"], 2**62, 10)
+    behind, chain = await store.read(origins.get_for_turn, own.id), await store.read(origins.get_for_turn, turn.id)
+
+    assert chain.depth == behind.depth + 1 and set(behind.origins) <= set(chain.origins)
+    assert await store.read(costs.find_payer, turn.id) == await store.read(costs.find_payer, own.id)
+    desk.release_agents()
 
 
 async def test_an_agent_that_fails_says_why_and_takes_a_new_prompt(desk: ManagementClient) -> None:
