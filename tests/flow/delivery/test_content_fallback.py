@@ -211,7 +211,15 @@ def test_stranger_02_no_mixture_of_signs_is_looked_at_more_often_when_it_is_repe
 
 
 @pytest.mark.parametrize(
-    "tail", ["](a" * 1000 + " " * 1000, "](<a>" * 600 + ' "' * 500, "[" * 2000 + "](a)", "](" + " " * 3000 + "x"]
+    "tail",
+    [
+        "](a" * 1000 + " " * 1000,
+        "][](a" * 1000 + " " * 1000,
+        "](<a>" * 600 + ' "' * 500,
+        '][](a "' * 600,
+        "[" * 2000 + "](a)",
+        "](" + " " * 3000 + "x",
+    ],
 )
 def test_stranger_02_the_end_of_a_link_is_looked_for_once(tail: str) -> None:
     assert visits(f"[{tail}") <= 40 * len(tail)
