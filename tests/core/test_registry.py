@@ -41,3 +41,18 @@ def test_a_broken_plug_in_stops_the_start_by_name(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
     assert load_folder(tmp_path / "none", "tests") == []
+
+
+def test_a_plug_in_is_loaded_once_by_a_process_and_a_broken_one_is_told_again(tmp_path: Path) -> None:
+    """Several commands ask for the sandboxes' folder twice: `doctor`, and `connect` without a gateway."""
+    count = tmp_path / "count"
+    (tmp_path / "counted.py").write_text(f"open({str(count)!r}, 'a').write('x')\n")
+    assert load_folder(tmp_path, "counts") == load_folder(tmp_path, "counts")
+    assert count.read_text() == "x"
+
+    (tmp_path / "two.py").write_text(
+        "from gatepost.core.errors import SetupError\nraise SetupError('two things are named so')\n"
+    )
+    for _ in range(2):
+        with pytest.raises(SetupError, match="two things"):
+            load_folder(tmp_path, "counts")

@@ -106,16 +106,6 @@ async def test_with_every_setting_at_0_nothing_is_removed(home: Home, store: Sql
     assert kept.exists()
 
 
-async def test_as_it_comes_messages_stay_and_steps_and_files_go_after_a_month(home: Home, store: SqliteStore) -> None:
-    await store.write(settled, NOON - 31 * DAY)
-    aged(home.media / "web/aaaa/0", 31)
-
-    swept = await Retention(home, store, FixedClock(), Config({})).sweep()
-
-    assert (swept.messages, swept.steps, swept.media, swept.audit) == (0, 2, 1, 0)
-    assert (await store.read(ledger.check, NOON)).unaccounted == 0
-
-
 @pytest.fixture
 async def session(home: Home, store: SqliteStore) -> sessions.Session:
     """One that was last used 31 days ago."""
@@ -128,6 +118,18 @@ async def session(home: Home, store: SqliteStore) -> sessions.Session:
     for name in ("in/inbound.db", "out/outbound.db", "state/conversation"):
         aged(home.session(made.id) / name, 31)
     return made
+
+
+async def test_stranger_23_as_it_comes_messages_stay_and_steps_files_and_session_folders_go_after_a_month(
+    home: Home, store: SqliteStore, session: sessions.Session
+) -> None:
+    await store.write(settled, NOON - 31 * DAY)
+    aged(home.media / "web/aaaa/0", 31)
+
+    swept = await Retention(home, store, FixedClock(), Config({})).sweep()
+
+    assert swept == RetentionCounts(messages=0, steps=2, media=1, sessions=2)
+    assert (await store.read(ledger.check, NOON)).unaccounted == 0
 
 
 async def test_stranger_23_of_a_session_that_may_go_on_only_the_mailbox_is_removed(

@@ -72,6 +72,15 @@ def test_paseo_14_and_15_on_tcp_both_are(daemon: DaemonProcess) -> None:
         assert client.post(PATH, content=json.dumps(make_request("tools/list")), headers=without).status_code == 401
 
 
+def test_stranger_e_a_wrong_control_token_is_written_to_the_audit(daemon: DaemonProcess) -> None:
+    with by_tcp(daemon) as client:
+        assert client.get("/v1/status", headers={"authorization": "Bearer wrong"}).status_code == 401
+    rows = [row for row in daemon.json("audit", "list") if row["action"] == "door.token"]
+
+    assert [(row["actor"], row["verdict"]) for row in rows] == [("peer:127.0.0.1", "refused")]
+    assert rows[0]["details"] == {"where": "control.listen", "times": 1}
+
+
 def test_paseo_15_agents_reach_their_own_server_although_a_token_is_set(tmp_path: Path) -> None:
     home = Home(tmp_path / "h")
     home.prepare()

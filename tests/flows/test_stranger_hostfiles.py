@@ -80,6 +80,18 @@ def test_stranger_14_what_a_command_makes_is_closed_to_others_whatever_the_umask
     assert [path for path in open_to_others(home) if not path.startswith(MEANT_FOR_OTHERS)] == []
 
 
+def test_stranger_14_what_is_made_without_a_mode_is_closed_to_others_whatever_the_umask(tmp_path: Path) -> None:
+    """Our own files are made with theirs; a plug-in, or a library, makes one without."""
+    home = tmp_path / "h"
+    command = [sys.executable, "-m", "gatepost", "--home", str(home)]
+    subprocess.run([*command, "group", "add", "acme"], check=True, capture_output=True, umask=0)
+    careless = home / "plugins" / "sandboxes" / "careless.py"
+    careless.write_text(f"open({str(home / 'made')!r}, 'w').close()\n")
+    subprocess.run([*command, "status"], check=False, capture_output=True, umask=0)
+
+    assert stat.S_IMODE((home / "made").stat().st_mode) == 0o600
+
+
 async def test_stranger_22_a_conversation_goes_on_after_the_home_was_copied_by_root(
     tmp_path: Path, channel: FakeChannel
 ) -> None:

@@ -1,5 +1,6 @@
 """Walls: which there are is said by everybody alike, found again while the gateway runs, and never quietly missing."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -62,6 +63,15 @@ def test_stranger_15_a_sandbox_that_is_installed_while_the_gateway_runs_is_found
         assert set(answers(daemon).values()) == {False}
         (home.parent / "installed").touch()
         assert set(answers(daemon).values()) == {True}
+
+
+def test_stranger_15_a_sandbox_plug_in_is_found_by_the_doctor_while_no_gateway_runs(home: Path) -> None:
+    (home.parent / "installed").touch()
+    told = gatepost(home, "doctor", "--json")
+
+    assert told.stdout, told.stderr
+    found = [each["text"] for each in json.loads(told.stdout)["findings"] if each["subject"] == "sandbox"]
+    assert "later works" in found
 
 
 def test_stranger_15_the_ready_banner_says_which_walls_there_are(home: Path) -> None:

@@ -182,7 +182,7 @@ def test_uses_and_bookings_over_age_go(db: Db) -> None:
     assert (count(db, "secret_uses"), count(db, "costs")) == (1, 1)
 
 
-def test_a_new_store_gives_its_free_pages_back_a_few_at_a_time(desk: Desk) -> None:
+def test_stranger_23_a_new_store_gives_its_free_pages_back_a_few_at_a_time(desk: Desk) -> None:
     for number in range(200):
         desk.accept(f"{number} " + "x" * 1000)
     desk.db.run("DELETE FROM messages")

@@ -78,7 +78,8 @@ def load_package(package: str) -> list[ModuleType]:
 
 
 def load_folder(folder: Path, kind: str) -> list[ModuleType]:
-    """Import every file (or package) of a plug-in folder outside the package; a broken one stops the start by name."""
+    """Import every file (or package) of a plug-in folder outside the package, once by a process: several commands ask
+    twice. A broken one stops the start by name."""
     if not folder.is_dir():
         return []
     loaded = []
@@ -86,7 +87,9 @@ def load_folder(folder: Path, kind: str) -> list[ModuleType]:
         entry = path / "__init__.py" if path.is_dir() else path
         if path.name.startswith((".", "_")) or entry.suffix != ".py" or not entry.is_file():
             continue
-        loaded.append(_load_file(f"gatepost_plugins.{kind}.{path.stem}", entry))
+        name = f"gatepost_plugins.{kind}.{path.stem}"
+        known = sys.modules.get(name)
+        loaded.append(known if known is not None and known.__file__ == str(entry) else _load_file(name, entry))
     return loaded
 
 
@@ -99,6 +102,7 @@ def _load_file(name: str, path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except SetupError:
+        del sys.modules[name]
         raise
     except Exception as error:
         del sys.modules[name]
