@@ -87,6 +87,10 @@ def list_all(db: Db, now: int) -> list[BudgetStatus]:
     return sorted(found, key=lambda each: (order.index(each.scope.kind), each.scope.name, each.period))
 
 
+def has_budgets(db: Db) -> bool:
+    return db.row("SELECT 1 FROM budgets LIMIT 1") is not None
+
+
 def list_applicable(db: Db, folder: str, user: str, now: int) -> list[BudgetStatus]:
     """The budgets that a group's calls for a user must fit into."""
     scopes = list_scopes(folder, user)

@@ -239,6 +239,8 @@ class SessionSupervisor:
             if session_id in self._kept_asleep:
                 self._wanted[session_id] = None  # again, when it may wake
                 continue
+            if session_id in self._slots and session_id not in self._live:
+                continue  # it stands in line, or starts
             session = await self.parts.store.read(sessions.get, session_id)
             if session is None or session.closed_at is not None or session_id in self._owed:
                 continue
@@ -253,8 +255,9 @@ class SessionSupervisor:
                 continue
             self._slots.request_wake(session_id, session.folder)
         self._make_room()
-        while self._may_start() and self._has_room() and (next_one := self._slots.take()) is not None:
-            assert self._tasks is not None
+        while self._slots.can_wake and self._may_start() and self._has_room():
+            next_one = self._slots.take()
+            assert next_one is not None and self._tasks is not None
             self._starting[next_one] = asyncio.get_running_loop().time()
             self._tasks.create_task(self._wake(next_one))
 

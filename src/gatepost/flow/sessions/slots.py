@@ -44,6 +44,11 @@ class SessionSlots:
     def full(self) -> bool:
         return len(self._awake) >= self.most
 
+    @property
+    def can_wake(self) -> bool:
+        """Somebody waits, and there is a place."""
+        return bool(self.waiting) and not self.full
+
     def request_wake(self, session_id: str, folder: str, *, background: bool = False) -> None:
         """Stand in line, once."""
         if session_id in self:
