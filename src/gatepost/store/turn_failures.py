@@ -4,7 +4,7 @@ Nothing is lost on any way: a row is given back, waits for its time, is continue
 then its sender is told.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gatepost.store import inbox, message_steps, outbox, sessions, turns
 from gatepost.store.inbox import InboxEntry
@@ -15,8 +15,7 @@ from gatepost.store.turns import Turn
 OVERTIME = "its time ran out"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnRetryPolicy:
+class TurnRetryPolicy(Struct, frozen=True, kw_only=True):
     """How often and how fast a broken turn is tried again."""
 
     most_tries: int = 5
@@ -26,8 +25,7 @@ class TurnRetryPolicy:
     most_attempts: int = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnFailure:
+class TurnFailure(Struct, frozen=True, kw_only=True):
     """What became of a turn that broke off. `retry_at` None: it failed. The senders of `failed` must be told."""
 
     turn: Turn | None  # None: it broke before there was one
@@ -36,8 +34,7 @@ class TurnFailure:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _FailureCause:
+class _FailureCause(Struct, frozen=True):
     reason: str
     wait: int | None  # how long the provider asked us to
     final: bool  # trying again cannot help

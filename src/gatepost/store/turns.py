@@ -7,8 +7,9 @@ most once (`store/turn_failures.py`): what it had said stays said, and the next 
 what an old attempt still says under its epoch is not believed.
 """
 
-from dataclasses import dataclass
 from itertools import takewhile
+
+from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.store import agents, inbox, message_steps, messages, outbox, provider_handover, sessions, tool_calls
@@ -26,8 +27,7 @@ MOST_MESSAGES, MOST_JOINING = 900, 100  # of one turn, which a frame can name; a
 RESTARTED = ":restart"  # how the platform ids of continuation rows after one end
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     id: str
     session_id: str
     folder: str
@@ -52,8 +52,7 @@ class Turn:
     said_bytes: int = 0  # of its results so far
 
 
-@dataclass(frozen=True, slots=True)
-class TurnClaim:
+class TurnClaim(Struct, frozen=True):
     """What a runner may work on."""
 
     turn: Turn
@@ -150,8 +149,7 @@ _WAITING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _WaitingRow:
+class _WaitingRow(Struct, frozen=True):
     id: int
     folder: str
     rights: str

@@ -5,7 +5,8 @@ another part to be sent again, because each is an effect of its own.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gatepost.channels.contract import ChannelKind
 from gatepost.core.settings import setting
@@ -56,8 +57,7 @@ class ChannelInstances:
         return kind.name if kind else instance
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutgoingMessage:
+class OutgoingMessage(Struct, frozen=True, kw_only=True):
     """Something to be said in a room, of any length."""
 
     key: str  # the identity of the first part; the others are `<key>/2` …

@@ -6,10 +6,10 @@ its record (no user, no room, no session); told before means nothing done.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from gatepost.access import budgets, senders
 from gatepost.access.acl import expand_roles, list_valid_rows
@@ -17,6 +17,7 @@ from gatepost.access.senders import Rights
 from gatepost.access.tree_scope import may_watch
 from gatepost.core.clock import DAY
 from gatepost.core.errors import GatepostError
+from gatepost.core.records import replace
 from gatepost.flow import panic_notice
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake import routing, slash_commands, verbs
@@ -62,8 +63,7 @@ STALE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class Arrival(Struct, frozen=True, kw_only=True):
     """A cleaned event, with what was found out about it before the transaction."""
 
     instance: str
@@ -77,8 +77,7 @@ class Arrival:
     stale: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IntakeResult:
+class IntakeResult(Struct, frozen=True, kw_only=True):
     """What became of it, and what is to be done once it is committed."""
 
     receipt: Receipt
@@ -99,8 +98,7 @@ class UnrecordedSender(GatepostError):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class _MessageContext:
+class _MessageContext(Struct, frozen=True):
     """One accepted message on its way to its targets."""
 
     db: Db
@@ -128,8 +126,7 @@ class _MessageContext:
         add_outgoing_message(self.db, self.reach, told, self.now)
 
 
-@dataclass(frozen=True, slots=True)
-class _TargetAccess:
+class _TargetAccess(Struct, frozen=True):
     chosen: RouteChoice
     rights: Rights
     reason: str = ""  # '' if the sender may speak there
@@ -139,8 +136,7 @@ class _TargetAccess:
         return self.chosen.folder
 
 
-@dataclass(frozen=True, slots=True)
-class _SenderAccessRows:
+class _SenderAccessRows(Struct, frozen=True):
     """What the access list says about a sender."""
 
     rows: tuple[AclRow, ...]

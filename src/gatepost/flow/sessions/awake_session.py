@@ -7,7 +7,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
 from typing import Any, TypeVar, TypeVarTuple
 
 from gatepost.core import log
@@ -16,6 +15,7 @@ from gatepost.core.clock import SECOND, to_microseconds
 from gatepost.core.error_classification import is_passing
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.token_bucket import TokenBucket
 from gatepost.core.unix_sockets import bind_unix
 from gatepost.core.untrusted_files import open_untrusted

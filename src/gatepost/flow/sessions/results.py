@@ -1,6 +1,6 @@
 """From what a runner hands over to rows of the ledger: one function on a transaction, judged by the ledger alone."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.sessions.timeline_events import size_of
@@ -14,8 +14,7 @@ from gatepost.store.turns import Turn
 DROPPED = "dropped"
 
 
-@dataclass(frozen=True, slots=True)
-class ResultLimits:
+class ResultLimits(Struct, frozen=True):
     """Of one turn: how many messages it may say, and how many bytes they may have together."""
 
     messages: int
@@ -25,8 +24,7 @@ class ResultLimits:
         return f"the agent said more than {self.bytes:,} bytes in one turn"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedResults:
+class RecordedResults(Struct, frozen=True):
     """What became of the results: an answer for each, and the rooms to ring. `exceeded`: the turn must end."""
 
     answers: tuple[runner_frames.AckFrame, ...]

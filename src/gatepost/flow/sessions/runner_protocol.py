@@ -7,7 +7,6 @@ turn and epoch.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from gatepost.core import log
 from gatepost.core.clock import SECOND, to_microseconds
 from gatepost.core.error_classification import is_passing
 from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core.records import replace
 from gatepost.flow.delivery import file_limits
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULT_BYTES, MOST_RESULTS
 from gatepost.flow.sessions import permissions, results, sandbox_plan, turn_settlement

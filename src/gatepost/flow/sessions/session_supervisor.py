@@ -8,7 +8,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from gatepost.core import log
 from gatepost.core.clock import SECOND, to_microseconds
 from gatepost.core.error_classification import classify
 from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.records import replace
 from gatepost.flow.sessions import memory_pressure, turn_settlement
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.deferred_writes import DeferredWrites

@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from gatepost.core.fair_queue import FairQueue
 
 
-@dataclass(frozen=True, slots=True)
-class IdleSession:
+class IdleSession(Struct, frozen=True):
     """An awake session with nothing to do."""
 
     session_id: str

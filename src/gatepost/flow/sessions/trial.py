@@ -11,12 +11,15 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
+from gatepost.core.records import replace
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.egress.contract import Spender
 from gatepost.egress.model_proxy import ModelProxy
@@ -62,8 +65,7 @@ class TrialRequest:
         return f"terminal:{self.id}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialOutcome:
+class TrialOutcome(Struct, frozen=True, kw_only=True):
     """`trouble`: '' if it answered; else sandbox, agent, auth, quota, budget, network, busy, price, time, stopped."""
 
     trouble: str = ""
