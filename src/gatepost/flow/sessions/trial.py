@@ -28,6 +28,7 @@ from gatepost.egress.prices import Price
 from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
 from gatepost.flow.sessions import sandbox_plan
 from gatepost.flow.sessions.awake_session import AwakeSession
+from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.gate.caller import Caller
@@ -142,7 +143,7 @@ async def _run(
                 trouble, reason = _find_failure(live, running)
         finally:
             ended.cancel()
-            live.kill(OVER, stopped=True)
+            live.kill(Ending.by_person(OVER))
             await asyncio.wait({running})
             await models.close()
             answer, micro, used = await parts.store.write(_end_trial_session, session.id, message_id, parts.clock.now())
@@ -169,7 +170,7 @@ def _find_failure(live: AwakeSession, running: "asyncio.Task[None]") -> tuple[st
     if failure is not None:
         return classify_failure(failure.error_class, failure.error or "the agent failed")
     if live.ending:
-        return "stopped", live.ending
+        return "stopped", live.ending.cause
     error = running.exception() if running.done() and not running.cancelled() else None
     if error is not None:
         return "sandbox", str(error) if isinstance(error, GatepostError) else "the gateway's log says why"
