@@ -73,9 +73,11 @@ def _parse_row(row: tuple[Any, ...]) -> OutboxEffect:
 
 def add(db: Db, new: NewEffect, now: int) -> OutboxEffect:
     """The effect of that key: made pending, or the one that was there."""
-    found = find_by_key(db, new.key)
-    if found is not None:
-        return found
+    return find_by_key(db, new.key) or insert(db, new, now)
+
+
+def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
+    """Make it pending; the caller has seen in this transaction that its key is free."""
     event = "message" if new.op in MESSAGES else f"{new.op}:{new.key}"
     message_id = messages.accept(
         db,

@@ -59,6 +59,7 @@ class TurnClaim(Struct, frozen=True):
     rows: tuple[int, ...]  # inbox ids, oldest first
     continued: bool = False
     begun: bool = False  # the provider gets them with this claim
+    more: bool = True  # False: nothing else was waiting that could be claimed now
 
 
 @quick
@@ -106,12 +107,20 @@ def claim(
     unfinished = find_open(db, session_id)
     if unfinished is not None:
         return _claim_interrupted(db, unfinished, owner, now, lease, begun)
+    return claim_waiting(db, session_id, provider, owner, now, lease, most, ready=ready)
+
+
+def claim_waiting(
+    db: Db, session_id: str, provider: str, owner: str, now: int, lease: int, most: int, *, ready: bool
+) -> TurnClaim | None:
+    """The same for a session that has no open turn, as the caller has seen in this transaction."""
     waiting = _list_claimable(db, session_id, now, min(most, MOST_MESSAGES))
     if not waiting:
         return None
     first = waiting[0]
     batch = list(takewhile(lambda row: row.place == first.place and not row.alone, waiting)) or [first]
     batch = _limit_to_one_payer(db, first, batch)
+    more = len(batch) < len(waiting) or len(waiting) >= min(most, MOST_MESSAGES)
     at_once = ready and not any(row.text.lstrip().startswith("/") for row in batch)
     until = now + lease
     made = db.row(
@@ -140,7 +149,7 @@ def claim(
         rows.append(told)
     _claim_rows(db, turn.id, rows, owner, now, lease, given=at_once)
     sessions.set_state(db, session_id, "running", now)
-    return TurnClaim(turn, tuple(rows), begun=at_once)
+    return TurnClaim(turn, tuple(rows), begun=at_once, more=more)
 
 
 _WAITING = (
@@ -340,11 +349,14 @@ def begin(db: Db, turn_id: str, epoch: int, rows: tuple[int, ...], now: int) -> 
 
 def set_conversation(db: Db, turn_id: str, epoch: int, conversation: str, now: int) -> bool:
     """The provider has named its conversation: it will hold this turn's messages from now on."""
-    changed = db.run("UPDATE turns SET conversation = ? WHERE id = ? AND epoch = ?", (conversation, turn_id, epoch))
-    turn = get(db, turn_id) if changed else None
-    if turn is None:
+    changed = db.row(
+        "UPDATE turns SET conversation = ? WHERE id = ? AND epoch = ? RETURNING session_id, provider",
+        (conversation, turn_id, epoch),
+    )
+    if changed is None:
         return False
-    sessions.set_conversation(db, turn.session_id, turn.provider, conversation, now)
+    session_id, provider = changed
+    sessions.set_conversation(db, session_id, provider, conversation, now)
     return True
 
 

@@ -2,7 +2,12 @@
 
 from msgspec import Struct
 
-from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
+from gatepost.flow.delivery.outgoing_messages import (
+    ChannelInstances,
+    OutgoingMessage,
+    find_parts,
+    insert_outgoing_message,
+)
 from gatepost.flow.sessions.timeline_events import size_of
 from gatepost.mailbox import runner_frames
 from gatepost.messages.outbound import OutboundFile
@@ -95,8 +100,9 @@ def _record_result(
             hint = f"no destination is named {frame.to!r}; there are: {known or 'none'}"
             return runner_frames.AckFrame(id=frame.id, error=hint[: runner_frames.LONGEST_ERROR]), []
         where = (found.instance, found.address, found.thread)
-    new = outbox.find_by_key(db, key_of(frame)) is None
-    effects = add_outgoing_message(
+    if earlier := find_parts(db, key_of(frame)):
+        return runner_frames.AckFrame(id=frame.id, seq=earlier[0].seq), earlier
+    effects = insert_outgoing_message(
         db,
         reach,
         OutgoingMessage(
@@ -116,7 +122,7 @@ def _record_result(
         ),
         now,
     )
-    if new and effects and effects[0].key == key_of(frame):  # what a continued turn says again was said
+    if effects and effects[0].key == key_of(frame):  # what a continued turn says again was said
         turns.count_said(db, turn.id, size_of(frame.text))
         if not frame.to:
             agents.record_text(db, turn, frame.text, now)

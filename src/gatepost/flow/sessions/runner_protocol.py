@@ -85,6 +85,7 @@ class RunnerProtocol:
         self.claimed = False  # it has come as far as to ask for work and get some
         self.open = True  # False: it is being ended, and gets nothing new
         self.giving = False  # a batch is on its way to it
+        self._drained_at = -1  # the number of rings at which nothing was left to claim
         self.last_words: runner_frames.ErrorFrame | None = None  # why the runner says that it ends
         self.failure: runner_frames.SubmitTurnFrame | None = None  # how its last turn that failed did so
         self._statuses = self._next_status = self._troubles = self._permissions = 0
@@ -261,6 +262,9 @@ class RunnerProtocol:
         return True
 
     async def _claim(self, frame: runner_frames.ClaimFrame) -> None:
+        if frame.wait and not frame.turn and self._drained_at == self._port.rings:
+            self._waiting = frame  # whatever is queued from here on rings
+            return
         claim, rung = None, -1
         self.giving = True
         try:
@@ -276,15 +280,18 @@ class RunnerProtocol:
         if not self.open:
             return None
         if not frame.turn:
+            rings = self._port.rings
             claim, ended = await self.parts.store.write(
                 self._claim_batch, frame, now, most, durable=frame.ready, lane=self.session.id
             )
+            self._drained_at = rings if claim is not None and not claim.more else -1
             if ended is not None:
                 self.claimed = True  # that was what it had been woken for
                 self.parts.bells.room(*ended)
             return claim
         if not self._is_own(frame.turn) or self.time_up_at is not None:
             return None
+        self._drained_at = -1  # what joins a turn may be given back at its end
         return await self.parts.store.write(
             turns.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False, lane=self.session.id
         )
@@ -321,19 +328,12 @@ class RunnerProtocol:
         self, db: Db, frame: runner_frames.ClaimFrame, now: int, most: int
     ) -> tuple[TurnClaim | None, tuple[str, str] | None]:
         """The claim, and the room of a turn that ended with it because its time had run out."""
-        ended = turn_settlement.end_timed_out_turn(db, self.parts, self.session)
-        claim = turns.claim(
-            db,
-            self.session.id,
-            self.provider,
-            self.parts.owner,
-            now,
-            LEASE,
-            most,
-            ready=frame.ready,
-            begun=frozenset(frame.begun),
-        )
-        return claim, ended
+        given = (self.session.id, self.provider, self.parts.owner, now, LEASE, most)
+        unfinished = turns.find_open(db, self.session.id)
+        if unfinished is None:
+            return turns.claim_waiting(db, *given, ready=frame.ready), None
+        ended = turn_settlement.end_timed_out_turn(db, self.parts, self.session, unfinished)
+        return turns.claim(db, *given, ready=frame.ready, begun=frozenset(frame.begun)), ended
 
     def _name_conversation(self, turn_id: str, epoch: int, conversation: str) -> None:
         """Nobody waits for it: what the agent says in this conversation is committed behind it, in the same lane."""
@@ -479,13 +479,15 @@ class RunnerProtocol:
             usage = told if len(told) <= LONGEST_USAGE else "{}"  # it is for looking back, and names are short
             lane = self.session.id
             if not await self.parts.store.write(turns.finish, turn.id, turn.epoch, usage, now, lane=lane):
+                self._drained_at = -1
                 unread = FailureCause(reason="the agent did not look at the message")
                 await turn_settlement.settle_broken_turn(self.parts, self.session, turn, unread)
         elif self.time_up_at is not None:
-            self.failure = frame
+            self._drained_at, self.failure = -1, frame
             await turn_settlement.settle_timed_out_turn(self.parts, self.session, turn, handed_over=True)
         else:
             wait = to_microseconds(frame.retry_after) if frame.retry_after is not None else None
+            self._drained_at = -1
             reason, self.failure = frame.error or "the agent failed", frame
             cause = FailureCause(reason=reason, wait=wait, finished=frozenset(frame.finished))
             await turn_settlement.settle_broken_turn(self.parts, self.session, turn, cause, frame.error_class)

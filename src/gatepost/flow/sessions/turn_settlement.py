@@ -61,10 +61,9 @@ async def settle_timed_out_turn(parts: SessionDeps, session: Session, turn: Turn
     await _settle(parts, session, settle, "")
 
 
-def end_timed_out_turn(db: Db, parts: SessionDeps, session: Session) -> tuple[str, str] | None:
+def end_timed_out_turn(db: Db, parts: SessionDeps, session: Session, turn: Turn | None) -> tuple[str, str] | None:
     """The next runner asks for work, so it has resent what the last one could not hand over: a turn whose time had run
-    out ends here. The room to ring, None if there is no such turn."""
-    turn = turns.find_open(db, session.id)
+    out ends here. The room to ring, None if the open turn is none of those."""
     if turn is None or turn.state != "interrupted" or turn.error != OVERTIME:
         return None
     broken = turn_failures.record_timeout(db, turn.id, turn.epoch, parts.clock.now())
