@@ -3,9 +3,11 @@
 import asyncio
 import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from gatepost.core.records import asdict
 
 HERE = Path(__file__).parent
 

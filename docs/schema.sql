@@ -278,6 +278,7 @@ CREATE TABLE routes (
         created_by TEXT NOT NULL,
         created_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE rule_state (only INTEGER NOT NULL PRIMARY KEY CHECK (only = 1), name TEXT NOT NULL) STRICT;
 CREATE TABLE schema_version (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT;
 CREATE VIRTUAL TABLE search USING fts5 (text, marks, content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2');
 CREATE TABLE secret_bindings (

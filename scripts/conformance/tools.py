@@ -1,13 +1,13 @@
 """The tools that the conformance suite of MCP calls by name: a plug-in in the home that `make conformance` makes."""
 
 import asyncio
-from dataclasses import replace
 from typing import Annotated, Any
 
 from msgspec import Meta
 
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import GatepostError
+from gatepost.core.records import replace
 from gatepost.tools.contract import TOOLS, ForwardedResult, Tool, ToolCall, tool
 
 # One pixel, and a sound without a sample.

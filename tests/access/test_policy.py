@@ -1,7 +1,5 @@
 """The one evaluator, by example and by property."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +8,7 @@ from gatepost.access.acl import list_valid_rows
 from gatepost.access.grants import parse
 from gatepost.access.policy import AccessRequest, AccessRules, GroupPolicy
 from gatepost.access.tiers import Tier
+from gatepost.core.records import replace
 from gatepost.store.acl import OPERATOR, AclEffect, AclRow
 
 FOLDERS = ("root", "acme", "acme/eng", "acme/eng/sre", "acme/eng/sre/x", "other", "other/ops")

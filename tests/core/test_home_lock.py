@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from gatepost.core import home_lock
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 
 HOLD = """
 import sys

@@ -1,9 +1,9 @@
 """Who pays: the person whose turn it is, and whose it was."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from gatepost.core.periods import Period
+from gatepost.core.records import replace
 from gatepost.egress.contract import BudgetShortage, ReservationHandle, Spender
 from gatepost.flow.budgets_and_secrets import StoreBudget
 from gatepost.store import budgets, costs

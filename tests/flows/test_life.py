@@ -1,11 +1,11 @@
 """The end of a turn's time, and what an agent had said by then: nothing of it is lost, unless a person said stop."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gatepost.core.records import replace
 from gatepost.flow.sessions.memory_pressure import HostMemory
 from gatepost.flow.sessions.notices import render_out_of_time
 from gatepost.store import inbox, ledger, turns

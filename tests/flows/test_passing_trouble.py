@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from gatepost.app import Gateway
 from gatepost.core.errors import Unavailable
+from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.sandboxes.contract import SANDBOXES, Sandbox, SandboxKind, SandboxPlan

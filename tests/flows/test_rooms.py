@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gatepost.flow.sessions.ending import Ending
 from gatepost.messages.outbound import Feature, Op, Outbound
 from gatepost.store import destinations, inbox, sessions, users
 from gatepost.store.port import Db
@@ -236,7 +237,7 @@ async def test_nanoclaw_14_in_an_agent_shared_session_each_named_block_lands_in_
         blocks = "".join(f'<message to="{names[f"fake:room/{number}"]}">for {number}</message>' for number in (1, 2))
         ScriptBuilder().turn("tell both").say(blocks).write(gateway.home.group("home"))
         (live,) = gateway.sessions.awake
-        live.kill("to read its new script")
+        live.kill(Ending("to read its new script"))
         await until(lambda: gateway.sessions.awake == [], "the old script to be gone")
 
         await channel.say("tell both")

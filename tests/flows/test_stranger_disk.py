@@ -142,13 +142,13 @@ async def test_stranger_06_a_childs_folder_is_not_charged_to_its_parent(tmp_path
         await channel.say("run answer = 'fine'")
         await channel.wait_for(1, timeout=30)
         await gateway.sessions.host_limits.watch_trees()
-        assert [live.ending for live in gateway.sessions.awake] == [""], "the child's files are its own"
+        assert [live.ending for live in gateway.sessions.awake] == [None], "the child's files are its own"
 
         large = "run open(place.agent / 'eng' / 'x', 'wb').write(bytes(1 << 20)); answer = 'written'"
         await channel.say(large)
         await channel.wait_for(2, timeout=30)
         await until(
-            lambda: all("8 MB" in live.ending for live in gateway.sessions.awake),
+            lambda: all(live.ending is not None and "8 MB" in live.ending.cause for live in gateway.sessions.awake),
             "a parent that fills them to be ended",
         )
 
@@ -261,10 +261,13 @@ async def test_stranger_06_who_writes_where_nothing_is_counted_ends_before_the_o
         with (outside / "large").open("wb") as large:
             os.posix_fallocate(large.fileno(), 0, space.f_bavail * space.f_frsize - (1 << 20))
 
-        await until(lambda: "nearly full" in writer.ending, "the one who writes outside to be ended")
+        await until(
+            lambda: writer.ending is not None and "nearly full" in writer.ending.cause,
+            "the one who writes outside to be ended",
+        )
         assert not neighbour.ending
         (outside / "large").unlink()
-        assert "grew most" not in writer.ending
+        assert writer.ending is not None and "grew most" not in writer.ending.cause
 
 
 def test_stranger_06_a_full_disk_is_passing_trouble(small_disk: Path) -> None:

@@ -1,10 +1,10 @@
 """The key of a call: the same for a call that is made again, another for a further one."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.gate import call_keys
 from gatepost.gate.call_keys import CallKeys

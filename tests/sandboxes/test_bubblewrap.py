@@ -7,12 +7,12 @@ import shutil
 import subprocess
 import sys
 import uuid
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gatepost.core.errors import Unavailable
+from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.host_uids import sandbox_uid
 from gatepost.sandboxes import bubblewrap, cgroups

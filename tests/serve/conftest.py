@@ -24,6 +24,7 @@ from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import NewEffect
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.turn_failures import FailureCause
 
 FOLDER = "home"
 SOON = 10_000_000
@@ -133,7 +134,9 @@ class Answerer:
         assert turn_id is not None
         policy = turn_failures.TurnRetryPolicy()
         await self.store.write(
-            lambda db: turn_failures.record_failure(db, turn_id, 1, reason, policy, self.clock.now(), final=True)
+            lambda db: turn_failures.record_failure(
+                db, turn_id, 1, FailureCause(reason=reason, final=True), policy, self.clock.now()
+            )
         )
 
     async def say(

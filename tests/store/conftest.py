@@ -10,7 +10,7 @@ from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
-from gatepost.store.turn_failures import TurnFailure, TurnRetryPolicy
+from gatepost.store.turn_failures import FailureCause, TurnFailure, TurnRetryPolicy
 from gatepost.store.turns import Turn, TurnClaim
 
 NOON = 1_800_000_000_000_000
@@ -68,11 +68,16 @@ class Desk:
         return found
 
     def break_off(
-        self, turn: Turn, reason: str = "it crashed", *, final: bool = False, blame: bool = True
+        self, turn: Turn, reason: str = "it crashed", *, final: bool = False, counts_as_failure: bool = True
     ) -> TurnFailure:
         epoch = self.turn(turn.id).epoch
         found = turn_failures.record_failure(
-            self.db, turn.id, epoch, reason, POLICY, self.now, final=final, blame=blame
+            self.db,
+            turn.id,
+            epoch,
+            FailureCause(reason=reason, final=final, counts_as_failure=counts_as_failure),
+            POLICY,
+            self.now,
         )
         assert found is not None
         return found

@@ -1,7 +1,6 @@
 """A group that is removed leaves no right to a later one of the same name; what limited it stays."""
 
-from dataclasses import replace
-
+from gatepost.core.records import replace
 from gatepost.store import acl, budgets, groups, users
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.budgets import BudgetScope, Period

@@ -38,6 +38,7 @@ SHIPPED = {
     "0019_uids": "ce02d82053490b8d",
     "0020_growth": "e99bbc224cec451b",
     "0021_said": "f9c57f282b7089c5",
+    "0022_rule_state": "e3ed8d605923f17f",
 }
 
 

@@ -10,7 +10,7 @@ from gatepost.cli import reasons
 from gatepost.core.clock import SECOND
 from gatepost.store import inbox, ledger, message_steps, messages, outbox, sessions, turn_failures, turns
 from gatepost.store.port import Db, Row
-from gatepost.store.turn_failures import TurnFailure
+from gatepost.store.turn_failures import FailureCause, TurnFailure
 from gatepost.store.turns import Turn
 from gatepost.testing.counting import CountingDb
 
@@ -145,20 +145,27 @@ def test_a_gateway_that_went_down_is_not_counted_against_the_messages(desk: Desk
     for _ in range(20):
         claim = desk.claim()
         assert claim is not None
-        desk.break_off(claim.turn, "the gateway was restarted", blame=False)
+        desk.break_off(claim.turn, "the gateway was restarted", counts_as_failure=False)
     assert (desk.entry(row).state, desk.entry(row).tries, desk.entry(row).turn_id) == ("queued", 0, None)
 
 
 def test_a_session_that_cannot_be_woken_gives_up_after_as_many_tries(desk: Desk) -> None:
     row = desk.hear()
     for _ in range(5):
-        broken = turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+        broken = turn_failures.record_wake_failure(
+            desk.db, desk.session.id, FailureCause(reason="no sandbox"), POLICY, desk.now
+        )
         assert broken is not None and broken.retry_at is not None
         desk.now = broken.retry_at
-    last = turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+    last = turn_failures.record_wake_failure(
+        desk.db, desk.session.id, FailureCause(reason="no sandbox"), POLICY, desk.now
+    )
 
     assert last is not None and last.failed == (desk.entry(row).message_id,)
-    assert turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is None
+    assert (
+        turn_failures.record_wake_failure(desk.db, desk.session.id, FailureCause(reason="no sandbox"), POLICY, desk.now)
+        is None
+    )
 
 
 # After the provider has it.
@@ -249,10 +256,14 @@ def test_a_continuation_that_never_comes_up_fails_in_the_end(desk: Desk) -> None
     turn = desk.begun()
     desk.break_off(turn)
     for _ in range(5):
-        broken = turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+        broken = turn_failures.record_wake_failure(
+            desk.db, desk.session.id, FailureCause(reason="no sandbox"), POLICY, desk.now
+        )
         assert broken is not None and broken.retry_at is not None
         desk.now = broken.retry_at
-    last = turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+    last = turn_failures.record_wake_failure(
+        desk.db, desk.session.id, FailureCause(reason="no sandbox"), POLICY, desk.now
+    )
 
     assert last is not None and len(last.failed) == 1
     assert desk.states() == ["failed"] and desk.turn(turn.id).ended_at is not None
@@ -260,11 +271,11 @@ def test_a_continuation_that_never_comes_up_fails_in_the_end(desk: Desk) -> None
 
 def test_restarts_while_a_continuation_waits_cost_it_nothing(desk: Desk) -> None:
     turn = desk.begun()
-    desk.break_off(turn, "the gateway was restarted", blame=False)
+    desk.break_off(turn, "the gateway was restarted", counts_as_failure=False)
     for _ in range(20):
         claim = desk.claim()
         assert claim is not None and claim.turn.attempt == 2
-        desk.break_off(turn, "the gateway was restarted", blame=False)
+        desk.break_off(turn, "the gateway was restarted", counts_as_failure=False)
     assert desk.states() == ["working"]
 
 
@@ -274,7 +285,12 @@ def test_what_is_spared_uses_up_no_continuation_and_a_death_of_the_sandbox_still
     def breaks_again(*, spare: bool) -> TurnFailure | None:
         epoch = desk.turn(turn.id).epoch
         broken = turn_failures.record_failure(
-            desk.db, turn.id, epoch, "it ended", POLICY, desk.now, blame=False, spare=spare
+            desk.db,
+            turn.id,
+            epoch,
+            FailureCause(reason="it ended", counts_as_failure=False, keeps_continuation=spare),
+            POLICY,
+            desk.now,
         )
         if broken is not None and (claim := desk.claim()) is not None:
             turns.begin(desk.db, turn.id, claim.turn.epoch, claim.rows, desk.now)
@@ -324,7 +340,9 @@ def test_stranger_17_a_continued_turn_shows_again_what_was_begun_only_if_the_led
     given, announced = desk.hear("given"), desk.hear("announced")
     assert turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 20) is not None
     turns.begin(desk.db, turn.id, turn.epoch, (given,), desk.now)
-    turn_failures.record_failure(desk.db, turn.id, turn.epoch, "killed", POLICY, desk.now, blame=False)
+    turn_failures.record_failure(
+        desk.db, turn.id, turn.epoch, FailureCause(reason="killed", counts_as_failure=False), POLICY, desk.now
+    )
 
     begun = frozenset({first, given, announced, 10_000})
     again = turns.claim(desk.db, turn.session_id, "scripted", "next", desk.now, LEASE, 20, begun=begun)
@@ -348,7 +366,10 @@ def test_a_turn_that_spoke_answers_its_messages_and_one_that_did_not_is_a_marked
 def test_finishing_twice_is_finishing_once(desk: Desk) -> None:
     turn = desk.begun()
     assert desk.finish(turn) and not desk.finish(turn)
-    assert turn_failures.record_failure(desk.db, turn.id, turn.epoch, "late", POLICY, desk.now) is None
+    assert (
+        turn_failures.record_failure(desk.db, turn.id, turn.epoch, FailureCause(reason="late"), POLICY, desk.now)
+        is None
+    )
 
 
 def test_what_an_old_epoch_says_is_not_believed(desk: Desk) -> None:
@@ -363,7 +384,7 @@ def test_what_an_old_epoch_says_is_not_believed(desk: Desk) -> None:
     assert not turns.renew_lease(desk.db, turn.id, old, desk.now, LEASE)
     assert not turns.set_conversation(desk.db, turn.id, old, "stolen", desk.now)
     assert turns.claim_more(desk.db, turn.id, old, desk.now, LEASE, 20) is None
-    assert turn_failures.record_failure(desk.db, turn.id, old, "late", POLICY, desk.now) is None
+    assert turn_failures.record_failure(desk.db, turn.id, old, FailureCause(reason="late"), POLICY, desk.now) is None
     assert sessions.get_conversation(desk.db, desk.session.id, "scripted") == ""
 
 
@@ -414,7 +435,7 @@ def test_stranger_20_only_time_leads_to_the_next_try(desk: Desk) -> None:
             tries += 1
             woken.append(second)
             turn_failures.record_wake_failure(
-                desk.db, desk.session.id, "no descriptor is left", POLICY, desk.now, passing=True
+                desk.db, desk.session.id, FailureCause(reason="no descriptor is left", passing=True), POLICY, desk.now
             )
         desk.now += SECOND
     claim = desk.claim()
@@ -426,10 +447,18 @@ def test_stranger_20_only_time_leads_to_the_next_try(desk: Desk) -> None:
 
 def test_stranger_20_a_try_before_its_time_is_not_counted(desk: Desk) -> None:
     row = desk.hear("first")
-    assert turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is not None
+    assert (
+        turn_failures.record_wake_failure(desk.db, desk.session.id, FailureCause(reason="no sandbox"), POLICY, desk.now)
+        is not None
+    )
     later = desk.hear("second")
     for _ in range(20):
-        assert turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is None
+        assert (
+            turn_failures.record_wake_failure(
+                desk.db, desk.session.id, FailureCause(reason="no sandbox"), POLICY, desk.now
+            )
+            is None
+        )
 
     assert [(desk.entry(each).state, desk.entry(each).tries) for each in (row, later)] == [("retry", 1), ("queued", 0)]
     assert not inbox.has_work(desk.db, desk.session.id, desk.now)
@@ -439,11 +468,15 @@ def test_stranger_20_a_try_before_its_time_is_not_counted(desk: Desk) -> None:
 def test_stranger_20_who_came_late_is_not_given_up_with_the_first(desk: Desk) -> None:
     first = desk.hear("first")
     for _ in range(5):
-        broken = turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+        broken = turn_failures.record_wake_failure(
+            desk.db, desk.session.id, FailureCause(reason="no sandbox"), POLICY, desk.now
+        )
         assert broken is not None and broken.retry_at is not None
         desk.now = broken.retry_at
     second = desk.hear("second")
-    last = turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now)
+    last = turn_failures.record_wake_failure(
+        desk.db, desk.session.id, FailureCause(reason="no sandbox"), POLICY, desk.now
+    )
 
     assert last is not None and last.failed == (desk.entry(first).message_id,)
     assert last.retry_at == desk.now + 5 * SECOND
@@ -456,14 +489,14 @@ def test_stranger_20_trouble_of_the_host_is_waited_out_by_time(desk: Desk) -> No
     while desk.now < began + 1800 * SECOND:
         policy = turn_failures.TurnRetryPolicy(oldest=desk.now - 3600 * SECOND)
         broken = turn_failures.record_wake_failure(
-            desk.db, desk.session.id, "the disk is full", policy, desk.now, passing=True
+            desk.db, desk.session.id, FailureCause(reason="the disk is full", passing=True), policy, desk.now
         )
         assert broken is not None and broken.retry_at is not None and broken.retry_at - desk.now <= 60 * SECOND
         desk.now = broken.retry_at
     desk.now = began + 3601 * SECOND
     policy = turn_failures.TurnRetryPolicy(oldest=desk.now - 3600 * SECOND)
     last = turn_failures.record_wake_failure(
-        desk.db, desk.session.id, "the disk is full", policy, desk.now, passing=True
+        desk.db, desk.session.id, FailureCause(reason="the disk is full", passing=True), policy, desk.now
     )
 
     assert last is not None and last.failed == (desk.entry(row).message_id,)
@@ -471,11 +504,16 @@ def test_stranger_20_trouble_of_the_host_is_waited_out_by_time(desk: Desk) -> No
 
 def test_stranger_20_arrivals_do_not_wake_a_turn_that_waits_to_be_continued(desk: Desk) -> None:
     turn = desk.begun()
-    turn_failures.record_failure(desk.db, turn.id, turn.epoch, "rate limited", POLICY, desk.now, wait=30 * SECOND)
+    turn_failures.record_failure(
+        desk.db, turn.id, turn.epoch, FailureCause(reason="rate limited", wait=30 * SECOND), POLICY, desk.now
+    )
     desk.hear("meanwhile")
 
     assert inbox.get_retry_time(desk.db, desk.session.id, desk.now) == desk.now + 30 * SECOND
-    assert turn_failures.record_wake_failure(desk.db, desk.session.id, "no sandbox", POLICY, desk.now) is None
+    assert (
+        turn_failures.record_wake_failure(desk.db, desk.session.id, FailureCause(reason="no sandbox"), POLICY, desk.now)
+        is None
+    )
     assert inbox.get_retry_time(desk.db, desk.session.id, desk.now + 30 * SECOND) is None
 
 
@@ -504,7 +542,12 @@ def test_stranger_20_a_turn_that_fails_late_leaves_the_answered_messages_answere
     answer(desk, "to a", turn, first[0].seq)
     answer(desk, "to b", turn, second[0].seq)
     broken = turn_failures.record_failure(
-        desk.db, turn.id, turn.epoch, "no quota", POLICY, desk.now, final=True, finished=frozenset()
+        desk.db,
+        turn.id,
+        turn.epoch,
+        FailureCause(reason="no quota", final=True, finished=frozenset()),
+        POLICY,
+        desk.now,
     )
 
     assert desk.states() == ["answered", "answered", "failed"]
@@ -532,7 +575,12 @@ def test_stranger_20_what_the_provider_was_done_with_is_answered_although_the_tu
     (first, _), (_, second) = inbox.list_for_turn(desk.db, turn.id)
     answer(desk, "here you are", turn, None)
     broken = turn_failures.record_failure(
-        desk.db, turn.id, turn.epoch, "no quota", POLICY, desk.now, final=True, finished=frozenset({first.id})
+        desk.db,
+        turn.id,
+        turn.epoch,
+        FailureCause(reason="no quota", final=True, finished=frozenset({first.id})),
+        POLICY,
+        desk.now,
     )
 
     assert desk.states() == ["answered", "failed"]
@@ -563,7 +611,7 @@ def test_an_answer_that_could_not_be_delivered_is_none(desk: Desk) -> None:
 @pytest.mark.parametrize(("reason", "cause"), [(turns.GATEWAY_STOPPED, "restart"), ("the sandbox died", "break")])
 def test_stranger_e_clean_down_is_told_as_a_restart(desk: Desk, reason: str, cause: str) -> None:
     turn = desk.begun("go")
-    desk.break_off(turn, reason, blame=False)
+    desk.break_off(turn, reason, counts_as_failure=False)
     claim = desk.claim()
 
     assert claim is not None and claim.continued
@@ -633,7 +681,9 @@ def test_stranger_new_a_turn_that_fails_reads_nothing_of_what_it_said(desk: Desk
     turn = _long_turn(desk)
     counting = CountingDb(desk.db)
 
-    assert turn_failures.record_failure(counting, turn.id, turn.epoch, "it broke", POLICY, desk.now, final=True)
+    assert turn_failures.record_failure(
+        counting, turn.id, turn.epoch, FailureCause(reason="it broke", final=True), POLICY, desk.now
+    )
 
     assert counting.read_chars < 10_000
     assert desk.states() == ["failed"]

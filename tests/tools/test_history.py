@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from gatepost.channels.contract import MYSELF
 from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.clock import SECOND, iso
 from gatepost.core.errors import Unavailable
+from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.messages.inbound import Inbound

@@ -2,12 +2,12 @@
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gatepost.access.tiers import Tier
+from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer

@@ -4,7 +4,6 @@ import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
@@ -12,6 +11,7 @@ import pytest
 
 from gatepost.access.tiers import Tier
 from gatepost.core.bounds import LARGEST_ANSWER
+from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer

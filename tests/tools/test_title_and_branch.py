@@ -1,11 +1,11 @@
 """What an agent calls itself, through the gate. Branches are seen with real git in tests/serve/agents."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.store import audit, sessions
 from gatepost.store.sqlite_store import SqliteStore

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from gatepost.access.tiers import Tier
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
+from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.budgets_and_secrets import StoreBudget

@@ -4,8 +4,8 @@ It builds no walls of its own and is as isolated as the kind that it is laid aro
 """
 
 import shutil
-from dataclasses import replace
 
+from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.sandboxes.contract import SANDBOXES, Sandbox, SandboxPlan, sandbox
 

@@ -6,13 +6,13 @@ and a denial whose conditions cannot be read holds without them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gatepost.core.globs import matches_wildcard
 
 
-@dataclass(frozen=True, slots=True)
-class ParamCondition:
+class ParamCondition(Struct, frozen=True):
     """One condition. `pattern` None: it is enough that the parameter is there (or, if `absent`, that it is not)."""
 
     name: str
@@ -20,8 +20,7 @@ class ParamCondition:
     absent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GrantRule:
+class GrantRule(Struct, frozen=True):
     text: str
     action: str  # "" for one that could not be read
     deny: bool = False

@@ -6,7 +6,9 @@ where none speaks, the tier does. An error is a denial. `explain` is `decide`, w
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import Struct, field
 
 from gatepost.access import acl, grants
 from gatepost.access.grants import GrantRule
@@ -16,8 +18,7 @@ from gatepost.store.acl import ANYWHERE, AclEffect, AclRow
 NOTHING: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyStep:
+class PolicyStep(Struct, frozen=True):
     """One thing that had a say."""
 
     source: str  # tier | rule of FOLDER | acl N
@@ -25,8 +26,7 @@ class PolicyStep:
     says: str  # allow | deny | –: it does not speak of this call
 
 
-@dataclass(frozen=True, slots=True)
-class AccessRequest:
+class AccessRequest(Struct, frozen=True):
     """One call, as far as permission goes."""
 
     tool: str
@@ -37,8 +37,7 @@ class AccessRequest:
     also: tuple[str, ...] = ()  # principals besides the group: the room of the turn
 
 
-@dataclass(frozen=True, slots=True)
-class _ToolRules:
+class _ToolRules(Struct, frozen=True):
     """What speaks of one tool."""
 
     above: tuple[tuple[str, GrantRule], ...]
@@ -49,13 +48,14 @@ class _ToolRules:
         return bool(self.above or self.own or self.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class AccessRules:
+class AccessRules(Struct, frozen=True):
     """All rules, rows and memberships of a gateway."""
 
     rules: Mapping[str, tuple[GrantRule, ...]] = field(default_factory=dict)  # by folder, in their order
     rows: tuple[AclRow, ...] = ()  # those that count
-    subjects: Mapping[str, frozenset[str]] = field(default_factory=dict)  # by folder: all that its list is cut to
+    subjects: Mapping[str, frozenset[str]] = msgspec.field(
+        default_factory=dict
+    )  # by folder: all that its list is cut to
     every_subject: frozenset[str] | None = None  # the same for folders that say nothing; None: no cut
     members: acl.RoleMemberships = field(default_factory=dict)
 

@@ -1,8 +1,9 @@
 """Who may speak to whom: a sender's rights in a group, and whether a room's policy lets them in. Unsure means no."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from gatepost.access import acl
 from gatepost.store.acl import AclRow
@@ -14,8 +15,7 @@ COMMANDING: frozenset[Rights] = frozenset({"owner", "admin"})
 SYNTHETIC = ("agent", "gatepost")  # platforms of senders that are no people; nobody there gives commands
 
 
-@dataclass(frozen=True, slots=True)
-class SenderVerdict:
+class SenderVerdict(Struct, frozen=True):
     allowed: bool
     reason: str = ""
 

@@ -8,8 +8,9 @@ import os
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.cli import output
 from gatepost.cli.conversation import Screen
@@ -39,8 +40,7 @@ SEVERAL = "|"  # between the answers to a request that asks several things
 HOW_TO_LEAVE = "It works on. /stop ends what it does now; /detach, Ctrl-D or Ctrl-C again leaves it at work."
 
 
-@dataclass(frozen=True, slots=True)
-class ConsoleCommand:
+class ConsoleCommand(Struct, frozen=True):
     """A line that somebody typed. `verb` is '' for work."""
 
     verb: str

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from gatepost.access.budgets import render_usd, to_usd_number
 from gatepost.cli import output
@@ -359,8 +360,7 @@ def _provider_of(db: Db, folder: str) -> str:
 # What there is.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSetupState:
+class AgentSetupState(Struct, frozen=True, kw_only=True):
     agent: str
     what: str
     installed: bool

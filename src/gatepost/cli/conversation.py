@@ -8,9 +8,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from gatepost.cli import output, reasons
 from gatepost.core.errors import GatepostError
@@ -22,8 +23,7 @@ WAIT_S = 30.0  # one request of a longer wait
 RETRY_S = 1.0  # before a broken stream is taken up again
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatTarget:
+class ChatTarget(Struct, frozen=True, kw_only=True):
     """Where and as whom somebody talks."""
 
     room: str

@@ -8,9 +8,10 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost import declarations
 from gatepost.cli.agent_checks import check_agents
@@ -46,8 +47,7 @@ PYTHON = (3, 11)
 LITTLE_SPACE, NO_SPACE = 1024**3, 100 * 1024**2  # bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxAvailability:
+class SandboxAvailability(Struct, frozen=True):
     """A sandbox kind on this machine."""
 
     name: str

@@ -1,13 +1,13 @@
 """What the doctor says: one finding a thing that was looked at."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 FindingLevel = Literal["ok", "note", "warn", "fail"]  # note: to be known, nothing to do
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     level: FindingLevel
     subject: str
     text: str

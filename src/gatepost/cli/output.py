@@ -9,10 +9,12 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, is_dataclass
 from datetime import datetime, tzinfo
 from typing import Any
 
+from msgspec import Struct
+
+from gatepost.core.records import asdict, is_record
 from gatepost.core.terminal_text import make_json_visible, make_visible, one_line
 
 WIDTH = 100
@@ -20,8 +22,7 @@ LEAST = 8  # what is left of a column
 _COLORS = {"ok": "32", "warn": "33", "fail": "31", "dim": "2", "bold": "1"}
 
 
-@dataclass(frozen=True, slots=True)
-class Colored:
+class Colored(Struct, frozen=True):
     """A piece of a line that is coloured on a terminal."""
 
     text: str
@@ -64,7 +65,7 @@ def print_json_line(value: Any) -> None:
 
 
 def _json_default(value: Any) -> Any:
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+    return asdict(value) if is_record(value) else str(value)
 
 
 def print_table(

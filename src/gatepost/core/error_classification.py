@@ -6,8 +6,9 @@ full descriptor table is never taken for somebody's bad input.
 """
 
 import errno
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from gatepost.core.errors import GatepostError, Unavailable
 
@@ -17,8 +18,7 @@ class ErrorKind(StrEnum):
     FINAL = "final"  # the same try fails again
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     kind: ErrorKind
     retry_after: float | None = None  # seconds that the other side asked for
 

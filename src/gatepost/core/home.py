@@ -6,16 +6,16 @@ to nothing but what is given to it. When the daemon is an ordinary user, folders
 
 import errno
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gatepost.core.errors import SetupError, Unavailable
 
 LONGEST_SOCKET_PATH = 107  # bytes; the kernel's sun_path with its NUL
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(Struct, frozen=True):
     path: Path
 
     @property

@@ -11,13 +11,15 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.core import clock
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 
 DAEMON = "daemon"
 PATIENCE_S = 0.5  # a command that only looks holds the lock for an instant; it must not make a start fail
@@ -25,8 +27,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _LOCKS = Path("/proc/locks")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockHolder:
+class LockHolder(Struct, frozen=True, kw_only=True):
     """Who holds a home, as far as it is known. Only `pid` 0 means: somebody, but nobody can say who."""
 
     pid: int = 0

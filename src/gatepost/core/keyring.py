@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.core.errors import SetupError
@@ -38,8 +39,7 @@ class _KeyringJson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keys: dict[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class SealedValue:
+class SealedValue(Struct, frozen=True):
     key_id: str
     nonce: bytes
     data: bytes

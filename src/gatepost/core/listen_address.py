@@ -4,9 +4,10 @@ Only reads and names addresses; binding them is `serve/http.py`'s.
 """
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from gatepost.core import home_lock, settings
 from gatepost.core.errors import SetupError
@@ -30,8 +31,7 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
 _EXAMPLES = "write it like 127.0.0.1:8420, :8420, 8420, [::1]:8420, unix:/run/gatepost.sock or /run/gatepost.sock"
 
 
-@dataclass(frozen=True, slots=True)
-class ListenAddress:
+class ListenAddress(Struct, frozen=True):
     """A TCP address or a socket path, never both."""
 
     kind: Literal["tcp", "unix"]

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Generic, TypeVar
 
+from msgspec import Struct
+
 K = TypeVar("K", bound=Hashable)
 MOST_OPEN = 10_000  # windows; when there are more, all are closed at once
 
 
-@dataclass(frozen=True, slots=True)
-class RepeatSummary(Generic[K]):
+class RepeatSummary(Struct, Generic[K], frozen=True):
     """A window that is over: so many were counted and not told."""
 
     key: K

@@ -4,11 +4,10 @@ A peer that sends faster is not read until it is within its rate again. One that
 is not busy but hostile, or broken.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(Struct, frozen=True):
     per_second: float
     burst: int
     patience_s: float  # of being slowed without a pause

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
+from msgspec import Struct
+
 from gatepost.core import error_classification, ids
 from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.synced_write import write_synced
@@ -33,8 +35,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class TreeUsage:
+class TreeUsage(Struct, frozen=True):
     """What a tree takes of the disk. `closed`: a folder in it that could not be read, '' if there is none."""
 
     size: int

@@ -14,8 +14,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
+
+from msgspec import Struct
 
 from gatepost.core import log
 from gatepost.core.settings import setting
@@ -31,8 +32,7 @@ MOST_NAMES = 200
 _log = log.get("watchdog")
 
 
-@dataclass(frozen=True, slots=True)
-class SlowStep:
+class SlowStep(Struct, frozen=True):
     where: str  # loop, or writer
     name: str
     wall: float  # seconds

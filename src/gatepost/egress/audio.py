@@ -6,7 +6,8 @@ aside is for the longest that so many bytes can be, at the lowest rate of any co
 
 import re
 import secrets
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.prices import Price
@@ -24,8 +25,7 @@ _DISPOSITION = re.compile(r'form-data; name="([a-z_]{1,40})"(?:; filename="([^"\
 _PLAIN = re.compile(r"[\x21-\x7e]{1,200}\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Struct, frozen=True):
     model: str
     data: bytes
     ending: str
@@ -53,8 +53,7 @@ class Recording:
         return b"".join(mark + b"\r\ncontent-disposition: " + part + b"\r\n" for part in parts) + mark + b"--\r\n"
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptCostBound:
+class TranscriptCostBound(Struct, frozen=True):
     """What a transcript may come to."""
 
     model: str

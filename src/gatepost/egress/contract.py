@@ -5,8 +5,9 @@ prompt was counted by its own endpoint, the bound is that count with a margin; w
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from gatepost.egress.prices import Price
 from gatepost.store.costs import TokenCounts
@@ -14,8 +15,7 @@ from gatepost.store.costs import TokenCounts
 Prices = Callable[[str], Price | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Spender:
+class Spender(Struct, frozen=True):
     """For whom a model is called."""
 
     folder: str
@@ -23,15 +23,13 @@ class Spender:
     turn_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReservationHandle:
+class ReservationHandle(Struct, frozen=True):
     """So much is held back."""
 
     id: int
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetShortage:
+class BudgetShortage(Struct, frozen=True):
     """It does not fit; the sentence is for the agent. `busy`: it may, once the calls in flight are settled."""
 
     reason: str

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
+from msgspec import Struct
 
 from gatepost.core import log
 from gatepost.core.acceptor import Acceptor
@@ -61,8 +62,7 @@ class OpenConnections:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EgressDeps:
+class EgressDeps(Struct, frozen=True, kw_only=True):
     """What every session's way out shares: given once by the app."""
 
     store: Store
@@ -71,7 +71,7 @@ class EgressDeps:
     keys: HostSecrets  # what is bound to a host
     resolve: proxy.Resolve = proxy.resolve
     tls: Callable[[], ssl.SSLContext] = proxy.load_tls_context
-    open: OpenConnections = field(default_factory=OpenConnections)
+    open: OpenConnections = msgspec.field(default_factory=OpenConnections)
 
 
 class WeightedSemaphore:

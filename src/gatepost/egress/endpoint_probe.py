@@ -1,7 +1,8 @@
 """Ask a model's endpoint whether it is there and takes a key. Costs nothing: it lists models, or counts tokens."""
 
 import asyncio
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.upstream import Bill, Upstream, VendorBaseUrl, VendorKey
@@ -12,8 +13,7 @@ _NO_SUCH_PATH = (404, 405, 501)
 _COUNT = b'{"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": "hello"}]}'
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointVerdict:
+class EndpointVerdict(Struct, frozen=True):
     reachable: bool
     accepted: bool | None = None  # whether it takes the key; None: it does not say
     reason: str = ""

@@ -5,12 +5,12 @@ somebody gives it one.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from gatepost.core import settings
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.egress.upstream import VendorBaseUrl, parse_base_url
 from gatepost.store import groups

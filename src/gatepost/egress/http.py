@@ -8,7 +8,8 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gatepost.egress.chunked import CHARGE, ChunkDecoder, TooLarge
 from gatepost.egress.pace import PIECE, Pace, PacedReader
@@ -52,8 +53,7 @@ class HttpRefusal(Exception):
         self.status, self.reason, self.target, self.retry_after = status, reason, target, retry_after
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequestHead:
+class HttpRequestHead(Struct, frozen=True):
     method: str
     target: str
     headers: Headers  # names in lower case

@@ -4,8 +4,9 @@ A token of text has at least one byte, so bytes bound it. Of a picture, a record
 what these may come to. Only what is known to be such is taken out of the bytes; everything else stays counted as text.
 """
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 # Tokens of one picture at most, by the beginning of a model's name; the first that fits holds. As vendors document it,
 # at the largest size and finest detail, with a margin: Anthropic 1 600 to 4 800; OpenAI by tiles of 512 (8 at most;
@@ -39,8 +40,7 @@ _PDF = "application/pdf"
 _PAGED = frozenset(("document", "file", "input_file"))
 
 
-@dataclass(frozen=True, slots=True)
-class MediaTokens:
+class MediaTokens(Struct, frozen=True):
     tokens: int = 0  # at most
     opaque: int = 0  # bytes of the body that are counted by these tokens, not as text
 

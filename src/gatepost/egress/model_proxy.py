@@ -6,14 +6,15 @@ settled, whatever ends it. The key goes out in one header and comes back in noth
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
+from msgspec import Struct
 
 from gatepost.core import log
 from gatepost.core.json_limits import has_few_values
+from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import BoundedThreadPool
 from gatepost.egress import audio, request_bodies, tool_costs
@@ -52,8 +53,7 @@ NO_MODEL = "this is no model endpoint; there are: "
 _log = log.get("egress")
 
 
-@dataclass(frozen=True, slots=True)
-class VendorEndpoint:
+class VendorEndpoint(Struct, frozen=True):
     vendor: str
     path: str
     shape: BodySchema | None = None  # None: no body
@@ -87,8 +87,7 @@ def find_endpoint(head: HttpRequestHead) -> VendorEndpoint:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCostBound:
+class TokenCostBound(Struct, frozen=True):
     """What a call may come to."""
 
     asked: CheckedBody
@@ -138,8 +137,7 @@ class _TokenCount(msgspec.Struct):
     input_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(Struct, frozen=True):
     """One request on its way."""
 
     client: EgressClient

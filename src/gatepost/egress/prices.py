@@ -7,12 +7,12 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from gatepost.access.budgets import PER, parse_usd
 from gatepost.core.errors import Invalid, SetupError
@@ -32,8 +32,7 @@ SHIPPED = Path(__file__).with_name("prices.toml")
 _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)\Z")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class Price(Struct, frozen=True, kw_only=True):
     """Millionths of a USD for a million tokens, for a minute of sound, or for a million characters spoken."""
 
     input: int

@@ -11,9 +11,10 @@ import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 from functools import cache, partial
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from gatepost.core.errors import Invalid
 from gatepost.core.thread_pools import BoundedThreadPool
@@ -118,8 +119,7 @@ def load_tls_context() -> ssl.SSLContext:
     return context
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyDeps:
+class ProxyDeps(Struct, frozen=True):
     """What a proxy asks of others."""
 
     judge: CheckTarget

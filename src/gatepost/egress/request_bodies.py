@@ -7,11 +7,11 @@ costs or where it is worked on (`speed`, `service_tier`, `inference_geo`, `promp
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from gatepost.core.json_limits import has_few_values
 from gatepost.egress import media_tokens, tool_costs
@@ -35,8 +35,7 @@ class ModelFeature(StrEnum):
     REMOTE_MCP = "remote_mcp"
 
 
-@dataclass(frozen=True, slots=True)
-class BodySchema:
+class BodySchema(Struct, frozen=True):
     """One kind of request."""
 
     fields: frozenset[str]
@@ -46,11 +45,12 @@ class BodySchema:
     types: frozenset[str]  # of the parts of content
     tools: tuple[str, ...]  # what a tool's type may begin with: those that run with the agent
     limits: tuple[str, ...]  # where the length of the answer stands; the first is set if none is
-    at_vendor: Mapping[str, object] = field(default_factory=dict)  # said to the vendor itself, so that the price holds
+    at_vendor: Mapping[str, object] = msgspec.field(
+        default_factory=dict
+    )  # said to the vendor itself, so that the price holds
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedBody:
+class CheckedBody(Struct, frozen=True):
     """A body that passed. `clamped` makes what is sent."""
 
     body: dict[str, Any]
@@ -260,8 +260,7 @@ def _asked_output(shape: BodySchema, body: dict[str, Any], most: int) -> int:
     return int(min(given))
 
 
-@dataclass(frozen=True, slots=True)
-class _ToolContext:
+class _ToolContext(Struct, frozen=True):
     """Those that a body may declare, and those that it does."""
 
     shape: BodySchema
@@ -317,8 +316,7 @@ def _declare(known: _ToolContext, kind: str, tool: dict[str, Any]) -> None:
     known.declared.append(DeclaredTool(family, cost, uses))
 
 
-@dataclass(frozen=True, slots=True)
-class _ContentContext:
+class _ContentContext(Struct, frozen=True):
     shape: BodySchema
     features: frozenset[str]
     picture: int  # tokens of one at most

@@ -9,7 +9,8 @@ import ipaddress
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gatepost.access.tiers import covers
 from gatepost.core.errors import Invalid
@@ -39,8 +40,7 @@ _NEVER = tuple(
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-@dataclass(frozen=True, slots=True)
-class EgressTarget:
+class EgressTarget(Struct, frozen=True):
     host: str
     port: int
 
@@ -48,8 +48,7 @@ class EgressTarget:
         return f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class EgressVerdict:
+class EgressVerdict(Struct, frozen=True):
     allowed: bool
     reason: str
     local: bool = False  # it may have an address of this machine or network

@@ -2,9 +2,9 @@
 
 import asyncio
 import hashlib
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.settings import Config, setting
@@ -28,8 +28,7 @@ LARGEST_SOUND = 16 * 1024 * 1024
 OGG = b"OggS"
 
 
-@dataclass(frozen=True, slots=True)
-class Utterance:
+class Utterance(Struct, frozen=True):
     text: str
     voice: str
     model: str

@@ -4,7 +4,7 @@ A tunnel is allowed for a name; whoever says another name inside it wants to be 
 address. What cannot be read in one way alone is refused.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 LARGEST = 64 * 1024  # bytes of a ClientHello, with its records' heads
 MOST_RECORDS = 1024  # that a greeting may be cut into
@@ -19,8 +19,7 @@ class MalformedClientHello(ValueError):
     """It began like TLS and is none, or says something twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientHello:
+class ClientHello(Struct, frozen=True):
     name: str  # '' if it names no host
 
 

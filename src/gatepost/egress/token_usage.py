@@ -7,12 +7,13 @@ had asked for.
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from gatepost.core.json_limits import has_few_values
+from gatepost.core.records import replace
 from gatepost.store.costs import TokenCounts
 
 LARGEST_EVENT = 16 * 1024 * 1024

@@ -6,7 +6,8 @@ in the operator's file (`prices.file`, under `["tool:its_type"]`), is refused: n
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gatepost.egress.media_tokens import WINDOW
 
@@ -14,8 +15,7 @@ MICRO = 1_000_000
 ANY_TOOL = 1_000  # tokens that vendors say about tools as such, once
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCost:
+class ToolCost(Struct, frozen=True, kw_only=True):
     """Fees in millionths of a USD."""
 
     declared: int = 0  # tokens of the vendor's text about it
@@ -59,8 +59,7 @@ def find_shipped_cost(kind: str) -> ToolCost | None:
     return SHIPPED.get(find_family(kind, SHIPPED))
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredTool:
+class DeclaredTool(Struct, frozen=True):
     """A tool in a body. `uses`: what it was clamped to."""
 
     family: str
@@ -68,8 +67,7 @@ class DeclaredTool:
     uses: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Surcharge:
+class Surcharge(Struct, frozen=True):
     """What all declared tools of a call add."""
 
     tools: tuple[DeclaredTool, ...] = ()

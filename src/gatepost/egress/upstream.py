@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.egress import token_usage
 from gatepost.egress.http import EgressClient, HttpRefusal, HttpRequestHead
@@ -63,8 +65,7 @@ _BETAS = frozenset(
 _DATED = re.compile(r"([a-z0-9-]{1,60}?)-20[0-9]{2}-?[0-9]{2}-?[0-9]{2}\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class VendorBaseUrl:
+class VendorBaseUrl(Struct, frozen=True):
     """Where a vendor's API begins; `url` ends with its version."""
 
     url: str

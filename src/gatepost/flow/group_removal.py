@@ -8,7 +8,8 @@ import asyncio
 import re
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gatepost.channels.contract import get_file_folder_name
 from gatepost.core.errors import GatepostError, Invalid
@@ -21,8 +22,7 @@ TRIES, PAUSE_S = 10, 0.1  # a sandbox that was just ended may hold its folder fo
 _CAME = re.compile(r"in/(f-[0-9a-z]+)/")  # as intake names the folders of attachments
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLeftovers:
+class GroupLeftovers(Struct, frozen=True, kw_only=True):
     """Names below the home."""
 
     sessions: tuple[str, ...]

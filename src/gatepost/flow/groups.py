@@ -9,9 +9,10 @@ import asyncio
 import re
 import stat
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
 
 from gatepost.core import log
 from gatepost.core.clock import Clock
@@ -65,8 +66,7 @@ T = TypeVar("T")
 _log = log.get("groups")
 
 
-@dataclass(frozen=True, slots=True)
-class FolderPrototype:
+class FolderPrototype(Struct, frozen=True):
     """What a child's folder begins with: files by path, and folders, each before what is in it."""
 
     files: dict[str, bytes]

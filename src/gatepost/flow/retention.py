@@ -10,12 +10,12 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from gatepost.core import log
 from gatepost.core.clock import DAY, SECOND, Clock
@@ -105,8 +105,7 @@ class _FileReferences(msgspec.Struct):
 _read_named = msgspec.json.Decoder(_FileReferences).decode
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionCounts:
+class RetentionCounts(Struct, frozen=True):
     """How much of each kind a sweep removed."""
 
     messages: int = 0
@@ -235,7 +234,7 @@ class Retention:
 
 
 def _as_dict(done: RetentionCounts) -> dict[str, Any]:
-    return {name: getattr(done, name) for name in RetentionCounts.__slots__ if getattr(done, name)}
+    return {name: getattr(done, name) for name in RetentionCounts.__struct_fields__ if getattr(done, name)}
 
 
 def _list_used_files(stored: list[str], media: Path) -> set[str]:

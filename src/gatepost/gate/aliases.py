@@ -5,12 +5,12 @@ The map is data: a name, the tool, what its parameters are called there, and wha
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True, slots=True)
-class ToolAlias:
+
+class ToolAlias(Struct, frozen=True):
     tool: str
     renamed: Mapping[str, str] = field(default_factory=dict)  # old parameter → new
     given: Mapping[str, Any] = field(default_factory=dict)

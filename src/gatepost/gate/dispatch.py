@@ -11,10 +11,10 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from gatepost.access.policy import AccessRequest, GroupPolicy
 from gatepost.access.tiers import covers
@@ -23,6 +23,7 @@ from gatepost.core import log
 from gatepost.core.bounds import LARGEST_ANSWER, weight
 from gatepost.core.clock import MINUTE, SECOND, iso
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
+from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.repeat_counter import RepeatCounter, RepeatSummary
 from gatepost.gate.aliases import ALIASES
@@ -74,8 +75,7 @@ class ToolAnswer(msgspec.Struct, frozen=True):
     content: bytes | None = None  # JSON: the content blocks, where they are more than the text
 
 
-@dataclass(frozen=True, slots=True)
-class _VisibleTools:
+class _VisibleTools(Struct, frozen=True):
     """What a group sees, and the policy that it was made by."""
 
     tools: dict[str, Tool]

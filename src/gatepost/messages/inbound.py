@@ -1,8 +1,9 @@
 """What a channel hands to intake: one event of one person in one room, in our words only."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 
 class MessageKind(StrEnum):
@@ -31,8 +32,7 @@ class Verb(StrEnum):
     COMMENT = "comment"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attachment:
+class Attachment(Struct, frozen=True, kw_only=True):
     """A file that came with a message. The channel gives its bytes, already within the size limit."""
 
     name: str
@@ -41,8 +41,7 @@ class Attachment:
     kind: str = "file"  # image, audio, video, file: how people would call it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quote:
+class Quote(Struct, frozen=True, kw_only=True):
     """The message that this one answers, as far as the platform tells."""
 
     platform_id: str
@@ -50,8 +49,7 @@ class Quote:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inbound:
+class Inbound(Struct, frozen=True, kw_only=True):
     """One event. (address, platform_id, event) is its identity on the platform: sent twice, accepted once."""
 
     address: str
@@ -71,8 +69,7 @@ class Inbound:
     extra: dict[str, Any] = field(default_factory=dict)  # kept in `content`, never read by the core
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class Receipt(Struct, frozen=True, kw_only=True):
     """What became of a received event, once it is durable."""
 
     message_id: int

@@ -1,8 +1,9 @@
 """What goes out: one effect on one room, rendered for no platform yet. The channel gets it already degraded."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Op(StrEnum):
@@ -74,8 +75,7 @@ REPEATABLE = frozenset(  # done twice, they are done once
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutboundFile:
+class OutboundFile(Struct, frozen=True, kw_only=True):
     """A file on its way out: the delivery's own copy, which no sandbox can reach."""
 
     name: str
@@ -84,16 +84,14 @@ class OutboundFile:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class PromptButton:
+class PromptButton(Struct, frozen=True):
     """A button: what stands on it, and what the person says by pressing it."""
 
     title: str
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outbound:
+class Outbound(Struct, frozen=True, kw_only=True):
     """One effect. `key` is its identity: a platform that deduplicates is given it."""
 
     key: str

@@ -8,8 +8,9 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gatepost.sandboxes.contract import SandboxLimits
 
@@ -18,16 +19,14 @@ PERIOD_US = 100_000
 DAEMON = "gatepost-daemon"  # v2: the leaf that we move to, because a cgroup with children holds no processes
 
 
-@dataclass(frozen=True, slots=True)
-class CgroupBases:
+class CgroupBases(Struct, frozen=True):
     """Where cgroups may be made: a folder per v1 controller, or one folder of v2."""
 
     v1: dict[str, Path]
     v2: Path | None
 
 
-@dataclass(frozen=True, slots=True)
-class Cgroup:
+class Cgroup(Struct, frozen=True):
     """One sandbox's own, in one folder (v2) or one per controller (v1)."""
 
     folders: dict[str, Path]

@@ -4,9 +4,10 @@ A sandbox class says first whether it works on this machine, and if not, exactly
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from gatepost.core.errors import Unavailable
 from gatepost.core.registry import Registry
@@ -15,8 +16,7 @@ from gatepost.core.settings import Config
 LARGEST_TMPFS = 1 << 30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mount:
+class Mount(Struct, frozen=True, kw_only=True):
     """One thing to be seen inside: a host path at a path of the sandbox's own."""
 
     source: Path
@@ -24,8 +24,7 @@ class Mount:
     writable: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxLimits:
+class SandboxLimits(Struct, frozen=True, kw_only=True):
     memory_mb: int = 2048
     processes: int = 256
     files: int = 1024  # open descriptors of one process
@@ -38,8 +37,7 @@ class SandboxLimits:
         return min(LARGEST_TMPFS, (self.memory_mb << 20) // 2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxPlan:
+class SandboxPlan(Struct, frozen=True, kw_only=True):
     """Everything about one sandbox before it starts. `name` is unique on this machine and names its cgroup."""
 
     name: str

@@ -5,9 +5,10 @@ but for `read_machine`, which asks the machine. `gatepost doctor` prints it.
 import os
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from gatepost.core.settings import Config
 from gatepost.core.unix_sockets import can_refuse_descriptors
@@ -27,8 +28,7 @@ class LimitEnforcement(StrEnum):
     NONE = "not limited"
 
 
-@dataclass(frozen=True, slots=True)
-class HostCapabilities:
+class HostCapabilities(Struct, frozen=True):
     """What decides it."""
 
     root: bool
@@ -39,8 +39,7 @@ class HostCapabilities:
     refuses_descriptors: bool = False  # sent over the sockets of a session
 
 
-@dataclass(frozen=True, slots=True)
-class LimitFact:
+class LimitFact(Struct, frozen=True):
     limit: str
     hold: LimitEnforcement
     by: str

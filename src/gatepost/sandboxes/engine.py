@@ -11,11 +11,13 @@ import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
 
 from gatepost.core.error_classification import is_passing
 from gatepost.core.errors import GatepostError, SetupError, Unavailable
+from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.host_uids import sandbox_uid
 from gatepost.flow.sessions.sandbox_plan import KIND
@@ -43,8 +45,7 @@ NOTICED_LIMITS = ("not supported", "ignored", "discarded", "does not support")
 _probes = Probes()
 
 
-@dataclass(frozen=True, slots=True)
-class EngineResult:
+class EngineResult(Struct, frozen=True):
     """What an engine's command came to."""
 
     code: int

@@ -7,7 +7,8 @@ never a reason for a weaker sandbox: whoever asked waits and asks again.
 import threading
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gatepost.core.error_classification import is_passing
 from gatepost.core.errors import Unavailable
@@ -15,8 +16,7 @@ from gatepost.core.errors import Unavailable
 FIRST_S, LONGEST_S = 5.0, 60.0  # between two trials of a kind that did not work
 
 
-@dataclass(frozen=True, slots=True)
-class _ProbeResult:
+class _ProbeResult(Struct, frozen=True):
     trouble: str | None
     passing: bool = False
     pause: float = 0.0

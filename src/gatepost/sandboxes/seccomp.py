@@ -8,7 +8,8 @@ of holes. It is the second wall, behind the namespaces.
 import errno
 import platform
 import struct
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
 NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW… but CLONE_NEWTIME, which shares a bit with the exit signal
@@ -124,8 +125,7 @@ _AARCH64 = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyscallTable:
+class SyscallTable(Struct, frozen=True, kw_only=True):
     audit_arch: int
     socket: int
     socketpair: int

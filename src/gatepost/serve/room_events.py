@@ -9,11 +9,13 @@ twice and must go by its id.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import Struct
+
 from gatepost.channels.local_channel import LocalChannel
+from gatepost.core.records import replace
 from gatepost.store import groups, inbox, messages, outbox, rooms
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, Store
@@ -26,16 +28,14 @@ SHOWN = ("sending", "sent", "uncertain")
 _NOTHING: Mapping[int, "RoomEvent | None"] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoomEventFile:
+class RoomEventFile(Struct, frozen=True, kw_only=True):
     name: str
     mime: str
     size: int
     path: str  # the host's copy; never shown to anybody
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoomEvent:
+class RoomEvent(Struct, frozen=True, kw_only=True):
     """One event of a room: a message, or a change of the message `target_id`."""
 
     id: int
@@ -59,14 +59,12 @@ class RoomEvent:
     files: tuple[RoomEventFile, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RoomEventPage:
+class RoomEventPage(Struct, frozen=True):
     seen: tuple[RoomEvent, ...]
     more: bool  # there may be older ones
 
 
-@dataclass(frozen=True, slots=True)
-class RoomView:
+class RoomView(Struct, frozen=True):
     """One look at one room: what is visible, and the cursor below which nothing changes any more."""
 
     seen: tuple[RoomEvent, ...]
@@ -202,8 +200,7 @@ def parse_files(content: dict[str, Any]) -> tuple[RoomEventFile, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TypingChange:
+class TypingChange(Struct, frozen=True):
     """Somebody began, or ceased, to be at work."""
 
     address: str
@@ -211,8 +208,7 @@ class TypingChange:
     on: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RoomUpdate:
+class RoomUpdate(Struct, frozen=True):
     """What changed since the last look."""
 
     seen: tuple[RoomEvent, ...]

@@ -1,8 +1,9 @@
 """Rules on groups, rows of the access list, and memberships in roles: the facts that the evaluator judges by."""
 
 from collections import defaultdict
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from gatepost.store.port import Db, quick
 
@@ -16,8 +17,7 @@ class AclEffect(StrEnum):
     DENY = "deny"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AclRow:
+class AclRow(Struct, frozen=True, kw_only=True):
     id: int
     principal: str
     action: str  # `mcp:<tool>`, `mcp:*`, interact, admin, `*`
@@ -35,8 +35,7 @@ class AclRow:
         return f"{self.effect} {self.principal} {self.action}{conditions} on {self.scope}{when}"
 
 
-@dataclass(frozen=True, slots=True)
-class GrantRow:
+class GrantRow(Struct, frozen=True):
     """A rule of a group, as it was written."""
 
     id: int

@@ -3,8 +3,9 @@ and written about such sessions, and what the end of a turn means to them."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.core.errors import Invalid
@@ -27,8 +28,7 @@ MOST_PROMPTS, LARGEST_PROMPTS = 100, 4_000_000  # prompts, and their characters,
 _LONGEST_NEWS = 2000  # characters of what an agent said last, in the news of its end
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewAgent:
+class NewAgent(Struct, frozen=True, kw_only=True):
     folder: str
     provider: str
     title: str = ""

@@ -2,12 +2,12 @@
 
 import hashlib
 from collections.abc import Collection
-from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
 import apsw
 import msgspec
+from msgspec import Struct
 
 from gatepost.core.clock import SECOND
 from gatepost.store.port import Db
@@ -36,8 +36,7 @@ _COUNTS = '{"repeated":'  # what such details begin with: names are sorted
 _read_turn = msgspec.json.Decoder(_TurnDetails).decode
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRecord:
+class AuditRecord(Struct, frozen=True):
     """What is to be written down."""
 
     at: int

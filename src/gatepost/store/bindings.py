@@ -1,14 +1,13 @@
 """Bindings: which secret goes into which header of requests to which host. No value is in here."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gatepost.store.port import Db, Row, quick
 
 COLUMNS = "id, folder, name, scheme, host, port, header, template, created_by, created_at"
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Struct, frozen=True):
     id: int
     folder: str | None  # None: the whole instance
     name: str

@@ -5,8 +5,9 @@ that is set at noon counts the morning. No budget means no limit; a budget of 0 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from gatepost.core.periods import Period, end_of, start_of
 from gatepost.store.port import Db, quick
@@ -21,16 +22,14 @@ class BudgetScopeKind(StrEnum):
     INSTANCE = "instance"
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetScope:
+class BudgetScope(Struct, frozen=True):
     """Whose money it is. The instance has no name."""
 
     kind: BudgetScopeKind
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetStatus:
+class BudgetStatus(Struct, frozen=True):
     """A budget in the current period. Amounts are millionths of a USD."""
 
     scope: BudgetScope
@@ -46,8 +45,7 @@ class BudgetStatus:
         return max(self.limit - self.spent - self.reserved, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetNotice:
+class BudgetNotice(Struct, frozen=True):
     """Something to tell people, once in a period: 80 percent are spent, or nothing more fits (100)."""
 
     percent: int
@@ -85,6 +83,10 @@ def list_all(db: Db, now: int) -> list[BudgetStatus]:
     found = _list_where(db, "1 = 1", (), now)
     order = (BudgetScopeKind.INSTANCE, BudgetScopeKind.GROUP, BudgetScopeKind.USER)
     return sorted(found, key=lambda each: (order.index(each.scope.kind), each.scope.name, each.period))
+
+
+def has_budgets(db: Db) -> bool:
+    return db.row("SELECT 1 FROM budgets LIMIT 1") is not None
 
 
 def list_applicable(db: Db, folder: str, user: str, now: int) -> list[BudgetStatus]:

@@ -4,7 +4,7 @@ A cost counts in the day and month in which its call was let through, not in tho
 was it judged.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gatepost.core.clock import DAY, iso
 from gatepost.store import budgets, origins
@@ -13,8 +13,7 @@ from gatepost.store.port import Db, quick
 BY = {"group": "folder", "user": "user_id", "model": "model", "day": f"at / {DAY}"}
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCounts:
+class TokenCounts(Struct, frozen=True):
     """Tokens. Those read from a cache, or written to it, are not in `input`."""
 
     input: int = 0
@@ -23,8 +22,7 @@ class TokenCounts:
     cache_write: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewCost:
+class NewCost(Struct, frozen=True, kw_only=True):
     key: str
     at: int
     folder: str
@@ -37,8 +35,7 @@ class NewCost:
     measured: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class CostSum:
+class CostSum(Struct, frozen=True):
     key: str  # a folder, a user, a model or a day
     calls: int
     input: int
@@ -48,8 +45,7 @@ class CostSum:
     micro: int
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCall:
+class ModelCall(Struct, frozen=True):
     """One call of a model, as it was booked."""
 
     at: int

@@ -1,14 +1,13 @@
 """Destinations: names that a group may send to. The row is also the permission."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gatepost.store.port import Db, quick
 
 COLUMNS = "folder, name, kind, instance, address, thread, target_folder, created_at"
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
+class Destination(Struct, frozen=True):
     folder: str
     name: str
     kind: str  # room | group

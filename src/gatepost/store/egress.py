@@ -1,7 +1,8 @@
 """Egress rules and the log of what was tried. What a rule means is decided in `egress/rules.py`."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.store.port import Db, quick
 
@@ -9,8 +10,7 @@ COLUMNS = "id, folder, host, port, allow, local, created_by, created_at"
 MOST_LOGGED = 100_000  # rows; the oldest go first
 
 
-@dataclass(frozen=True, slots=True)
-class EgressRule:
+class EgressRule(Struct, frozen=True):
     id: int
     folder: str | None  # None: the whole instance
     host: str
@@ -21,8 +21,7 @@ class EgressRule:
     created_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class EgressAttempt:
+class EgressAttempt(Struct, frozen=True):
     id: int
     at: int
     last_at: int

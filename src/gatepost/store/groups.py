@@ -1,8 +1,9 @@
 """Groups: one agent each, named by its folder in the tree."""
 
 import json
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from gatepost.store.port import Db, quick
 
@@ -12,8 +13,7 @@ COLUMNS = (
 SETTABLE = ("name", "provider", "model", "sandbox", "open", "window_messages", "window_chars")
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     folder: str
     name: str
     provider: str

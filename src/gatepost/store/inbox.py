@@ -6,8 +6,9 @@ Every row that is not in an end state has `next_at`, the moment by which somebod
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.store import message_steps, messages, sessions
 from gatepost.store.messages import Message
@@ -29,8 +30,7 @@ _WIDTH = len(COLUMNS.split(","))
 PAGE = 50  # rows that one statement reads
 
 
-@dataclass(frozen=True, slots=True)
-class InboxEntry:
+class InboxEntry(Struct, frozen=True):
     id: int
     message_id: int
     session_id: str | None

@@ -1,7 +1,8 @@
 """The ledger's questions: is everything accounted for, what is there, and what was one message's life."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.core.clock import SECOND
 from gatepost.store import audit, costs, inbox, message_steps, messages, outbox, turns
@@ -15,8 +16,7 @@ _OPEN_IN = "state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelle
 _OPEN_OUT = "state IN ('pending', 'sending')"
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerStatus:
+class LedgerStatus(Struct, frozen=True):
     unaccounted: int
     in_flight: int
     overdue: int
@@ -58,8 +58,7 @@ def _get_last_activity(db: Db) -> int:
     return int(row[0]) if row else 0
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerLine:
+class LedgerLine(Struct, frozen=True):
     """A ledger row as people read it."""
 
     id: int  # of the message
@@ -95,15 +94,13 @@ def list_lines(db: Db, state: str | None, limit: int) -> list[LedgerLine]:
     return [LedgerLine(*row) for row in reversed(rows)]
 
 
-@dataclass(frozen=True, slots=True)
-class TraceEvent:
+class TraceEvent(Struct, frozen=True):
     at: int
     what: str
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class MessageTrace:
+class MessageTrace(Struct, frozen=True):
     message: Message
     entries: list[inbox.InboxEntry]
     moments: list[TraceEvent]

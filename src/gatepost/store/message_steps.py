@@ -1,12 +1,11 @@
 """Steps: the life of a message as it happened, one row per change. Written in the transaction that made the change."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gatepost.store.port import Db
 
 
-@dataclass(frozen=True, slots=True)
-class MessageStep:
+class MessageStep(Struct, frozen=True):
     message_id: int
     row_id: int | None
     at: int

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from gatepost.store import search
 from gatepost.store.port import Db, Row, quick
@@ -21,8 +22,7 @@ SHOWN = ", ".join(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     id: int
     instance: str
     address: str
@@ -42,8 +42,7 @@ class Message:
     accepted_at: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewMessage:
+class NewMessage(Struct, frozen=True, kw_only=True):
     instance: str
     address: str
     direction: str

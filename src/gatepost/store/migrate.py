@@ -3,10 +3,10 @@
 import importlib
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
+from msgspec import Struct
 
 from gatepost.core.clock import Clock
 from gatepost.core.errors import SetupError
@@ -15,8 +15,7 @@ from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteDb, connect
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(Struct, frozen=True):
     number: int
     name: str
     apply: Callable[[Db], None]

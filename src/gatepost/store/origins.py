@@ -6,7 +6,8 @@ nobody's personal secret is used in a turn that they did not ask for themselves.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gatepost.core.errors import Refused
 from gatepost.store.port import Db, Row, quick
@@ -15,8 +16,7 @@ MOST = 200  # origins of one message; more is refused, because dropping one woul
 LATEST = 100  # turns of a session that are searched for one that somebody asked for: timers may have run for years
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """One person who asked, and where. The person is '' where nobody did (a webhook, a timer)."""
 
     person: str
@@ -25,8 +25,7 @@ class Origin:
     thread: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class OriginChain:
+class OriginChain(Struct, frozen=True):
     """Everything behind a turn: who pays first, then the others. `depth` counts the steps from agent to agent."""
 
     origins: tuple[Origin, ...] = ()

@@ -9,8 +9,9 @@ later one never overtakes an earlier one.
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.messages.outbound import MESSAGES
 from gatepost.store import message_steps, messages, sessions
@@ -24,8 +25,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OutboxEffect:
+class OutboxEffect(Struct, frozen=True):
     id: int
     key: str
     message_id: int
@@ -51,8 +51,7 @@ class OutboxEffect:
     updated_at: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewEffect:
+class NewEffect(Struct, frozen=True, kw_only=True):
     key: str
     op: str
     origin: str  # result | tool | notice | status
@@ -74,9 +73,11 @@ def _parse_row(row: tuple[Any, ...]) -> OutboxEffect:
 
 def add(db: Db, new: NewEffect, now: int) -> OutboxEffect:
     """The effect of that key: made pending, or the one that was there."""
-    found = find_by_key(db, new.key)
-    if found is not None:
-        return found
+    return find_by_key(db, new.key) or insert(db, new, now)
+
+
+def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
+    """Make it pending; the caller has seen in this transaction that its key is free."""
     event = "message" if new.op in MESSAGES else f"{new.op}:{new.key}"
     message_id = messages.accept(
         db,
@@ -174,8 +175,7 @@ def count_by_tools(db: Db, session_id: str, turn_id: str | None) -> int:
 _DONE = "turn_id = ? AND origin <> 'status' AND state NOT IN ('superseded', 'cancelled')"
 
 
-@dataclass(frozen=True, slots=True)
-class DoneInTurn:
+class DoneInTurn(Struct, frozen=True):
     """One thing that a turn has said or done; the text may be cut."""
 
     op: str

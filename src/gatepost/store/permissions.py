@@ -4,8 +4,9 @@ An answer holds for what was asked: the same name with anything else behind it i
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.store.port import Db, quick
@@ -16,8 +17,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewPermission:
+class NewPermission(Struct, frozen=True, kw_only=True):
     """What a provider asks. An approved plan sets the mode to `next_mode`, and `follow_up` is then the next prompt."""
 
     request: str  # as the provider named it
@@ -30,8 +30,7 @@ class NewPermission:
     cut: bool = False  # `input` is an excerpt
 
 
-@dataclass(frozen=True, slots=True)
-class Permission:
+class Permission(Struct, frozen=True):
     """`state`: pending, allowed, denied or over (nobody waits for the answer any more)."""
 
     id: str

@@ -5,7 +5,8 @@ reservation holds is either settled or, after a crash, booked in full; it is nev
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gatepost.core.errors import Invalid
 from gatepost.store import budgets, costs
@@ -17,14 +18,12 @@ COLUMNS = "id, at, folder, user_id, session_id, turn_id, model, worst"
 DEAREST = 10**15  # a thousand million USD: more is a mistake, and the sums stay far from 64 bits
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetReservation:
+class BudgetReservation(Struct, frozen=True):
     id: int
     notes: tuple[BudgetNotice, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetDenial:
+class BudgetDenial(Struct, frozen=True):
     """The call does not fit. `busy`: it would, if calls in flight cost less than their worst; so nobody is told."""
 
     standing: BudgetStatus  # of the budget that stands in the way the longest
@@ -33,14 +32,12 @@ class BudgetDenial:
     notes: tuple[BudgetNotice, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CostSettlement:
+class CostSettlement(Struct, frozen=True):
     micro: int  # what was booked
     notes: tuple[BudgetNotice, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Reservation:
+class _Reservation(Struct, frozen=True):
     id: int
     at: int
     folder: str

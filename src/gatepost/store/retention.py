@@ -6,9 +6,10 @@ of such a row, the newest turn of a session, the last timeline entry of one (its
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from gatepost.store import audit, inbox, timeline
 from gatepost.store.audit import AuditRecord
@@ -24,8 +25,7 @@ _IN_FLIGHT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RemovalBatch(Generic[C]):
+class RemovalBatch(Struct, Generic[C], frozen=True):
     """What one step removed, where the next begins, and whether there may be more."""
 
     removed: int
@@ -151,8 +151,7 @@ def list_files_in_use(db: Db) -> list[str]:
     return [str(row[0]) for row in (*came, *goes)]
 
 
-@dataclass(frozen=True, slots=True)
-class DormantSession:
+class DormantSession(Struct, frozen=True):
     """A session that nobody has used for long."""
 
     id: str
@@ -216,8 +215,7 @@ def release_pages(db: Db, pages: int) -> int:
     return int(row[0]) if row else 0
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionStats:
+class RetentionStats(Struct, frozen=True):
     """How much there is of something, and since when."""
 
     rows: int

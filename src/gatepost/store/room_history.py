@@ -3,7 +3,7 @@
 A row that was fetched from a platform is in an end state from its first moment: it is never new input for anybody.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gatepost.store import inbox, message_steps, messages, search
 from gatepost.store.messages import Message, NewMessage
@@ -13,16 +13,14 @@ from gatepost.store.search import READABLE, SEEN, Subtree
 HISTORY = "history"  # the reason of rows that were fetched
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(Struct, frozen=True):
     """Strictly before this: a moment, and among what was said in it an id."""
 
     at: int = 2**62
     id: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RoomFailures:
+class RoomFailures(Struct, frozen=True):
     """What failed in one room, of one part of the tree."""
 
     instance: str
@@ -33,8 +31,7 @@ class RoomFailures:
     reason: str  # of the newest
 
 
-@dataclass(frozen=True, slots=True)
-class RoomHistoryEntry:
+class RoomHistoryEntry(Struct, frozen=True):
     """A message of a room: its number in the conversation of who looks, if it has one there, and what became of it."""
 
     seq: int | None

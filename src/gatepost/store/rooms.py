@@ -1,14 +1,13 @@
 """Rooms: chats that have an address, each seen by one channel instance."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gatepost.store.port import Db, quick
 
 COLUMNS = "id, instance, address, name, direct, policy, created_at"
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(Struct, frozen=True):
     id: int
     instance: str
     address: str

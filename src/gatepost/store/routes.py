@@ -1,16 +1,16 @@
 """Routes: which group gets a message. Ordered rows; what a match means is decided in `flow/intake/routing.py`."""
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.store.port import Db, quick
 
 COLUMNS = "id, seq, match, target, folder, mode, also, window_messages, window_chars, ttl_s, created_by, created_at"
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     id: int
     seq: int
     match: str

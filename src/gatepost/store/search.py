@@ -13,10 +13,10 @@ is ranked (`snippets.py`), as of a very long one only the beginning is indexed. 
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import apsw
+from msgspec import Struct
 
 from gatepost.core.clock import DAY
 from gatepost.core.errors import Invalid
@@ -63,8 +63,7 @@ READABLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Subtree:
+class Subtree(Struct, frozen=True):
     """A part of the tree: a folder, and perhaps everything below it."""
 
     folder: str
@@ -84,8 +83,7 @@ class Subtree:
         return (*self.range, *self.range)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchQuery:
+class SearchQuery(Struct, frozen=True, kw_only=True):
     """What is looked for, and in which part of the tree."""
 
     query: str
@@ -96,8 +94,7 @@ class SearchQuery:
     limit: int = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     id: int
     instance: str
     address: str

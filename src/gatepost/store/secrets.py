@@ -5,7 +5,8 @@ that a rotation beside it is about to drop. No function here that lists, records
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.errors import SetupError
@@ -22,8 +23,7 @@ UNBOUND = ""  # the origin of what is no model's key, and of keys that were set 
 _COLUMNS = "name, folder, user_id, key_id, created_at, updated_at, used_at, origin"
 
 
-@dataclass(frozen=True, slots=True)
-class SecretOwner:
+class SecretOwner(Struct, frozen=True):
     """Whose a secret is: a folder's and those below it, a person's, or (neither) the gateway's."""
 
     folder: str = ""
@@ -44,8 +44,7 @@ def render_scope(scope: str) -> str:
     return scope.replace(":", " ", 1) or "the gateway"
 
 
-@dataclass(frozen=True, slots=True)
-class Secret:
+class Secret(Struct, frozen=True):
     """Everything about a secret but its value."""
 
     name: str
@@ -58,8 +57,7 @@ class Secret:
     origin: str = UNBOUND  # https://api.openai.com:443: the only endpoint that a model's key is sent to
 
 
-@dataclass(frozen=True, slots=True)
-class SecretUse:
+class SecretUse(Struct, frozen=True):
     at: int
     name: str
     scope: str | None  # None: there was none

@@ -1,13 +1,12 @@
 """Files that agents gave away: how many bytes, by turn and by group. What counts against the limits on them."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gatepost.core.clock import DAY
 from gatepost.store.port import Db
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewSentFiles:
+class NewSentFiles(Struct, frozen=True, kw_only=True):
     """The files of one effect. `bytes` as they will be on the host, where a hole in a file is filled."""
 
     key: str

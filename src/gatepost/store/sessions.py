@@ -1,6 +1,6 @@
 """Sessions: one conversation of one group. `key` is computed from the mode and unique among the live ones."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.core.errors import NotFound
@@ -14,8 +14,7 @@ COLUMNS = (
 MODES = ("per-thread", "shared", "agent-shared")
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     id: str
     key: str
     folder: str
@@ -81,8 +80,7 @@ def get(db: Db, session_id: str) -> Session | None:
     return Session(*row) if row else None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionOverview:
+class SessionOverview(Struct, frozen=True):
     """What a session's own agent may know of it. Asked often, so it is little."""
 
     folder: str

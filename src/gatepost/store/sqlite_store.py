@@ -1,9 +1,9 @@
 """SQLite behind the port: one writer thread with group commit, readers beside it.
 
-Units that wait together are committed together, each in a savepoint of its own, so that one that fails takes nobody
-with it. A group with a durable unit in it is committed with `synchronous=FULL`, another with NORMAL. An answer is
-given only after COMMIT. A group takes units from all lanes in turn and is closed after some time, so that who floods
-the store delays others by about one group.
+Units that wait together are committed together. One that fails takes nobody with it: the others are run again, each
+in a savepoint of its own. A group with a durable unit in it is committed with `synchronous=FULL`, another with NORMAL.
+An answer is given only after COMMIT. A group takes units from all lanes in turn and is closed after some time, so that
+who floods the store delays others by about one group.
 """
 
 import asyncio
@@ -21,7 +21,8 @@ import apsw
 
 from gatepost.core import log
 from gatepost.core.errors import SetupError, Unavailable
-from gatepost.store.deadline import NEVER, UNIT_S, Deadline, DeadlineExceeded
+from gatepost.store import rule_cache
+from gatepost.store.deadline import UNIT_S, Deadline, DeadlineExceeded
 from gatepost.store.port import Db, Row
 from gatepost.store.write_queue import WriteQueue, WriteUnit
 
@@ -52,18 +53,21 @@ _log = log.get("store")
 class SqliteDb:
     """A connection as `Db`."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self.connection = connection
+    def __init__(self, connection: apsw.Connection, *, marks_rule_changes: bool = False) -> None:
+        """`marks_rule_changes`: the store has all its tables, and a change of rules renames their state."""
+        self.connection, self._marks_rule_changes = connection, marks_rule_changes
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        if self._marks_rule_changes and rule_cache.changes_rules(sql):
+            rule_cache.rename_state(self)
         return self.connection.execute(sql, params).fetchall()
 
     def row(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
-        found = self.connection.execute(sql, params).fetchall()
+        found = self.rows(sql, params)
         return found[0] if found else None
 
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:
-        self.connection.execute(sql, params).fetchall()
+        self.rows(sql, params)
         return self.connection.changes()
 
     def define(self, ddl: str) -> None:
@@ -256,7 +260,7 @@ class SqliteStore:
             connection.execute("COMMIT")
 
     def _work(self) -> None:
-        db = SqliteDb(self._writer)
+        db = SqliteDb(self._writer, marks_rule_changes=True)
         self._writer.set_progress_handler(self._deadline.is_over, STEPS_OF_WRITER)
         while group := self._lanes.take(LARGEST_GROUP):
             self._group = group
@@ -275,8 +279,8 @@ class SqliteStore:
                 execute(f"PRAGMA synchronous={wanted}")
                 self._synchronous = wanted
             done = self._run(db, group, time.monotonic() + self._group_s)
-            while not self._writer.in_transaction:  # a unit that was interrupted took the others with it
-                done = self._run(db, group[:done], NEVER)
+            while not self._writer.in_transaction:  # a unit that failed took the others with it
+                done = self._run_apart(db, group[:done])
             execute("COMMIT")
         except apsw.Error as error:
             if self._writer.in_transaction:
@@ -288,27 +292,44 @@ class SqliteStore:
         return done
 
     def _run(self, db: SqliteDb, group: list[WriteUnit], end: float) -> int:
-        """Run units that have not failed yet, each in its savepoint, until the time is up. How many were looked at; if
-        the transaction is gone then, the last of them was interrupted, and they are to be run again without it."""
+        """Run units until the time is up. How many were looked at; if the transaction is gone then, the last of them
+        failed, and they are to be run again without it. Mostly none fails, and savepoints would cost more."""
+        execute = self._writer.execute
+        execute("BEGIN IMMEDIATE")
+        for count, unit in enumerate(group, 1):
+            if not self._try(db, unit):
+                if self._writer.in_transaction:
+                    execute("ROLLBACK")
+                return count
+            if time.monotonic() > end:
+                return count
+        return len(group)
+
+    def _run_apart(self, db: SqliteDb, group: list[WriteUnit]) -> int:
+        """The same for units of which some fail: each that has not failed yet in its savepoint. If the transaction is
+        gone then, the last of them was interrupted."""
         execute = self._writer.execute
         execute("BEGIN IMMEDIATE")
         for count, unit in enumerate(group, 1):
             if unit.error is not None:
                 continue
             execute("SAVEPOINT unit")
-            try:
-                self._run_one(db, unit)
-            except (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError):
-                raise  # the whole group fails: SQLite may have rolled all of it back
-            except BaseException as error:  # noqa: BLE001  it is the caller's, and is raised there
-                unit.error = self._error_of(unit, error)
+            if not self._try(db, unit):
                 if not self._writer.in_transaction:
                     return count
                 execute("ROLLBACK TO unit")
             execute("RELEASE unit")
-            if time.monotonic() > end:
-                return count
         return len(group)
+
+    def _try(self, db: SqliteDb, unit: WriteUnit) -> bool:
+        try:
+            self._run_one(db, unit)
+        except (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError):
+            raise  # the whole group fails: SQLite may have rolled all of it back
+        except BaseException as error:  # noqa: BLE001  it is the caller's, and is raised there
+            unit.error = self._error_of(unit, error)
+            return False
+        return True
 
     def _run_one(self, db: SqliteDb, unit: WriteUnit) -> None:
         self.running = unit

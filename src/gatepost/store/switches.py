@@ -1,14 +1,13 @@
 """Switches: what an operator has turned on for the whole instance. A row is a switch that is on."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gatepost.store.port import Db, quick
 
 PANIC = "panic"  # everything has ended, and nothing starts
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
+class Switch(Struct, frozen=True):
     name: str
     reason: str
     turned_by: str

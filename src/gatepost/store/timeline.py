@@ -1,8 +1,9 @@
 """What an agent did, in the order in which it was seen: rows that are never changed. A cursor is (epoch, seq)."""
 
 import json
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.store.port import Db
 
@@ -11,8 +12,7 @@ PAGE, MOST_BYTES = 64, 4 * 1024 * 1024  # rows in one statement; of what one cal
 KINDS = ("user_message", "assistant_message", "tool_call", "permission", "error", "status", "agent_finished")
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineEntry:
+class TimelineEntry(Struct, frozen=True):
     seq: int
     at: int
     turn_id: str

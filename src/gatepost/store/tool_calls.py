@@ -1,12 +1,11 @@
 """Calls: which uses of tools an open turn has made. Kept only while the turn is open."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gatepost.store.port import Db, quick
 
 
-@dataclass(frozen=True, slots=True)
-class CallIdentity:
+class CallIdentity(Struct, frozen=True):
     """The same for a call that is made again because its answer was lost. `number` counts the equal calls of a turn."""
 
     turn_id: str

@@ -4,7 +4,7 @@ Nothing is lost on any way: a row is given back, waits for its time, is continue
 then its sender is told.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gatepost.store import inbox, message_steps, outbox, sessions, turns
 from gatepost.store.inbox import InboxEntry
@@ -15,8 +15,7 @@ from gatepost.store.turns import Turn
 OVERTIME = "its time ran out"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnRetryPolicy:
+class TurnRetryPolicy(Struct, frozen=True, kw_only=True):
     """How often and how fast a broken turn is tried again."""
 
     most_tries: int = 5
@@ -26,8 +25,7 @@ class TurnRetryPolicy:
     most_attempts: int = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnFailure:
+class TurnFailure(Struct, frozen=True, kw_only=True):
     """What became of a turn that broke off. `retry_at` None: it failed. The senders of `failed` must be told."""
 
     turn: Turn | None  # None: it broke before there was one
@@ -36,13 +34,16 @@ class TurnFailure:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _FailureCause:
+class FailureCause(Struct, frozen=True, kw_only=True):
+    """Why a turn or a start failed, and what that costs its messages."""
+
     reason: str
-    wait: int | None  # how long the provider asked us to
-    final: bool  # trying again cannot help
-    blame: bool  # False: the gateway itself went down, which is not counted against the messages
+    wait: int | None = None  # until the next try, if somebody said how long
+    final: bool = False  # trying again cannot help
+    counts_as_failure: bool = True  # False: the gateway itself went down, which is not counted against the messages
+    keeps_continuation: bool = False  # True: its end was ours, and does not use up its one continuation
     passing: bool = False  # the host lacks something for a while: age ends the tries, not their number
+    finished: frozenset[int] | None = None  # rows that the provider was done with; None: it was cut off
 
     def gives_up(self, entry: InboxEntry, tries: int, policy: TurnRetryPolicy) -> bool:
         if self.final or not self.passing:
@@ -53,46 +54,34 @@ class _FailureCause:
         """Until the next try."""
         if self.wait is not None:
             return self.wait
-        pause = policy.base * 2 ** min(max(tries - 1, 0), 40) if self.blame else 0
+        pause = policy.base * 2 ** min(max(tries - 1, 0), 40) if self.counts_as_failure else 0
         return min(pause, policy.longest) if self.passing else pause
 
 
 def record_failure(
-    db: Db,
-    turn_id: str,
-    epoch: int,
-    reason: str,
-    policy: TurnRetryPolicy,
-    now: int,
-    *,
-    wait: int | None = None,
-    final: bool = False,
-    blame: bool = True,
-    spare: bool = False,
-    finished: frozenset[int] | None = None,
+    db: Db, turn_id: str, epoch: int, cause: FailureCause, policy: TurnRetryPolicy, now: int
 ) -> TurnFailure | None:
     """The turn ended badly. None if it is not this attempt's to end. A continuation that the provider never had is
-    itself retried. `spare`: this attempt does not count, its end was ours. `finished`: rows that the
-    provider was done with before; None: it was cut off and could not say."""
+    itself retried."""
     turn = turns.get(db, turn_id)
     if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.state == "interrupted":
         return None
-    cause = _FailureCause(reason, wait, final, blame)
     entries = [pair for pair in inbox.list_for_turn(db, turn_id) if pair[0].state == "working"]
     if turn.begun_at is None:
-        turns.end(db, turn, "failed", reason, "{}", now)
+        turns.end(db, turn, "failed", cause.reason, "{}", now)
         return _retry(db, turn, entries, cause, policy, now)
     for entry, message in entries:
         if not entry.given:
-            turns.requeue(db, turn, entry, message, reason, now)
+            turns.requeue(db, turn, entry, message, cause.reason, now)
     if turn.state == "claimed":
         return _postpone(db, turn, turn.attempt - 1, cause, policy, now)
-    if spare:
+    if cause.keeps_continuation:
         db.run("UPDATE turns SET spared = spared + 1 WHERE id = ?", (turn_id,))
-    elif final or turn.attempt - turn.spared >= policy.most_attempts:
+    elif cause.final or turn.attempt - turn.spared >= policy.most_attempts:
         given = [pair for pair in entries if pair[0].given]
-        return _fail(db, turn, given, reason if final else f"interrupted: {reason}", now, finished)
-    return _continue_later(db, turn, reason, now, wait or 0)
+        reason = cause.reason if cause.final else f"interrupted: {cause.reason}"
+        return _fail(db, turn, given, reason, now, cause.finished)
+    return _continue_later(db, turn, cause.reason, now, cause.wait or 0)
 
 
 def record_timeout(db: Db, turn_id: str, epoch: int, now: int) -> TurnFailure | None:
@@ -111,27 +100,19 @@ def record_timeout(db: Db, turn_id: str, epoch: int, now: int) -> TurnFailure | 
 
 
 def record_wake_failure(
-    db: Db,
-    session_id: str,
-    reason: str,
-    policy: TurnRetryPolicy,
-    now: int,
-    *,
-    final: bool = False,
-    passing: bool = False,
-    wait: int | None = None,
+    db: Db, session_id: str, cause: FailureCause, policy: TurnRetryPolicy, now: int
 ) -> TurnFailure | None:
     """The sandbox did not come far enough to claim anything: the turn to be continued, else its waiting rows, are
     tried again later, or given up. None if nothing was waiting, or if it was not time yet for the next try: that one
-    is still to come. `passing`: the host's own trouble, which no message is to blame for; then age ends it, not the
-    number of tries."""
-    cause, unfinished = _FailureCause(reason, wait, final, True, passing), turns.find_open(db, session_id)
+    is still to come."""
+    unfinished = turns.find_open(db, session_id)
     if inbox.get_retry_time(db, session_id, now) is not None:
         return None
     if unfinished is not None and unfinished.state == "interrupted":
         return _postpone(db, unfinished, unfinished.attempt, cause, policy, now)
     if unfinished is not None:  # somebody had it, and is gone without a word
-        return record_failure(db, unfinished.id, unfinished.epoch, reason, policy, now, final=final)
+        own = FailureCause(reason=cause.reason, final=cause.final)
+        return record_failure(db, unfinished.id, unfinished.epoch, own, policy, now)
     waiting = [pair for pair in inbox.list_to_project(db, session_id, 0) if pair[0].state in ("queued", "retry")]
     return _retry(db, None, waiting, cause, policy, now) if waiting else None
 
@@ -140,24 +121,24 @@ def _retry(
     db: Db,
     turn: Turn | None,
     entries: list[tuple[InboxEntry, Message]],
-    cause: _FailureCause,
+    cause: FailureCause,
     policy: TurnRetryPolicy,
     now: int,
 ) -> TurnFailure:
     """Rows that no provider had: later, together, or not at all. Each has its own tries: one that came late is not
     given up with the first."""
     left = [
-        entry.tries + int(cause.blame)
+        entry.tries + int(cause.counts_as_failure)
         for entry, _ in entries
-        if not cause.gives_up(entry, entry.tries + int(cause.blame), policy)
+        if not cause.gives_up(entry, entry.tries + int(cause.counts_as_failure), policy)
     ]
     retry_at, failed = now + cause.pause(max(left, default=0), policy), []
     for entry, message in entries:
-        tries = entry.tries + int(cause.blame)
+        tries = entry.tries + int(cause.counts_as_failure)
         if cause.gives_up(entry, tries, policy):
             inbox.set_state(db, entry.id, "failed", cause.reason, None, now, tries)
             failed.append(message.id)
-        elif turn is not None and not cause.blame and cause.wait is None:
+        elif turn is not None and not cause.counts_as_failure and cause.wait is None:
             turns.requeue(db, turn, entry, message, cause.reason, now)
         else:
             inbox.set_state(db, entry.id, "retry", cause.reason, retry_at, now, tries)
@@ -208,10 +189,10 @@ def _continue_later(db: Db, turn: Turn, reason: str, now: int, wait: int) -> Tur
     return TurnFailure(turn=turn, retry_at=now + wait, reason=reason)
 
 
-def _postpone(db: Db, turn: Turn, attempt: int, cause: _FailureCause, policy: TurnRetryPolicy, now: int) -> TurnFailure:
+def _postpone(db: Db, turn: Turn, attempt: int, cause: FailureCause, policy: TurnRetryPolicy, now: int) -> TurnFailure:
     """The next attempt did not come as far as the provider: it does not count as one, and is tried again later."""
     given = [pair for pair in inbox.list_for_turn(db, turn.id) if pair[0].state == "working" and pair[0].given]
-    tries = max((entry.tries for entry, _ in given), default=0) + int(cause.blame)
+    tries = max((entry.tries for entry, _ in given), default=0) + int(cause.counts_as_failure)
     if cause.final or (given and all(cause.gives_up(entry, tries, policy) for entry, _ in given)):
         return _fail(db, turn, given, f"interrupted: {cause.reason}", now)
     db.run("UPDATE turns SET attempt = ? WHERE id = ?", (attempt, turn.id))

@@ -7,8 +7,9 @@ most once (`store/turn_failures.py`): what it had said stays said, and the next 
 what an old attempt still says under its epoch is not believed.
 """
 
-from dataclasses import dataclass
 from itertools import takewhile
+
+from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.store import agents, inbox, message_steps, messages, outbox, provider_handover, sessions, tool_calls
@@ -26,8 +27,7 @@ MOST_MESSAGES, MOST_JOINING = 900, 100  # of one turn, which a frame can name; a
 RESTARTED = ":restart"  # how the platform ids of continuation rows after one end
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     id: str
     session_id: str
     folder: str
@@ -52,14 +52,14 @@ class Turn:
     said_bytes: int = 0  # of its results so far
 
 
-@dataclass(frozen=True, slots=True)
-class TurnClaim:
+class TurnClaim(Struct, frozen=True):
     """What a runner may work on."""
 
     turn: Turn
     rows: tuple[int, ...]  # inbox ids, oldest first
     continued: bool = False
     begun: bool = False  # the provider gets them with this claim
+    more: bool = True  # False: nothing else was waiting that could be claimed now
 
 
 @quick
@@ -107,12 +107,20 @@ def claim(
     unfinished = find_open(db, session_id)
     if unfinished is not None:
         return _claim_interrupted(db, unfinished, owner, now, lease, begun)
+    return claim_waiting(db, session_id, provider, owner, now, lease, most, ready=ready)
+
+
+def claim_waiting(
+    db: Db, session_id: str, provider: str, owner: str, now: int, lease: int, most: int, *, ready: bool
+) -> TurnClaim | None:
+    """The same for a session that has no open turn, as the caller has seen in this transaction."""
     waiting = _list_claimable(db, session_id, now, min(most, MOST_MESSAGES))
     if not waiting:
         return None
     first = waiting[0]
     batch = list(takewhile(lambda row: row.place == first.place and not row.alone, waiting)) or [first]
     batch = _limit_to_one_payer(db, first, batch)
+    more = len(batch) < len(waiting) or len(waiting) >= min(most, MOST_MESSAGES)
     at_once = ready and not any(row.text.lstrip().startswith("/") for row in batch)
     until = now + lease
     made = db.row(
@@ -141,7 +149,7 @@ def claim(
         rows.append(told)
     _claim_rows(db, turn.id, rows, owner, now, lease, given=at_once)
     sessions.set_state(db, session_id, "running", now)
-    return TurnClaim(turn, tuple(rows), begun=at_once)
+    return TurnClaim(turn, tuple(rows), begun=at_once, more=more)
 
 
 _WAITING = (
@@ -150,8 +158,7 @@ _WAITING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _WaitingRow:
+class _WaitingRow(Struct, frozen=True):
     id: int
     folder: str
     rights: str
@@ -342,11 +349,14 @@ def begin(db: Db, turn_id: str, epoch: int, rows: tuple[int, ...], now: int) -> 
 
 def set_conversation(db: Db, turn_id: str, epoch: int, conversation: str, now: int) -> bool:
     """The provider has named its conversation: it will hold this turn's messages from now on."""
-    changed = db.run("UPDATE turns SET conversation = ? WHERE id = ? AND epoch = ?", (conversation, turn_id, epoch))
-    turn = get(db, turn_id) if changed else None
-    if turn is None:
+    changed = db.row(
+        "UPDATE turns SET conversation = ? WHERE id = ? AND epoch = ? RETURNING session_id, provider",
+        (conversation, turn_id, epoch),
+    )
+    if changed is None:
         return False
-    sessions.set_conversation(db, turn.session_id, turn.provider, conversation, now)
+    session_id, provider = changed
+    sessions.set_conversation(db, session_id, provider, conversation, now)
     return True
 
 

@@ -1,19 +1,17 @@
 """People, as identities on a platform, with their roles and memberships."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gatepost.store.port import Db, quick
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(Struct, frozen=True):
     id: str
     name: str
     created_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class SenderRoles:
+class SenderRoles(Struct, frozen=True):
     """What is known of a sender: whether they are known, and what they are where."""
 
     known: bool

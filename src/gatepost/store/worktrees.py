@@ -2,8 +2,9 @@
 under way; a daemon that was killed meanwhile leaves them to the next one."""
 
 import json
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.store.port import Db
 
@@ -13,8 +14,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Worktree:
+class Worktree(Struct, frozen=True):
     project: str
     slug: str
     folder: str  # the group in whose sandboxes git and the setup run

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
 
+from msgspec import Struct
+
 from gatepost.channels.contract import Channel, ChannelDeps, ChannelKind, Receive
 from gatepost.core.errors import GatepostError, Refused, Unavailable, Unsupported
 from gatepost.messages.inbound import Attachment, Inbound, Quote, Receipt, Verb
@@ -35,8 +37,7 @@ class SendFault(StrEnum):
     BREAK = "break"  # a mistake in the adapter
 
 
-@dataclass(frozen=True, slots=True)
-class SentMessage:
+class SentMessage(Struct, frozen=True):
     """An effect that people on the platform can see."""
 
     address: str

@@ -13,12 +13,12 @@ import json
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
 import httpx2
+from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.routing import Route
 
@@ -80,8 +80,7 @@ class Patient:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ManagementResult:
+class ManagementResult(Struct, frozen=True):
     """What a call came to. `code`: a JSON-RPC error, no answer of the tool."""
 
     text: str

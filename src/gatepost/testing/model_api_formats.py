@@ -5,8 +5,9 @@ request's body to lines and tools, from a reply to a body, or to the events of a
 import itertools
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.testing.model_script import ModelScriptAnswer, ModelScriptMessage, OfferedTool
 
@@ -20,8 +21,7 @@ def _new(prefix: str) -> str:
     return f"{prefix}_{next(_numbers):06d}"
 
 
-@dataclass(frozen=True, slots=True)
-class ModelApiFormat:
+class ModelApiFormat(Struct, frozen=True):
     name: str
     lines: Callable[[Body], list[ModelScriptMessage]]
     tools: Callable[[Body], list[OfferedTool]]

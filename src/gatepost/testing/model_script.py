@@ -5,19 +5,19 @@ again, or in another process, is answered alike. Only faults are counted. Descri
 
 import json
 import re
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 
 class ModelScriptCall(msgspec.Struct, forbid_unknown_fields=True):
     """One tool call. The name is the gateway's; a client that offers it under a longer one is understood."""
 
     call: str
-    arguments: dict[str, Any] = msgspec.field(default_factory=dict, name="with")
+    arguments: dict[str, Any] = field(default_factory=dict, name="with")
 
 
 class ModelScriptReply(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -25,7 +25,7 @@ class ModelScriptReply(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
 
     say: str = ""
     call: str = ""
-    arguments: dict[str, Any] = msgspec.field(default_factory=dict, name="with")
+    arguments: dict[str, Any] = field(default_factory=dict, name="with")
     calls: list[ModelScriptCall] = []
     fault: int | str = ""  # an HTTP status, cut or hang
     times: int = 1  # how often, for one message; negative: always
@@ -49,7 +49,7 @@ class ModelScriptTurn(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=
 
 class ModelScript(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     turns: list[ModelScriptTurn] = []
-    default: list[ModelScriptReply] = msgspec.field(default_factory=lambda: [ModelScriptReply(say="echo: {text}")])
+    default: list[ModelScriptReply] = field(default_factory=lambda: [ModelScriptReply(say="echo: {text}")])
     side: str = "A conversation"  # to requests without tools, where the script says that there are tools
     heard: str = "what was said"  # the transcript of every recording
     tools: bool = False  # clients bring tools; a request without any is a side request
@@ -67,37 +67,33 @@ def load_script(path: Path) -> ModelScript:
     return parse_script(path.read_bytes())
 
 
-@dataclass(frozen=True, slots=True)
-class ModelScriptMessage:
+class ModelScriptMessage(Struct, frozen=True):
     """One message of a conversation, as a script sees it."""
 
     role: str  # user | assistant | tool | system
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedTool:
+class OfferedTool(Struct, frozen=True):
     """A tool of a request; `namespace` where the client groups its tools."""
 
     name: str
     namespace: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelToolCall:
+class ModelToolCall(Struct, frozen=True):
     name: str
     arguments: dict[str, Any]
     namespace: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelScriptAnswer:
+class ModelScriptAnswer(Struct, frozen=True):
     """A reply with everything filled in. `key` names the place in the script and the words it answers."""
 
     key: str
     reply: ModelScriptReply
     text: str
-    calls: tuple[ModelToolCall, ...] = field(default=())
+    calls: tuple[ModelToolCall, ...] = msgspec.field(default=())
 
 
 def make_answer(script: ModelScript, lines: list[ModelScriptMessage], offered: list[OfferedTool]) -> ModelScriptAnswer:

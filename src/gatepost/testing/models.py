@@ -14,11 +14,11 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from gatepost.testing.model_api_formats import CHAT, MESSAGES, RESPONSES, ModelApiFormat, count_usage
 from gatepost.testing.model_script import (
@@ -38,8 +38,7 @@ _SHAPES = {"/messages": MESSAGES, "/chat/completions": CHAT, "/responses": RESPO
 _WORDS = {200: "OK", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests", 529: "Overloaded"}
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedRequest:
+class RecordedRequest(Struct, frozen=True):
     """What a client asked."""
 
     method: str

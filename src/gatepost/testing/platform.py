@@ -15,9 +15,10 @@ import json
 import random
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.channels.contract import ChannelDeps, Receive
 from gatepost.core.errors import Unavailable
@@ -29,8 +30,7 @@ FEATURES = frozenset({Feature.LOOKUP})
 REDELIVER_S = 0.3  # until an event without an acknowledgement is delivered again
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Losses:
+class Losses(Struct, frozen=True, kw_only=True):
     """How often something goes wrong, as a share of all events."""
 
     twice: float = 0.0  # an event is delivered twice
@@ -44,8 +44,7 @@ RELIABLE = Losses()
 LOSSY = Losses(twice=0.05, late=0.05, forgotten=0.05, busy=0.03, unanswered=0.03)
 
 
-@dataclass(frozen=True, slots=True)
-class PlatformMessage:
+class PlatformMessage(Struct, frozen=True):
     """A message that people can see."""
 
     room: str

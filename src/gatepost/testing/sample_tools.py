@@ -1,7 +1,8 @@
 """A few tools for tests of whatever serves tools: one for each thing that can become of a call."""
 
 import asyncio
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Unavailable
@@ -23,8 +24,7 @@ class SlowToolEvents:
         cls.opened, cls.entered, cls.cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
 
-@dataclass(frozen=True, slots=True)
-class MeasureResult:
+class MeasureResult(Struct, frozen=True):
     text: str
     size: int
 

@@ -8,11 +8,12 @@ It decides nothing about permission: the gate has done that before, and has put 
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass
 from enum import Enum
 from typing import Annotated, Any, Protocol, TypeVar, TypeVarTuple, get_args, get_origin
 
 import msgspec
+from msgspec import Struct
 
 from gatepost.access.tiers import Tier, tier_of
 from gatepost.access.tree_scope import TreeScope
@@ -21,6 +22,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import FairThreadPool
@@ -81,8 +83,7 @@ class Caller:
         return self.session_id or self.folder
 
 
-@dataclass(frozen=True, slots=True)
-class ReachableRoom:
+class ReachableRoom(Struct, frozen=True):
     """A room that a call may reach, and the thread in it."""
 
     instance: str
@@ -113,8 +114,7 @@ class RoomWriter(Protocol):
     async def __call__(self, instance: str, address: str, fn: Callable[[Db], T], *, lane: str = "") -> T: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolDeps:
+class ToolDeps(Struct, frozen=True, kw_only=True):
     """What tools work with: given once by the app."""
 
     store: Store
@@ -124,9 +124,11 @@ class ToolDeps:
     bells: EventBus
     reach: ChannelCapabilities
     writes_to: RoomWriter | None = None  # None: nothing is delivered in this process; a room is only rung
-    channels: Mapping[str, Channel] = field(default_factory=dict)  # by instance: those that run in this process
+    channels: Mapping[str, Channel] = msgspec.field(default_factory=dict)  # by instance: those that run in this process
     worktrees: BranchRenamer | None = None  # None: no sandbox runs in this process
-    threads: FairThreadPool = field(default_factory=FairThreadPool)  # for work on files, shared fairly between sessions
+    threads: FairThreadPool = msgspec.field(
+        default_factory=FairThreadPool
+    )  # for work on files, shared fairly between sessions
 
 
 def _allow_all(folder: str) -> bool:
@@ -279,8 +281,7 @@ class ToolScope(Enum):
     GROUP = "group"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class Tool(Struct, frozen=True, kw_only=True):
     """A registered tool, with everything that a call needs made beforehand."""
 
     name: str

@@ -1,9 +1,8 @@
 """Money that was spent where the gateway does not see it."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from gatepost.access.budgets import MICRO, parse_usd, render_usd, to_usd_number
 from gatepost.access.tiers import Tier
@@ -36,8 +35,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Tokens = Annotated[int, Meta(ge=0, le=10**12, description="How many, 0 if unknown.")]
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedCost:
+class LoggedCost(Struct, frozen=True):
     ok: bool
     cents: int  # rounded; the exact amount is booked
     left_usd: float | None  # what the budgets still allow; null if there is no limit

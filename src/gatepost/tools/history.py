@@ -4,7 +4,6 @@ fetched wakes nobody."""
 import asyncio
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 from zoneinfo import ZoneInfo
@@ -18,6 +17,7 @@ from gatepost.channels.contract import MYSELF, SupportsHistory
 from gatepost.core.bounds import LISTED, shortened, size_of
 from gatepost.core.clock import SECOND, iso
 from gatepost.core.errors import GatepostError, NotFound
+from gatepost.core.records import replace
 from gatepost.flow.intake import routing
 from gatepost.flow.sessions.sandbox_plan import TIMEZONE
 from gatepost.inside.prompt import escape

@@ -1,9 +1,8 @@
 """The network: which hosts an agent may reach. Only root changes that; an agent may look at what holds for it."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from gatepost.access.tiers import Tier
 from gatepost.core.bounds import fitting
@@ -19,8 +18,7 @@ Host = Annotated[
 Folder = Annotated[str, Meta(description="The group it holds for, and those below it; left out: every group.")]
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkRule:
+class NetworkRule(Struct, frozen=True):
     id: int
     host: str
     port: int  # 0: 80 and 443 if allowed, every port if denied
@@ -28,8 +26,7 @@ class NetworkRule:
     folder: str  # '': every group
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkRules:
+class NetworkRules(Struct, frozen=True):
     """`more`: there are others, which do not fit one answer."""
 
     rules: list[NetworkRule]

@@ -4,8 +4,9 @@ import mimetypes
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gatepost.core import error_classification
 from gatepost.core.errors import GatepostError, Invalid, SetupError
@@ -75,8 +76,7 @@ def get_copy_folder(call: ToolCall) -> Path:
     return call.around.home.media / "out" / f"{call.key.replace('/', '-')}-{call.now}"
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedFile:
+class LocatedFile(Struct, frozen=True):
     """A file inside, as the host finds it."""
 
     root: Path

@@ -1,7 +1,6 @@
 """What an agent knows of itself: its work in hand (work.md) and the facts of its session."""
 
 import os
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
@@ -25,14 +24,12 @@ MOST_RECENT = 100
 LONGEST_ERROR = 500  # characters of why a turn failed
 
 
-@dataclass(frozen=True, slots=True)
-class WorkFile:
+class WorkFile(Struct, frozen=True):
     content: str
     exists: bool
 
 
-@dataclass(frozen=True, slots=True)
-class WorkSaved:
+class WorkSaved(Struct, frozen=True):
     ok: bool
 
 

@@ -4,11 +4,10 @@ import os
 import re
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from gatepost.access.tiers import Tier
 from gatepost.core import ids
@@ -79,8 +78,7 @@ async def send_voice(
         raise
 
 
-@dataclass(frozen=True, slots=True)
-class _SpeechPrice:
+class _SpeechPrice(Struct, frozen=True):
     """What it costs to have something said: all of it, once the endpoint may have heard it."""
 
     model: str

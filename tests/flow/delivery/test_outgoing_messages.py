@@ -1,9 +1,8 @@
 """From what is said to rows of the outbox."""
 
-from dataclasses import replace
-
 import pytest
 
+from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.messages.outbound import Feature, OutboundFile
 from gatepost.store import groups, inbox, messages, outbox, sessions, turns

@@ -1,12 +1,11 @@
 """Routing: which group gets a message, and that it can always be said why."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gatepost.core.errors import Invalid
+from gatepost.core.records import replace
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.regex import MatchLimit
 from gatepost.flow.intake.routing import KEYS, MatchInput

@@ -5,13 +5,13 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gatepost.core.errors import Invalid, SetupError, Unavailable
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.flow.sessions import sandbox_plan

@@ -4,11 +4,11 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import apsw
 
+from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.sandbox_plan import RUN, WORKSPACE

@@ -5,12 +5,12 @@ import json
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gatepost.core.records import replace
 from gatepost.gate.tool_socket import ToolSocket
 from gatepost.inside.acp.options import read_command, read_env, read_options
 from gatepost.inside.providers.acp import Acp

@@ -8,13 +8,13 @@ import sys
 import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from gatepost.core.records import replace
 from gatepost.gate.tool_socket import ToolSocket
 from gatepost.inside.codex_app_server import AppServerRequest
 from gatepost.inside.codex_protocol import (

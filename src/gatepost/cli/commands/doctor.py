@@ -1,11 +1,10 @@
 """`gatepost doctor`: what is well here, what is not, and the way out."""
 
-from dataclasses import asdict
-
 import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_runner import home_of
+from gatepost.core.records import asdict
 
 _SIGNS = {"ok": "✓", "note": "·", "warn": "!", "fail": "✗"}
 

@@ -1,6 +1,5 @@
 """`gatepost group`: the agents and their folders."""
 
-from dataclasses import asdict
 from typing import Any
 
 import click
@@ -10,6 +9,7 @@ from gatepost.cli.operation_runner import home_of, read_store, run_operation
 from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
+from gatepost.core.records import asdict
 from gatepost.core.terminal_text import one_line
 from gatepost.store import groups
 

@@ -1,6 +1,5 @@
 """`gatepost ledger`: is every message accounted for, and what became of each."""
 
-from dataclasses import asdict
 from functools import partial
 
 import click
@@ -10,6 +9,7 @@ from gatepost.cli.operation_runner import home_of, read_store, zone_of
 from gatepost.core import home_lock
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import Invalid
+from gatepost.core.records import asdict
 from gatepost.core.terminal_text import one_line
 from gatepost.store import inbox, ledger, outbox
 

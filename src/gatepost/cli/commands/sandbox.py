@@ -9,7 +9,7 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import click
@@ -19,6 +19,7 @@ from gatepost.cli.operation_runner import home_of, read_store
 from gatepost.core import ids, settings
 from gatepost.core.errors import NotFound, SetupError, Unavailable
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_folder
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted

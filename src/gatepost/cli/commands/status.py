@@ -1,6 +1,5 @@
 """`gatepost status`: whether the gateway runs, and what it does."""
 
-from dataclasses import asdict
 from typing import Any
 
 import click
@@ -12,6 +11,7 @@ from gatepost.core import home_lock, settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
+from gatepost.core.records import asdict
 from gatepost.store import audit, groups, ledger, sessions, switches
 from gatepost.store.port import Db
 

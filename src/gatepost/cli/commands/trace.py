@@ -1,6 +1,5 @@
 """`gatepost trace`: one message's whole life, moment by moment."""
 
-from dataclasses import asdict
 from datetime import tzinfo
 from typing import Any
 
@@ -11,6 +10,7 @@ from gatepost.cli import output, reasons
 from gatepost.cli.operation_runner import home_of, read_store, zone_of
 from gatepost.core.clock import iso
 from gatepost.core.errors import NotFound
+from gatepost.core.records import asdict
 from gatepost.core.terminal_text import one_line
 from gatepost.serve.control.contract import to_json
 from gatepost.store import ledger

@@ -6,7 +6,8 @@ deduplicates by our key, or where the operation is the same done twice, it is re
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gatepost.channels.contract import Channel, SupportsLookup
 from gatepost.core import log
@@ -24,8 +25,7 @@ REPLIES = frozenset({Op.SEND, Op.FILE, Op.CARD})  # their target is what they an
 SOURCED = frozenset({Op.FORWARD, Op.QUOTE, Op.REPOST})  # their target may lie in another room
 
 
-@dataclass(frozen=True, slots=True)
-class SendJob:
+class SendJob(Struct, frozen=True):
     """A row that is ours to send. `found`: it was already being sent when we came, so it may have happened."""
 
     effect: OutboxEffect
@@ -33,8 +33,7 @@ class SendJob:
     found: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SendOutcome:
+class SendOutcome(Struct, frozen=True):
     """What became of a try. `sending` with `next_at`: it may have happened, look it up then."""
 
     effect: OutboxEffect

@@ -5,9 +5,9 @@ Pure: values in, values out. A channel is never given `status`, nor a card or fi
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from gatepost.core.errors import Unsupported
+from gatepost.core.records import replace
 from gatepost.flow.delivery.plain_text import read_fence, strip_markdown
 from gatepost.messages.outbound import NEEDS, Feature, Op, Outbound, OutboundFile
 

@@ -5,8 +5,9 @@ room cannot make an agent talk in circles), a room after an outage by one notice
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gatepost.flow.delivery.channel_sender import SendJob, SendOutcome
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
@@ -21,8 +22,7 @@ NOTICE = "stale:"  # how the keys of notices begin
 NOTICE_TEXT = "Some messages for you could not be delivered in time and were left out."
 
 
-@dataclass(frozen=True, slots=True)
-class WaitUntil:
+class WaitUntil(Struct, frozen=True):
     """The lane's first row has to wait until then."""
 
     at: int
@@ -35,8 +35,7 @@ class DeliveryLane(NamedTuple):
     address: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryContext:
+class DeliveryContext(Struct, frozen=True, kw_only=True):
     """Under whose name rows are taken, and by which rules."""
 
     owner: str

@@ -5,7 +5,8 @@ another part to be sent again, because each is an effect of its own.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gatepost.channels.contract import ChannelKind
 from gatepost.core.settings import setting
@@ -56,8 +57,7 @@ class ChannelInstances:
         return kind.name if kind else instance
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutgoingMessage:
+class OutgoingMessage(Struct, frozen=True, kw_only=True):
     """Something to be said in a room, of any length."""
 
     key: str  # the identity of the first part; the others are `<key>/2` …
@@ -80,9 +80,11 @@ def add_outgoing_message(db: Db, reach: ChannelInstances, new: OutgoingMessage, 
 
     Empty if there is nothing to say.
     """
-    known = _find_parts(db, new.key)
-    if known:
-        return known
+    return find_parts(db, new.key) or insert_outgoing_message(db, reach, new, now)
+
+
+def insert_outgoing_message(db: Db, reach: ChannelInstances, new: OutgoingMessage, now: int) -> list[OutboxEffect]:
+    """The same for a key that the caller has seen to be free in this transaction."""
     parts = _split_parts(reach, new)
     if new.origin == "result" and parts and not new.files:
         said = _find_already_sent(db, new, parts)
@@ -105,7 +107,8 @@ def _key(key: str, number: int) -> str:
     return key if number == 1 else f"{key}/{number}"
 
 
-def _find_parts(db: Db, key: str) -> list[OutboxEffect]:
+def find_parts(db: Db, key: str) -> list[OutboxEffect]:
+    """All rows of what was added under a key. The first is added before the others, so none has a later one alone."""
     found: list[OutboxEffect] = []
     while (effect := outbox.find_by_key(db, _key(key, len(found) + 1))) is not None:
         found.append(effect)
@@ -135,7 +138,7 @@ def _add(db: Db, new: OutgoingMessage, number: int, part: str, now: int) -> Outb
         "in_reply_to": new.in_reply_to,
         "files": [{"name": file.name, "mime": file.mime, "path": file.path, "size": file.size} for file in files],
     }
-    return outbox.add(
+    return outbox.insert(
         db,
         NewEffect(
             key=_key(new.key, number),

@@ -5,7 +5,8 @@ There is no regular expression that can backtrack here. Each search starts where
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 LONGEST = 20_000  # characters; a longer text keeps its marks
 LONGEST_FENCE = 8
@@ -21,8 +22,7 @@ def strip_markdown(text: str) -> str:
     return MarkdownScanner().plain(text) if len(text) <= LONGEST else text
 
 
-@dataclass(frozen=True, slots=True)
-class CodeFence:
+class CodeFence(Struct, frozen=True):
     """A line that opens or closes a code block."""
 
     mark: str

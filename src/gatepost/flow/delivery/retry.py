@@ -1,6 +1,6 @@
 """When a delivery is tried again, and when no longer. Pure: times are microseconds, `now` is given."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gatepost.core.clock import SECOND, to_microseconds
 from gatepost.core.errors import Unavailable
@@ -22,21 +22,18 @@ MAX_AGE_S = setting(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryRetryPolicy:
+class DeliveryRetryPolicy(Struct, frozen=True, kw_only=True):
     most_tries: int = 0  # 0: time alone ends it
     base: int = SECOND
     cap: int = 60 * SECOND
     most_age: int = 3600 * SECOND
 
 
-@dataclass(frozen=True, slots=True)
-class RetryAt:
+class RetryAt(Struct, frozen=True):
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(Struct, frozen=True):
     reason: str
 
 

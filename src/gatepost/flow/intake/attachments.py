@@ -8,8 +8,9 @@ import shutil
 import time
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.core.errors import Unavailable
@@ -24,8 +25,7 @@ PAGE = 2000  # messages looked through at once
 _FOLDER = re.compile(r"in/(f-[0-9a-z]+)/")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredAttachment:
+class StoredAttachment(Struct, frozen=True):
     """One file; `path` is relative to the home's media folder."""
 
     name: str

@@ -9,7 +9,6 @@ from outside.
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +17,7 @@ from gatepost.core.clock import HOUR, Clock, iso, to_microseconds
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.repeat_counter import RepeatCounter
 from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import FairThreadPool
@@ -30,6 +30,7 @@ from gatepost.messages.inbound import Inbound, MessageKind, Receipt
 from gatepost.messages.text import clean
 from gatepost.store import audit, outbox, sessions
 from gatepost.store.port import Store
+from gatepost.store.rule_cache import RuleCache
 
 MAX_TEXT = setting("intake.max_text", 65536, help="The longest text of one incoming message, in bytes.")
 MAX_ATTACHMENTS = setting("intake.max_attachment_mb", 20, help="How much may come with one message, in megabytes.")
@@ -70,6 +71,7 @@ class Intake:
         kill: Kill = _nobody,
     ) -> None:
         self._store, self._clock, self._config = store, clock, config
+        self._rules = RuleCache()  # the writer's alone
         self._bells, self._reach, self._home, self._stop, self._kill = bells, reach, home, stop, kill
         self._strangers = RepeatCounter[tuple[str, str]](HOUR)  # (instance, sender): whose messages are refused
         self._threads = FairThreadPool(share=1)  # by room
@@ -103,7 +105,7 @@ class Intake:
 
     async def _accept(self, arrival: Arrival, now: int, spare: bool) -> IntakeResult:
         lane = f"{arrival.instance} {arrival.address}"
-        writing = self._store.write(accept, self._reach, arrival, now, spare, durable=True, lane=lane)
+        writing = self._store.write(accept, self._reach, arrival, now, spare, self._rules, durable=True, lane=lane)
         if arrival.command is None or arrival.command.act is not CommandAction.STOP:
             return await writing
         task = asyncio.ensure_future(writing)

@@ -6,10 +6,10 @@ its record (no user, no room, no session); told before means nothing done.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from gatepost.access import budgets, senders
 from gatepost.access.acl import expand_roles, list_valid_rows
@@ -17,6 +17,7 @@ from gatepost.access.senders import Rights
 from gatepost.access.tree_scope import may_watch
 from gatepost.core.clock import DAY
 from gatepost.core.errors import GatepostError
+from gatepost.core.records import replace
 from gatepost.flow import panic_notice
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake import routing, slash_commands, verbs
@@ -42,11 +43,12 @@ from gatepost.store import (
     watchers,
 )
 from gatepost.store.acl import AclRow
-from gatepost.store.budgets import STOP, BudgetNotice
+from gatepost.store.budgets import STOP, BudgetNotice, has_budgets
 from gatepost.store.messages import Message, NewMessage
 from gatepost.store.outbox import OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.rooms import Room
+from gatepost.store.rule_cache import RuleCache
 from gatepost.store.sessions import Session
 
 NO_ROUTE = "No agent is set up for this chat. Whoever runs this gateway can add one with `gatepost route add`."
@@ -61,8 +63,7 @@ STALE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class Arrival(Struct, frozen=True, kw_only=True):
     """A cleaned event, with what was found out about it before the transaction."""
 
     instance: str
@@ -76,8 +77,7 @@ class Arrival:
     stale: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IntakeResult:
+class IntakeResult(Struct, frozen=True, kw_only=True):
     """What became of it, and what is to be done once it is committed."""
 
     receipt: Receipt
@@ -98,11 +98,11 @@ class UnrecordedSender(GatepostError):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class _MessageContext:
+class _MessageContext(Struct, frozen=True):
     """One accepted message on its way to its targets."""
 
     db: Db
+    rules: RuleCache
     reach: ChannelInstances
     arrival: Arrival
     id: int
@@ -126,8 +126,7 @@ class _MessageContext:
         add_outgoing_message(self.db, self.reach, told, self.now)
 
 
-@dataclass(frozen=True, slots=True)
-class _TargetAccess:
+class _TargetAccess(Struct, frozen=True):
     chosen: RouteChoice
     rights: Rights
     reason: str = ""  # '' if the sender may speak there
@@ -137,8 +136,7 @@ class _TargetAccess:
         return self.chosen.folder
 
 
-@dataclass(frozen=True, slots=True)
-class _SenderAccessRows:
+class _SenderAccessRows(Struct, frozen=True):
     """What the access list says about a sender."""
 
     rows: tuple[AclRow, ...]
@@ -152,15 +150,19 @@ class _SenderAccessRows:
         return cls(list_valid_rows(acl.list_rows(db), members), expand_roles([sender], members))
 
 
-def accept(db: Db, reach: ChannelInstances, arrival: Arrival, now: int, spare: bool = False) -> IntakeResult:
+def accept(
+    db: Db, reach: ChannelInstances, arrival: Arrival, now: int, spare: bool = False, rules: RuleCache | None = None
+) -> IntakeResult:
     """Deduplicate, judge, route and queue one event. `spare`: write nothing down about a stranger (raises Spared)."""
-    accepted = _accept(db, reach, arrival, now)
+    rules = rules or RuleCache()
+    rules.renew(db)
+    accepted = _accept(db, rules, reach, arrival, now)
     if spare and accepted.stranger:
         raise UnrecordedSender(accepted.receipt.reason)
     return accepted
 
 
-def _accept(db: Db, reach: ChannelInstances, arrival: Arrival, now: int) -> IntakeResult:
+def _accept(db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, now: int) -> IntakeResult:
     inbound, address = arrival.inbound, arrival.inbound.address
     parent = _find_parent(db, arrival)
     thread = verbs.thread_of(inbound, parent)
@@ -169,14 +171,14 @@ def _accept(db: Db, reach: ChannelInstances, arrival: Arrival, now: int) -> Inta
     message_id = messages.accept(db, new, now) or room_history.replace_fetched(db, new)
     if message_id is None:
         return _find_duplicate(db, arrival)
-    case = _MessageContext(db, reach, arrival, message_id, thread, now)
-    room = rooms.get(db, arrival.instance, address)
+    case = _MessageContext(db, rules, reach, arrival, message_id, thread, now)
+    room = rules.read(db, rooms.get, arrival.instance, address)
     policy = room.policy if room else reach.policy(arrival.instance)
-    decision = _decide(db, arrival, verb, thread)
+    decision = _decide(db, rules, arrival, verb, thread)
     if not decision.chosen:
-        rights = senders.rights_of(users.get_roles(db, inbound.sender), "")
+        rights = senders.rights_of(rules.read(db, users.get_roles, inbound.sender), "")
         return _refuse_unrouted(case, decision, rights, senders.check_sender(policy, rights), verb)
-    admitted, rejected = _admit(db, inbound.sender, policy, decision)
+    admitted, rejected = _admit(db, rules, inbound.sender, policy, decision)
     return _apply_admission(case, admitted, rejected, room)
 
 
@@ -188,31 +190,32 @@ def sessions_to_stop(db: Db, reach: ChannelInstances, arrival: Arrival) -> tuple
         return ()
     if messages.find(db, arrival.instance, inbound.address, "in", inbound.platform_id, inbound.event) is not None:
         return ()
-    parent = _find_parent(db, arrival)
+    parent, rules = _find_parent(db, arrival), RuleCache()
     thread, verb = verbs.thread_of(inbound, parent), verbs.promote(verbs.find_verb(inbound), parent)
     room = rooms.get(db, arrival.instance, inbound.address)
     policy = room.policy if room else reach.policy(arrival.instance)
-    admitted, _ = _admit(db, inbound.sender, policy, _decide(db, arrival, verb, thread))
+    admitted, _ = _admit(db, rules, inbound.sender, policy, _decide(db, rules, arrival, verb, thread))
     allowed = [each for each in admitted if not each.chosen.observe and slash_commands.may_use(command, each.rights)]
-    case = _MessageContext(db, reach, arrival, 0, thread, arrival.at)
+    case = _MessageContext(db, rules, reach, arrival, 0, thread, arrival.at)
     return tuple(session.id for each in allowed if (session := _find_session(case, each.chosen)) is not None)
 
 
-def _decide(db: Db, arrival: Arrival, verb: Verb, thread: str) -> routing.RouteDecision:
+def _decide(db: Db, rules: RuleCache, arrival: Arrival, verb: Verb, thread: str) -> routing.RouteDecision:
     inbound = arrival.inbound
     facts = routing.make_match_input(
         arrival.instance, arrival.address, sender=inbound.sender, verb=verb, text=inbound.text, thread=thread
     )
-    return routing.decide(routes.list_all(db), facts, lambda folder: groups.get(db, folder) is not None)
+    known = rules.read(db, routes.list_all)
+    return routing.decide(known, facts, lambda folder: rules.read(db, groups.get, folder) is not None)
 
 
 def _admit(
-    db: Db, sender: str, policy: str, decision: routing.RouteDecision
+    db: Db, rules: RuleCache, sender: str, policy: str, decision: routing.RouteDecision
 ) -> tuple[list[_TargetAccess], list[_TargetAccess]]:
     """The targets that the sender may speak to, and the others."""
     admitted: list[_TargetAccess] = []
     rejected: list[_TargetAccess] = []
-    standing, listed = users.get_roles(db, sender), _SenderAccessRows.of(db, sender)
+    standing, listed = rules.read(db, users.get_roles, sender), rules.read(db, _SenderAccessRows.of, sender)
     for chosen in decision.chosen:
         rights = senders.rights_of(standing, chosen.folder)
         changed = senders.rights_by_acl(rights, listed.rows, listed.who, chosen.folder) if listed else rights
@@ -251,6 +254,8 @@ def _apply_admission(
 def _check_budget(case: _MessageContext, target: _TargetAccess) -> bool:
     """Nobody is woken who could not ask a model anything; the room hears so once in the budget's period."""
     inbound = case.arrival.inbound
+    if not case.rules.read(case.db, has_budgets):
+        return True
     denied = reservations.find_spent_budget(
         case.db, target.folder, inbound.sender if inbound.kind is MessageKind.CHAT else None, case.now
     )
@@ -408,6 +413,7 @@ def _deliver(case: _MessageContext, targets: Sequence[_TargetAccess], room: Room
         name, direct = arrival.inbound.room_name, arrival.inbound.direct
         policy = case.reach.policy(arrival.instance)
         rooms.add(db, arrival.instance, arrival.inbound.address, name, direct, policy, case.now)
+        case.rules.renew(db)  # nothing that is read behind this write may be kept if it is undone
     queued: dict[str, bool] = {}
     for target in sorted(targets, key=lambda each: each.chosen.observe):
         chosen = target.chosen
@@ -431,7 +437,7 @@ def _deliver(case: _MessageContext, targets: Sequence[_TargetAccess], room: Room
             inbox.observe(db, case.id, session.id, session.folder, rights, case.now)
     wake = tuple(session_id for session_id, triggers in queued.items() if triggers)
     state = "queued" if wake else "observed"
-    halted = switches.get(db, switches.PANIC) if wake else None
+    halted = case.rules.read(db, switches.get, switches.PANIC) if wake else None
     if halted is not None:
         address = arrival.inbound.address
         panic_notice.add_panic_notice(db, case.reach, halted, arrival.instance, address, case.thread, case.now)
@@ -446,8 +452,8 @@ def _find_watchers(case: _MessageContext, targets: Sequence[_TargetAccess]) -> l
     for target in targets:
         if target.chosen.observe:
             continue
-        for observer in watchers.list_observers(case.db, target.folder):
-            source = groups.get(case.db, target.folder)
+        for observer in case.rules.read(case.db, watchers.list_observers, target.folder):
+            source = case.rules.read(case.db, groups.get, target.folder)
             if source is not None and may_watch(observer, target.folder, open=source.open):
                 found += [(each, target.rights) for each in sessions.list_open(case.db, observer, MOST_WATCHING)]
     return found

@@ -8,8 +8,9 @@ builtin:NAME      a named internal receiver (root's alone; there is none yet)
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from gatepost.core.errors import Invalid
 from gatepost.messages.address import safe_segment
@@ -20,8 +21,7 @@ _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
 _SENDER = "{sender}"
 
 
-@dataclass(frozen=True, slots=True)
-class RouteTarget:
+class RouteTarget(Struct, frozen=True):
     """`folder` may hold `{sender}`; '' means that nobody gets it."""
 
     folder: str

@@ -11,12 +11,15 @@ that the agents of one world made have so much effort for a message, and what is
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
+
+from msgspec import Struct
 
 from gatepost.access.tiers import ROOT_FOLDER, covers
 from gatepost.access.tree_scope import world_of
 from gatepost.core.errors import Invalid
+from gatepost.core.records import replace
 from gatepost.flow.intake import regex, route_targets
 from gatepost.flow.intake.glob import compile_glob
 from gatepost.flow.intake.match_limits import UNLIMITED, Matcher, MatchLimit, MatchLimitExceeded
@@ -69,8 +72,7 @@ def make_match_input(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class MatchCondition:
+class MatchCondition(Struct, frozen=True):
     """One condition of a match."""
 
     written: str
@@ -79,8 +81,7 @@ class MatchCondition:
     fits: Matcher
 
 
-@dataclass(frozen=True, slots=True)
-class RouteChoice:
+class RouteChoice(Struct, frozen=True):
     """One group that gets the message, and how."""
 
     route: Route
@@ -90,8 +91,7 @@ class RouteChoice:
     mode: str
 
 
-@dataclass(frozen=True, slots=True)
-class RouteDecision:
+class RouteDecision(Struct, frozen=True):
     chosen: tuple[RouteChoice, ...]
     dropped_by: Route | None = None
 
@@ -103,8 +103,7 @@ class RouteDecision:
         return ", ".join(took) or "no route matches"
 
 
-@dataclass(frozen=True, slots=True)
-class RouteVerdict:
+class RouteVerdict(Struct, frozen=True):
     """What became of one route: `held` and why (not)."""
 
     route: Route

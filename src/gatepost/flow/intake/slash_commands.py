@@ -4,8 +4,9 @@ Only what people write is read here; what an agent or the gateway says never com
 """
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from gatepost.access.senders import COMMANDING, Rights
 
@@ -42,8 +43,7 @@ _LEAD = re.compile(r"\s*(?:\[[^\]\n]{1,64}\]\s*)?(?:(?:@[^\s/]+|<@[^>\s]+>)[:,]?
 _HEAD = re.compile(r"([/\\])([A-Za-z][A-Za-z0-9_-]{0,31})(?:@\S*)?(?=\s|\Z)")
 
 
-@dataclass(frozen=True, slots=True)
-class SlashCommand:
+class SlashCommand(Struct, frozen=True):
     head: str  # /stop
     text: str  # the command and what follows it, without the mention before it
     act: CommandAction

@@ -7,7 +7,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
 from typing import Any, TypeVar, TypeVarTuple
 
 from gatepost.core import log
@@ -16,6 +15,7 @@ from gatepost.core.clock import SECOND, to_microseconds
 from gatepost.core.error_classification import is_passing
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.token_bucket import TokenBucket
 from gatepost.core.unix_sockets import bind_unix
 from gatepost.core.untrusted_files import open_untrusted
@@ -23,6 +23,7 @@ from gatepost.egress.egress_socket import EgressSocket
 from gatepost.egress.endpoints import own_bases
 from gatepost.flow.sessions import projection, sandbox_plan, turn_settlement
 from gatepost.flow.sessions.disk_usage import DiskBaseline, DiskTree, group_tree
+from gatepost.flow.sessions.ending import Ending, Retry
 from gatepost.flow.sessions.group_limits import limits_of
 from gatepost.flow.sessions.host_uids import find_sandbox_uid
 from gatepost.flow.sessions.runner_protocol import RunnerProtocol
@@ -41,6 +42,8 @@ from gatepost.store.groups import Group
 from gatepost.store.inbox import InboxEntry
 from gatepost.store.messages import Message
 from gatepost.store.sessions import Session
+from gatepost.store.turn_failures import FailureCause
+from gatepost.store.turns import Turn
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -49,8 +52,6 @@ GRACE_S = 2.0  # between a friendly word and the end
 MOST_EARLY = 100
 LARGEST_NEXT = 256 * 1024  # characters of waiting messages that are projected before they are claimed
 MOST_CONTEXT, LARGEST_CONTEXT = 1000, 1_000_000  # observed messages, and their characters, whatever a group says
-MOST_SPARED = 60  # breaks of one turn for want of something on the host that are not counted against it
-SPARED_PAUSE, SPARED_LONGEST = 5 * SECOND, 60 * SECOND  # before such a turn goes on
 
 _log = log.get("sessions")
 
@@ -68,11 +69,9 @@ class AwakeSession:
         """`rested`: called when a turn is over; `started`: when it has its first work."""
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
         self.limits = limits_of(parts.config, group)  # those of the groups above it are read before it starts
-        self._rings = 0
-        self.talk = RunnerProtocol(
-            parts, session, group, provider, self._say, self._project, lambda: self._rings, rested
-        )
-        self._started = started
+        self.rings = 0
+        self.talk = RunnerProtocol(parts, session, group, provider, self)
+        self._rested, self._started = rested, started
         self._started_at = self.talk.heard_at
         self._line: RunnerSocket | None = None
         self._welcomed = False
@@ -88,11 +87,8 @@ class AwakeSession:
         self.writes_elsewhere = False  # to a host folder that is not counted
         self._start: StartFolder | None = None  # where it works, if that is not its group's folder
         self._with_files: set[int] = set()  # open rows whose files lie in the mailbox
-        self.ending = ""  # why we asked it to end; '' means: it was not asked
-        self._retiring = ""  # why it ends after its turn
-        self._stopped = False  # a person ended it: nothing is tried again
-        self._blameless = False  # it ends for a reason of ours: nothing is counted against its messages
-        self._lacking = False  # the host lacked something for a while: the turn goes on when it is there again
+        self.ending: Ending | None = None  # None: it was not asked to end
+        self._ending_after_turn = ""  # why
         self.gone = asyncio.Event()  # nothing of it runs any more
 
     # What the supervisor asks.
@@ -133,7 +129,7 @@ class AwakeSession:
 
     def ring(self) -> None:
         """Something is queued for this session."""
-        self._rings += 1
+        self.rings += 1
         self._unseen.set()
 
     def tools_changed(self) -> None:
@@ -142,17 +138,15 @@ class AwakeSession:
 
     async def rest(self, reason: str) -> None:
         """End it in good order: the runner is asked, then its sandbox is ended."""
-        self._begin_ending(reason)
-        self._blameless = True
-        self._say(runner_frames.CloseFrame(reason=reason))
+        ending = Ending.by_gateway(reason)
+        self._begin_ending(ending)
+        self.send(runner_frames.CloseFrame(reason=reason))
         await asyncio.sleep(GRACE_S)
-        self.kill(reason)
+        self.kill(ending)
 
-    def kill(self, reason: str, *, stopped: bool = False, blameless: bool = False) -> None:
+    def kill(self, ending: Ending) -> None:
         """End it now: no further call is answered, and whatever runs inside is gone."""
-        self._begin_ending(reason)
-        self._stopped = self._stopped or stopped
-        self._blameless = self._blameless or blameless
+        self._begin_ending(ending)
         if self._tools is not None:
             self._tools.revoke()
         if self._egress is not None:
@@ -162,9 +156,9 @@ class AwakeSession:
 
     def end_after_turn(self, reason: str) -> None:
         """End it as soon as no turn runs."""
-        self._retiring = reason
+        self._ending_after_turn = reason
         if self.talk.turn is None:
-            self.kill(reason, blameless=True)
+            self.kill(Ending.by_gateway(reason))
 
     def trees(self, folders: Sequence[str]) -> list[DiskTree]:
         """What its files are charged to. `folders`: of all groups."""
@@ -189,10 +183,14 @@ class AwakeSession:
         return 2 * self.limits.files
 
     def _is_ending(self) -> bool:
-        return bool(self.ending)
+        return self.ending is not None
 
-    def _begin_ending(self, reason: str) -> None:
-        self.ending = self.ending or reason
+    def _was_stopped(self) -> bool:
+        """By a person: nothing of it is tried again."""
+        return self.ending is not None and self.ending.retry is Retry.NEVER
+
+    def _begin_ending(self, ending: Ending) -> None:
+        self.ending = self.ending.join(ending) if self.ending is not None else ending
         self.talk.open = False
 
     # Its life.
@@ -236,7 +234,9 @@ class AwakeSession:
             before_call=self.talk.order.flush_results,
             keys=self.talk.keys,
         )
-        tools = ToolSocket(parts.dispatch, caller, self._owns, self.talk.submit_turn, self.kill)
+        tools = ToolSocket(
+            parts.dispatch, caller, self._owns, self.talk.submit_turn, lambda why: self.kill(Ending(why))
+        )
         own = own_bases(group.options for group in (self.group, *parents))
         egress = EgressSocket(parts.egress, caller, self._owns, own)
         try:
@@ -286,8 +286,8 @@ class AwakeSession:
         except Exception as error:  # noqa: BLE001  a full disk, or a frame that nobody thought of: the turn must be settled
             _log.exception("a session cannot go on", session=self.session.id)
             known = isinstance(error, GatepostError)
-            self._lacking = is_passing(error)
-            self.kill(str(error) if known else "the gateway had a problem of its own, which its log describes")
+            cause = str(error) if known else "the gateway had a problem of its own, which its log describes"
+            self.kill(Ending(cause, Retry.LATER if is_passing(error) else Retry.NEXT))
 
     def _admit(self, line: RunnerSocket, pid: int) -> bool:
         """One connection, of a process that lives in this sandbox."""
@@ -304,17 +304,17 @@ class AwakeSession:
         await self._opened.wait()
         assert self._line is not None
         while frames := await self._line.frames():
-            if self._stopped:
+            if self._was_stopped():
                 return  # what it had not handed over by then goes with its turn
             starting = not self.talk.claimed
             await self.talk.hear(frames)
             if starting and self.talk.claimed:
                 self._started()
-            if self._retiring:
-                self.end_after_turn(self._retiring)
+            if self._ending_after_turn:
+                self.end_after_turn(self._ending_after_turn)
         if self._line.fault:
             _log.warning("the runner said what it may not", session=self.session.id, fault=self._line.fault)
-            self.kill(self._line.fault if self._line.flooded else "the agent's runner said what it may not")
+            self.kill(Ending(self._line.fault if self._line.flooded else "the agent's runner said what it may not"))
         if not self.ending and self.sandbox is not None:
             self.sandbox.kill()  # a runner that has left its line is of no use; the ledger settles what it had
 
@@ -324,10 +324,10 @@ class AwakeSession:
             await self._unseen.wait()
             self._unseen.clear()
             if not await self.talk.offer_work():
-                await self._project()
-                self._say(runner_frames.BellFrame())
+                await self.project()
+                self.send(runner_frames.BellFrame())
 
-    async def _project(self) -> set[int]:
+    async def project(self) -> set[int]:
         """Bring inbound.db up to date with the ledger; the rows that it then holds."""
         try:
             async with self._projecting:
@@ -339,7 +339,7 @@ class AwakeSession:
                 self._with_files = with_files
         except MailboxLocked:
             _log.warning("inbound.db is kept locked from inside; ended", session=self.session.id)
-            self.kill("the sandbox kept its mailbox locked")
+            self.kill(Ending("the sandbox kept its mailbox locked"))
             return set()
         if rebuilt:
             _log.warning("inbound.db was corrupt and was made again", session=self.session.id)
@@ -360,7 +360,7 @@ class AwakeSession:
         """What the host does about a session waits for nothing that the session asks for."""
         return await self.parts.files.run(f"host {self.session.id}", fn, *args)
 
-    def _say(self, frame: runner_frames.Frame) -> None:
+    def send(self, frame: runner_frames.Frame) -> None:
         """Welcome comes first: a runner reads by it what everything else means. What is said before waits for it; a
         bell need not, because Welcome itself is followed by one."""
         if self._line is None:
@@ -375,35 +375,32 @@ class AwakeSession:
         elif not isinstance(frame, runner_frames.BellFrame):
             self._early.append(frame)
 
+    def turn_ended(self) -> None:
+        self._rested()
+
     # Its end.
 
     async def _ended(self, code: int) -> None:
         """The sandbox is gone: settle what it left. Asked to end or not, an open turn did not end by itself."""
         turn = await turn_settlement.open_turn(self.parts, self.session)
         words = self.talk.last_words
-        reason = self.ending or (_render_trouble(words) if words else _render_exit_code(code))
+        ending = self.ending or Ending(_render_trouble(words) if words else _render_exit_code(code))
         hopeless = words is not None and words.what == "setup"
-        _log.info("asleep", session=self.session.id, reason=reason, code=code)
-        if turn is not None and turn.state in ("claimed", "begun"):
-            if self.talk.time_up_at is not None and not self._stopped:
-                await turn_settlement.settle_timed_out_turn(self.parts, self.session, turn, handed_over=False)
-            elif not self._stopped:
-                spared = self._lacking and turn.spared < MOST_SPARED
-                await turn_settlement.settle_broken_turn(
-                    self.parts,
-                    self.session,
-                    turn,
-                    reason,
-                    error_class="fatal" if hopeless else "",
-                    wait=min(SPARED_PAUSE << min(turn.spared, 10), SPARED_LONGEST) if spared else None,
-                    blame=not (self._blameless or spared),
-                    spare=self._blameless or spared,
-                )
-        elif not self.talk.claimed and not self._blameless and not self._stopped:
-            await turn_settlement.settle_failed_wake(
-                self.parts, self.session, reason, final=hopeless, passing=self._lacking
-            )
+        _log.info("asleep", session=self.session.id, reason=ending.cause, code=code)
+        if ending.retry is not Retry.NEVER:
+            await self._settle(turn, ending, final=hopeless)
         self.talk.end_turn()
+
+    async def _settle(self, turn: Turn | None, ending: Ending, *, final: bool) -> None:
+        parts, session = self.parts, self.session
+        if turn is not None and turn.state in ("claimed", "begun"):
+            if self.talk.time_up_at is not None:
+                await turn_settlement.settle_timed_out_turn(parts, session, turn, handed_over=False)
+            else:
+                await turn_settlement.settle_broken_turn(parts, session, turn, ending.to_failure(turn, final=final))
+        elif not self.talk.claimed and ending.counts:
+            cause = FailureCause(reason=ending.cause, final=final, passing=ending.retry is Retry.LATER)
+            await turn_settlement.settle_failed_wake(parts, session, cause)
 
 
 def _first_of(of_route: int | None, of_group: int | None, default: int) -> int:

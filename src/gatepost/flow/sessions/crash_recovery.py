@@ -10,7 +10,7 @@ from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.trial import remove_leftover_trials
 from gatepost.sandboxes.contract import SandboxKind
 from gatepost.store import ledger, permissions, sessions, turns
-from gatepost.store.turn_failures import TurnRetryPolicy
+from gatepost.store.turn_failures import FailureCause, TurnRetryPolicy
 from gatepost.store.turns import Turn
 
 RESTARTED = "the gateway was restarted"
@@ -39,9 +39,8 @@ async def continue_turns(parts: SessionDeps) -> None:
             waits = await parts.store.read(permissions.is_turn_waiting, turn.id)
             spare = waits or turn.spared < MOST_RESTARTS
             wait = None if waits else _pause(turn, parts.policy)
-            await turn_settlement.settle_broken_turn(
-                parts, session, turn, RESTARTED, blame=False, spare=spare, wait=wait
-            )
+            cause = FailureCause(reason=RESTARTED, wait=wait, counts_as_failure=False, keeps_continuation=spare)
+            await turn_settlement.settle_broken_turn(parts, session, turn, cause)
 
 
 def _pause(turn: Turn, policy: TurnRetryPolicy) -> int | None:

@@ -6,9 +6,10 @@ all of them are ended without blame and none is woken: what was left of the disk
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from gatepost.core.settings import setting
 
@@ -29,8 +30,7 @@ SPARED = 16  # of the floor: a growth below this part of it is nobody's fault
 MIB = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class FileSystemSpace:
+class FileSystemSpace(Struct, frozen=True):
     """A file system: free and whole, in bytes and in files. `files` is 0 where it has no fixed number."""
 
     free: int
@@ -39,8 +39,7 @@ class FileSystemSpace:
     files: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DiskGrowth:
+class DiskGrowth(Struct, frozen=True):
     size: int = 0
     files: int = 0
 
@@ -51,8 +50,7 @@ class SpaceLevel(StrEnum):
     EMPTY = "empty"
 
 
-@dataclass(frozen=True, slots=True)
-class DiskShortage:
+class DiskShortage(Struct, frozen=True):
     level: SpaceLevel = SpaceLevel.ENOUGH
     why: str = ""
     of_files: bool = False

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
+from msgspec import Struct
+
 from gatepost.core.errors import GatepostError, NotFound
 from gatepost.core.terminal_text import one_line
 from gatepost.core.untrusted_files import TreeUsage, open_untrusted
@@ -25,8 +27,7 @@ NO_LIMIT = 2**62
 MOST_REMEMBERED = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class DiskTree:
+class DiskTree(Struct, frozen=True):
     """A folder that is charged as one. `skip`: folders in it that are charged to others."""
 
     place: Path

@@ -5,8 +5,7 @@ goes by `home`, which is what `gatepost connect` connects. A model belongs to it
 without, and without what `home` would lend.
 """
 
-from dataclasses import replace
-
+from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.flow.groups import WORLD
 from gatepost.flow.sessions.session_deps import PROVIDER

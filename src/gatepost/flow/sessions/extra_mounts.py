@@ -11,8 +11,9 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from gatepost.core import error_classification
 from gatepost.core.errors import GatepostError, Invalid, SetupError
@@ -42,8 +43,7 @@ TOO_MUCH = ("/", "/home", "/Users", "/root", "/usr", "/var", "/var/lib", "/opt",
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,62}[A-Za-z0-9_-])?")
 
 
-@dataclass(frozen=True, slots=True)
-class MountRequest:
+class MountRequest(Struct, frozen=True):
     """Something of the host that is to be seen inside; nobody has said yes to it yet."""
 
     source: str
@@ -54,8 +54,7 @@ class MountRequest:
         return f"{self.source}:{EXTRA}/{self.name}" + (":rw" if self.writable else "")
 
 
-@dataclass(frozen=True, slots=True)
-class GrantedMount:
+class GrantedMount(Struct, frozen=True):
     mount: Mount
     device: int
     inode: int
@@ -66,8 +65,7 @@ class GrantedMount:
         return PurePosixPath(self.mount.target).name
 
 
-@dataclass(frozen=True, slots=True)
-class _AllowedFolder:
+class _AllowedFolder(Struct, frozen=True):
     entry: str
     written: Path
     way: tuple[Path, ...]  # everything that is looked at to come there, itself last; none of it leads through a link

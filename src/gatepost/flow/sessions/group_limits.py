@@ -1,8 +1,9 @@
 """What a group's sandboxes may take: its own limits, else those of the groups above it, else the gateway's. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.core.errors import Invalid
 from gatepost.core.name_suggestions import did_you_mean
@@ -46,8 +47,7 @@ LEAST = {
 }  # below, nothing starts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLimits:
+class GroupLimits(Struct, frozen=True, kw_only=True):
     memory_mb: int
     cpu_percent: int  # of one processor; 0: no limit
     processes: int

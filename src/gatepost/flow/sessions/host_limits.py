@@ -26,6 +26,7 @@ from gatepost.flow.sessions.disk_space import (
     read_space,
 )
 from gatepost.flow.sessions.disk_usage import find_breach, measure_growth
+from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.sandboxes.contract import Sandbox
 from gatepost.store import groups
@@ -96,9 +97,9 @@ class HostLimits:
             if heaviest:
                 ended = [live for live, _ in lives if live.session.id == heaviest]
                 for live in ended:
-                    live.kill(f"{shortage.why}; this agent's files grew most")
+                    live.kill(Ending(f"{shortage.why}; this agent's files grew most"))
             elif shortage.level is SpaceLevel.EMPTY:
-                ended = self._end_without_blame([live for live, _ in lives], shortage)
+                ended = self._end_to_free_space([live for live, _ in lives], shortage)
         finally:
             await self._usage.quick(sandbox_processes.thaw, [each for live, each in lives if live not in ended])
         if ended:
@@ -108,11 +109,11 @@ class HostLimits:
             took = time.monotonic() - began
             self._not_before = time.monotonic() + max(1.0, DUTY * took)
 
-    def _end_without_blame(self, lives: list[AwakeSession], shortage: DiskShortage) -> list[AwakeSession]:
+    def _end_to_free_space(self, lives: list[AwakeSession], shortage: DiskShortage) -> list[AwakeSession]:
         """Nobody can be seen to have filled it. First those end who write where nothing is counted, then all."""
         ended = [live for live in lives if live.writes_elsewhere] or lives
         for live in ended:
-            live.kill(shortage.why, blameless=True)
+            live.kill(Ending.by_gateway(shortage.why))
         if len(ended) == len(lives):
             self._stop(shortage)
         return ended
@@ -153,7 +154,7 @@ class HostLimits:
                 await self._usage.run_memory_check(sandbox_processes.measure_memory, own, sandbox.inner_pid, limit)
                 > limit
             ):
-                live.kill(f"the agent takes more than {live.limits.memory_mb} MB of memory (sandbox.memory_mb)")
+                live.kill(Ending(f"the agent takes more than {live.limits.memory_mb} MB of memory (sandbox.memory_mb)"))
 
     # Trees.
 
@@ -181,7 +182,7 @@ class HostLimits:
         held = await self._usage.run_measurement(sandbox_processes.measure_unlinked_files, pids, self._devices())
         breach = find_breach(found, own, held.deleted, live.limits, live.baseline)
         if breach and not live.ending:
-            live.kill(breach)
+            live.kill(Ending(breach))
 
 
 async def _until_gone(ended: Sequence[AwakeSession]) -> None:

@@ -4,7 +4,7 @@ Asked anew each time. A sandbox that is installed while the gateway runs is foun
 everybody who asks.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.registry import Registry
@@ -16,8 +16,7 @@ from gatepost.store.groups import Group
 ANYBODY = Group("", "", "", "", "", {}, True, None, None, 0)  # a group that says nothing of sandboxes
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxIsolation:
+class SandboxIsolation(Struct, frozen=True):
     kind: str  # '' if no sandbox works
     isolated: bool
     trouble: str = ""  # why none works, with the way out

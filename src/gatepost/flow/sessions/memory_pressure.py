@@ -7,8 +7,9 @@ than none.
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gatepost.core.settings import setting
 
@@ -22,14 +23,12 @@ MOST_STALLED = 40.0  # percent of the last ten seconds in which somebody waited 
 MIB = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class HostMemory:
+class HostMemory(Struct, frozen=True):
     free_mb: int
     stalled: float = 0.0  # percent, as the kernel's pressure figures have it; 0 where it has none
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryVerdict:
+class MemoryVerdict(Struct, frozen=True):
     end: str = ""  # the session whose sandbox makes way; one at a time, because what it frees is seen a moment later
     wake: bool = True  # whether a further one may be woken
     why: str = ""

@@ -1,10 +1,9 @@
 """What a panic did."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class PanicResult:
+class PanicResult(Struct, frozen=True):
     """Sandboxes that were ended, whether it was new, and why it is not written down ('' if it is)."""
 
     ended: int

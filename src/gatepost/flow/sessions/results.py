@@ -1,8 +1,13 @@
 """From what a runner hands over to rows of the ledger: one function on a transaction, judged by the ledger alone."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
-from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
+from gatepost.flow.delivery.outgoing_messages import (
+    ChannelInstances,
+    OutgoingMessage,
+    find_parts,
+    insert_outgoing_message,
+)
 from gatepost.flow.sessions.timeline_events import size_of
 from gatepost.mailbox import runner_frames
 from gatepost.messages.outbound import OutboundFile
@@ -14,8 +19,7 @@ from gatepost.store.turns import Turn
 DROPPED = "dropped"
 
 
-@dataclass(frozen=True, slots=True)
-class ResultLimits:
+class ResultLimits(Struct, frozen=True):
     """Of one turn: how many messages it may say, and how many bytes they may have together."""
 
     messages: int
@@ -25,8 +29,7 @@ class ResultLimits:
         return f"the agent said more than {self.bytes:,} bytes in one turn"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedResults:
+class RecordedResults(Struct, frozen=True):
     """What became of the results: an answer for each, and the rooms to ring. `exceeded`: the turn must end."""
 
     answers: tuple[runner_frames.AckFrame, ...]
@@ -97,8 +100,9 @@ def _record_result(
             hint = f"no destination is named {frame.to!r}; there are: {known or 'none'}"
             return runner_frames.AckFrame(id=frame.id, error=hint[: runner_frames.LONGEST_ERROR]), []
         where = (found.instance, found.address, found.thread)
-    new = outbox.find_by_key(db, key_of(frame)) is None
-    effects = add_outgoing_message(
+    if earlier := find_parts(db, key_of(frame)):
+        return runner_frames.AckFrame(id=frame.id, seq=earlier[0].seq), earlier
+    effects = insert_outgoing_message(
         db,
         reach,
         OutgoingMessage(
@@ -118,7 +122,7 @@ def _record_result(
         ),
         now,
     )
-    if new and effects and effects[0].key == key_of(frame):  # what a continued turn says again was said
+    if effects and effects[0].key == key_of(frame):  # what a continued turn says again was said
         turns.count_said(db, turn.id, size_of(frame.text))
         if not frame.to:
             agents.record_text(db, turn, frame.text, now)

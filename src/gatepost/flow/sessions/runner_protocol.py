@@ -6,9 +6,8 @@ turn and epoch.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
@@ -16,6 +15,7 @@ from gatepost.core import log
 from gatepost.core.clock import SECOND, to_microseconds
 from gatepost.core.error_classification import is_passing
 from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core.records import replace
 from gatepost.flow.delivery import file_limits
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULT_BYTES, MOST_RESULTS
 from gatepost.flow.sessions import permissions, results, sandbox_plan, turn_settlement
@@ -31,6 +31,7 @@ from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.sent_files import NewSentFiles
 from gatepost.store.sessions import Session
+from gatepost.store.turn_failures import FailureCause
 from gatepost.store.turns import Turn, TurnClaim
 
 MOST_STATUSES, STATUS_PAUSE = 200, SECOND // 4  # interim lines of a turn, and the time between two
@@ -56,25 +57,27 @@ def split_batches(said: Sequence[runner_frames.ResultFrame]) -> Iterator[list[ru
         yield some
 
 
-class RunnerProtocol:
-    """The conversation with one runner. `say` puts a frame on its line, `project` brings its inbound.db up to date, and
-    `rung` counts the bells so far."""
+class RunnerPort(Protocol):
+    """What the protocol needs of the session that it serves."""
 
-    def __init__(
-        self,
-        parts: SessionDeps,
-        session: Session,
-        group: Group,
-        provider: str,
-        say: Callable[[runner_frames.Frame], None],
-        project: Callable[[], Awaitable[set[int]]],
-        rung: Callable[[], int],
-        rested: Callable[[], None],
-    ) -> None:
+    rings: int  # how often something was queued for it
+
+    def send(self, frame: runner_frames.Frame) -> None: ...
+
+    async def project(self) -> set[int]:
+        """Bring inbound.db up to date. The rows that it then holds."""
+
+    def turn_ended(self) -> None: ...
+
+
+class RunnerProtocol:
+    """The conversation with one runner."""
+
+    def __init__(self, parts: SessionDeps, session: Session, group: Group, provider: str, port: RunnerPort) -> None:
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
-        self._say, self._project, self._rung, self._rested = say, project, rung, rested
+        self._port = port
         self.keys = CallKeys(parts.store)
-        self.order = ResultOrder(say, lambda: self.turn is not None and self.open)
+        self.order = ResultOrder(port.send, lambda: self.turn is not None and self.open)
         self._waiting: runner_frames.ClaimFrame | None = None  # a claim that is answered when there is something
         self.heard_at = self.active_at = self._renewed_at = parts.listening.now()
         self.turn: Turn | None = None
@@ -82,6 +85,7 @@ class RunnerProtocol:
         self.claimed = False  # it has come as far as to ask for work and get some
         self.open = True  # False: it is being ended, and gets nothing new
         self.giving = False  # a batch is on its way to it
+        self._drained_at = -1  # the number of rings at which nothing was left to claim
         self.last_words: runner_frames.ErrorFrame | None = None  # why the runner says that it ends
         self.failure: runner_frames.SubmitTurnFrame | None = None  # how its last turn that failed did so
         self._statuses = self._next_status = self._troubles = self._permissions = 0
@@ -127,13 +131,13 @@ class RunnerProtocol:
                     self.parts.clock.now(),
                     lane=self.session.id,
                 )
-                self._say(runner_frames.AckFrame(id=frame.id, ok=ok))
+                self._port.send(runner_frames.AckFrame(id=frame.id, ok=ok))
             case runner_frames.ConversationStartedFrame():
                 self._name_conversation(frame.turn, frame.epoch, frame.conversation)
             case runner_frames.StatusFrame():
                 await self._show_status(frame)
             case runner_frames.SubmitTurnFrame():
-                self._say(await self._submit(frame))
+                self._port.send(await self._submit(frame))
             case runner_frames.PingFrame():
                 await self._receive_ping(frame)
             case runner_frames.FlushReplyFrame():
@@ -148,8 +152,8 @@ class RunnerProtocol:
                 if frame.fatal:
                     self.last_words = frame
                 if frame.what == "inbound":
-                    await self._project()
-                    self._say(runner_frames.BellFrame())
+                    await self._port.project()
+                    self._port.send(runner_frames.BellFrame())
             case _:
                 pass  # events of the timeline: information only
 
@@ -159,7 +163,7 @@ class RunnerProtocol:
         if turn is None or event.turn != turn.id:
             return
         if self._told.is_full() or self._at_once >= permissions.MOST_WRITTEN:
-            self._say(permissions.make_refusal(event, permissions.TOO_OFTEN))
+            self._port.send(permissions.make_refusal(event, permissions.TOO_OFTEN))
             return
         wish = permissions.parse_permission_request(event)
         self._told.count(wish.input)
@@ -169,7 +173,7 @@ class RunnerProtocol:
             permissions.record_request, self.session, turn, event, now, others, lane=lane
         )
         if known is not None:
-            self._say(known)
+            self._port.send(known)
             self._at_once += 1
             if known.input == {"reason": permissions.TOO_MANY.format(permissions.MOST_WAITING)}:
                 self._write_refusal(event)
@@ -179,7 +183,7 @@ class RunnerProtocol:
 
     def answer(self, request: str, verdict: str, given: dict[str, Any]) -> None:
         """What somebody said to a request that waited."""
-        self._say(runner_frames.PermissionAnswerFrame(request=request, verdict=verdict, input=given))
+        self._port.send(runner_frames.PermissionAnswerFrame(request=request, verdict=verdict, input=given))
 
     def _note(self, event: runner_frames.EventFrame) -> None:
         entry = make_timeline_entry(event)
@@ -197,7 +201,7 @@ class RunnerProtocol:
         self.parts.bells.change(turn.instance, turn.address)
 
     async def _refuse_permission(self, event: runner_frames.EventFrame) -> None:
-        self._say(permissions.make_denial(event, self.provider))
+        self._port.send(permissions.make_denial(event, self.provider))
         self._permissions += 1
         if self._permissions <= permissions.MOST_WRITTEN:
             self._write_refusal(event)
@@ -208,12 +212,12 @@ class RunnerProtocol:
 
     def warn(self, seconds_left: float) -> None:
         self.warned = True
-        self._say(runner_frames.WrapUpFrame(seconds=seconds_left))
+        self._port.send(runner_frames.WrapUpFrame(seconds=seconds_left))
 
     def interrupt(self) -> None:
         """Its time is up. It may say how far it has come; nothing new joins the turn."""
         self.time_up_at = self.parts.listening.now()
-        self._say(runner_frames.InterruptFrame(reason="time"))
+        self._port.send(runner_frames.InterruptFrame(reason="time"))
 
     def _is_own(self, turn_id: str) -> bool:
         return self.turn is not None and self.turn.id == turn_id
@@ -221,7 +225,7 @@ class RunnerProtocol:
     async def _welcome(self) -> None:
         session, config = self.session, self.parts.config
         conversation = _bounded(await self.parts.store.read(sessions.get_conversation, session.id, self.provider))
-        self._say(
+        self._port.send(
             runner_frames.WelcomeFrame(
                 session=session.id,
                 folder=session.folder,
@@ -235,7 +239,7 @@ class RunnerProtocol:
                 options=self._options(),
             )
         )
-        self._say(runner_frames.BellFrame())
+        self._port.send(runner_frames.BellFrame())
 
     def _options(self) -> dict[str, Any]:
         """The group's, as the session's own mode changes them."""
@@ -251,18 +255,21 @@ class RunnerProtocol:
             return False
         self.giving = True
         try:
-            claim, there = await asyncio.gather(self._try_claim(frame), self._project())
+            claim, there = await asyncio.gather(self._try_claim(frame), self._port.project())
             await self._answer_claim(frame, claim, there)
         finally:
             self.giving = False
         return True
 
     async def _claim(self, frame: runner_frames.ClaimFrame) -> None:
+        if frame.wait and not frame.turn and self._drained_at == self._port.rings:
+            self._waiting = frame  # whatever is queued from here on rings
+            return
         claim, rung = None, -1
         self.giving = True
         try:
-            while claim is None and rung != self._rung():  # rung meanwhile, when nobody waited yet: look again
-                rung = self._rung()
+            while claim is None and rung != self._port.rings:  # rung meanwhile, when nobody waited yet: look again
+                rung = self._port.rings
                 claim = await self._try_claim(frame)
             await self._answer_claim(frame, claim, set(frame.rows))
         finally:
@@ -273,15 +280,18 @@ class RunnerProtocol:
         if not self.open:
             return None
         if not frame.turn:
+            rings = self._port.rings
             claim, ended = await self.parts.store.write(
                 self._claim_batch, frame, now, most, durable=frame.ready, lane=self.session.id
             )
+            self._drained_at = rings if claim is not None and not claim.more else -1
             if ended is not None:
                 self.claimed = True  # that was what it had been woken for
                 self.parts.bells.room(*ended)
             return claim
         if not self._is_own(frame.turn) or self.time_up_at is not None:
             return None
+        self._drained_at = -1  # what joins a turn may be given back at its end
         return await self.parts.store.write(
             turns.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False, lane=self.session.id
         )
@@ -291,10 +301,10 @@ class RunnerProtocol:
             if frame.wait:
                 self._waiting = frame
             else:
-                self._say(runner_frames.ClaimReplyFrame(id=frame.id))
+                self._port.send(runner_frames.ClaimReplyFrame(id=frame.id))
             return
         if not set(claim.rows) <= there:  # it cannot read them yet
-            await self._project()
+            await self._port.project()
         turn = claim.turn
         if not self._is_own(turn.id):
             self.turn_since, self.warned, self.time_up_at = self.parts.listening.now(), False, None
@@ -312,25 +322,18 @@ class RunnerProtocol:
             continued=claim.continued,
             begun=claim.begun,
         )
-        self._say(answer)
+        self._port.send(answer)
 
     def _claim_batch(
         self, db: Db, frame: runner_frames.ClaimFrame, now: int, most: int
     ) -> tuple[TurnClaim | None, tuple[str, str] | None]:
         """The claim, and the room of a turn that ended with it because its time had run out."""
-        ended = turn_settlement.end_timed_out_turn(db, self.parts, self.session)
-        claim = turns.claim(
-            db,
-            self.session.id,
-            self.provider,
-            self.parts.owner,
-            now,
-            LEASE,
-            most,
-            ready=frame.ready,
-            begun=frozenset(frame.begun),
-        )
-        return claim, ended
+        given = (self.session.id, self.provider, self.parts.owner, now, LEASE, most)
+        unfinished = turns.find_open(db, self.session.id)
+        if unfinished is None:
+            return turns.claim_waiting(db, *given, ready=frame.ready), None
+        ended = turn_settlement.end_timed_out_turn(db, self.parts, self.session, unfinished)
+        return turns.claim(db, *given, ready=frame.ready, begun=frozenset(frame.begun)), ended
 
     def _name_conversation(self, turn_id: str, epoch: int, conversation: str) -> None:
         """Nobody waits for it: what the agent says in this conversation is committed behind it, in the same lane."""
@@ -358,14 +361,16 @@ class RunnerProtocol:
             if (instance, address) != (room.instance, room.address):
                 parts.bells.room(instance, address)
         for answer in taken.answers:
-            self._say(answer)
+            self._port.send(answer)
         if taken.exceeded and self._is_own(taken.exceeded):
             await self._end_for(limits.too_many_bytes())
 
     async def _end_for(self, reason: str) -> None:
         """The turn fails, people are told, and the runner goes with it: one that does not stop would claim nothing."""
         if self.turn is not None:
-            await turn_settlement.settle_broken_turn(self.parts, self.session, self.turn, reason, error_class="fatal")
+            await turn_settlement.settle_broken_turn(
+                self.parts, self.session, self.turn, FailureCause(reason=reason), "fatal"
+            )
         self.end_turn()
         raise Invalid("", reason)
 
@@ -474,24 +479,18 @@ class RunnerProtocol:
             usage = told if len(told) <= LONGEST_USAGE else "{}"  # it is for looking back, and names are short
             lane = self.session.id
             if not await self.parts.store.write(turns.finish, turn.id, turn.epoch, usage, now, lane=lane):
-                await turn_settlement.settle_broken_turn(
-                    self.parts, self.session, turn, "the agent did not look at the message"
-                )
+                self._drained_at = -1
+                unread = FailureCause(reason="the agent did not look at the message")
+                await turn_settlement.settle_broken_turn(self.parts, self.session, turn, unread)
         elif self.time_up_at is not None:
-            self.failure = frame
+            self._drained_at, self.failure = -1, frame
             await turn_settlement.settle_timed_out_turn(self.parts, self.session, turn, handed_over=True)
         else:
             wait = to_microseconds(frame.retry_after) if frame.retry_after is not None else None
+            self._drained_at = -1
             reason, self.failure = frame.error or "the agent failed", frame
-            await turn_settlement.settle_broken_turn(
-                self.parts,
-                self.session,
-                turn,
-                reason,
-                error_class=frame.error_class,
-                wait=wait,
-                finished=frozenset(frame.finished),
-            )
+            cause = FailureCause(reason=reason, wait=wait, finished=frozenset(frame.finished))
+            await turn_settlement.settle_broken_turn(self.parts, self.session, turn, cause, frame.error_class)
         self.end_turn()
         return runner_frames.AckFrame(id=frame.id)
 
@@ -505,7 +504,7 @@ class RunnerProtocol:
             self.parts.bells.session(self.session.parent)  # it may have been told of this one's end
         self.time_up_at = None
         self.active_at = self.parts.listening.now()
-        self._rested()
+        self._port.turn_ended()
 
 
 def _bounded(conversation: str) -> str:

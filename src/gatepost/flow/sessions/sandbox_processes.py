@@ -10,9 +10,10 @@ import signal
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from gatepost.sandboxes.contract import Sandbox
 
@@ -32,8 +33,7 @@ class Freezable(Protocol):
     def thaw(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class UnlinkedFileUsage:
+class UnlinkedFileUsage(Struct, frozen=True):
     """What processes hold that no folder shows, in bytes."""
 
     deleted: int = 0  # files of the disk that have no name any more

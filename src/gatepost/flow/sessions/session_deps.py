@@ -1,7 +1,8 @@
 """What the flow of sessions works with: given once by the app, shared by every awake session."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gatepost.core.clock import Clock, to_microseconds
 from gatepost.core.event_bus import EventBus
@@ -48,8 +49,7 @@ TRANSCRIBE = setting(
 LEASE = 60_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionDeps:
+class SessionDeps(Struct, frozen=True, kw_only=True):
     home: Home
     config: Config
     store: Store

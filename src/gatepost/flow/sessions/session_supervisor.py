@@ -8,7 +8,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,10 +15,12 @@ from gatepost.core import log
 from gatepost.core.clock import SECOND, to_microseconds
 from gatepost.core.error_classification import classify
 from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.records import replace
 from gatepost.flow.sessions import memory_pressure, turn_settlement
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.deferred_writes import DeferredWrites
 from gatepost.flow.sessions.effective_group import is_affected_by, load_effective_group
+from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.host_limits import HostLimits
 from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.flow.sessions.session_deps import LOOK_S, MOST_AWAKE, SessionDeps
@@ -29,6 +30,7 @@ from gatepost.store import inbox, sessions, switches
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
+from gatepost.store.turn_failures import FailureCause
 
 LOOKED_AT = 10 * SECOND
 HALTED_TURNS = "turns that a panic ended"  # as something to be written
@@ -89,7 +91,7 @@ class SessionSupervisor:
     def adopt(self, live: AwakeSession) -> Iterator[None]:
         """A session that somebody else runs is one of ours meanwhile: watched, ended with the rest, not woken twice."""
         if self.halted:
-            live.kill(turn_settlement.HALTED, stopped=True)  # before it has started anything
+            live.kill(Ending.by_person(turn_settlement.HALTED))  # before it has started anything
         self._live[live.session.id] = live
         try:
             yield
@@ -129,7 +131,7 @@ class SessionSupervisor:
         """The gateway goes down: sandboxes end now, their turns are continued by the next one."""
         self._stopping = True  # what ends here is not woken again, which would use up its one continuation
         for live in self.awake:
-            live.kill(reason, blameless=True)
+            live.kill(Ending.by_gateway(reason))
         for end in self._others:
             end()
         for _ in range(100):
@@ -157,7 +159,7 @@ class SessionSupervisor:
     def kill(self, session_id: str, by: str) -> None:
         """The part of a stop that needs no store: whatever runs for this session is gone. `stop` writes it down."""
         if (live := self._live.get(session_id)) is not None:
-            live.kill(f"stopped by {by}", stopped=True)
+            live.kill(Ending.by_person(f"stopped by {by}"))
 
     def _ring(self, room: tuple[str, str] | None) -> None:
         if room is not None:
@@ -174,7 +176,7 @@ class SessionSupervisor:
     async def end(self, session_id: str, reason: str) -> None:
         """Nothing of a session runs any more when this returns; what it was given waits."""
         if (live := self._live.get(session_id)) is not None:
-            live.kill(reason, blameless=True)
+            live.kill(Ending.by_gateway(reason))
             await _until_gone([live])
 
     def on_end_all(self, end: Callable[[], None]) -> None:
@@ -224,7 +226,7 @@ class SessionSupervisor:
 
     def _kill_all(self) -> list[AwakeSession]:
         for live in self.awake:
-            live.kill(turn_settlement.HALTED, stopped=True)
+            live.kill(Ending.by_person(turn_settlement.HALTED))
         for end in self._others:
             end()
         return self.awake
@@ -239,6 +241,8 @@ class SessionSupervisor:
             if session_id in self._kept_asleep:
                 self._wanted[session_id] = None  # again, when it may wake
                 continue
+            if session_id in self._slots and session_id not in self._live:
+                continue  # it stands in line, or starts
             session = await self.parts.store.read(sessions.get, session_id)
             if session is None or session.closed_at is not None or session_id in self._owed:
                 continue
@@ -253,8 +257,9 @@ class SessionSupervisor:
                 continue
             self._slots.request_wake(session_id, session.folder)
         self._make_room()
-        while self._may_start() and self._has_room() and (next_one := self._slots.take()) is not None:
-            assert self._tasks is not None
+        while self._slots.can_wake and self._may_start() and self._has_room():
+            next_one = self._slots.take()
+            assert next_one is not None and self._tasks is not None
             self._starting[next_one] = asyncio.get_running_loop().time()
             self._tasks.create_task(self._wake(next_one))
 
@@ -264,7 +269,7 @@ class SessionSupervisor:
             return
         ending = sum(1 for live in self.awake if live.ending)
         for session_id in self._slots.pick_evictions(self._resting(), ending)[: max(0, 2 * PROCESSORS - ending)]:
-            self._live[session_id].kill("made way for another session", blameless=True)
+            self._live[session_id].kill(Ending.by_gateway("made way for another session"))
 
     def _resting(self) -> list[IdleSession]:
         idle = ((live.session.id, live.idle_for) for live in self.awake if live.is_idle)
@@ -295,7 +300,7 @@ class SessionSupervisor:
             _log.warning("no further sandbox is woken" if verdict.why else "there is room again", why=verdict.why)
         self.pressed = verdict.why
         if verdict.end:
-            self._live[verdict.end].kill("made way for others: little memory is left", blameless=True)
+            self._live[verdict.end].kill(Ending.by_gateway("made way for others: little memory is left"))
         return verdict.wake
 
     def _wake_next(self) -> None:
@@ -324,7 +329,9 @@ class SessionSupervisor:
             return
         orphan = await turn_settlement.open_turn(self.parts, session)
         if orphan is not None and orphan.state in ("claimed", "begun"):
-            await turn_settlement.settle_broken_turn(self.parts, session, orphan, "the agent's sandbox is gone")
+            await turn_settlement.settle_broken_turn(
+                self.parts, session, orphan, FailureCause(reason="the agent's sandbox is gone")
+            )
         if self.halted or session_id in self._owed:
             return
         live = self._live[session_id] = AwakeSession(
@@ -346,9 +353,8 @@ class SessionSupervisor:
         if session is not None:
             wait = to_microseconds(found.retry_after) if found.retry_after is not None else None
             final = known and not found.passing
-            await turn_settlement.settle_failed_wake(
-                self.parts, session, reason, final=final, passing=found.passing, wait=wait
-            )
+            cause = FailureCause(reason=reason, wait=wait, final=final, passing=found.passing)
+            await turn_settlement.settle_failed_wake(self.parts, session, cause)
 
     # Watching.
 
@@ -396,13 +402,13 @@ class SessionSupervisor:
                     assert self._tasks is not None
                     self._tasks.create_task(live.rest("idle"))
                 elif verdict is SessionVerdict.LOST:
-                    live.kill("the agent went silent")
+                    live.kill(Ending("the agent went silent"))
                 elif verdict is SessionVerdict.WRAP_UP:
                     live.warn(now)
                 elif verdict is SessionVerdict.TIME_UP:
                     live.talk.interrupt()
                 elif verdict is SessionVerdict.OVERTIME:
-                    live.kill("the agent took too long")
+                    live.kill(Ending("the agent took too long"))
 
     def _group_changed(self, folder: str) -> None:
         """Its sandboxes start anew by the new word: at once if they rest, else after their turn."""

@@ -4,8 +4,9 @@ All of it is judged by the time during which this gateway listened. While the pr
 suspended nobody could be heard, so that time is counted against nobody.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from gatepost.core.clock import SECOND, Clock
 
@@ -38,8 +39,7 @@ class SessionVerdict(StrEnum):
     OVERTIME = "overtime"  # interrupted, and it goes on all the same: end it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionTiming:
+class SessionTiming(Struct, frozen=True, kw_only=True):
     """All times in microseconds of listening."""
 
     now: int
@@ -53,8 +53,7 @@ class SessionTiming:
     wanted: bool = False  # rows wait for it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionTimeouts:
+class SessionTimeouts(Struct, frozen=True, kw_only=True):
     """All times in microseconds."""
 
     silence: int = 60_000_000

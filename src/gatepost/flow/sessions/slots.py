@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from gatepost.core.fair_queue import FairQueue
 
 
-@dataclass(frozen=True, slots=True)
-class IdleSession:
+class IdleSession(Struct, frozen=True):
     """An awake session with nothing to do."""
 
     session_id: str
@@ -43,6 +44,11 @@ class SessionSlots:
     @property
     def full(self) -> bool:
         return len(self._awake) >= self.most
+
+    @property
+    def can_wake(self) -> bool:
+        """Somebody waits, and there is a place."""
+        return bool(self.waiting) and not self.full
 
     def request_wake(self, session_id: str, folder: str, *, background: bool = False) -> None:
         """Stand in line, once."""

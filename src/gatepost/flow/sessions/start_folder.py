@@ -5,11 +5,13 @@ start, like every other mount: settings and folders change.
 """
 
 import stat
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.sessions.extra_mounts import ALLOWED, WORKSPACE, GrantedMount, MountRequest, grant_mount
@@ -18,8 +20,7 @@ from gatepost.sandboxes.contract import Mount
 PROJECT = f"{WORKSPACE}/project"
 
 
-@dataclass(frozen=True, slots=True)
-class StartFolder:
+class StartFolder(Struct, frozen=True):
     granted: GrantedMount
     below: str = ""  # the way from there to where it starts
     managed: bool = False  # it is a worktree of ours

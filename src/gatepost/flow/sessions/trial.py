@@ -11,12 +11,15 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
+from gatepost.core.records import replace
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.egress.contract import Spender
 from gatepost.egress.model_proxy import ModelProxy
@@ -25,6 +28,7 @@ from gatepost.egress.prices import Price
 from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
 from gatepost.flow.sessions import sandbox_plan
 from gatepost.flow.sessions.awake_session import AwakeSession
+from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.gate.caller import Caller
@@ -62,8 +66,7 @@ class TrialRequest:
         return f"terminal:{self.id}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialOutcome:
+class TrialOutcome(Struct, frozen=True, kw_only=True):
     """`trouble`: '' if it answered; else sandbox, agent, auth, quota, budget, network, busy, price, time, stopped."""
 
     trouble: str = ""
@@ -140,7 +143,7 @@ async def _run(
                 trouble, reason = _find_failure(live, running)
         finally:
             ended.cancel()
-            live.kill(OVER, stopped=True)
+            live.kill(Ending.by_person(OVER))
             await asyncio.wait({running})
             await models.close()
             answer, micro, used = await parts.store.write(_end_trial_session, session.id, message_id, parts.clock.now())
@@ -167,7 +170,7 @@ def _find_failure(live: AwakeSession, running: "asyncio.Task[None]") -> tuple[st
     if failure is not None:
         return classify_failure(failure.error_class, failure.error or "the agent failed")
     if live.ending:
-        return "stopped", live.ending
+        return "stopped", live.ending.cause
     error = running.exception() if running.done() and not running.cancelled() else None
     if error is not None:
         return "sandbox", str(error) if isinstance(error, GatepostError) else "the gateway's log says why"

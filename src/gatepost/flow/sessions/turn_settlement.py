@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from gatepost.core import log
 from gatepost.core.errors import Unavailable
+from gatepost.core.records import replace
 from gatepost.flow import panic_notice
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
 from gatepost.flow.sessions import notices
@@ -14,7 +15,7 @@ from gatepost.store import agents, inbox, outbox, turn_failures, turns
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.switches import Switch
-from gatepost.store.turn_failures import OVERTIME, TurnFailure
+from gatepost.store.turn_failures import OVERTIME, FailureCause, TurnFailure
 from gatepost.store.turns import Turn
 
 FINAL = ("auth", "quota", "budget", "fatal")  # error classes that trying again cannot help
@@ -32,36 +33,16 @@ async def open_turn(parts: SessionDeps, session: Session) -> Turn | None:
 
 
 async def settle_broken_turn(
-    parts: SessionDeps,
-    session: Session,
-    turn: Turn,
-    reason: str,
-    *,
-    error_class: str = "",
-    wait: int | None = None,
-    blame: bool = True,
-    spare: bool = False,
-    finished: frozenset[int] | None = None,
+    parts: SessionDeps, session: Session, turn: Turn, cause: FailureCause, error_class: str = ""
 ) -> None:
-    """A turn ended badly: tried again, continued, or given up. `spare`: that was not its own doing, and does not use up
-    its one continuation. `finished`: rows that the provider says it was done with, None if it could not say."""
+    """A turn ended badly: tried again, continued, or given up. `error_class`: what the provider calls it."""
+    if error_class in FINAL:
+        cause = replace(cause, final=True)
 
     def settle(db: Db) -> TurnFailure | None:
-        return turn_failures.record_failure(
-            db,
-            turn.id,
-            turn.epoch,
-            reason,
-            parts.policy,
-            parts.clock.now(),
-            wait=wait,
-            final=error_class in FINAL,
-            blame=blame,
-            spare=spare,
-            finished=finished,
-        )
+        return turn_failures.record_failure(db, turn.id, turn.epoch, cause, parts.policy, parts.clock.now())
 
-    _log.warning("a turn broke off", session=session.id, turn=turn.id, reason=reason)
+    _log.warning("a turn broke off", session=session.id, turn=turn.id, reason=cause.reason)
     await _settle(parts, session, settle, error_class)
 
 
@@ -73,40 +54,27 @@ async def settle_timed_out_turn(parts: SessionDeps, session: Session, turn: Turn
         now = parts.clock.now()
         if handed_over or turn.begun_at is None:
             return turn_failures.record_timeout(db, turn.id, turn.epoch, now)
-        return turn_failures.record_failure(
-            db, turn.id, turn.epoch, OVERTIME, parts.policy, now, blame=False, spare=True
-        )
+        cause = FailureCause(reason=OVERTIME, counts_as_failure=False, keeps_continuation=True)
+        return turn_failures.record_failure(db, turn.id, turn.epoch, cause, parts.policy, now)
 
     _log.warning("a turn ran out of time", session=session.id, turn=turn.id)
     await _settle(parts, session, settle, "")
 
 
-def end_timed_out_turn(db: Db, parts: SessionDeps, session: Session) -> tuple[str, str] | None:
+def end_timed_out_turn(db: Db, parts: SessionDeps, session: Session, turn: Turn | None) -> tuple[str, str] | None:
     """The next runner asks for work, so it has resent what the last one could not hand over: a turn whose time had run
-    out ends here. The room to ring, None if there is no such turn."""
-    turn = turns.find_open(db, session.id)
+    out ends here. The room to ring, None if the open turn is none of those."""
     if turn is None or turn.state != "interrupted" or turn.error != OVERTIME:
         return None
     broken = turn_failures.record_timeout(db, turn.id, turn.epoch, parts.clock.now())
     return _add_failure_notice(db, parts, session, broken, "")
 
 
-async def settle_failed_wake(
-    parts: SessionDeps,
-    session: Session,
-    reason: str,
-    *,
-    final: bool = False,
-    passing: bool = False,
-    wait: int | None = None,
-) -> None:
+async def settle_failed_wake(parts: SessionDeps, session: Session, cause: FailureCause) -> None:
     """No sandbox came far enough to claim anything, or nobody is left who works on what was claimed."""
 
     def settle(db: Db) -> TurnFailure | None:
-        now, policy = parts.clock.now(), parts.policy
-        return turn_failures.record_wake_failure(
-            db, session.id, reason, policy, now, final=final, passing=passing, wait=wait
-        )
+        return turn_failures.record_wake_failure(db, session.id, cause, parts.policy, parts.clock.now())
 
     await _settle(parts, session, settle, "")
 

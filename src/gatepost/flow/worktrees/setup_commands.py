@@ -7,7 +7,8 @@ before a person has trusted exactly these commands for this project. Pure.
 import hashlib
 import json
 import tomllib
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gatepost.core.errors import Invalid
 from gatepost.messages.text import one_line
@@ -17,8 +18,7 @@ FILE, LARGEST = ".gatepost.toml", 64 * 1024
 MOST, LONGEST, LONGEST_TROUBLE = 20, 4000, 500
 
 
-@dataclass(frozen=True, slots=True)
-class SetupCommands:
+class SetupCommands(Struct, frozen=True):
     setup: tuple[str, ...] = ()
     teardown: tuple[str, ...] = ()
 

@@ -10,8 +10,9 @@ import errno
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gatepost.core import log
 from gatepost.core.clock import Clock
@@ -54,8 +55,7 @@ Clear = Callable[[Path], Awaitable[None]]
 _log = log.get("worktrees")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewWorktree:
+class NewWorktree(Struct, frozen=True, kw_only=True):
     """A worktree to be made: on a new branch `name` off `base`, on a branch that there is, or on a pull request."""
 
     source: str
@@ -66,8 +66,7 @@ class NewWorktree:
     pr: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SavedBundle:
+class SavedBundle(Struct, frozen=True):
     """`bundle`: None if nothing was done; `contents`: what is in it; `left`: what could not be taken into it."""
 
     bundle: Path | None = None
@@ -75,8 +74,7 @@ class SavedBundle:
     left: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedWorktree:
+class ArchivedWorktree(Struct, frozen=True):
     """`saved`: the bundle of what was done in it, None if nothing was; `trouble`: what failed, and held nothing up."""
 
     worktree: Worktree

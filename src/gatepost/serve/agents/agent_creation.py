@@ -1,9 +1,8 @@
 """What is checked before an agent is made, so that whoever asks is told at once, and what they should know about it
 although it was made."""
 
-from dataclasses import replace
-
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.records import replace
 from gatepost.flow.sessions.effective_group import load_effective_group
 from gatepost.flow.sessions.extra_mounts import may_write
 from gatepost.flow.sessions.session_deps import SessionDeps

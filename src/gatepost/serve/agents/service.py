@@ -8,7 +8,6 @@ these functions and nothing else.
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -17,6 +16,7 @@ from msgspec import structs
 from gatepost.access.tiers import check_folder
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.errors import Invalid, NotFound, SetupError
+from gatepost.core.records import replace
 from gatepost.core.settings import setting
 from gatepost.flow.groups import make_folder
 from gatepost.flow.sessions import effective_group, turn_settlement

@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 
+from gatepost.core.records import replace
 from gatepost.core.terminal_text import one_line
 from gatepost.store.timeline import TimelineEntry
 

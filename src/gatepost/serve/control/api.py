@@ -9,7 +9,7 @@ import asyncio
 import json
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -32,6 +32,7 @@ from gatepost.core.errors import (
     Unsupported,
 )
 from gatepost.core.json_limits import MOST_VALUES, has_few_values
+from gatepost.core.records import asdict
 from gatepost.core.registry import Registry
 from gatepost.serve import room_events
 from gatepost.serve.control import terminal_chat

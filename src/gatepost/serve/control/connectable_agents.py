@@ -1,12 +1,13 @@
 """What can be connected: the real agents, and what each needs on this machine. Data, and questions about it."""
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import metadata, util
 from typing import Any
 
 from gatepost.core.errors import Invalid
 from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.records import replace
 from gatepost.egress.endpoints import BASES
 from gatepost.store.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
 

@@ -7,7 +7,7 @@ in its own transaction.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from gatepost.core.clock import Clock, iso
 from gatepost.core.errors import Invalid
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.records import asdict
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.store import audit

@@ -3,11 +3,11 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
@@ -212,8 +212,7 @@ class Chat:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RoomThreads:
+class RoomThreads(Struct, frozen=True):
     """A room with the threads in which somebody has talked."""
 
     room: str

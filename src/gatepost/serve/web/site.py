@@ -4,9 +4,9 @@ import asyncio
 import hashlib
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -34,8 +34,7 @@ STATIC = Path(__file__).parent / "static"
 LARGEST_LOGIN = 4096  # bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebDeps:
+class WebDeps(Struct, frozen=True, kw_only=True):
     """What the site is made of. `listens`: the host that it is bound to; None on a socket file."""
 
     store: Store

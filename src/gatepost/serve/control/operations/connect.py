@@ -1,13 +1,13 @@
 """Connect: try an agent in a session of its own, and put in force what was tried. Two operations, because only whoever
 asked can say that the answer still matters."""
 
-from dataclasses import asdict
 from typing import Any
 
 import msgspec
 
 from gatepost.core import settings, settings_file
 from gatepost.core.errors import Unavailable
+from gatepost.core.records import asdict
 from gatepost.egress import price_list
 from gatepost.egress.endpoints import BASES, OPTIONS, base_in_force, read_own_base
 from gatepost.egress.prices import FILE

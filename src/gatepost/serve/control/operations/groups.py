@@ -3,7 +3,6 @@
 import json
 import pkgutil
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +10,7 @@ from gatepost.access.tiers import check_folder, tier_of
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.egress.endpoints import OPTIONS as ENDPOINT_OPTIONS
 from gatepost.egress.endpoints import read_own_base

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
+from gatepost.core.records import asdict
 from gatepost.core.settings import Config
 from gatepost.egress.contract import Spender
 from gatepost.egress.endpoint_probe import EndpointVerdict, probe

@@ -1,8 +1,8 @@
 """Retention: remove what is over age now."""
 
-from dataclasses import asdict
 from typing import Any
 
+from gatepost.core.records import asdict
 from gatepost.flow.retention import Retention
 from gatepost.serve.control.contract import NoArgs, OperationDeps, operation, run_audited
 

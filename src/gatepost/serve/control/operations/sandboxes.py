@@ -1,9 +1,9 @@
 """Sandboxes: which walls a group's agents get, as the gateway itself sees this machine."""
 
 import asyncio
-from dataclasses import asdict
 from typing import Any
 
+from gatepost.core.records import asdict
 from gatepost.flow.sessions.isolation import ANYBODY, find_isolation
 from gatepost.serve.control.contract import OperationArgs, OperationDeps, operation
 from gatepost.store import groups

@@ -1,12 +1,12 @@
 """Money: what may be spent, and what was."""
 
-from dataclasses import asdict
 from typing import Any, Literal
 
 from gatepost.access.budgets import parse_usd, to_usd_number
 from gatepost.core.clock import DAY, iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.periods import Period, start_of
+from gatepost.core.records import asdict
 from gatepost.serve.control.contract import OPERATOR, NoArgs, OperationArgs, OperationDeps, operation, run_audited
 from gatepost.store import budgets, costs, groups, reservations, users
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind, BudgetStatus

@@ -1,9 +1,9 @@
 """People: make one known, give a role, let into a group, list, show."""
 
-from dataclasses import asdict
 from typing import Any, Literal
 
 from gatepost.core.errors import NotFound
+from gatepost.core.records import asdict
 from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
 from gatepost.serve.control.contract import (

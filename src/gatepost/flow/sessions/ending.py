@@ -1,0 +1,51 @@
+"""How an awake session ends, as one value: why, whether its turn is tried again, and what that costs its messages."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gatepost.core.clock import SECOND
+from gatepost.store.turn_failures import FailureCause
+from gatepost.store.turns import Turn
+
+MOST_SPARED = 60  # breaks of one turn for want of something on the host that are not counted against it
+SPARED_PAUSE, SPARED_LONGEST = 5 * SECOND, 60 * SECOND  # before such a turn goes on
+
+
+class Retry(StrEnum):
+    NEVER = "never"  # a person ended it
+    NEXT = "next"  # by the next sandbox
+    LATER = "later"  # the host lacks something for a while: when it is there again
+
+
+class Ending(Struct, frozen=True):
+    cause: str  # as people read it
+    retry: Retry = Retry.NEXT
+    counts: bool = True  # against the session's messages; False: the gateway had a reason of its own
+
+    @classmethod
+    def by_person(cls, cause: str) -> "Ending":
+        return cls(cause, Retry.NEVER, False)
+
+    @classmethod
+    def by_gateway(cls, cause: str) -> "Ending":
+        """To make room, to rest, to apply a change, to go down: no message is to blame for it."""
+        return cls(cause, counts=False)
+
+    def join(self, later: "Ending") -> "Ending":
+        """Both, if it is ended again before it is gone: the first cause stays, and the milder consequence."""
+        order = (Retry.NEVER, Retry.LATER, Retry.NEXT)
+        retry = min(self.retry, later.retry, key=order.index)
+        return Ending(self.cause, retry, self.counts and later.counts)
+
+    def to_failure(self, turn: Turn, *, final: bool) -> FailureCause:
+        """What it means for the turn that ran."""
+        spared = self.retry is Retry.LATER and turn.spared < MOST_SPARED
+        counts = self.counts and not spared
+        return FailureCause(
+            reason=self.cause,
+            wait=min(SPARED_PAUSE << min(turn.spared, 10), SPARED_LONGEST) if spared else None,
+            final=final,
+            counts_as_failure=counts,
+            keeps_continuation=not counts,
+        )

@@ -1,0 +1,120 @@
+"""What is read of the rules is kept until they change, and never longer."""
+
+from pathlib import Path
+
+import pytest
+
+from gatepost.core.clock import SystemClock
+from gatepost.store import rooms, routes, switches, users
+from gatepost.store.migrate import migrate
+from gatepost.store.port import Db
+from gatepost.store.rule_cache import TABLES, RuleCache, changes_rules
+from gatepost.store.sqlite_store import SqliteStore
+
+ROOM = ("fake", "fake:room/1")
+
+
+class Undone(Exception):
+    pass
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    migrate(tmp_path / "gatepost.db", SystemClock())
+    return tmp_path / "gatepost.db"
+
+
+def read_policy(db: Db, rules: RuleCache) -> str:
+    rules.renew(db)
+    room = rules.read(db, rooms.get, *ROOM)
+    return room.policy if room else ""
+
+
+async def test_what_was_read_is_not_read_again_until_the_rules_change(path: Path) -> None:
+    store, rules, reads = SqliteStore(path), RuleCache(), []
+
+    def count(db: Db, folder: str) -> int:
+        reads.append(folder)
+        return len(reads)
+
+    def ask(db: Db) -> int:
+        rules.renew(db)
+        return rules.read(db, count, "acme")
+
+    try:
+        assert [await store.write(ask), await store.write(ask)] == [1, 1]
+        await store.write(users.add, "fake:user/1", "Ada", 1)
+        assert await store.write(ask) == 2
+    finally:
+        store.close()
+
+
+async def test_a_change_of_another_gateway_on_the_same_store_is_seen(path: Path) -> None:
+    here, there, rules = SqliteStore(path), SqliteStore(path), RuleCache()
+    try:
+        await here.write(rooms.add, *ROOM, "room", False, "public", 1)
+        assert await here.write(read_policy, rules) == "public"
+        await there.write(rooms.set_policy, *ROOM, "strict")
+        assert await here.write(read_policy, rules) == "strict"
+    finally:
+        here.close()
+        there.close()
+
+
+async def test_what_was_read_in_a_transaction_that_was_undone_is_not_kept(path: Path) -> None:
+    store, rules = SqliteStore(path), RuleCache()
+    await store.write(rooms.add, *ROOM, "room", False, "public", 1)
+
+    def change_and_fail(db: Db) -> None:
+        rooms.set_policy(db, *ROOM, "strict")
+        assert read_policy(db, rules) == "strict"
+        raise Undone
+
+    try:
+        with pytest.raises(Undone):
+            await store.write(change_and_fail)
+        assert await store.write(read_policy, rules) == "public"
+    finally:
+        store.close()
+
+
+async def test_every_way_to_change_rules_is_noticed(path: Path) -> None:
+    """As the store's own functions write: whatever touches one of the tables."""
+    store, seen = SqliteStore(path), set()
+
+    def state(db: Db) -> str:
+        row = db.row("SELECT name FROM rule_state")
+        assert row is not None
+        return str(row[0])
+
+    try:
+        for change in (
+            lambda db: users.add(db, "u", "U", 1),
+            lambda db: users.add_role(db, "u", "owner", "", "cli", 1),
+            lambda db: switches.turn_on(db, switches.PANIC, "", "cli", 1),
+            lambda db: switches.turn_off(db, switches.PANIC),
+            lambda db: routes.remove(db, 1),
+        ):
+            before = await store.write(state)
+            await store.write(change)
+            seen.add(await store.write(state))
+            assert await store.write(state) != before
+    finally:
+        store.close()
+    assert len(seen) == 5
+
+
+@pytest.mark.parametrize("table", sorted(TABLES))
+def test_writes_to_a_table_of_rules_are_told_from_reads(table: str) -> None:
+    assert changes_rules(f"INSERT INTO {table} (a) VALUES (?)")
+    assert changes_rules(f"\n  UPDATE {table} SET a = 1")
+    assert changes_rules(f"DELETE FROM {table}")
+    assert not changes_rules(f"SELECT * FROM {table}")
+    assert not changes_rules(f"DELETE FROM {table}_of_others")
+
+
+def test_no_statement_of_the_store_writes_rules_in_a_form_that_is_not_noticed() -> None:
+    source = Path(rooms.__file__).parent
+    text = "\n".join(each.read_text(encoding="utf-8") for each in source.glob("*.py"))
+    for form in ("INSERT OR", "REPLACE INTO"):  # and no WITH … UPDATE, which PostgreSQL has and SQLite has not
+        assert f'"{form}' not in text, form
