@@ -20,7 +20,7 @@ from gatepost.core import home_lock
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 try:
-    held = home_lock.acquire(Home(Path(sys.argv[1])))
+    held = home_lock.acquire(Home(Path(sys.argv[1])), role=sys.argv[2])
 except SetupError as error:
     print("refused", error, flush=True)
     sys.exit(1)
@@ -33,10 +33,9 @@ held.release()
 class Holder:
     """Another process that holds, or tries to hold, a home."""
 
-    def __init__(self, home: Home) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", HOLD, str(home.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+    def __init__(self, home: Home, role: str = "") -> None:
+        command = [sys.executable, "-c", HOLD, str(home.path), role]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.pid = self.process.pid
 
     def word(self) -> str:
@@ -55,6 +54,16 @@ class Holder:
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
+
+
+def test_who_finds_a_gateway_there_does_not_wait_for_its_end(home: Home) -> None:
+    gateway = Holder(home, home_lock.DAEMON)
+    try:
+        assert gateway.word() == "held\n"
+        with pytest.raises(home_lock.HomeLocked):
+            home_lock.acquire(home, patience=3600)
+    finally:
+        gateway.end()
 
 
 def test_the_information_says_who_and_where(home: Home) -> None:

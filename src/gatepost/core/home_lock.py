@@ -96,8 +96,8 @@ def acquire(home: Home, *, patience: float = PATIENCE_S, role: str = "") -> Home
     handle = _open(home)
     deadline = time.monotonic() + patience
     while not _try_flock(handle, fcntl.LOCK_EX):
-        if time.monotonic() >= deadline:
-            info = _identify_holder(home, handle)
+        info = _identify_holder(home, handle)
+        if info.role == DAEMON or time.monotonic() >= deadline:  # a gateway stays; a command is soon done
             os.close(handle)
             raise HomeLocked(home, info)
         time.sleep(0.02)

@@ -2,7 +2,7 @@
 
 import click
 
-from gatepost.cli.operation_runner import home_of
+from gatepost.core import home as homes
 from gatepost.core import home_lock
 
 
@@ -15,7 +15,7 @@ def command(home: str | None, listen: str | None, log_format: str | None) -> int
 
     The first SIGINT or SIGTERM stops it in order, within 10 seconds; a second one stops it now.
     """
-    place = home_of(home)
+    place = homes.find(home)
     place.prepare()
     chosen = {"listen": listen, "log.format": log_format}
     with home_lock.acquire(place, role=home_lock.DAEMON) as held:
