@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -170,8 +170,27 @@ def test_the_embedding_library_stands_alone() -> None:
     ],
 )
 def test_what_must_start_fast_imports_the_standard_library_alone(name: str) -> None:
-    module = modules()[name.removesuffix(".__init__")]
-    assert [each for each, _ in module.imports if each.split(".")[0] not in sys.stdlib_module_names] == []
+    assert third_party_imports(name.removesuffix(".__init__"), modules()) == []
+
+
+def third_party_imports(name: str, known: Mapping[str, Module]) -> list[str]:
+    """What a module imports besides the standard library, itself or through modules of ours."""
+    found, seen, waiting = [], {name}, [name]
+    while waiting:
+        module = known[waiting.pop()]
+        for imported, line in module.imports:
+            if imported in known and imported not in seen:
+                seen.add(imported)
+                waiting.append(imported)
+            elif imported not in known and imported.split(".")[0] not in sys.stdlib_module_names:
+                found.append(f"{module.name}:{line} imports {imported}")
+    return found
+
+
+def test_a_third_party_import_is_found_behind_modules_of_ours() -> None:
+    sources = {"gatepost.a": "import os\nimport gatepost.b", "gatepost.b": "import gatepost.a\ndef f(): import msgspec"}
+    planted = {name: Module(name, Path(f"{name}.py"), ast.parse(text)) for name, text in sources.items()}
+    assert third_party_imports("gatepost.a", planted) == ["gatepost.b:2 imports msgspec"]
 
 
 def test_sqlite3_is_imported_nowhere() -> None:

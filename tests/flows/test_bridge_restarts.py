@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gatepost.serve.agents import bridge
+from gatepost.serve.agents.bridge.http import HUNG_UP
 from gatepost.testing.daemon import DaemonProcess
 
 PATIENCE_S = 60.0
@@ -101,4 +102,4 @@ async def test_over_kills_of_the_daemon_each_call_is_answered_once_and_the_next_
         await asyncio.to_thread(daemon.stop)
     assert all(client.count[request] == 1 for request in asked)
     reasons = {answer["error"]["message"] for answer in client.answers.values() if "error" in answer}
-    assert all(reason == bridge.HUNG_UP or reason.startswith("no gateway answers") for reason in reasons), reasons
+    assert all(reason == HUNG_UP or reason.startswith("no gateway answers") for reason in reasons), reasons

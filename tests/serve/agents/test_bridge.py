@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from gatepost.serve.agents import bridge
+from gatepost.serve.agents.bridge import relay
+from gatepost.serve.agents.bridge.http import parse_url
 
 OPENING = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 MODERN = {
@@ -639,7 +641,9 @@ async def test_what_takes_too_long_after_the_end_of_stdin_is_answered_with_an_er
         await asyncio.Event().wait()
 
     server.plays["tools/call"] = never
-    command = [each.replace("sys.exit", "bridge.PATIENCE_S = 0.1; sys.exit") for each in bridge.command(server.url)]
+    command = [
+        each.replace("sys.exit", "bridge.relay.PATIENCE_S = 0.1; sys.exit") for each in bridge.command(server.url)
+    ]
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
     out, _ = await asyncio.wait_for(process.communicate(READY + called(1)), 20)
     answers = [json.loads(each) for each in out.splitlines()]
@@ -866,7 +870,7 @@ async def test_many_requests_at_once_share_few_connections_and_are_each_answered
         number: number for number in range(1, count + 1)
     }
     assert (rest, errors, code) == ([], "", 0)
-    assert server.connections <= bridge.MOST_AT_ONCE + 4
+    assert server.connections <= relay.MOST_AT_ONCE + 4
 
 
 async def test_calls_one_after_the_other_use_one_connection(server: Server) -> None:
@@ -952,13 +956,13 @@ async def test_over_tcp_it_is_the_same(tmp_path: Path) -> None:
     ],
 )
 def test_an_address_is_read(url: str, found: object) -> None:
-    assert bridge.parse_url(url) == found
+    assert parse_url(url) == found
 
 
 @pytest.mark.parametrize("url", ["nonsense", "https://x/y", "http://", "http://u:p@h/x", "http://h:x/", "http://h/a b"])
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"address|path"):
-        bridge.parse_url(url)
+        parse_url(url)
 
 
 @pytest.mark.parametrize("words", [[], ["--url"], ["--url", "unix:/x", "more"], ["--what", "x"], ["--token-file", "x"]])
@@ -968,9 +972,9 @@ def test_a_wrong_command_line_is_told_its_usage(words: list[str]) -> None:
     assert "usage: gatepost bridge --url" in done.stderr
 
 
-def test_the_script_and_the_command_are_the_same_program() -> None:
-    for command in ([sys.executable, "-I", "-S", bridge.__file__], [sys.executable, "-m", "gatepost", "bridge"]):
-        words = [*command, "--url", "unix:/nowhere/control.sock:/mcp/agents"]
+def test_the_module_and_the_command_are_the_same_program() -> None:
+    url = "unix:/nowhere/control.sock:/mcp/agents"
+    for words in (bridge.command(url), [sys.executable, "-m", "gatepost", "bridge", "--url", url]):
         done = subprocess.run(words, input=called(7), capture_output=True, timeout=20)
         assert done.returncode == 0
         assert json.loads(done.stdout)["id"] == 7

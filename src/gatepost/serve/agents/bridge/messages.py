@@ -1,0 +1,116 @@
+"""The messages of a client: what the transport reads of them. Everything else passes as it is."""
+
+from __future__ import annotations
+
+import json
+
+from gatepost.serve.agents.bridge.loop import PollTask
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR = -32700, -32600, -32601, -32603
+NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}  # what Mcp-Name repeats
+
+_VERSION = "io.modelcontextprotocol/protocolVersion"
+_decode = json.JSONDecoder().decode
+
+Json = dict[str, object]
+
+encode = json.JSONEncoder(separators=(",", ":")).encode  # in ASCII: half a surrogate pair survives in an id
+
+
+class MalformedLine(Exception):
+    def __init__(self, code: int, text: str, request: object = None) -> None:
+        super().__init__(text)
+        self.code, self.request = code, request
+
+
+class ClientMessage:
+    """A line of the client, and what has become of it."""
+
+    def __init__(self, line: bytes, replayed: bool = False) -> None:
+        """`replayed`: the bridge sends it for itself, and the client does not get the answer."""
+        self.line, self.replayed = line, replayed
+        self.owed: dict[str, object] = {}  # the ids that are not answered yet
+        self.method, self.version, self.name = "", "", ""
+        self.params: Json = {}
+        self.sent = self.cancelled = self.done = False
+        self.answer: Json = {}
+        self.task: PollTask | None = None
+        self._parse(line)
+
+    def _parse(self, line: bytes) -> None:
+        try:
+            content = _decode(line.decode())
+        except (ValueError, RecursionError) as error:
+            raise MalformedLine(PARSE_ERROR, f"Parse error: {error}") from None
+        parts = content if isinstance(content, list) else [content]
+        for part in parts:
+            request = part.get("id") if isinstance(part, dict) else None
+            known = request if isinstance(request, str | int | float) and not isinstance(request, bool) else None
+            if not isinstance(part, dict) or not ("method" in part or "result" in part or "error" in part):
+                raise MalformedLine(INVALID_REQUEST, "Invalid request: this is no JSON-RPC message", known)
+            if "method" in part and "id" in part:
+                if known is None:
+                    raise MalformedLine(INVALID_REQUEST, "Invalid request: `id` must be text or a number")
+                self.owed[key_of(known)] = known
+        if not parts:
+            raise MalformedLine(INVALID_REQUEST, "Invalid request: an empty batch")
+        if isinstance(content, dict):
+            self._parse_fields(content)
+
+    def _parse_fields(self, content: Json) -> None:
+        self.method = str(content.get("method", ""))
+        params = content.get("params")
+        if not isinstance(params, dict):
+            return
+        self.params = params
+        meta = params.get("_meta")
+        version = meta.get(_VERSION) if isinstance(meta, dict) else None
+        self.version = version if isinstance(version, str) else ""
+        name = params.get(NAMES.get(self.method, ""))
+        self.name = name if isinstance(name, str) else ""
+
+    @property
+    def is_handshake(self) -> bool:
+        """Later messages wait for its end."""
+        return self.method in ("initialize", "notifications/initialized")
+
+    @property
+    def is_subscription(self) -> bool:
+        """It is open for as long as the client lives: nobody waits for its end."""
+        return self.method == "subscriptions/listen"
+
+
+def render_error(request: object, code: int, text: str) -> bytes:
+    return render_error_object(request, {"code": code, "message": text})
+
+
+def render_error_object(request: object, error: object) -> bytes:
+    return encode({"jsonrpc": "2.0", "id": request, "error": error}).encode()
+
+
+def encode_header(value: str) -> str:
+    """A value as the 2026-07-28 revision writes it in a header: what would not survive there is in base64."""
+    if all(" " <= each <= "~" for each in value) and value == value.strip() and not value.startswith("=?base64?"):
+        return value
+    import binascii  # rare
+
+    return f"=?base64?{binascii.b2a_base64(value.encode('utf-8', 'replace'), newline=False).decode()}?="
+
+
+def key_of(request: object) -> str:
+    """An id as text: 1 is neither "1" nor 1.0."""
+    return str(request) if type(request) is int else encode(request)
+
+
+def list_answers(message: object) -> list[Json]:
+    """The answers among one message, or several."""
+    several = message if isinstance(message, list) else [message]
+    return [each for each in several if isinstance(each, dict) and "method" not in each and "id" in each]
+
+
+def read_json(data: bytes) -> object:
+    """None: it is not JSON."""
+    try:
+        return _decode(data.decode())
+    except (ValueError, RecursionError):
+        return None
