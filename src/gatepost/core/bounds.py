@@ -51,24 +51,27 @@ def cut(text: str, keep: int, length: int) -> str:
 def weight(value: object, most: int) -> int:
     """About how many bytes a value has as JSON, never more than it has. Not counted on once it is beyond `most`, so
     that nothing large is encoded only to be refused."""
-    total, left = 0, [value]
-    while left and total <= most:
-        each = left.pop()
-        if isinstance(each, str | bytes):
+    total, values = 0, [value]
+    for each in values:  # it grows meanwhile
+        if type(each) is str:
             total += len(each) + 2
-        elif isinstance(each, dict):
-            total += len(each)
-            if total <= most:
-                left += each.keys()
-                left += each.values()
-        elif isinstance(each, list | tuple | set | frozenset):
-            total += len(each)
-            if total <= most:
-                left += each
+        elif type(each) is int:
+            total += each.bit_length() // 4
+        elif each is None:
+            continue
+        elif isinstance(each, msgspec.Struct):
+            values += [getattr(each, name) for name in each.__struct_fields__]
+        elif isinstance(each, (str, bytes)):
+            total += len(each) + 2
         elif isinstance(each, int):
             total += each.bit_length() // 4
-        elif isinstance(each, msgspec.Struct):
-            left += [getattr(each, name) for name in each.__struct_fields__]
+        elif isinstance(each, (dict, list, tuple, set, frozenset)):
+            total += len(each)
+            if total <= most:
+                values += each
+                values += each.values() if isinstance(each, dict) else ()
         elif is_dataclass(each) and not isinstance(each, type):
-            left += [getattr(each, field.name) for field in fields(each)]
+            values += [getattr(each, field.name) for field in fields(each)]
+        if total > most:
+            break
     return total
