@@ -19,16 +19,10 @@ from gatepost import __version__
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Unavailable
 from gatepost.core.registry import Registry
-from gatepost.gate.mcp_messages import LARGEST_META, LONGEST_ID
-from gatepost.gate.mcp_protocol import (
-    MOST_IN_FLIGHT,
-    MOST_LISTENING,
-    MOST_WAITING,
-    REVOKED,
-    TOO_MANY,
-    McpProtocol,
-    SubmitTurn,
-)
+from gatepost.gate.mcp_messages import LARGEST_META
+from gatepost.gate.mcp_protocol import MOST_IN_FLIGHT, MOST_LISTENING, MOST_WAITING, McpProtocol, SubmitTurn
+from gatepost.jsonrpc.errors import REVOKED, TOO_MANY
+from gatepost.jsonrpc.messages import LONGEST_ID
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.contract import Tool, ToolCall, tool

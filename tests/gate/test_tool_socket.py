@@ -24,8 +24,9 @@ from gatepost.core.errors import SetupError
 from gatepost.core.json_limits import MOST_VALUES
 from gatepost.core.registry import Registry
 from gatepost.core.token_bucket import Rate
-from gatepost.gate.mcp_protocol import LEFT_OUT, MOST_UNREAD, REVOKED
+from gatepost.gate.mcp_protocol import LEFT_OUT, MOST_UNREAD
 from gatepost.gate.tool_socket import FLOOD, LARGEST_MESSAGE, MOST_CONNECTIONS, MOST_LINES, ToolSocket
+from gatepost.jsonrpc.errors import REVOKED
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.contract import Tool, ToolCall, tool

@@ -28,8 +28,9 @@ from gatepost.core.registry import Registry
 from gatepost.core.settings import setting_tables
 from gatepost.gate.aliases import ALIASES
 from gatepost.gate.mcp_messages import McpListedTool
-from gatepost.gate.mcp_server_process import McpResponseError, McpServerError, run_mcp_server
+from gatepost.gate.mcp_server_process import McpServerError, run_mcp_server
 from gatepost.gate.secret_scrubber import SecretScrubber
+from gatepost.jsonrpc.errors import JsonRpcFailure
 from gatepost.store import costs
 from gatepost.store.secrets import SecretReader
 from gatepost.tools.contract import ForwardedResult, Tool, ToolCall
@@ -129,7 +130,7 @@ async def list_server_tools(home: Home, name: str, connector: Connector) -> list
                 return await program.list_tools()
     except TimeoutError:
         raise Unavailable(what, f"no list of tools within {connector.timeout_s:g} s") from None
-    except McpResponseError as error:
+    except JsonRpcFailure as error:
         raise Unavailable(what, f"it answered: {error}") from None
     except (McpServerError, OSError) as error:
         raise Unavailable(what, str(error)) from None
@@ -228,7 +229,7 @@ class Connectors:
                 _log.warning("a connector broke", connector=name, tool=tool, why=scrub.text(str(error)))
                 why = error.why if isinstance(error, McpServerError) else "it has no folder to run in"
                 raise Unavailable(call.tool, scrub.text(why), uncertain=True) from None
-            except McpResponseError as error:
+            except JsonRpcFailure as error:
                 return ForwardedResult([{"type": "text", "text": scrub.text(str(error))}], failed=True)
             content, structured = await call.in_thread(scrub.value, [given.content, given.structuredContent])
             return ForwardedResult(content, structured, given.isError)

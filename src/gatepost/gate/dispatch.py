@@ -30,6 +30,7 @@ from gatepost.gate.aliases import ALIASES
 from gatepost.gate.call_explanation import list_named_groups, render_params
 from gatepost.gate.json_depth import DEEPEST, check_depth
 from gatepost.gate.policies import Policies, visible_tools
+from gatepost.jsonrpc.errors import INVALID_PARAMS
 from gatepost.store import audit, budgets, costs, destinations, inbox, origins, sessions, turns
 from gatepost.store.port import Db, quick
 from gatepost.store.turns import Turn
@@ -46,7 +47,6 @@ from gatepost.tools.contract import (
 
 __all__ = ["INVALID_PARAMS", "Dispatch", "ToolAnswer", "ToolDeps"]
 
-INVALID_PARAMS = -32602
 BATCH_S = 0.01  # how long an audit row of a read may wait for others
 AGAIN_S = 1.0  # until the next try, when the store cannot be written
 AUDIT_LANE, AT_ONCE = "audit", 100  # of the writer, and how many rows of it one unit writes
@@ -63,6 +63,10 @@ OFF_LOOP = 64 * 1024  # bytes of another server's answer; more is encoded in a t
 _encode = msgspec.json.Encoder().encode
 _read_object = msgspec.json.Decoder(dict[str, Any]).decode
 _log = log.get("gate")
+
+
+def ignore_progress(done: float, total: float | None, text: str) -> None:
+    """Nobody asked for progress."""
 
 
 class ToolAnswer(msgspec.Struct, frozen=True):
@@ -164,7 +168,7 @@ class Dispatch:
         return tool is not None and tool.read_only and not tool.quick
 
     async def call(
-        self, caller: Caller, name: str, raw: bytes, call_id: str, progress: Progress = lambda done, total, text: None
+        self, caller: Caller, name: str, raw: bytes, call_id: str, progress: Progress = ignore_progress
     ) -> ToolAnswer:
         """Let one call through, or not. Never raises but when it is cancelled."""
         asked = name

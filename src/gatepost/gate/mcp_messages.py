@@ -1,22 +1,14 @@
-"""The messages of MCP that this side reads and writes, as far as it looks into them. The rest stays raw."""
+"""The messages of MCP that this side reads and writes, as far as it parses them. The rest stays raw."""
 
-from typing import Annotated, Any
+from typing import Any, Literal
 
 import msgspec
-from msgspec import Meta
 
-LONGEST_ID = 255  # characters: ids are kept as long as their requests are open
+from gatepost.gate.dispatch import ToolAnswer
+from gatepost.jsonrpc.messages import RequestId, encode
+
 LARGEST_META = 64 * 1024  # bytes
-RequestId = Annotated[int, Meta(ge=-(2**53), le=2**53)] | Annotated[str, Meta(max_length=LONGEST_ID)]
-
-
-class JsonRpcMessage(msgspec.Struct):
-    jsonrpc: str = ""
-    method: str | None = None
-    id: RequestId | msgspec.UnsetType | None = msgspec.UNSET
-    params: msgspec.Raw = msgspec.Raw(b"{}")
-    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+NULL = len(b"null")
 
 
 class McpParams(msgspec.Struct):
@@ -27,18 +19,27 @@ class McpParams(msgspec.Struct):
         size = len(memoryview(self.raw_meta))
         if size > LARGEST_META:
             raise ValueError(f"_meta may have at most {LARGEST_META} bytes")
-        if size > len(b"null"):
+        if size > NULL:
             _read_meta(self.raw_meta)
 
     @property
     def meta(self) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = _read_meta(self.raw_meta)
+        """It is parsed anew at each use."""
+        found: dict[str, Any] | None = _read_meta(self.raw_meta) if len(memoryview(self.raw_meta)) > NULL else None
         return found
 
 
 class CallParams(McpParams, kw_only=True):
     name: str
     arguments: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class CallRequest(msgspec.Struct, tag_field="method", tag="tools/call"):
+    """A call parsed at one go, as nearly every one can be."""
+
+    jsonrpc: Literal["2.0"]
+    id: RequestId
+    params: CallParams
 
 
 class InitializeParams(McpParams, kw_only=True):
@@ -53,13 +54,8 @@ class ListenParams(McpParams):
     notifications: ListenNotifications = msgspec.field(default_factory=ListenNotifications)
 
 
-class JsonRpcError(msgspec.Struct):
-    code: int = 0
-    message: str = ""
-
-
 class McpListedTool(msgspec.Struct, omit_defaults=True):
-    """A tool as another server tells of it; what else it says is not read."""
+    """A tool as another server lists it. Other fields are not read."""
 
     name: str
     description: str = ""
@@ -103,14 +99,24 @@ class CallResult(msgspec.Struct, omit_defaults=True):
 
 
 _read_meta = msgspec.json.Decoder(dict[str, Any] | None).decode
-read_message = msgspec.json.Decoder(JsonRpcMessage).decode
+read_call_request = msgspec.json.Decoder(CallRequest).decode
 read_params = msgspec.json.Decoder(McpParams | None).decode
 read_call = msgspec.json.Decoder(CallParams).decode
 read_initialize = msgspec.json.Decoder(InitializeParams).decode
 read_listen = msgspec.json.Decoder(ListenParams).decode
 read_cancelled = msgspec.json.Decoder(CancelledParams).decode
 read_turn = msgspec.json.Decoder(TurnParams).decode
-read_error = msgspec.json.Decoder(JsonRpcError).decode
 read_list_result = msgspec.json.Decoder(ToolListResult).decode
 read_given_result = msgspec.json.Decoder(RemoteCallResult).decode
 read_object = msgspec.json.Decoder(dict[str, object]).decode
+
+
+def render_answer(answer: ToolAnswer, stamp: msgspec.Raw | msgspec.UnsetType) -> bytes:
+    """The result of a call. `stamp`: the `_meta` of the 2026 revision."""
+    content = [McpTextContent(answer.text)] if answer.content is None else msgspec.Raw(answer.content)
+    result = CallResult(content, isError=answer.failed)
+    if answer.structured is not None:
+        result.structuredContent = msgspec.Raw(answer.structured)
+    if stamp is not msgspec.UNSET:
+        result.resultType, result.meta = "complete", stamp
+    return encode(result)

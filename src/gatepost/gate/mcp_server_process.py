@@ -20,9 +20,11 @@ import msgspec
 from gatepost import __version__
 from gatepost.gate import mcp_messages
 from gatepost.gate.json_depth import DEEPEST, check_depth
-from gatepost.gate.mcp_messages import JsonRpcMessage, McpListedTool, RemoteCallResult
+from gatepost.gate.mcp_messages import McpListedTool, RemoteCallResult
+from gatepost.jsonrpc.eras import initialize_params
+from gatepost.jsonrpc.errors import METHOD_NOT_FOUND, JsonRpcFailure
+from gatepost.jsonrpc.messages import JsonRpcMessage, parse_failure, parse_message
 
-PROTOCOL = "2025-11-25"
 LARGEST_OUTPUT = 10 * 1024 * 1024  # of one run, in bytes
 MOST_LINES = 20_000  # of one run
 LARGE = 64 * 1024  # bytes of an answer; more is read off the loop
@@ -35,10 +37,6 @@ _KEEPER = Path(__file__).with_name("child_reaper.py")
 
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
-
-
-class McpResponseError(Exception):
-    """The server itself says no; the words are its own."""
 
 
 class McpServerError(Exception):
@@ -60,8 +58,7 @@ class McpServerProcess:
 
     async def start(self) -> None:
         """The handshake."""
-        client = {"name": "gatepost", "version": __version__}
-        await self._ask("initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client})
+        await self._ask("initialize", initialize_params("gatepost", __version__))
         await self._tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     async def list_tools(self) -> list[McpListedTool]:
@@ -96,9 +93,7 @@ class McpServerProcess:
             elif message.id == self._asked:
                 break
         if message.error is not msgspec.UNSET:
-            with suppress(ValueError):
-                raise McpResponseError(mcp_messages.read_error(message.error).message or "an error without words")
-            raise McpResponseError("an error without words")
+            raise parse_failure(message.error)
         return b"{}" if message.result is msgspec.UNSET else bytes(message.result)
 
     async def _answer(self, message: JsonRpcMessage) -> None:
@@ -108,7 +103,7 @@ class McpServerProcess:
         if message.method == "ping":
             await self._tell({"jsonrpc": "2.0", "id": message.id, "result": {}})
         else:
-            error = {"code": -32601, "message": "Method not found"}
+            error = JsonRpcFailure(METHOD_NOT_FOUND, "Method not found").to_json()
             await self._tell({"jsonrpc": "2.0", "id": message.id, "error": error})
 
     async def _tell(self, message: Mapping[str, Any]) -> None:
@@ -134,7 +129,7 @@ class McpServerProcess:
             if not line:
                 raise await self._ended()
             try:
-                return mcp_messages.read_message(line)
+                return parse_message(line)
             except RecursionError:
                 raise self._trouble(f"it says something that is nested deeper than {DEEPEST} levels") from None
             except ValueError:
@@ -236,7 +231,7 @@ async def _finish_uncancelled(work: Coroutine[Any, Any, None]) -> None:
 
 @asynccontextmanager
 async def run_mcp_server(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> AsyncIterator[McpServerProcess]:
-    """A server after its handshake. Raises Broken if it does not come up, Answered if it does not want to.
+    """A server after its handshake. Raises McpServerError if it does not start, JsonRpcFailure if it refuses.
 
     To begin and to end are not broken off: asyncio would kill the keeper, and nobody then ends what it keeps.
     """

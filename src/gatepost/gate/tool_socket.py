@@ -19,7 +19,9 @@ from gatepost.core.token_bucket import Rate, TokenBucket
 from gatepost.core.unix_sockets import bind_unix, is_hung_up, peer_pid, remove_at_exit
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
-from gatepost.gate.mcp_protocol import INVALID_REQUEST, McpProtocol, SubmitTurn
+from gatepost.gate.mcp_protocol import McpProtocol, SubmitTurn
+from gatepost.jsonrpc.errors import INVALID_REQUEST
+from gatepost.jsonrpc.messages import render_error
 
 LARGEST_MESSAGE = 2 * 1024 * 1024  # what is larger is a file, and files go by their names
 MOST_CONNECTIONS = 8
@@ -37,10 +39,7 @@ FLOOD = f"the agent sends more than {CALLS.per_second:g} tool messages a second"
 _KEPT = 64 * 1024  # of a connection's buffer, between messages
 _HIGH = 1024 * 1024  # unread answers beyond which a client is not read
 _JOINED = 64 * 1024  # above that, a newline of its own is cheaper than a copy
-_TOO_LARGE = b'{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":"a message may have at most %d bytes"}}' % (
-    INVALID_REQUEST,
-    LARGEST_MESSAGE,
-)
+_TOO_LARGE = render_error(None, INVALID_REQUEST, f"a message may have at most {LARGEST_MESSAGE} bytes")
 
 _log = log.get("gate")
 

@@ -1,7 +1,7 @@
-"""A program of others that speaks JSON-RPC, one message a line, on its stdin and stdout.
+"""A third-party program that speaks JSON-RPC, one message a line, on its stdin and stdout.
 
-It is not trusted to be well: a line that is too long, words that are no messages, an answer that never comes and an end
-without a word each become a Trouble that says so, and no wait is without an end but the one its caller chose.
+It is not trusted. A line that is too long, lines that are no messages, a missing answer and an unexpected end each
+become a ProviderError. No wait is without an end but the one that its caller chose.
 """
 
 import asyncio
@@ -17,6 +17,19 @@ from typing import Any
 import msgspec
 
 from gatepost.inside.provider_errors import ProviderError
+from gatepost.jsonrpc.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcFailure
+from gatepost.jsonrpc.messages import (
+    RequestId,
+    encode,
+    parse_message,
+    render_error,
+    render_notification,
+    render_request,
+    render_result,
+)
+from gatepost.jsonrpc.pending import PendingRequests
+
+__all__ = ["FAILED", "INVALID", "UNKNOWN_METHOD", "Json", "JsonRpcFailure", "JsonRpcProcess"]
 
 LARGEST_LINE = 32 * 1024 * 1024
 MOST_GARBAGE = 20  # lines on end that are no messages; programs print a greeting where they should not
@@ -24,38 +37,11 @@ MOST_ASKED = 100  # of its questions that wait for our answer
 LAST_LINES = 20  # of what it wrote to stderr
 LONGEST_WORDS = 300  # characters of its own that stand in our messages
 FAREWELL = 0.5  # seconds between being asked to end and being ended
-UNKNOWN_METHOD, INVALID, FAILED = -32601, -32602, -32603
+UNKNOWN_METHOD, INVALID, FAILED = METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR
 
 Json = dict[str, Any]
-
-
-class JsonRpcErrorObject(msgspec.Struct, frozen=True):
-    code: int = 0
-    message: str = ""
-    data: Any = None
-
-
-class JsonRpcFailure(Exception):
-    """The program answered with an error, or is to be answered with one."""
-
-    def __init__(self, code: int, message: str, data: object = None) -> None:
-        super().__init__(message)
-        self.code, self.message, self.data = code, message, data
-
-
-class _JsonRpcMessage(msgspec.Struct):
-    id: int | str | None = None
-    method: str | None = None
-    params: msgspec.Raw = msgspec.Raw(b"{}")
-    result: msgspec.Raw = msgspec.Raw(b"null")
-    error: JsonRpcErrorObject | None = None
-
-
-NotificationHandler = Callable[[str, bytes], Awaitable[None]]  # it told us something
-RequestHandler = Callable[[str, bytes], Awaitable[Json]]  # it asked us something; raises Answered
-
-_read_line = msgspec.json.Decoder(_JsonRpcMessage).decode
-_encode = msgspec.json.Encoder().encode
+NotificationHandler = Callable[[str, bytes], Awaitable[None]]
+RequestHandler = Callable[[str, bytes], Awaitable[Json]]  # raises JsonRpcFailure
 
 
 class JsonRpcProcess:
@@ -64,8 +50,7 @@ class JsonRpcProcess:
     def __init__(self, name: str, process: Process, notified: NotificationHandler, asked: RequestHandler) -> None:
         self._name, self._process = name, process
         self._notified, self._asked = notified, asked
-        self._number = 0
-        self._pending: dict[int | str, asyncio.Future[bytes]] = {}
+        self._pending = PendingRequests()
         self._garbage: deque[str] = deque(maxlen=MOST_GARBAGE)
         self._errors: deque[str] = deque(maxlen=LAST_LINES)
         self._ended: ProviderError | None = None
@@ -103,25 +88,21 @@ class JsonRpcProcess:
         return self._ended is None
 
     async def ask(self, method: str, params: Json, patience: float | None) -> bytes:
-        """The result, as JSON. Raises Answered for an error, Trouble if it ends, or takes longer than `patience`."""
+        """The result, as JSON. Raises JsonRpcFailure for an error, ProviderError if it ends or is late."""
         if self._ended is not None:
             raise self._ended
-        self._number += 1
-        number = self._number
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._pending[number] = answer
+        request, answer = self._pending.add()
         try:
             async with asyncio.timeout(patience):
-                await self._write({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+                await self._write(render_request(request, method, params))
                 return await answer
         except TimeoutError:
             raise ProviderError(f"{self._name} does not answer to {method}{self._last_words()}", "retryable") from None
         finally:
-            self._pending.pop(number, None)
-            answer.cancel()
+            self._pending.remove(request)
 
     async def tell(self, method: str, params: Json) -> None:
-        await self._write({"jsonrpc": "2.0", "method": method, "params": params})
+        await self._write(render_notification(method, params))
 
     def end(self, why: str) -> None:
         """Now, and whoever waits for it is told."""
@@ -164,14 +145,14 @@ class JsonRpcProcess:
         if not line:
             return
         try:
-            message = _read_line(line)
+            message = parse_message(line)
             self._garbage.clear()
             if message.method is None:
-                self._handle_response(message)
-            elif message.id is None:
-                await self._notified(message.method, bytes(message.params))
-            else:
+                self._pending.answer(message)
+            elif isinstance(message.id, int | str):
                 self._handle_request(message.method, bytes(message.params), message.id)
+            else:
+                await self._notified(message.method, bytes(message.params))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._garbage.append(line[:LONGEST_WORDS].decode(errors="replace"))
             if len(self._garbage) == MOST_GARBAGE:
@@ -179,37 +160,27 @@ class JsonRpcProcess:
                     f"{self._name} says what is not understood, such as {self._garbage[-1][:LONGEST_WORDS]!r}"
                 ) from None
 
-    def _handle_response(self, message: _JsonRpcMessage) -> None:
-        answer = self._pending.get(message.id) if message.id is not None else None
-        if answer is None or answer.done():
-            return  # nobody asked, or nobody waits any more
-        if message.error is not None:
-            answer.set_exception(JsonRpcFailure(message.error.code, message.error.message, message.error.data))
-        else:
-            answer.set_result(bytes(message.result))
-
-    def _handle_request(self, method: str, params: bytes, number: int | str) -> None:
+    def _handle_request(self, method: str, params: bytes, request: RequestId) -> None:
         if len(self._answering) >= MOST_ASKED:
             raise ProviderError(f"{self._name} asks more than {MOST_ASKED} things at once")
-        task = asyncio.create_task(self._answer(method, params, number))
+        task = asyncio.create_task(self._answer(method, params, request))
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
 
-    async def _answer(self, method: str, params: bytes, number: int | str) -> None:
-        reply: Json = {"jsonrpc": "2.0", "id": number}
+    async def _answer(self, method: str, params: bytes, request: RequestId) -> None:
         try:
-            reply["result"] = await self._asked(method, params)
+            reply = render_result(request, encode(await self._asked(method, params)))
         except JsonRpcFailure as error:
-            reply["error"] = {"code": error.code, "message": error.message}
+            reply = render_error(request, error.code, error.message)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            reply["error"] = {"code": INVALID, "message": f"{method}: {error}"}
+            reply = render_error(request, INVALID, f"{method}: {error}")
         with suppress(ProviderError):  # it left without waiting
             await self._write(reply)
 
-    async def _write(self, message: Json) -> None:
+    async def _write(self, message: bytes) -> None:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(_encode(message) + b"\n")
+            self._process.stdin.write(message + b"\n")
             await self._process.stdin.drain()
         except (ConnectionError, RuntimeError):  # the latter: the pipe is closed already
             await asyncio.wait(self._tasks[2:], timeout=2 * FAREWELL)  # it may have ended, and then it is known how
@@ -233,9 +204,7 @@ class JsonRpcProcess:
 
     def _give_up(self, trouble: ProviderError) -> None:
         self._ended = self._ended or trouble
-        for answer in self._pending.values():
-            if not answer.done():
-                answer.set_exception(self._ended)
+        self._pending.fail(self._ended)
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):

@@ -5,12 +5,17 @@ connection raises (OSError).
 """
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-PROTOCOL = "2025-11-25"
+from gatepost.jsonrpc.eras import initialize_params
+from gatepost.jsonrpc.errors import JsonRpcFailure
+from gatepost.jsonrpc.messages import parse_message, render_notification, render_request
+from gatepost.jsonrpc.pending import PendingRequests
+
 LARGEST = 16 * 1024 * 1024
 
 
@@ -34,16 +39,6 @@ class McpToolResult(msgspec.Struct, frozen=True):
     is_error: bool = False
 
 
-class _Error(msgspec.Struct):
-    message: str = ""
-
-
-class _Message(msgspec.Struct):
-    id: int | str | None = None
-    result: dict[str, Any] | None = None
-    error: _Error | None = None
-
-
 class _Content(msgspec.Struct):
     text: str = ""
 
@@ -59,7 +54,8 @@ class _ToolPage(msgspec.Struct, rename="camel"):
     next_cursor: str | None = None
 
 
-_read = msgspec.json.Decoder(_Message).decode
+_parse_page = msgspec.json.Decoder(_ToolPage).decode
+_parse_call_result = msgspec.json.Decoder(_CallResult).decode
 
 
 class McpClient:
@@ -67,80 +63,61 @@ class McpClient:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
-        self._waiting: dict[int | str, asyncio.Future[_Message]] = {}
-        self._last = 0
-        self._listening = asyncio.create_task(self._listen())
+        self._pending = PendingRequests()
+        self._reading = asyncio.create_task(self._read())
 
     @classmethod
     async def connect(cls, path: Path) -> "McpClient":
-        reader, writer = await asyncio.open_unix_connection(str(path), limit=LARGEST)
-        tools = cls(reader, writer)
-        await tools._ask(
-            "initialize",
-            {
-                "protocolVersion": PROTOCOL,
-                "capabilities": {},
-                "clientInfo": {"name": "gatepost-runner", "version": "1"},
-            },
-        )
-        tools._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        tools = cls(*await asyncio.open_unix_connection(str(path), limit=LARGEST))
+        with suppress(JsonRpcFailure):  # the first call fails with the reason
+            await tools._request("initialize", initialize_params("gatepost-runner", "1"))
+        tools._writer.write(render_notification("notifications/initialized") + b"\n")
         return tools
 
     async def list_tools(self) -> list[McpTool]:
         found: list[McpTool] = []
-        cursor: str | None = None
-        while True:
-            answer = await self._ask("tools/list", {"cursor": cursor} if cursor else {})
-            page = msgspec.convert(answer.result or {}, _ToolPage)
-            found += page.tools
-            cursor = page.next_cursor
-            if not cursor:
-                return found
+        cursor: str | None = ""
+        with suppress(JsonRpcFailure):  # of a session that is being ended
+            while cursor is not None:
+                page = _parse_page(await self._request("tools/list", {"cursor": cursor} if cursor else {}))
+                found += page.tools
+                cursor = page.next_cursor or None
+        return found
 
     async def call(self, name: str, args: dict[str, Any], call_id: str | None = None) -> McpToolResult:
         """Use a tool. `call_id`, if given, is the request's id: the same use has the same one in another process."""
-        answer = await self._ask("tools/call", {"name": name, "arguments": args}, call_id)
-        if answer.error is not None:
-            return McpToolResult(answer.error.message, None, True)
-        called = msgspec.convert(answer.result or {}, _CallResult)
+        try:
+            answer = await self._request("tools/call", {"name": name, "arguments": args}, call_id)
+        except JsonRpcFailure as failure:
+            return McpToolResult(failure.message, None, True)
+        called = _parse_call_result(answer)
         text = "\n".join(part.text for part in called.content if part.text)
         return McpToolResult(text, called.structured_content, called.is_error)
 
     @property
     def closed(self) -> bool:
-        return self._listening.done()
+        return self._reading.done()
 
     async def close(self) -> None:
-        self._listening.cancel()
+        self._reading.cancel()
         self._writer.close()
 
-    async def _ask(self, method: str, params: dict[str, Any], request_id: str | None = None) -> _Message:
-        if self._listening.done():
+    async def _request(self, method: str, params: dict[str, Any], request_id: str | None = None) -> bytes:
+        if self._reading.done():
             raise ConnectionResetError("router.sock is closed")
-        self._last += 1
-        key: int | str = request_id if request_id is not None else self._last
-        future: asyncio.Future[_Message] = asyncio.get_running_loop().create_future()
-        self._waiting[key] = future
+        request, answer = self._pending.add(request_id)
         try:
-            self._send({"jsonrpc": "2.0", "id": key, "method": method, "params": params})
+            self._writer.write(render_request(request, method, params) + b"\n")
             await self._writer.drain()
-            return await future
+            return await answer
         finally:
-            self._waiting.pop(key, None)
+            self._pending.remove(request)
 
-    def _send(self, message: dict[str, Any]) -> None:
-        self._writer.write(msgspec.json.encode(message) + b"\n")
-
-    async def _listen(self) -> None:
+    async def _read(self) -> None:
         try:
             while line := await self._reader.readline():
-                message = _read(line)
-                future = self._waiting.get(message.id) if message.id is not None else None
-                if future is not None and not future.done():
-                    future.set_result(message)
+                self._pending.answer(parse_message(line))
         except (OSError, ValueError):  # ValueError: a line beyond all bounds, or no JSON at all
             pass
         finally:
-            for future in self._waiting.values():
-                if not future.done():
-                    future.set_exception(ConnectionResetError("router.sock is closed"))
+            self._pending.fail(ConnectionResetError("router.sock is closed"))

@@ -328,7 +328,7 @@ def _compile_inside() -> None:
     with suppress(OSError):
         compileall.compile_file(package / "__init__.py", quiet=2)
         _open_to_read(package / "__pycache__")
-        for name in ("inside", "mailbox"):
+        for name in ("inside", "mailbox", "jsonrpc"):
             compileall.compile_dir(package / name, quiet=2)
             for compiled in (package / name).rglob("__pycache__"):
                 _open_to_read(compiled)

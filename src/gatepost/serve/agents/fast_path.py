@@ -16,8 +16,9 @@ from gatepost.gate import mcp_messages
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch, ToolAnswer
 from gatepost.gate.eager_task import run_eagerly
-from gatepost.gate.mcp_messages import CallParams, CallResult, JsonRpcMessage, McpParams, McpTextContent, RequestId
-from gatepost.gate.mcp_protocol import ENVELOPE_VERSION, HANDSHAKE_VERSIONS, META
+from gatepost.gate.mcp_messages import CallParams, McpParams
+from gatepost.jsonrpc.eras import CAPABILITIES, ENVELOPE_VERSION, HANDSHAKE_VERSIONS, VERSION, McpServerInfo
+from gatepost.jsonrpc.messages import JsonRpcMessage, RequestId, encode, render_error, render_result
 
 AT_ONCE_S = 0.05  # a call that takes longer is the SDK's: it keeps streams alive and can continue them
 CANCELLED = -32800  # the code of a call that was cancelled, where HTTP must have an answer
@@ -26,7 +27,6 @@ MOST_TOLD = 256  # words of progress that wait to be sent
 
 _VERSIONS = frozenset(version.encode() for version in HANDSHAKE_VERSIONS)
 _OWN_HEADER = b'"x-mcp-header"'  # in a tool's schema: an argument that must also be a header
-_encode = msgspec.json.Encoder().encode
 
 
 class McpHeaders:
@@ -147,8 +147,8 @@ class FastPath:
 
     def __init__(self, name: str, version: str, dispatch: Dispatch) -> None:
         self._dispatch = dispatch
-        self._stamp = msgspec.Raw(_encode({META + "serverInfo": {"name": name, "version": version}}))
-        self._fresh = b'"ttlMs":0,"cacheScope":"private","resultType":"complete","_meta":%b' % bytes(self._stamp)
+        info = McpServerInfo({"name": name, "version": version}, {})
+        self._stamp, self._list_fields = msgspec.Raw(encode(info.stamp)), encode(info.list_fields)[1:]
         self._judged: tuple[bytes, frozenset[str]] = (b"", frozenset())
 
     def read(
@@ -176,8 +176,8 @@ class FastPath:
         meta = params.meta or {}
         return (
             head.version == ENVELOPE_VERSION.encode()
-            and meta.get(META + "protocolVersion") == ENVELOPE_VERSION
-            and isinstance(meta.get(META + "clientCapabilities"), dict)
+            and meta.get(VERSION) == ENVELOPE_VERSION
+            and isinstance(meta.get(CAPABILITIES), dict)
             and head.found.get(b"mcp-method") == (message.method or "").encode()
             and head.found.get(b"mcp-name") == name
         )
@@ -191,29 +191,17 @@ class FastPath:
 
     def listed(self, request: RequestId, caller: Caller, modern: bool) -> bytes:
         tools = self._dispatch.listed_for(caller)
-        return _render_result(request, b'{"tools":%b,%b}' % (tools, self._fresh) if modern else b'{"tools":%b}' % tools)
+        return render_result(
+            request, b'{"tools":%b,%b' % (tools, self._list_fields) if modern else b'{"tools":%b}' % tools
+        )
 
     def answered(self, request: RequestId, answer: ToolAnswer, modern: bool) -> bytes:
         if answer.code:
             return render_error(request, answer.code, answer.text)
-        content = [McpTextContent(answer.text)] if answer.content is None else msgspec.Raw(answer.content)
-        result = CallResult(content, isError=answer.failed)
-        if answer.structured is not None:
-            result.structuredContent = msgspec.Raw(answer.structured)
-        if modern:
-            result.resultType, result.meta = "complete", self._stamp
-        return _render_result(request, _encode(result))
+        return render_result(request, mcp_messages.render_answer(answer, self._stamp if modern else msgspec.UNSET))
 
 
 def _tools_with_headers(listed: bytes) -> frozenset[str]:
     if _OWN_HEADER not in listed:
         return frozenset()
-    return frozenset(tool["name"] for tool in msgspec.json.decode(listed) if _OWN_HEADER in _encode(tool))
-
-
-def _render_result(request: RequestId, result: bytes) -> bytes:
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(request), result)
-
-
-def render_error(request: RequestId | None, code: int, text: str) -> bytes:
-    return _encode({"jsonrpc": "2.0", "id": request, "error": {"code": code, "message": text}})
+    return frozenset(tool["name"] for tool in msgspec.json.decode(listed) if _OWN_HEADER in encode(tool))

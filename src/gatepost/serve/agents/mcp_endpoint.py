@@ -21,18 +21,12 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.json_limits import has_few_values
 from gatepost.gate import mcp_messages
 from gatepost.gate.caller import Caller
-from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
-from gatepost.gate.mcp_messages import CallParams, JsonRpcMessage
-from gatepost.gate.mcp_protocol import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, TOO_MANY_VALUES, render_id_in_use
-from gatepost.serve.agents.fast_path import (
-    CANCELLED,
-    IDLE_S,
-    FastPath,
-    McpHeaders,
-    McpHttpSession,
-    RunningCall,
-    render_error,
-)
+from gatepost.gate.dispatch import Dispatch, ToolAnswer
+from gatepost.gate.mcp_messages import CallParams
+from gatepost.gate.mcp_protocol import TOO_MANY_VALUES
+from gatepost.jsonrpc.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, render_id_in_use
+from gatepost.jsonrpc.messages import JsonRpcMessage, parse_message, render_error
+from gatepost.serve.agents.fast_path import CANCELLED, IDLE_S, FastPath, McpHeaders, McpHttpSession, RunningCall
 
 if TYPE_CHECKING:
     from gatepost.serve.agents.sdk_fallback import SdkFallback
@@ -140,7 +134,7 @@ class McpEndpoint:
         if not has_few_values(body):
             return await exchange.refuse(400, INVALID_REQUEST, TOO_MANY_VALUES)
         try:
-            message = mcp_messages.read_message(body)
+            message = parse_message(body)
         except msgspec.ValidationError as error:
             text = "batches are not accepted" if body.lstrip()[:1] == b"[" else f"Invalid request: {error}"
             return await exchange.refuse(400, INVALID_REQUEST, text)

@@ -1,0 +1,80 @@
+"""The two eras of MCP: the handshake of the 2025 revisions, and the envelope of 2026-07-28. Standard library alone."""
+
+from gatepost.jsonrpc.errors import INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION, JsonRpcFailure
+
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+ENVELOPE_VERSION = "2026-07-28"
+META = "io.modelcontextprotocol/"
+VERSION, CAPABILITIES = META + "protocolVersion", META + "clientCapabilities"
+SUBSCRIPTION = META + "subscriptionId"
+SERVER = META + "serverInfo"
+
+Json = dict[str, object]
+
+
+def initialize_params(name: str, version: str) -> Json:
+    """What a client of ours sends as the params of `initialize`."""
+    client = {"name": name, "version": version}
+    return {"protocolVersion": HANDSHAKE_VERSIONS[-1], "capabilities": {}, "clientInfo": client}
+
+
+class McpServerInfo:
+    """What a server states of itself in its results, in each era."""
+
+    def __init__(self, server: object, capabilities: Json) -> None:
+        self.server, self.capabilities = server, capabilities
+        self.stamp: Json = {SERVER: server}
+        self.list_fields: Json = {
+            "ttlMs": 0,
+            "cacheScope": "private",
+            "resultType": "complete",
+            "_meta": self.stamp,
+        }  # beside the items of a list, since 2026
+
+    def initialized(self, version: str) -> Json:
+        return {"protocolVersion": version, "capabilities": self.capabilities, "serverInfo": self.server}
+
+    def discovered(self) -> Json:
+        return {"supportedVersions": [ENVELOPE_VERSION], "capabilities": self.capabilities, **self.list_fields}
+
+
+class ServerEra:
+    """The era of one connection. The first request that is valid in one of them decides."""
+
+    __slots__ = ("modern",)
+
+    def __init__(self) -> None:
+        self.modern: bool | None = None  # True: the envelope, False: the handshake, None: not decided
+
+    def check(self, meta: object) -> bool:
+        """Whether a request with this `_meta` is of the envelope's era. JsonRpcFailure: it is not valid here."""
+        if not isinstance(meta, dict) or VERSION not in meta:
+            if self.modern is None:
+                raise JsonRpcFailure(
+                    INVALID_PARAMS, f"not initialized: send initialize, or the {ENVELOPE_VERSION} envelope"
+                )
+            if self.modern:
+                raise JsonRpcFailure(INVALID_PARAMS, f"params._meta is missing {VERSION} and {CAPABILITIES}")
+            return False
+        if self.modern is False:
+            text = f"this connection was initialized; the {ENVELOPE_VERSION} envelope is too late"
+            raise JsonRpcFailure(INVALID_REQUEST, text)
+        version = meta[VERSION]
+        if not isinstance(version, str) or not isinstance(meta.get(CAPABILITIES), dict):
+            raise JsonRpcFailure(INVALID_PARAMS, f"params._meta needs {VERSION} (text) and {CAPABILITIES} (object)")
+        if version != ENVELOPE_VERSION:
+            raise _unsupported(version)
+        self.modern = True
+        return True
+
+    def initialize(self, wanted: str) -> str:
+        """The version that an `initialize` agrees on."""
+        if self.modern:
+            raise _unsupported(wanted)
+        self.modern = False
+        return wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+
+
+def _unsupported(version: str) -> JsonRpcFailure:
+    data = {"supported": [ENVELOPE_VERSION], "requested": version[:40]}
+    return JsonRpcFailure(UNSUPPORTED_VERSION, f"unsupported protocol version {version[:40]!r}", data)
