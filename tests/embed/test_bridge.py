@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from gatepost.embed import ToolHost, bridge
+from gatepost.embed import ToolHost
+from gatepost.jsonrpc import errors
+from gatepost.jsonrpc.bridge_command import bridge_command
 
 META = "io.modelcontextprotocol/"
 ENVELOPE = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}}
@@ -34,8 +36,8 @@ async def test_the_2026_wire_needs_no_handshake(connecting: Connecting) -> None:
         assert result["resultType"] == "complete"
         assert result["_meta"][META + "serverInfo"]["name"] == "shop"
         late = await client.answer(client.ask("initialize", {"protocolVersion": "2025-11-25"}))
-        assert late["error"]["code"] == bridge.UNSUPPORTED_VERSION
-        assert (await client.answer(client.ask("ping")))["error"]["code"] == bridge.METHOD_NOT_FOUND
+        assert late["error"]["code"] == errors.UNSUPPORTED_VERSION
+        assert (await client.answer(client.ask("ping")))["error"]["code"] == errors.METHOD_NOT_FOUND
 
 
 async def test_a_version_that_is_not_known_is_told_which_are(connecting: Connecting) -> None:
@@ -43,7 +45,7 @@ async def test_a_version_that_is_not_known_is_told_which_are(connecting: Connect
         newer = {**ENVELOPE, META + "protocolVersion": "2031-01-01"}
         error = (await client.answer(client.ask("tools/list", {"_meta": newer})))["error"]
         assert error["data"] == {"supported": ["2026-07-28"], "requested": "2031-01-01"}
-        assert (await client.answer(client.ask("tools/list")))["error"]["code"] == bridge.INVALID_PARAMS
+        assert (await client.answer(client.ask("tools/list")))["error"]["code"] == errors.INVALID_PARAMS
         found = await client.answer(client.ask("initialize", {"protocolVersion": "1999-01-01"}))
         assert found["result"]["protocolVersion"] == "2025-11-25"
         assert (await client.answer(client.ask("ping")))["result"] == {}
@@ -61,20 +63,20 @@ async def test_a_subscription_is_acknowledged_and_can_be_given_up(connecting: Co
 async def test_paseo_31_bad_lines_between_good_ones_are_answered_and_do_no_harm(connecting: Connecting) -> None:
     async with ToolHost([echo]) as host, connecting(host.command()) as client:
         for line, code in (
-            (b"{bad", bridge.PARSE_ERROR),
-            (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":NaN}}', bridge.PARSE_ERROR),
-            (b"[" * 100_000, bridge.PARSE_ERROR),
-            (b"[]", bridge.INVALID_REQUEST),
-            (b'{"id":null,"jsonrpc":"2.0","method":"ping"}', bridge.INVALID_REQUEST),
-            (b'{"jsonrpc":"2.0"}', bridge.INVALID_REQUEST),
+            (b"{bad", errors.PARSE_ERROR),
+            (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":NaN}}', errors.PARSE_ERROR),
+            (b"[" * 100_000, errors.PARSE_ERROR),
+            (b"[]", errors.INVALID_REQUEST),
+            (b'{"id":null,"jsonrpc":"2.0","method":"ping"}', errors.INVALID_REQUEST),
+            (b'{"jsonrpc":"2.0"}', errors.INVALID_REQUEST),
         ):
             client.send(line)
             answer = await client.next()
             assert (answer["id"], answer["error"]["code"]) == (None, code)
         for method, params, code in (
-            ("dance", {}, bridge.METHOD_NOT_FOUND),
-            ("tools/call", {"name": 1}, bridge.INVALID_PARAMS),
-            ("tools/call", {"name": "echo", "arguments": []}, bridge.INVALID_PARAMS),
+            ("dance", {}, errors.METHOD_NOT_FOUND),
+            ("tools/call", {"name": 1}, errors.INVALID_PARAMS),
+            ("tools/call", {"name": "echo", "arguments": []}, errors.INVALID_PARAMS),
         ):
             assert (await client.answer(client.ask(method, params)))["error"]["code"] == code
         client.send(b"\n")
@@ -119,7 +121,8 @@ async def test_it_also_runs_as_a_module(connecting: Connecting) -> None:
 async def test_a_wrong_start_is_told(arguments: list[str], code: int, words: str, tmp_path: Path) -> None:
     given = [each.replace("{}", str(tmp_path / "none.json")) for each in arguments]
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(sys.executable, "-IS", bridge.__file__, *given, stderr=pipe)
+    command = bridge_command("gatepost.embed.bridge", *given)
+    process = await asyncio.create_subprocess_exec(*command, stderr=pipe)
     _, said = await asyncio.wait_for(process.communicate(), 20)
     assert process.returncode == code
     assert words in said.decode() and "Traceback" not in said.decode()

@@ -1,4 +1,4 @@
-"""Serve Python functions to any CLI agent that speaks MCP. A library of its own: it imports nothing else of Gatepost.
+"""Serve Python functions to any CLI agent that speaks MCP. Of Gatepost it imports `gatepost.jsonrpc` alone.
 
     async with ToolHost([get_weather, book_table]) as host:
         config = host.mcp_config()
@@ -6,8 +6,7 @@
 The names are loaded when they are first used: `python -m gatepost.embed.bridge` comes through here and must start fast.
 """
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # the import of `typing` would take longer than the bridge's own
 if TYPE_CHECKING:
     from gatepost.embed.host import ToolHost
     from gatepost.embed.results import Audio, Image, Resource, ResourceLink, ToolError, ToolOutput

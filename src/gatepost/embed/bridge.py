@@ -1,10 +1,10 @@
 """A stdio MCP server for the tools of another program: it lists them from a file, and passes calls to a unix socket.
 
-    python -I -S bridge.py SOCKET SCHEMA        python -m gatepost.embed.bridge SOCKET SCHEMA
+    python -m gatepost.embed.bridge SOCKET SCHEMA
 
-The standard library alone, and little of it: an agent waits for it at every start. It connects at the first call and
-keeps the connection. It speaks both wires of MCP, the 2025 handshake and the 2026-07-28 envelope. Every request is
-answered exactly once, and one that was cancelled never.
+It imports a small part of the standard library: an agent waits for it at every start. It connects at the first call
+and keeps the connection. It accepts both eras of MCP. Every request is answered exactly once, and one that was
+cancelled never.
 """
 
 import os
@@ -12,86 +12,30 @@ import select
 import stat
 import sys
 
+from gatepost.jsonrpc.eras import SUBSCRIPTION, Json, McpServerInfo, ServerEra
+from gatepost.jsonrpc.errors import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    JsonRpcFailure,
+    render_id_in_use,
+)
+from gatepost.jsonrpc.plain_json import decode, encode
+
 LIMIT = 10_485_760  # bytes of one message on the socket
 CHUNK = 256 * 1024
 PATIENCE_S = 10.0  # how long answers may take after stdin has ended
 CONNECT_S = 5.0
-HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-ENVELOPE_VERSION = "2026-07-28"
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
-UNSUPPORTED_VERSION = -32022
 USAGE = "usage: python -m gatepost.embed.bridge SOCKET SCHEMA"
 
-_META = "io.modelcontextprotocol/"
-_VERSION, _CAPABILITIES = _META + "protocolVersion", _META + "clientCapabilities"
-_SUBSCRIPTION = _META + "subscriptionId"
 _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
-
-Json = dict[str, object]
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
-
-
-class _ScannerOptions:
-    """As `json.JSONDecoder` has them."""
-
-    strict, object_hook, object_pairs_hook = True, None, None
-    parse_float, parse_int, parse_constant = float, int, staticmethod(_refuse_constant)
-
-
-try:  # the package `json` takes longer to import than all the rest; this is what does its work in CPython
-    from _json import encode_basestring, make_encoder, make_scanner
-
-    _scan: "make_scanner | None" = make_scanner(_ScannerOptions())  # type: ignore[arg-type]  # the stub asks for more than is used
-    _chunks: "make_encoder | None" = make_encoder(None, repr, encode_basestring, None, ":", ",", False, False, False)
-except (ImportError, TypeError):
-    _scan = _chunks = None  # another interpreter
-
-
-def _read(text: str) -> object:
-    """Raises ValueError that says what is wrong."""
-    text = text.strip(" \t\r\n")
-    if _scan is not None:
-        try:
-            value, end = _scan(text, 0)
-            if end == len(text):
-                found: object = value
-                return found
-        except (StopIteration, SystemError):
-            pass  # the package has words for it
-    import json
-
-    wrong: object = json.JSONDecoder(parse_constant=_refuse_constant).decode(text)
-    return wrong
-
-
-def _write(value: object) -> str:
-    if _chunks is not None:
-        return "".join(_chunks(value, 0))
-    import json
-
-    return json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode(value)
-
-
-def _encode(value: object) -> bytes:
-    return _write(value).encode("utf-8", "replace")  # half a surrogate pair is no text
-
 
 _kept = bytearray(CHUNK)  # a fresh one of this size for every read would cost more than all the rest of a call
 
 
 def _read_fd(fd: int) -> bytes:
     return bytes(memoryview(_kept)[: os.readv(fd, [_kept])])
-
-
-class Rejected(Exception):
-    """This request gets an error."""
-
-    def __init__(self, code: int, text: str, data: object = None) -> None:
-        super().__init__(text)
-        self.code, self.text, self.data = code, text, data
 
 
 class WriteBuffer:
@@ -191,9 +135,8 @@ class McpBridge:
         self.link = link
         self.out = WriteBuffer()
         server = described.get("server") or {"name": "tools", "version": "1"}
-        self._server, self._tools = server, described["tools"]
-        self._stamp = {_META + "serverInfo": server}
-        self._modern: bool | None = None  # None: nobody has said which wire yet
+        self._info, self._tools = McpServerInfo(server, {"tools": {}}), described["tools"]
+        self._era = ServerEra()
         self._calls: dict[int, PendingCall] = {}
         self._numbers: dict[object, int] = {}
         self._listening: set[object] = set()
@@ -208,7 +151,7 @@ class McpBridge:
     def hear(self, line: bytes) -> None:
         """One line. Whatever it is, the bridge lives."""
         try:
-            message = _read(line.decode())
+            message = decode(line.decode())
         except (ValueError, RecursionError) as error:
             return self._fail(None, PARSE_ERROR, f"Parse error: {error}")
         if not isinstance(message, dict):
@@ -231,81 +174,54 @@ class McpBridge:
             )
         try:
             if params is not None and not isinstance(params, dict):
-                raise Rejected(INVALID_PARAMS, "Invalid params: `params` must be an object")
+                raise JsonRpcFailure(INVALID_PARAMS, "Invalid params: `params` must be an object")
             self._handle_request(request, method, params or {})
-        except Rejected as rejected:
-            self._fail(request, rejected.code, rejected.text, rejected.data)
+        except JsonRpcFailure as failure:
+            self._fail(request, failure.code, failure.message, failure.data)
         except RecursionError:
             self._fail(request, INVALID_PARAMS, "Invalid params: nested too deeply")
         return None
 
     def _handle_request(self, request: object, method: str, params: Json) -> None:
+        info, era = self._info, self._era
         if request in self._numbers or request in self._listening:
-            used = f"the request id {repr(request)[:80]} is already in use: wait for its answer, or take another id"
-            raise Rejected(INVALID_REQUEST, used)
+            raise JsonRpcFailure(INVALID_REQUEST, render_id_in_use(request))
         if method == "tools/call":
             self._call(request, params)
         elif method == "tools/list":
-            listed: Json = {"tools": self._tools}
-            self._answer(request, {**listed, **self._fresh()} if self._wire(params) else listed)
+            more = info.list_fields if era.check(params.get("_meta")) else {}
+            self._answer(request, {"tools": self._tools, **more})
         elif method == "initialize":
-            self._initialize(request, params)
-        elif method == "ping" and not self._modern:
+            wanted = params.get("protocolVersion")
+            if not isinstance(wanted, str):
+                raise JsonRpcFailure(INVALID_PARAMS, "Invalid params: protocolVersion must be text")
+            self._answer(request, info.initialized(era.initialize(wanted)))
+        elif method == "ping" and not era.modern:
             self._answer(request, {})
-        elif method == "server/discover" and self._modern is not False:
-            self._wire(params)
-            offered: Json = {"supportedVersions": [ENVELOPE_VERSION], "capabilities": {"tools": {}}}
-            self._answer(request, {**offered, **self._fresh()})
-        elif method == "subscriptions/listen" and self._modern is not False:
-            self._wire(params)
+        elif method == "server/discover" and era.modern is not False:
+            era.check(params.get("_meta"))
+            self._answer(request, info.discovered())
+        elif method == "subscriptions/listen" and era.modern is not False:
+            era.check(params.get("_meta"))
             self._listening.add(request)
-            told: Json = {"notifications": {}, "_meta": {_SUBSCRIPTION: request}}
-            self._notify("notifications/subscriptions/acknowledged", told)
+            accepted: Json = {"notifications": {}, "_meta": {SUBSCRIPTION: request}}
+            self._notify("notifications/subscriptions/acknowledged", accepted)
         else:
-            raise Rejected(METHOD_NOT_FOUND, "Method not found", method)
-
-    def _wire(self, params: Json) -> bool:
-        """True: the 2026 wire, False: the 2025 one. The first request that is right on one of them decides."""
-        meta = params.get("_meta")
-        if not isinstance(meta, dict) or _VERSION not in meta:
-            if self._modern is None:
-                raise Rejected(INVALID_PARAMS, f"not initialized: send initialize, or the {ENVELOPE_VERSION} envelope")
-            if self._modern:
-                raise Rejected(INVALID_PARAMS, f"params._meta is missing {_VERSION} and {_CAPABILITIES}")
-            return False
-        if self._modern is False:
-            raise Rejected(INVALID_REQUEST, f"this was initialized; the {ENVELOPE_VERSION} envelope is too late")
-        version = meta[_VERSION]
-        if not isinstance(version, str) or not isinstance(meta.get(_CAPABILITIES), dict):
-            raise Rejected(INVALID_PARAMS, f"params._meta needs {_VERSION} (text) and {_CAPABILITIES} (object)")
-        if version != ENVELOPE_VERSION:
-            raise _unsupported(version)
-        self._modern = True
-        return True
-
-    def _initialize(self, request: object, params: Json) -> None:
-        wanted = params.get("protocolVersion")
-        if not isinstance(wanted, str):
-            raise Rejected(INVALID_PARAMS, "Invalid params: protocolVersion must be text")
-        if self._modern:
-            raise _unsupported(wanted)
-        self._modern = False
-        version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-        self._answer(request, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": self._server})
+            raise JsonRpcFailure(METHOD_NOT_FOUND, "Method not found", method)
 
     def _call(self, request: object, params: Json) -> None:
-        modern = self._wire(params)
+        meta = params.get("_meta")
+        modern = self._era.check(meta)
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not (arguments is None or isinstance(arguments, dict)):
-            raise Rejected(INVALID_PARAMS, "Invalid params: `name` must be text, `arguments` an object")
-        meta = params.get("_meta")
+            raise JsonRpcFailure(INVALID_PARAMS, "Invalid params: `name` must be text, `arguments` an object")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
         call = PendingCall(request, modern, token)
         wanted: Json = {"name": name, "arguments": arguments or {}}
         if _is_id(token):
             wanted["progress"] = True
         number = self._count = self._count + 1
-        payload = _encode({"id": number, "method": "call_tool", "params": wanted})
+        payload = encode({"id": number, "method": "call_tool", "params": wanted})
         if len(payload) > LIMIT:
             text = f"the request has {len(payload):,} bytes; at most {LIMIT:,} can be sent (MessageSizeError)"
             return self._finish(call, _failed(text))
@@ -331,7 +247,7 @@ class McpBridge:
         if number is not None:
             del self._calls[number]
             try:
-                self.link.send(_encode({"method": "cancel", "params": {"id": number}}))
+                self.link.send(encode({"method": "cancel", "params": {"id": number}}))
             except OSError:
                 self.hung_up()
 
@@ -345,9 +261,9 @@ class McpBridge:
             call = self._calls.get(number)
             if call is not None and not call.modern:
                 del self._calls[number], self._numbers[call.request]
-                self.out.add(b'{"jsonrpc":"2.0","id":%b,%b\n' % (_encode(call.request), payload[comma + 1 :]))
+                self.out.add(b'{"jsonrpc":"2.0","id":%b,%b\n' % (encode(call.request), payload[comma + 1 :]))
                 return
-        message = _read(payload.decode())
+        message = decode(payload.decode())
         if isinstance(message, dict):
             self._told(message)
 
@@ -385,33 +301,23 @@ class McpBridge:
     def _finish(self, call: PendingCall, result: Json) -> None:
         if call.modern:
             meta = result.get("_meta")
-            stamp = {**meta, **self._stamp} if isinstance(meta, dict) else self._stamp
+            stamp = {**meta, **self._info.stamp} if isinstance(meta, dict) else self._info.stamp
             result = {**result, "resultType": "complete", "_meta": stamp}
         self._answer(call.request, result)
 
-    def _fresh(self) -> Json:
-        return {"ttlMs": 0, "cacheScope": "private", "resultType": "complete", "_meta": self._stamp}
-
     def _answer(self, request: object, result: Json) -> None:
-        self.out.add(_encode({"jsonrpc": "2.0", "id": request, "result": result}) + b"\n")
+        self.out.add(encode({"jsonrpc": "2.0", "id": request, "result": result}) + b"\n")
 
     def _fail(self, request: object, code: int, text: str, data: object = None) -> None:
-        error: Json = {"code": code, "message": text}
-        if data is not None:
-            error["data"] = data
-        self.out.add(_encode({"jsonrpc": "2.0", "id": request, "error": error}) + b"\n")
+        error = JsonRpcFailure(code, text, data).to_json()
+        self.out.add(encode({"jsonrpc": "2.0", "id": request, "error": error}) + b"\n")
 
     def _notify(self, method: str, params: Json) -> None:
-        self.out.add(_encode({"jsonrpc": "2.0", "method": method, "params": params}) + b"\n")
+        self.out.add(encode({"jsonrpc": "2.0", "method": method, "params": params}) + b"\n")
 
 
 def _is_id(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
-
-
-def _unsupported(version: str) -> Rejected:
-    data = {"supported": [ENVELOPE_VERSION], "requested": version[:40]}
-    return Rejected(UNSUPPORTED_VERSION, f"unsupported protocol version {version[:40]!r}", data)
 
 
 def _failed(text: str) -> Json:
@@ -503,7 +409,7 @@ def main(arguments: "list[str]") -> int:
         return 2
     try:
         with open(arguments[1], encoding="utf-8") as file:
-            described = _read(file.read())
+            described = decode(file.read())
         if not isinstance(described, dict):
             raise ValueError("it is no object")
         bridge = McpBridge(ToolHostSocket(arguments[0]), described)

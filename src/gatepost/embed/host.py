@@ -8,7 +8,6 @@ import asyncio
 import contextvars
 import inspect
 import os
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,10 +18,11 @@ from typing import Any, Self
 
 import msgspec
 
-from gatepost.embed import bridge, host_files
+from gatepost.embed import host_files
 from gatepost.embed.client_config import Client, configuration, configuration_text
 from gatepost.embed.connection import LIMIT, MessageSizeError, ToolHostConnection, ToolNotFoundError
 from gatepost.embed.tool import FunctionTool, Progress, read_function
+from gatepost.jsonrpc.bridge_command import bridge_command
 
 BACKLOG = 1024
 LEAVE_S = 0.5  # what a function gets to end when it is cancelled
@@ -140,9 +140,9 @@ class ToolHost:
         return self._running().schema
 
     def command(self) -> list[str]:
-        """What a client starts. By its path and without the site's packages: that is half the time."""
+        """The command that a client starts."""
         made = self._running()
-        return [sys.executable, "-I", "-S", bridge.__file__, str(made.socket), str(made.schema)]
+        return bridge_command("gatepost.embed.bridge", str(made.socket), str(made.schema))
 
     def mcp_config(self, client: Client = "claude") -> dict[str, Any]:
         """The client's configuration with this server in it."""

@@ -9,25 +9,22 @@ rest. It imports a small part of the standard library: an agent waits for it at 
 from __future__ import annotations
 
 import os
-import signal
 import stat
 import sys
 
+from gatepost.jsonrpc.bridge_command import bridge_command
 from gatepost.serve.agents.bridge.http import USAGE, BridgeHttpClient
 from gatepost.serve.agents.bridge.relay import StdioHttpBridge
 
-_START = "import sys; sys.path.append(sys.argv.pop(1)); from gatepost.serve.agents import bridge; "
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # the other one makes enumerations at every start
 
 
 def command(url: str, token_file: str = "") -> list[str]:
-    """The command by which a client on this machine starts the bridge.
-
-    It imports the package instead of running a script: Python keeps the compiled form of modules alone.
-    """
-    source = os.path.abspath(__file__ + "/../../../../..")
-    named = ["--token-file", token_file] if token_file else []
-    start = f"{_START}sys.exit(bridge.main(sys.argv[1:]))"
-    return [sys.executable, "-I", "-S", "-c", start, source, "--url", url, *named]
+    return bridge_command(__name__, "--url", url, *(["--token-file", token_file] if token_file else []))
 
 
 def read_token(path: str) -> str:

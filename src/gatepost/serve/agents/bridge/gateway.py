@@ -6,6 +6,9 @@ messages, and sends the message again.
 
 from __future__ import annotations
 
+from gatepost.jsonrpc.eras import Json
+from gatepost.jsonrpc.errors import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND
+from gatepost.jsonrpc.plain_json import encode_ascii
 from gatepost.serve.agents.bridge.http import (
     BridgeFailure,
     BridgeHttpClient,
@@ -13,14 +16,9 @@ from gatepost.serve.agents.bridge.http import (
     GatewayHungUp,
     GatewayUnreachable,
 )
-from gatepost.serve.agents.bridge.loop import PollCondition, PollLoop, PollTask, PollWait, now
+from gatepost.serve.agents.bridge.loop import PollCondition, PollLoop, PollWait, now
 from gatepost.serve.agents.bridge.messages import (
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
     ClientMessage,
-    Json,
-    encode,
     encode_header,
     key_of,
     list_answers,
@@ -30,6 +28,10 @@ from gatepost.serve.agents.bridge.messages import (
 )
 from gatepost.serve.agents.bridge.sse import LONGEST_RETRY_S, EventStreamReader
 from gatepost.serve.agents.bridge.stdio import StdoutWriter, log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gatepost.serve.agents.bridge.loop import PollTask
 
 FAREWELL_S = 2.0  # for the last lines, and for the DELETE
 HANDSHAKE_S = 30.0  # for an initialize of our own
@@ -202,7 +204,7 @@ class GatewayExchange:
                 session.opened(response.headers.get("mcp-session-id", ""), message.answer)
                 if session.lost:
                     raise BridgeFailure(
-                        f"the gateway does not open another session: {encode(message.answer.get('error'))}"
+                        f"the gateway does not open another session: {encode_ascii(message.answer.get('error'))}"
                     )
 
     async def end_session(self) -> None:

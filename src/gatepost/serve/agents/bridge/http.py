@@ -7,8 +7,8 @@ import errno
 import os
 import select
 
+from gatepost.jsonrpc.errors import INTERNAL_ERROR
 from gatepost.serve.agents.bridge.loop import PollWait, now
-from gatepost.serve.agents.bridge.messages import INTERNAL_ERROR
 from gatepost.serve.agents.bridge.stdio import read_buffer
 
 CRLF = b"\r\n"

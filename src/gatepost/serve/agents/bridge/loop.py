@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import select
 import time
-from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # to import `collections` or `typing` takes longer than a call
+    from collections.abc import Callable, Coroutine, Generator
+
+    PollTask = Coroutine["PollWait", int | None, None]
 
 GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
@@ -27,15 +31,12 @@ class PollWait:
         return (yield self) or 0
 
 
-PollTask = Coroutine[PollWait, "int | None", None]
-
-
 class PollLoop:
     def __init__(self) -> None:
         self._tasks: dict[PollTask, PollWait | None] = {}  # None: it waits for nothing
         self.current: PollTask | None = None
         self._poll = select.poll()
-        self._ready: deque[tuple[PollTask, int | None]] = deque()
+        self._ready: list[tuple[PollTask, int | None]] = []
         self._watched: dict[int, PollTask] = {}
         self._timed: dict[PollTask, float] = {}
 
@@ -60,9 +61,10 @@ class PollLoop:
         self.spawn(main)
         while main in self._tasks:
             while self._ready:
-                task, events = self._ready.popleft()
-                if task in self._tasks:
-                    self._step(task, events)
+                ready, self._ready = self._ready, []
+                for task, given in ready:
+                    if task in self._tasks:
+                        self._step(task, given)
             if main not in self._tasks:
                 break
             for fd, events in self._poll.poll(self._timeout_ms()):

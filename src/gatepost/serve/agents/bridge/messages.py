@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
+from gatepost.jsonrpc.eras import VERSION, Json
+from gatepost.jsonrpc.errors import INVALID_REQUEST, PARSE_ERROR
+from gatepost.jsonrpc.plain_json import decode, encode_ascii
 
-from gatepost.serve.agents.bridge.loop import PollTask
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gatepost.serve.agents.bridge.loop import PollTask
 
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR = -32700, -32600, -32601, -32603
 NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}  # what Mcp-Name repeats
-
-_VERSION = "io.modelcontextprotocol/protocolVersion"
-_decode = json.JSONDecoder().decode
-
-Json = dict[str, object]
-
-encode = json.JSONEncoder(separators=(",", ":")).encode  # in ASCII: half a surrogate pair survives in an id
 
 
 class MalformedLine(Exception):
@@ -39,7 +35,7 @@ class ClientMessage:
 
     def _parse(self, line: bytes) -> None:
         try:
-            content = _decode(line.decode())
+            content = decode(line.decode())
         except (ValueError, RecursionError) as error:
             raise MalformedLine(PARSE_ERROR, f"Parse error: {error}") from None
         parts = content if isinstance(content, list) else [content]
@@ -64,7 +60,7 @@ class ClientMessage:
             return
         self.params = params
         meta = params.get("_meta")
-        version = meta.get(_VERSION) if isinstance(meta, dict) else None
+        version = meta.get(VERSION) if isinstance(meta, dict) else None
         self.version = version if isinstance(version, str) else ""
         name = params.get(NAMES.get(self.method, ""))
         self.name = name if isinstance(name, str) else ""
@@ -85,7 +81,7 @@ def render_error(request: object, code: int, text: str) -> bytes:
 
 
 def render_error_object(request: object, error: object) -> bytes:
-    return encode({"jsonrpc": "2.0", "id": request, "error": error}).encode()
+    return encode_ascii({"jsonrpc": "2.0", "id": request, "error": error}).encode()
 
 
 def encode_header(value: str) -> str:
@@ -99,7 +95,7 @@ def encode_header(value: str) -> str:
 
 def key_of(request: object) -> str:
     """An id as text: 1 is neither "1" nor 1.0."""
-    return str(request) if type(request) is int else encode(request)
+    return str(request) if type(request) is int else encode_ascii(request)
 
 
 def list_answers(message: object) -> list[Json]:
@@ -111,6 +107,6 @@ def list_answers(message: object) -> list[Json]:
 def read_json(data: bytes) -> object:
     """None: it is not JSON."""
     try:
-        return _decode(data.decode())
+        return decode(data.decode())
     except (ValueError, RecursionError):
         return None

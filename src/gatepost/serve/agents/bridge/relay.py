@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import select
 
+from gatepost.jsonrpc.errors import INVALID_REQUEST
 from gatepost.serve.agents.bridge.gateway import FAREWELL_S, GatewayExchange
 from gatepost.serve.agents.bridge.http import TAIL_S, BridgeFailure, BridgeHttpClient
 from gatepost.serve.agents.bridge.loop import PollCondition, PollLoop, PollWait, now
-from gatepost.serve.agents.bridge.messages import INVALID_REQUEST, ClientMessage, MalformedLine, key_of, render_error
+from gatepost.serve.agents.bridge.messages import ClientMessage, MalformedLine, key_of, render_error
 from gatepost.serve.agents.bridge.stdio import StdoutWriter, log, read_lines
 
 PATIENCE_S = 10.0  # how long answers may take after stdin has ended

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import select
 import stat
-from collections.abc import Callable
 
 from gatepost.serve.agents.bridge.loop import GONE, PollCondition, PollLoop, PollWait
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CHUNK = 64 * 1024
 
