@@ -60,7 +60,7 @@ def weight(value: object, most: int) -> int:
         elif each is None:
             continue
         elif isinstance(each, msgspec.Struct):
-            values += [getattr(each, name) for name in each.__struct_fields__]
+            values += msgspec.structs.astuple(each)
         elif isinstance(each, (str, bytes)):
             total += len(each) + 2
         elif isinstance(each, int):

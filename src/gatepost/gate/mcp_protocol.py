@@ -7,7 +7,7 @@ call is a task of its own, so a slow one delays nobody. One that was cancelled i
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol, TypeVarTuple
+from typing import TypeVarTuple
 
 import msgspec
 
@@ -81,27 +81,24 @@ class _PendingCall:
             self.task.cancel()
 
 
-class Outflow(Protocol):
-    """How far the other side is behind with reading."""
+class Outflow:
+    """How far a client is behind with reading."""
 
-    @property
-    def reads(self) -> asyncio.Semaphore:
-        """Places for calls that only read, of all connections of the caller."""
-        ...
+    def __init__(self, reads: asyncio.Semaphore, unread: Callable[[], int]) -> None:
+        """`reads`: places for calls that only read. `unread`: bytes of answers that wait. Both are of the caller."""
+        self.reads, self.unread = reads, unread
+        self.is_full = False  # this connection has answers that are not read
+        self._drained = asyncio.Event()
 
-    @property
-    def is_full(self) -> bool:
-        """This connection has answers that are not read."""
-        ...
-
-    @property
-    def unread(self) -> int:
-        """Bytes of answers that wait on all connections of the caller."""
-        ...
+    def set_full(self, full: bool) -> None:
+        self.is_full = full
+        if not full:
+            self._drained.set()
+            self._drained.clear()
 
     async def drained(self) -> None:
-        """Return when the connection is not full."""
-        ...
+        while self.is_full:
+            await self._drained.wait()
 
 
 class McpProtocol:
@@ -329,7 +326,7 @@ class McpProtocol:
                     return await call()
 
     def _give(self, request: RequestId, result: bytes) -> None:
-        if self._outflow is not None and len(result) > LARGE and self._outflow.unread > MOST_UNREAD:
+        if self._outflow is not None and len(result) > LARGE and self._outflow.unread() > MOST_UNREAD:
             self._fail(request, TOO_MANY, LEFT_OUT)
         else:
             self._answer(request, result)

@@ -19,7 +19,7 @@ from gatepost.core.token_bucket import Rate, TokenBucket
 from gatepost.core.unix_sockets import bind_unix, is_hung_up, peer_pid, remove_at_exit
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
-from gatepost.gate.mcp_protocol import McpProtocol, SubmitTurn
+from gatepost.gate.mcp_protocol import McpProtocol, Outflow, SubmitTurn
 from gatepost.jsonrpc.errors import INVALID_REQUEST
 from gatepost.jsonrpc.messages import render_error
 
@@ -52,9 +52,7 @@ class ToolConnection(asyncio.BufferedProtocol):
         self._buffer = bytearray(_KEPT)
         self._start = self._seen = self._end = 0  # the unfinished line, how far it was searched, what is filled
         self._skipping = False  # the rest of a message that was too large
-        self._full = False  # the client does not read
-        self._drained = asyncio.Event()
-        self._drained.set()
+        self._outflow = Outflow(tools.reads, lambda: tools.unread)
         self._over = False  # the client has said all that it will
         self._in_line = False  # lines wait for a later turn of the loop
         self._transport: asyncio.Transport | None = None
@@ -66,7 +64,7 @@ class ToolConnection(asyncio.BufferedProtocol):
             transport.abort()
             return
         transport.set_write_buffer_limits(high=_HIGH)
-        self.conversation = self._tools.make_protocol(self)
+        self.conversation = self._tools.make_protocol(self, self._outflow)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._tools.leave(self)
@@ -113,7 +111,7 @@ class ToolConnection(asyncio.BufferedProtocol):
         if self._in_line:
             return
         left, until = MOST_LINES, time.monotonic() + LONGEST_S
-        while not self._full:
+        while not self._outflow.is_full:
             at = self._buffer.find(b"\n", self._seen, self._end)
             if at < 0:
                 break
@@ -149,7 +147,7 @@ class ToolConnection(asyncio.BufferedProtocol):
         self.rested()
 
     def _read_on(self) -> None:
-        if self._full or self._over or self._in_line or self._transport is None:
+        if self._outflow.is_full or self._over or self._in_line or self._transport is None:
             return
         if not self._transport.is_closing():
             self._transport.resume_reading()
@@ -173,34 +171,17 @@ class ToolConnection(asyncio.BufferedProtocol):
     # Writing.
 
     @property
-    def reads(self) -> asyncio.Semaphore:
-        return self._tools.reads
-
-    @property
-    def is_full(self) -> bool:
-        return self._full
-
-    @property
-    def unread(self) -> int:
-        return self._tools.unread
-
-    @property
     def waiting(self) -> int:
         """Bytes that this client has not read."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
-    async def drained(self) -> None:
-        await self._drained.wait()
-
     def pause_writing(self) -> None:
-        self._full = True
-        self._drained.clear()
+        self._outflow.set_full(True)
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        self._full = False
-        self._drained.set()
+        self._outflow.set_full(False)
         self._take_lines()
         self._read_on()
         self.rested()
@@ -216,7 +197,7 @@ class ToolConnection(asyncio.BufferedProtocol):
 
     def rested(self) -> None:
         busy = self.conversation is not None and self.conversation.busy
-        waits = self._full or self._in_line
+        waits = self._outflow.is_full or self._in_line
         if self._over and not busy and not waits and self._transport is not None:
             self._transport.close()
 
@@ -346,8 +327,8 @@ class ToolSocket:
         """Bytes of answers that wait on its connections."""
         return sum(connection.waiting for connection in self._connections)
 
-    def make_protocol(self, with_: ToolConnection) -> McpProtocol:
-        conversation = McpProtocol(self._dispatch, self._caller, with_.send, self._submit, with_.rested, with_)
+    def make_protocol(self, with_: ToolConnection, outflow: Outflow) -> McpProtocol:
+        conversation = McpProtocol(self._dispatch, self._caller, with_.send, self._submit, with_.rested, outflow)
         if self._revoked:
             conversation.revoke()
         return conversation

@@ -39,6 +39,7 @@ from starlette.types import Receive, Scope, Send
 from gatepost.core import ids
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch, ToolAnswer
+from gatepost.gate.mcp_messages import render_answer
 from gatepost.serve.agents.fast_path import CANCELLED, IDLE_S, McpHttpSession, RunningCall
 
 CALLER, SESSION, BEGUN = "gatepost.caller", "gatepost.session", "gatepost.begun"  # in a request's scope
@@ -47,7 +48,6 @@ MOST_SESSIONS = 10_000
 Context = ServerRequestContext[Any, Any]
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.decode
 
 
 class RecentEvents:
@@ -190,7 +190,8 @@ class SdkFallback:
         try:
             while True:
                 while running.told:
-                    await ctx.session.report_progress(*_progress_arguments(*running.told.popleft()))
+                    done, total, text = running.told.popleft()
+                    await ctx.session.report_progress(done, total, text or None)
                 if running.answer is not None or running.cancelled:
                     break
                 running.news.clear()
@@ -227,20 +228,12 @@ def _caller(ctx: Context) -> Caller:
     return caller
 
 
-def _progress_arguments(done: float, total: float | None, text: str) -> tuple[float, float | None, str | None]:
-    return done, total, text or None
-
-
 @lru_cache(64)
 def _parse_tools(tools: bytes) -> ListToolsResult:
-    return ListToolsResult.model_validate({"tools": _decode(tools)})
+    return ListToolsResult.model_validate_json(b'{"tools":%b}' % tools)
 
 
 def _result(answer: ToolAnswer) -> CallToolResult:
     if answer.code:
         raise MCPError(answer.code, answer.text)
-    content = [{"type": "text", "text": answer.text}] if answer.content is None else _decode(answer.content)
-    whole: dict[str, Any] = {"content": content, "isError": answer.failed}
-    if answer.structured is not None:
-        whole["structuredContent"] = _decode(answer.structured)
-    return CallToolResult.model_validate(whole)
+    return CallToolResult.model_validate_json(render_answer(answer, msgspec.UNSET))

@@ -24,7 +24,6 @@ from gatepost.serve.agents.bridge.messages import (
     list_answers,
     read_json,
     render_error,
-    render_error_object,
 )
 from gatepost.serve.agents.bridge.sse import LONGEST_RETRY_S, EventStreamReader
 from gatepost.serve.agents.bridge.stdio import StdoutWriter, log
@@ -144,11 +143,7 @@ class GatewayExchange:
             self._session.initialized = message.line  # the next gateway receives it
         if not message.owed:
             log(f"{message.method or 'an answer'} was not delivered: {failure}")
-        for key, request in message.owed.items():
-            self.pending.pop(key, None)
-            if not message.cancelled:
-                self._out.add(render_error(request, failure.code, str(failure)))
-        message.owed = {}
+        self._answer_all(message, failure.to_json())
 
     # The session.
 
@@ -247,8 +242,8 @@ class GatewayExchange:
         for key, request in message.owed.items():
             self.pending.pop(key, None)
             message.answer = {"id": request, "error": error}
-            if not message.replayed:
-                self._out.add(render_error_object(request, error))
+            if not message.replayed and not message.cancelled:
+                self._out.add(render_error(request, error))
         message.owed = {}
 
     async def _deliver_stream(self, response: BridgeResponse, message: ClientMessage) -> None:

@@ -7,7 +7,7 @@ import errno
 import os
 import select
 
-from gatepost.jsonrpc.errors import INTERNAL_ERROR
+from gatepost.jsonrpc.errors import INTERNAL_ERROR, JsonRpcFailure
 from gatepost.serve.agents.bridge.loop import PollWait, now
 from gatepost.serve.agents.bridge.stdio import read_buffer
 
@@ -19,12 +19,11 @@ HUNG_UP = "the gateway hung up before its answer was complete; whether the call 
 USAGE = "usage: gatepost bridge --url unix:PATH:/mcp/agents | http://HOST:PORT/mcp/agents [--token-file FILE]"
 
 
-class BridgeFailure(Exception):
+class BridgeFailure(JsonRpcFailure):
     """This message got no answer; the text says why."""
 
     def __init__(self, text: str, code: int = INTERNAL_ERROR) -> None:
-        super().__init__(text)
-        self.code = code
+        super().__init__(code, text)
 
 
 class GatewayHungUp(BridgeFailure):
@@ -49,14 +48,12 @@ class BridgeConnection:
     @property
     def usable(self) -> bool:
         """It was left a short while ago, and the gateway has not hung up since."""
-        if now() - self.left_at > IDLE_S:
-            return False
         try:
             self.sock.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
-            return True
+            return now() - self.left_at <= IDLE_S
         except OSError:
-            return False
+            pass
         return False
 
     async def send(self, data: bytes) -> bool:
@@ -245,13 +242,10 @@ class BridgeHttpClient:
         return None
 
     async def _connect(self) -> BridgeConnection:
-        until = now() + CONNECT_S
+        until, sock = now() + CONNECT_S, None
         try:
             family, address = self._resolve()
             sock = socket.socket(family, socket.SOCK_STREAM)
-        except OSError as error:
-            raise self._unreachable(error) from None
-        try:
             sock.setblocking(False)
             if family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -261,13 +255,13 @@ class BridgeHttpClient:
                 code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
                 raise OSError(code, os.strerror(code))
-        except OSError as error:
-            sock.close()
-            raise self._unreachable(error) from None
-        except BaseException:
-            sock.close()
+            return BridgeConnection(sock)
+        except BaseException as error:
+            if sock is not None:
+                sock.close()
+            if isinstance(error, OSError):
+                raise self._unreachable(error) from None
             raise
-        return BridgeConnection(sock)
 
     def _resolve(self) -> tuple[int, str | tuple[str, int]]:
         if isinstance(self._address, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gatepost.jsonrpc.eras import VERSION, Json
-from gatepost.jsonrpc.errors import INVALID_REQUEST, PARSE_ERROR
+from gatepost.jsonrpc.errors import INVALID_REQUEST, PARSE_ERROR, JsonRpcFailure
 from gatepost.jsonrpc.plain_json import decode, encode_ascii
 
 TYPE_CHECKING = False
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}  # what Mcp-Name repeats
 
 
-class MalformedLine(Exception):
+class MalformedLine(JsonRpcFailure):
     def __init__(self, code: int, text: str, request: object = None) -> None:
-        super().__init__(text)
-        self.code, self.request = code, request
+        super().__init__(code, text)
+        self.request = request
 
 
 class ClientMessage:
@@ -76,11 +76,7 @@ class ClientMessage:
         return self.method == "subscriptions/listen"
 
 
-def render_error(request: object, code: int, text: str) -> bytes:
-    return render_error_object(request, {"code": code, "message": text})
-
-
-def render_error_object(request: object, error: object) -> bytes:
+def render_error(request: object, error: object) -> bytes:
     return encode_ascii({"jsonrpc": "2.0", "id": request, "error": error}).encode()
 
 

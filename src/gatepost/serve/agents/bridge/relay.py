@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import select
 
-from gatepost.jsonrpc.errors import INVALID_REQUEST
+from gatepost.jsonrpc.errors import INVALID_REQUEST, JsonRpcFailure, render_id_in_use
 from gatepost.serve.agents.bridge.gateway import FAREWELL_S, GatewayExchange
 from gatepost.serve.agents.bridge.http import TAIL_S, BridgeFailure, BridgeHttpClient
 from gatepost.serve.agents.bridge.loop import PollCondition, PollLoop, PollWait, now
@@ -75,15 +75,15 @@ class StdioHttpBridge:
             message = ClientMessage(line)
         except MalformedLine as error:
             log(f"a line of {len(line)} bytes: {error}")
-            self._out.add(render_error(error.request, error.code, str(error)))
+            self._out.add(render_error(error.request, error.to_json()))
             return
         if message.method == "notifications/cancelled" and not self._cancel(message.params.get("requestId")):
             return
         pending = self._gateway.pending
         for key, request in message.owed.items():
             if key in pending:
-                used = f"the request id {key[:80]} is already in use: wait for its answer, or take another id"
-                self._out.add(render_error(request, INVALID_REQUEST, used))
+                failure = JsonRpcFailure(INVALID_REQUEST, render_id_in_use(request))
+                self._out.add(render_error(request, failure.to_json()))
                 return
         pending.update(dict.fromkeys(message.owed, message))
         if message.version or message.method == "initialize":
