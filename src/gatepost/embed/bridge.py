@@ -12,15 +12,9 @@ import select
 import stat
 import sys
 
+from gatepost.jsonrpc import errors
 from gatepost.jsonrpc.eras import SUBSCRIPTION, Json, McpServerInfo, ServerEra
-from gatepost.jsonrpc.errors import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
-    JsonRpcFailure,
-    render_id_in_use,
-)
+from gatepost.jsonrpc.errors import JsonRpcFailure
 from gatepost.jsonrpc.plain_json import decode, encode
 
 LIMIT = 10_485_760  # bytes of one message on the socket
@@ -38,30 +32,16 @@ def _read_fd(fd: int) -> bytes:
     return bytes(memoryview(_kept)[: os.readv(fd, [_kept])])
 
 
-class WriteBuffer:
-    """Bytes that are to be written when the descriptor takes them."""
-
-    def __init__(self) -> None:
-        self.parts: list[bytes] = []
-        self.start = 0  # of the first part, already written
-
-    def __bool__(self) -> bool:
-        return bool(self.parts)
-
-    def add(self, data: bytes) -> None:
-        self.parts.append(data)
+class WriteBuffer(bytearray):
+    """Bytes that are to be written when the descriptor accepts them."""
 
     def flush(self, fd: int) -> None:
-        """As much as it takes now."""
-        while self.parts:
-            first = self.parts[0]
-            try:
-                self.start += os.write(fd, memoryview(first)[self.start :] if self.start else first)
-            except BlockingIOError:
-                return
-            if self.start == len(first):
-                del self.parts[0]
-                self.start = 0
+        """Write as much as it accepts now."""
+        try:
+            while self:
+                del self[: os.write(fd, self)]
+        except BlockingIOError:
+            return
 
 
 class PendingCall:
@@ -104,7 +84,7 @@ class ToolHostSocket:
         self.fd, self.outbox, self._buffer = -1, WriteBuffer(), bytearray()
 
     def send(self, payload: bytes) -> None:
-        self.outbox.add(len(payload).to_bytes(4, "big") + payload)
+        self.outbox += len(payload).to_bytes(4, "big") + payload
         self.outbox.flush(self.fd)
 
     def receive(self) -> "list[bytes] | None":
@@ -148,44 +128,42 @@ class McpBridge:
 
     # From the client.
 
-    def hear(self, line: bytes) -> None:
-        """One line. Whatever it is, the bridge lives."""
+    def receive(self, line: bytes) -> None:
+        """One line. Whatever it is, the bridge lives. Blank lines are none."""
+        if not line.strip():
+            return
+        request: object = None
         try:
-            message = decode(line.decode())
-        except (ValueError, RecursionError) as error:
-            return self._fail(None, PARSE_ERROR, f"Parse error: {error}")
-        if not isinstance(message, dict):
-            return self._fail(
-                None, INVALID_REQUEST, "Invalid request: one JSON object a line; batches are not accepted"
-            )
-        request, method = message.get("id"), message.get("method")
-        params = message.get("params")
+            try:
+                message = decode(line.decode())
+            except (ValueError, RecursionError) as error:
+                raise JsonRpcFailure(errors.PARSE_ERROR, f"Parse error: {error}") from None
+            if not isinstance(message, dict):
+                raise _invalid("one JSON object a line; batches are not accepted")
+            request = message.get("id") if _is_id(message.get("id")) else None
+            self._receive_message(message, request)
+        except (JsonRpcFailure, RecursionError) as error:
+            deep = JsonRpcFailure(errors.INVALID_PARAMS, "Invalid params: nested too deeply")
+            self._send({"id": request, "error": (error if isinstance(error, JsonRpcFailure) else deep).to_json()})
+
+    def _receive_message(self, message: Json, request: object) -> None:
+        method, params = message.get("method"), message.get("params")
         if not isinstance(method, str):
             if "result" not in message and "error" not in message:
-                self._fail(request if _is_id(request) else None, INVALID_REQUEST, "Invalid request: there is no method")
+                raise _invalid("there is no method")
             return None  # an answer: this side asks nothing
         if "id" not in message:
             return self._notified(method, params)
-        if not _is_id(request) or message.get("jsonrpc") != "2.0":
-            return self._fail(
-                request if _is_id(request) else None,
-                INVALID_REQUEST,
-                'Invalid request: `jsonrpc` must be "2.0" and `id` text or a whole number',
-            )
-        try:
-            if params is not None and not isinstance(params, dict):
-                raise JsonRpcFailure(INVALID_PARAMS, "Invalid params: `params` must be an object")
-            self._handle_request(request, method, params or {})
-        except JsonRpcFailure as failure:
-            self._fail(request, failure.code, failure.message, failure.data)
-        except RecursionError:
-            self._fail(request, INVALID_PARAMS, "Invalid params: nested too deeply")
-        return None
+        if request is None or message.get("jsonrpc") != "2.0":
+            raise _invalid('`jsonrpc` must be "2.0" and `id` text or a whole number')
+        if params is not None and not isinstance(params, dict):
+            raise JsonRpcFailure(errors.INVALID_PARAMS, "Invalid params: `params` must be an object")
+        return self._handle_request(request, method, params or {})
 
     def _handle_request(self, request: object, method: str, params: Json) -> None:
         info, era = self._info, self._era
         if request in self._numbers or request in self._listening:
-            raise JsonRpcFailure(INVALID_REQUEST, render_id_in_use(request))
+            raise JsonRpcFailure(errors.INVALID_REQUEST, errors.render_id_in_use(request))
         if method == "tools/call":
             self._call(request, params)
         elif method == "tools/list":
@@ -194,7 +172,7 @@ class McpBridge:
         elif method == "initialize":
             wanted = params.get("protocolVersion")
             if not isinstance(wanted, str):
-                raise JsonRpcFailure(INVALID_PARAMS, "Invalid params: protocolVersion must be text")
+                raise JsonRpcFailure(errors.INVALID_PARAMS, "Invalid params: protocolVersion must be text")
             self._answer(request, info.initialized(era.initialize(wanted)))
         elif method == "ping" and not era.modern:
             self._answer(request, {})
@@ -207,14 +185,14 @@ class McpBridge:
             accepted: Json = {"notifications": {}, "_meta": {SUBSCRIPTION: request}}
             self._notify("notifications/subscriptions/acknowledged", accepted)
         else:
-            raise JsonRpcFailure(METHOD_NOT_FOUND, "Method not found", method)
+            raise JsonRpcFailure(errors.METHOD_NOT_FOUND, "Method not found", method)
 
     def _call(self, request: object, params: Json) -> None:
         meta = params.get("_meta")
         modern = self._era.check(meta)
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not (arguments is None or isinstance(arguments, dict)):
-            raise JsonRpcFailure(INVALID_PARAMS, "Invalid params: `name` must be text, `arguments` an object")
+            raise JsonRpcFailure(errors.INVALID_PARAMS, "Invalid params: `name` must be text, `arguments` an object")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
         call = PendingCall(request, modern, token)
         wanted: Json = {"name": name, "arguments": arguments or {}}
@@ -253,7 +231,7 @@ class McpBridge:
 
     # From the program.
 
-    def told(self, payload: bytes) -> None:
+    def receive_from_program(self, payload: bytes) -> None:
         """One message. A result on the 2025 wire goes on as it came: it may be large."""
         comma = payload.find(b",", 0, 40)
         if payload.startswith(b'{"id":') and payload.startswith(b'"result":', comma + 1):
@@ -261,13 +239,13 @@ class McpBridge:
             call = self._calls.get(number)
             if call is not None and not call.modern:
                 del self._calls[number], self._numbers[call.request]
-                self.out.add(b'{"jsonrpc":"2.0","id":%b,%b\n' % (encode(call.request), payload[comma + 1 :]))
+                self.out += b'{"jsonrpc":"2.0","id":%b,%b\n' % (encode(call.request), payload[comma + 1 :])
                 return
         message = decode(payload.decode())
         if isinstance(message, dict):
-            self._told(message)
+            self._handle_answer(message)
 
-    def _told(self, message: Json) -> None:
+    def _handle_answer(self, message: Json) -> None:
         number = message.get("id")
         call = self._calls.get(number) if isinstance(number, int) else None
         if call is None or not isinstance(number, int):
@@ -280,21 +258,18 @@ class McpBridge:
         if isinstance(result, dict):
             return self._finish(call, result)
         error = message.get("error")
-        told = error if isinstance(error, dict) else {}
-        return self._finish(call, _failed(f"{told.get('message')} ({told.get('type')})"))
+        fields = error if isinstance(error, dict) else {}
+        return self._finish(call, _failed(f"{fields.get('message')} ({fields.get('type')})"))
 
     def hung_up(self) -> None:
-        """The program has left: nobody waits for it in vain, and the next call tries anew."""
+        """The program has left: nobody waits for it in vain, and the next call connects anew."""
         self.link.close()
-        calls, self._calls, self._numbers = self._calls, {}, {}
-        for call in calls.values():
-            self._finish(call, _failed(f"the call was not answered: {_disconnect_reason()}"))
+        self.fail_calls(f"the call was not answered: {_disconnect_reason()}")
 
-    def leave(self) -> None:
-        """Nothing is waited for any longer: whoever still reads learns it."""
+    def fail_calls(self, why: str) -> None:
         calls, self._calls, self._numbers = self._calls, {}, {}
         for call in calls.values():
-            self._finish(call, _failed("the bridge ended before there was an answer: its input has ended"))
+            self._finish(call, _failed(why))
 
     # To the client.
 
@@ -306,14 +281,17 @@ class McpBridge:
         self._answer(call.request, result)
 
     def _answer(self, request: object, result: Json) -> None:
-        self.out.add(encode({"jsonrpc": "2.0", "id": request, "result": result}) + b"\n")
-
-    def _fail(self, request: object, code: int, text: str, data: object = None) -> None:
-        error = JsonRpcFailure(code, text, data).to_json()
-        self.out.add(encode({"jsonrpc": "2.0", "id": request, "error": error}) + b"\n")
+        self._send({"id": request, "result": result})
 
     def _notify(self, method: str, params: Json) -> None:
-        self.out.add(encode({"jsonrpc": "2.0", "method": method, "params": params}) + b"\n")
+        self._send({"method": method, "params": params})
+
+    def _send(self, message: Json) -> None:
+        self.out += encode({"jsonrpc": "2.0", **message}) + b"\n"
+
+
+def _invalid(text: str) -> JsonRpcFailure:
+    return JsonRpcFailure(errors.INVALID_REQUEST, f"Invalid request: {text}")
 
 
 def _is_id(value: object) -> bool:
@@ -329,28 +307,11 @@ def _disconnect_reason(error: "OSError | None" = None) -> str:
     return f"the program that offers these tools has stopped{why}"
 
 
-class LineBuffer:
-    """Stdin as lines, however they arrive."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-
-    def take(self, data: bytes) -> "list[bytes]":
-        seen = len(self._buffer)
-        self._buffer += data
-        end = self._buffer.rfind(b"\n", seen)
-        if end < 0:
-            return []
-        whole = bytes(self._buffer[:end])
-        del self._buffer[: end + 1]
-        return [line for line in whole.split(b"\n") if line.strip()]
-
-
 def serve(bridge: McpBridge, source: int, sink: int) -> None:
     """Until stdin ends and what was asked is answered, or could have been; or until nobody reads us any more."""
     import time
 
-    link, lines, reading, until = bridge.link, LineBuffer(), True, 0.0
+    link, rest, reading, until = bridge.link, bytearray(), True, 0.0
     poll, asked = select.poll(), dict[int, int]()
     while True:
         bridge.out.flush(sink)
@@ -373,15 +334,18 @@ def serve(bridge: McpBridge, source: int, sink: int) -> None:
         if ready.get(sink, 0) & _GONE:
             return
         if not reading and time.monotonic() >= until:  # however much is said of progress
-            bridge.leave()
+            bridge.fail_calls("the bridge ended before there was an answer: its input has ended")
             bridge.out.flush(sink)
             return
         if link.fd in ready:
             _handle_socket(bridge, ready[link.fd])
         if source in ready:
             data = _read_fd(source)
-            for line in lines.take(data):
-                bridge.hear(line)
+            first, *others = data.split(b"\n")
+            rest += first
+            for other in others:
+                bridge.receive(bytes(rest))
+                rest = bytearray(other)
             if not data:
                 reading, until = False, time.monotonic() + PATIENCE_S
 
@@ -397,7 +361,7 @@ def _handle_socket(bridge: McpBridge, events: int) -> None:
             if messages is None:
                 return bridge.hung_up()
             for message in messages:
-                bridge.told(message)
+                bridge.receive_from_program(message)
     except (OSError, ValueError, RecursionError):
         bridge.hung_up()
     return None

@@ -17,6 +17,7 @@ import msgspec
 
 from gatepost.embed.results import ToolError, render, render_error
 from gatepost.embed.tool import Progress
+from gatepost.jsonrpc.errors import render_id_in_use
 
 LIMIT = 10_485_760  # bytes of one message
 MOST_IN_FLIGHT = 256  # calls of one connection
@@ -72,15 +73,6 @@ _read_call = msgspec.json.Decoder(_Call).decode
 _read_cancel = msgspec.json.Decoder(_Cancel).decode
 
 
-class _PendingCall:
-    """A call that is not answered yet."""
-
-    __slots__ = ("task",)
-
-    def __init__(self) -> None:
-        self.task: asyncio.Task[None] | None = None
-
-
 class ToolHostConnection(asyncio.BufferedProtocol):
     """`is_open` says whether the host still serves: one that was accepted just before it stopped must not stay."""
 
@@ -92,15 +84,14 @@ class ToolHostConnection(asyncio.BufferedProtocol):
         self._buffer = bytearray()
         self._skip = 0  # bytes of a message that is too large, still to come
         self._refused: tuple[RequestId | None, int] = (None, 0)
-        self._flights: dict[RequestId, _PendingCall] = {}
+        self._running: dict[RequestId, asyncio.Task[None]] = {}
         self._waiting: deque[_Call | msgspec.Raw] = deque()  # params of calls without ids
         self._ordered: asyncio.Task[None] | None = None
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        flying = [each.task for each in self._flights.values() if each.task is not None]
-        return [*flying, *([self._ordered] if self._ordered else [])]
+        return [*self._running.values(), *([self._ordered] if self._ordered else [])]
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -196,42 +187,38 @@ class ToolHostConnection(asyncio.BufferedProtocol):
             self._waiting.append(params)
             if self._ordered is None:
                 self._ordered = self._loop.create_task(self._in_order())
-        elif request in self._flights:
-            used = f"the request id {repr(request)[:80]} is already in use: wait for its answer, or take another id"
-            self._fail(request, ValueError(used))
-        elif len(self._flights) >= MOST_IN_FLIGHT:
+        elif request in self._running:
+            self._fail(request, ValueError(render_id_in_use(request)))
+        elif len(self._running) >= MOST_IN_FLIGHT:
             self._fail(request, ValueError(f"{MOST_IN_FLIGHT} calls are in flight; wait for an answer"))
         else:
-            flight = self._flights[request] = _PendingCall()
-            flight.task = self._loop.create_task(self._answer(request, params, flight))
+            self._running[request] = self._loop.create_task(self._answer(request, params))
 
     def _cancel(self, params: msgspec.Raw) -> None:
         try:
-            flight = self._flights.pop(_read_cancel(params).id, None)
+            task = self._running.pop(_read_cancel(params).id, None)
         except ValueError:
             return  # it asks for no answer, so it gets none
-        if flight is not None and flight.task is not None:
-            flight.task.cancel()
+        if task is not None:
+            task.cancel()
 
     async def _in_order(self) -> None:
         try:
             while self._waiting:
-                await self._answer(None, self._waiting.popleft(), None)
+                await self._answer(None, self._waiting.popleft())
         finally:
             self._ordered = None
             while self._waiting:  # this task was ended: no turn comes for them
                 self._waiting.popleft()
                 self._fail(None, RuntimeError("the call was not begun: the one before it ended the program's task"))
 
-    async def _answer(
-        self, request: RequestId | None, params: _Call | msgspec.Raw, flight: _PendingCall | None
-    ) -> None:
+    async def _answer(self, request: RequestId | None, params: _Call | msgspec.Raw) -> None:
         """Whatever happens to the function, there is an answer."""
         try:
             call = params if isinstance(params, _Call) else _read_call(params)
             progress: Progress = _ignore_progress
-            if call.progress and request is not None and flight is not None:
-                progress = self._progress(request, flight)
+            if call.progress and request is not None:
+                progress = self._progress(request)
             try:
                 answer = await self._run(call.name, bytes(call.arguments), progress)
                 result = _TEXT % _encode(answer) if type(answer) is str else _encode(render(answer))
@@ -241,27 +228,27 @@ class ToolHostConnection(asyncio.BufferedProtocol):
             if len(payload) > LIMIT:
                 raise MessageSizeError(f"the answer of {call.name}", len(payload))
         except BaseException as error:  # the dispatching loop: a tool's fault goes to its caller
-            self._land(request, flight, _error(request, error))
+            self._finish(request, _error(request, error))
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 self._loop.call_soon(_raise, error)  # the program means itself; of the task, asyncio would complain
             elif isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
             _log.debug("a call failed", exc_info=True)
             return
-        self._land(request, flight, payload)
+        self._finish(request, payload)
 
-    def _land(self, request: RequestId | None, flight: _PendingCall | None, payload: bytes) -> None:
+    def _finish(self, request: RequestId | None, payload: bytes) -> None:
         if request is not None:
-            if self._flights.get(request) is not flight:
-                return  # cancelled, though the function would not hear of it
-            del self._flights[request]
+            if self._running.get(request) is not asyncio.current_task():
+                return  # cancelled, though the function ignored it
+            del self._running[request]
         self._send(payload)
 
-    def _progress(self, request: RequestId, flight: _PendingCall) -> Progress:
-        here = get_ident()
+    def _progress(self, request: RequestId) -> Progress:
+        here, task = get_ident(), asyncio.current_task()
 
         def send(payload: bytes) -> None:
-            if self._flights.get(request) is flight:
+            if self._running.get(request) is task:
                 self._send(payload)
 
         def progress(done: float, total: float | None = None, message: str = "") -> None:

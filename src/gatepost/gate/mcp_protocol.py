@@ -20,26 +20,10 @@ from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch, ToolAnswer, ignore_progress
 from gatepost.gate.eager_task import run_eagerly
 from gatepost.gate.mcp_messages import CallParams, ListenParams, McpParams
+from gatepost.jsonrpc import errors, messages
 from gatepost.jsonrpc.eras import SUBSCRIPTION, McpServerInfo, ServerEra
-from gatepost.jsonrpc.errors import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
-    REVOKED,
-    TOO_MANY,
-    JsonRpcFailure,
-    render_id_in_use,
-)
-from gatepost.jsonrpc.messages import (
-    RequestId,
-    encode,
-    parse_message,
-    render_error,
-    render_notification,
-    render_result,
-)
+from gatepost.jsonrpc.errors import JsonRpcFailure
+from gatepost.jsonrpc.messages import RequestId, encode, render_notification
 from gatepost.tools.contract import Progress
 
 TOO_MANY_VALUES = f"Invalid params: a message may hold at most {MOST_VALUES} values; put more into a file"
@@ -141,38 +125,35 @@ class McpProtocol:
     def _receive_any(self, line: bytes) -> None:
         """A message that is no small call, or that is wrong somewhere."""
         try:
-            message = parse_message(line)
-        except msgspec.ValidationError as error:
-            batch = line.lstrip()[:1] == b"["
-            return self._fail(
-                None, INVALID_REQUEST, "batches are not accepted" if batch else f"Invalid request: {error}"
-            )
-        except (ValueError, RecursionError) as error:
-            return self._fail(None, PARSE_ERROR, f"Parse error: {error}")
+            message = messages.parse_or_fail(line)
+        except JsonRpcFailure as failure:
+            return self._fail(None, failure.code, failure.message)
         request, method = message.id, message.method
         if method is None:
             if message.result is msgspec.UNSET and message.error is msgspec.UNSET:
                 known = request if isinstance(request, int | str) else None
-                self._fail(known, INVALID_REQUEST, "Invalid request: there is no method")
+                self._fail(known, errors.INVALID_REQUEST, "Invalid request: there is no method")
             return None  # an answer: this side asks nothing
         if request is msgspec.UNSET:
             return self._notified(method, message.params)
         if request is None or message.jsonrpc != "2.0":
-            return self._fail(request, INVALID_REQUEST, 'Invalid request: `jsonrpc` must be "2.0" and `id` not null')
+            return self._fail(
+                request, errors.INVALID_REQUEST, 'Invalid request: `jsonrpc` must be "2.0" and `id` not null'
+            )
         return self._guard(request, self._request, request, method, bytes(message.params))
 
     def _guard(self, request: RequestId, handle: Callable[[*Ts], None], *args: *Ts) -> None:
         """Handle a request. Its faults become its answer."""
         try:
             if self._revoked:
-                raise JsonRpcFailure(REVOKED, _REVOKED)
+                raise JsonRpcFailure(errors.REVOKED, _REVOKED)
             if request in self._flights or request in self._listening:
-                raise JsonRpcFailure(INVALID_REQUEST, render_id_in_use(request))
+                raise JsonRpcFailure(errors.INVALID_REQUEST, errors.render_id_in_use(request))
             handle(*args)
         except JsonRpcFailure as failure:
             self._fail(request, failure.code, failure.message, failure.data)
         except (ValueError, RecursionError) as error:
-            self._fail(request, INVALID_PARAMS, f"Invalid params: {error}")
+            self._fail(request, errors.INVALID_PARAMS, f"Invalid params: {error}")
 
     def tools_changed(self) -> None:
         """What this caller may call is different now."""
@@ -188,7 +169,7 @@ class McpProtocol:
         flights, self._flights = self._flights, {}
         for request, flight in flights.items():
             flight.cancel()
-            self._fail(request, REVOKED, _REVOKED)
+            self._fail(request, errors.REVOKED, _REVOKED)
 
     def finish(self) -> None:
         """Take leave: subscriptions end in good order."""
@@ -208,7 +189,7 @@ class McpProtocol:
 
     def _request(self, request: RequestId, method: str, params: bytes) -> None:
         if not has_few_values(params):
-            raise JsonRpcFailure(INVALID_PARAMS, TOO_MANY_VALUES)
+            raise JsonRpcFailure(errors.INVALID_PARAMS, TOO_MANY_VALUES)
         if method == "tools/call":
             self._call(request, mcp_messages.read_call(params), len(params))
         elif method == "tools/list":
@@ -228,7 +209,7 @@ class McpProtocol:
         elif method == "subscriptions/listen" and self._era.modern is not False:
             self._listen(request, mcp_messages.read_listen(params))
         else:
-            raise JsonRpcFailure(METHOD_NOT_FOUND, "Method not found", method[:LONGEST_METHOD])
+            raise JsonRpcFailure(errors.METHOD_NOT_FOUND, "Method not found", method[:LONGEST_METHOD])
 
     def _check_era(self, params: McpParams | None) -> bool:
         return self._era.check(params.meta if params is not None else None)
@@ -236,7 +217,7 @@ class McpProtocol:
     def _listen(self, request: RequestId, wanted: ListenParams) -> None:
         self._check_era(wanted)
         if len(self._listening) >= MOST_LISTENING:
-            raise JsonRpcFailure(TOO_MANY, f"{MOST_LISTENING} subscriptions are open; cancel one")
+            raise JsonRpcFailure(errors.TOO_MANY, f"{MOST_LISTENING} subscriptions are open; cancel one")
         changes = bool(wanted.notifications.toolsListChanged)
         self._listening[request] = changes
         accepted = {"toolsListChanged": True} if changes else {}
@@ -259,21 +240,21 @@ class McpProtocol:
 
     def _add_pending_call(self, request: RequestId, size: int) -> _PendingCall:
         if len(self._flights) >= MOST_IN_FLIGHT:
-            raise JsonRpcFailure(TOO_MANY, f"{MOST_IN_FLIGHT} calls are in flight; wait for an answer")
+            raise JsonRpcFailure(errors.TOO_MANY, f"{MOST_IN_FLIGHT} calls are in flight; wait for an answer")
         if (
             size > MOST_WAITING // MOST_IN_FLIGHT
             and size + sum(each.size for each in self._flights.values()) > MOST_WAITING
         ):
-            raise JsonRpcFailure(TOO_MANY, f"calls in flight have {MOST_WAITING} bytes; wait for an answer")
+            raise JsonRpcFailure(errors.TOO_MANY, f"calls in flight have {MOST_WAITING} bytes; wait for an answer")
         flight = self._flights[request] = _PendingCall(size)
         return flight
 
     def _submit(self, request: RequestId, params: bytes) -> None:
         """Hidden: for agent loops that tell themselves when their turn ends. Needs no handshake."""
         if self._submit_turn is None or self._caller.session_id is None:
-            raise JsonRpcFailure(METHOD_NOT_FOUND, "Method not found", "submit_turn")
+            raise JsonRpcFailure(errors.METHOD_NOT_FOUND, "Method not found", "submit_turn")
         if not mcp_messages.read_turn(params).turn_id:
-            raise JsonRpcFailure(INVALID_PARAMS, "Invalid params: turn_id is empty")
+            raise JsonRpcFailure(errors.INVALID_PARAMS, "Invalid params: turn_id is empty")
         given = mcp_messages.read_object(params)
         flight = self._add_pending_call(request, len(params))
         ending = self._submit_turn(self._caller.session_id, given)
@@ -327,7 +308,7 @@ class McpProtocol:
 
     def _give(self, request: RequestId, result: bytes) -> None:
         if self._outflow is not None and len(result) > LARGE and self._outflow.unread() > MOST_UNREAD:
-            self._fail(request, TOO_MANY, LEFT_OUT)
+            self._fail(request, errors.TOO_MANY, LEFT_OUT)
         else:
             self._answer(request, result)
 
@@ -336,12 +317,12 @@ class McpProtocol:
         try:
             result = encode(await ending)
         except Invalid as error:
-            code, text = INVALID_PARAMS, f"Invalid params: {error}"
+            code, text = errors.INVALID_PARAMS, f"Invalid params: {error}"
         except GatepostError as error:
-            code, text = INTERNAL_ERROR, str(error)
+            code, text = errors.INTERNAL_ERROR, str(error)
         except Exception:  # noqa: BLE001  the dispatching loop: the connection outlives it
             _log.exception("submit_turn broke", folder=self._caller.folder)
-            code, text = INTERNAL_ERROR, "submit_turn: internal error; the operator's log has it"
+            code, text = errors.INTERNAL_ERROR, "submit_turn: internal error; the operator's log has it"
         if self._remove_pending_call(request, flight):
             self._fail(request, code, text) if code else self._answer(request, result)
             self._rest()
@@ -375,10 +356,10 @@ class McpProtocol:
     # Answers.
 
     def _answer(self, request: RequestId, result: bytes) -> None:
-        self._send(render_result(request, result))
+        self._send(messages.render_result(request, result))
 
     def _fail(self, request: RequestId | None, code: int, text: str, data: object = None) -> None:
-        self._send(render_error(request, code, text, data))
+        self._send(messages.render_error(request, code, text, data))
 
     def _notify(self, method: str, params: dict[str, object]) -> None:
         self._send(render_notification(method, params))

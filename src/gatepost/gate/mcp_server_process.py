@@ -21,9 +21,10 @@ from gatepost import __version__
 from gatepost.gate import mcp_messages
 from gatepost.gate.json_depth import DEEPEST, check_depth
 from gatepost.gate.mcp_messages import McpListedTool, RemoteCallResult
+from gatepost.jsonrpc import messages
 from gatepost.jsonrpc.eras import initialize_params
-from gatepost.jsonrpc.errors import METHOD_NOT_FOUND, JsonRpcFailure
-from gatepost.jsonrpc.messages import JsonRpcMessage, parse_failure, parse_message
+from gatepost.jsonrpc.errors import METHOD_NOT_FOUND
+from gatepost.jsonrpc.messages import JsonRpcMessage
 
 LARGEST_OUTPUT = 10 * 1024 * 1024  # of one run, in bytes
 MOST_LINES = 20_000  # of one run
@@ -36,7 +37,6 @@ KEEPS = sys.platform == "linux"  # elsewhere what leaves the process group is no
 _KEEPER = Path(__file__).with_name("child_reaper.py")
 
 T = TypeVar("T")
-_encode = msgspec.json.Encoder().encode
 
 
 class McpServerError(Exception):
@@ -59,7 +59,7 @@ class McpServerProcess:
     async def start(self) -> None:
         """The handshake."""
         await self._ask("initialize", initialize_params("gatepost", __version__))
-        await self._tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        await self._write(messages.render_notification("notifications/initialized"))
 
     async def list_tools(self) -> list[McpListedTool]:
         found: list[McpListedTool] = []
@@ -85,7 +85,7 @@ class McpServerProcess:
 
     async def _ask(self, method: str, params: Mapping[str, Any]) -> bytes:
         self._asked += 1
-        await self._tell({"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params})
+        await self._write(messages.render_request(self._asked, method, params))
         while True:
             message = await self._hear()
             if message.method is not None:
@@ -93,7 +93,7 @@ class McpServerProcess:
             elif message.id == self._asked:
                 break
         if message.error is not msgspec.UNSET:
-            raise parse_failure(message.error)
+            raise messages.parse_failure(message.error)
         return b"{}" if message.result is msgspec.UNSET else bytes(message.result)
 
     async def _answer(self, message: JsonRpcMessage) -> None:
@@ -101,15 +101,14 @@ class McpServerProcess:
         if not isinstance(message.id, int | str):
             return
         if message.method == "ping":
-            await self._tell({"jsonrpc": "2.0", "id": message.id, "result": {}})
+            await self._write(messages.render_result(message.id, b"{}"))
         else:
-            error = JsonRpcFailure(METHOD_NOT_FOUND, "Method not found").to_json()
-            await self._tell({"jsonrpc": "2.0", "id": message.id, "error": error})
+            await self._write(messages.render_error(message.id, METHOD_NOT_FOUND, "Method not found"))
 
-    async def _tell(self, message: Mapping[str, Any]) -> None:
+    async def _write(self, message: bytes) -> None:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(_encode(message) + b"\n")
+            self._process.stdin.write(message + b"\n")
             await self._process.stdin.drain()
         except (OSError, RuntimeError):  # uvloop raises the latter once the pipe is closed
             raise await self._ended() from None
@@ -129,7 +128,7 @@ class McpServerProcess:
             if not line:
                 raise await self._ended()
             try:
-                return parse_message(line)
+                return messages.parse_message(line)
             except RecursionError:
                 raise self._trouble(f"it says something that is nested deeper than {DEEPEST} levels") from None
             except ValueError:

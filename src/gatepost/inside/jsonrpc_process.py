@@ -17,16 +17,9 @@ from typing import Any
 import msgspec
 
 from gatepost.inside.provider_errors import ProviderError
+from gatepost.jsonrpc import messages
 from gatepost.jsonrpc.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcFailure
-from gatepost.jsonrpc.messages import (
-    RequestId,
-    encode,
-    parse_message,
-    render_error,
-    render_notification,
-    render_request,
-    render_result,
-)
+from gatepost.jsonrpc.messages import RequestId
 from gatepost.jsonrpc.pending import PendingRequests
 
 __all__ = ["FAILED", "INVALID", "UNKNOWN_METHOD", "Json", "JsonRpcFailure", "JsonRpcProcess"]
@@ -94,7 +87,7 @@ class JsonRpcProcess:
         request, answer = self._pending.add()
         try:
             async with asyncio.timeout(patience):
-                await self._write(render_request(request, method, params))
+                await self._write(messages.render_request(request, method, params))
                 return await answer
         except TimeoutError:
             raise ProviderError(f"{self._name} does not answer to {method}{self._last_words()}", "retryable") from None
@@ -102,7 +95,7 @@ class JsonRpcProcess:
             self._pending.remove(request)
 
     async def tell(self, method: str, params: Json) -> None:
-        await self._write(render_notification(method, params))
+        await self._write(messages.render_notification(method, params))
 
     def end(self, why: str) -> None:
         """Now, and whoever waits for it is told."""
@@ -145,7 +138,7 @@ class JsonRpcProcess:
         if not line:
             return
         try:
-            message = parse_message(line)
+            message = messages.parse_message(line)
             self._garbage.clear()
             if message.method is None:
                 self._pending.answer(message)
@@ -169,11 +162,11 @@ class JsonRpcProcess:
 
     async def _answer(self, method: str, params: bytes, request: RequestId) -> None:
         try:
-            reply = render_result(request, encode(await self._asked(method, params)))
+            reply = messages.render_result(request, messages.encode(await self._asked(method, params)))
         except JsonRpcFailure as error:
-            reply = render_error(request, error.code, error.message)
+            reply = messages.render_error(request, error.code, error.message)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            reply = render_error(request, INVALID, f"{method}: {error}")
+            reply = messages.render_error(request, INVALID, f"{method}: {error}")
         with suppress(ProviderError):  # it left without waiting
             await self._write(reply)
 

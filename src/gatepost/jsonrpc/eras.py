@@ -24,12 +24,8 @@ class McpServerInfo:
     def __init__(self, server: object, capabilities: Json) -> None:
         self.server, self.capabilities = server, capabilities
         self.stamp: Json = {SERVER: server}
-        self.list_fields: Json = {
-            "ttlMs": 0,
-            "cacheScope": "private",
-            "resultType": "complete",
-            "_meta": self.stamp,
-        }  # beside the items of a list, since 2026
+        # Beside the items of a list, since 2026:
+        self.list_fields: Json = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete", "_meta": self.stamp}
 
     def initialized(self, version: str) -> Json:
         return {"protocolVersion": version, "capabilities": self.capabilities, "serverInfo": self.server}

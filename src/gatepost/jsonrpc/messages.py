@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from gatepost.jsonrpc.errors import JsonRpcFailure
+from gatepost.jsonrpc.errors import INVALID_REQUEST, PARSE_ERROR, JsonRpcFailure
 
 LONGEST_ID = 255  # characters: ids are kept as long as their requests are open
 RequestId = Annotated[int, Meta(ge=-(2**53), le=2**53)] | Annotated[str, Meta(max_length=LONGEST_ID)]
@@ -31,6 +31,17 @@ class _ErrorObject(msgspec.Struct):
 parse_message = msgspec.json.Decoder(JsonRpcMessage).decode
 encode = msgspec.json.Encoder().encode
 _parse_error = msgspec.json.Decoder(_ErrorObject).decode
+
+
+def parse_or_fail(data: bytes) -> JsonRpcMessage:
+    """A message of a client. JsonRpcFailure tells it what is wrong."""
+    try:
+        return parse_message(data)
+    except msgspec.ValidationError as error:
+        text = "batches are not accepted" if data.lstrip()[:1] == b"[" else f"Invalid request: {error}"
+        raise JsonRpcFailure(INVALID_REQUEST, text) from None
+    except (ValueError, RecursionError) as error:
+        raise JsonRpcFailure(PARSE_ERROR, f"Parse error: {error}") from None
 
 
 def render_request(request: RequestId, method: str, params: object) -> bytes:

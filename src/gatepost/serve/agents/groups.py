@@ -6,7 +6,7 @@ from gatepost import __version__
 from gatepost.core.errors import NotFound
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
-from gatepost.serve.agents.mcp_endpoint import CallerOf, McpEndpoint, make_mcp_app
+from gatepost.serve.agents.mcp_endpoint import CallerOf, McpEndpoint
 from gatepost.store import groups
 from gatepost.store.port import Store
 from gatepost.tools.contract import ToolDeps
@@ -15,7 +15,7 @@ PATH = "/mcp/groups"
 
 
 def make_groups_app(dispatch: Dispatch, around: ToolDeps, largest: int) -> McpEndpoint:
-    return make_mcp_app("gatepost", __version__, dispatch, _caller_of(around.store), around.bells, largest)
+    return McpEndpoint("gatepost", __version__, dispatch, _caller_of(around.store), around.bells, largest)
 
 
 def _caller_of(store: Store) -> CallerOf:

@@ -6,7 +6,7 @@ from gatepost import __version__
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.serve.agents.management import NAME, make_management_tools
-from gatepost.serve.agents.mcp_endpoint import McpEndpoint, make_mcp_app
+from gatepost.serve.agents.mcp_endpoint import McpEndpoint
 from gatepost.serve.agents.service import AgentService
 from gatepost.tools.contract import ToolDeps
 
@@ -23,4 +23,4 @@ def make_management_app(dispatch: Dispatch, around: ToolDeps, largest: int) -> M
     def manager(scope: Scope) -> Caller:
         return MANAGER
 
-    return make_mcp_app(NAME, __version__, dispatch, manager, around.bells, largest)
+    return McpEndpoint(NAME, __version__, dispatch, manager, around.bells, largest)

@@ -24,8 +24,8 @@ from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch, ToolAnswer
 from gatepost.gate.mcp_messages import CallParams
 from gatepost.gate.mcp_protocol import TOO_MANY_VALUES
-from gatepost.jsonrpc.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, render_id_in_use
-from gatepost.jsonrpc.messages import JsonRpcMessage, parse_message, render_error
+from gatepost.jsonrpc.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, JsonRpcFailure, render_id_in_use
+from gatepost.jsonrpc.messages import JsonRpcMessage, parse_or_fail, render_error
 from gatepost.serve.agents.fast_path import CANCELLED, IDLE_S, FastPath, McpHeaders, McpHttpSession, RunningCall
 
 if TYPE_CHECKING:
@@ -47,13 +47,6 @@ NO_MESSAGE = (
 _FOREIGN = b"pydantic"  # in what the SDK would say of a message: a page about its own models
 
 _STATUS = {INVALID_PARAMS: 400}  # of an error on the 2026 wire
-
-
-def make_mcp_app(
-    name: str, version: str, dispatch: Dispatch, caller_of: CallerOf, bells: EventBus, largest: int = LARGEST
-) -> "McpEndpoint":
-    """An ASGI application that serves the gate's tools as the server `name`. Close it before the loop ends."""
-    return McpEndpoint(name, version, dispatch, caller_of, bells, largest)
 
 
 class _TooLarge(Exception):
@@ -81,6 +74,8 @@ class _Exchange:
 
 
 class McpEndpoint:
+    """An ASGI application that serves the gate's tools as the server `name`. Close it before the loop ends."""
+
     def __init__(
         self, name: str, version: str, dispatch: Dispatch, caller_of: CallerOf, bells: EventBus, largest: int
     ) -> None:
@@ -134,12 +129,9 @@ class McpEndpoint:
         if not has_few_values(body):
             return await exchange.refuse(400, INVALID_REQUEST, TOO_MANY_VALUES)
         try:
-            message = parse_message(body)
-        except msgspec.ValidationError as error:
-            text = "batches are not accepted" if body.lstrip()[:1] == b"[" else f"Invalid request: {error}"
-            return await exchange.refuse(400, INVALID_REQUEST, text)
-        except (ValueError, RecursionError) as error:
-            return await exchange.refuse(400, PARSE_ERROR, f"Parse error: {error}")
+            message = parse_or_fail(body)
+        except JsonRpcFailure as failure:
+            return await exchange.refuse(400, failure.code, failure.message)
         session = exchange.session
         if session is not None and message.method == "notifications/cancelled" and _cancel(session, message):
             return await exchange.answer(202, b"")

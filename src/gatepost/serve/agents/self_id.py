@@ -13,7 +13,7 @@ from gatepost.core.errors import Refused
 from gatepost.core.registry import Registry
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
-from gatepost.serve.agents.mcp_endpoint import CallerOf, McpEndpoint, make_mcp_app
+from gatepost.serve.agents.mcp_endpoint import CallerOf, McpEndpoint
 from gatepost.store import session_tokens, sessions
 from gatepost.store.port import Db, Store
 from gatepost.tools.contract import TOOLS, Tool, ToolDeps
@@ -31,7 +31,7 @@ def make_self_dispatch(around: ToolDeps) -> Dispatch:
 
 
 def make_self_app(dispatch: Dispatch, around: ToolDeps, largest: int) -> McpEndpoint:
-    return make_mcp_app(NAME, __version__, dispatch, make_caller_finder(around.store), around.bells, largest)
+    return McpEndpoint(NAME, __version__, dispatch, make_caller_finder(around.store), around.bells, largest)
 
 
 def make_caller_finder(store: Store) -> CallerOf:

@@ -16,21 +16,10 @@ from gatepost.serve.agents.bridge.http import (
     GatewayHungUp,
     GatewayUnreachable,
 )
-from gatepost.serve.agents.bridge.loop import PollCondition, PollLoop, PollWait, now
-from gatepost.serve.agents.bridge.messages import (
-    ClientMessage,
-    encode_header,
-    key_of,
-    list_answers,
-    read_json,
-    render_error,
-)
+from gatepost.serve.agents.bridge.loop import PollCondition, PollLoop, PollTask, PollWait, now
+from gatepost.serve.agents.bridge.messages import ClientMessage, encode_header, list_answers, read_json, render_error
 from gatepost.serve.agents.bridge.sse import LONGEST_RETRY_S, EventStreamReader
 from gatepost.serve.agents.bridge.stdio import StdoutWriter, log
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gatepost.serve.agents.bridge.loop import PollTask
 
 FAREWELL_S = 2.0  # for the last lines, and for the DELETE
 HANDSHAKE_S = 30.0  # for an initialize of our own
@@ -294,7 +283,7 @@ class GatewayExchange:
             log("the gateway sent what is not JSON; it was dropped")
             return
         for answer in list_answers(content):
-            key = key_of(answer["id"])
+            key = encode_ascii(answer["id"])
             request = message or self.pending.get(key)
             if request is None or request.owed.pop(key, self) is self:
                 return  # answered before, or never asked

@@ -7,12 +7,7 @@ from __future__ import annotations
 
 import select
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # to import `collections` or `typing` takes longer than a call
-    from collections.abc import Callable, Coroutine, Generator
-
-    PollTask = Coroutine["PollWait", int | None, None]
+from _collections_abc import Callable, Coroutine, Generator  # `os` has loaded it; `collections.abc` loads much more
 
 GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
@@ -29,6 +24,9 @@ class PollWait:
 
     def __await__(self) -> Generator[PollWait, int | None, int]:
         return (yield self) or 0
+
+
+PollTask = Coroutine[PollWait, int | None, None]
 
 
 class PollLoop:

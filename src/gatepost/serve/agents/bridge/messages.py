@@ -5,10 +5,7 @@ from __future__ import annotations
 from gatepost.jsonrpc.eras import VERSION, Json
 from gatepost.jsonrpc.errors import INVALID_REQUEST, PARSE_ERROR, JsonRpcFailure
 from gatepost.jsonrpc.plain_json import decode, encode_ascii
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gatepost.serve.agents.bridge.loop import PollTask
+from gatepost.serve.agents.bridge.loop import PollTask
 
 NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}  # what Mcp-Name repeats
 
@@ -25,7 +22,7 @@ class ClientMessage:
     def __init__(self, line: bytes, replayed: bool = False) -> None:
         """`replayed`: the bridge sends it for itself, and the client does not get the answer."""
         self.line, self.replayed = line, replayed
-        self.owed: dict[str, object] = {}  # the ids that are not answered yet
+        self.owed: dict[str, object] = {}  # ids that are not answered yet, by their JSON: 1 is neither "1" nor 1.0
         self.method, self.version, self.name = "", "", ""
         self.params: Json = {}
         self.sent = self.cancelled = self.done = False
@@ -47,7 +44,7 @@ class ClientMessage:
             if "method" in part and "id" in part:
                 if known is None:
                     raise MalformedLine(INVALID_REQUEST, "Invalid request: `id` must be text or a number")
-                self.owed[key_of(known)] = known
+                self.owed[encode_ascii(known)] = known
         if not parts:
             raise MalformedLine(INVALID_REQUEST, "Invalid request: an empty batch")
         if isinstance(content, dict):
@@ -87,11 +84,6 @@ def encode_header(value: str) -> str:
     import binascii  # rare
 
     return f"=?base64?{binascii.b2a_base64(value.encode('utf-8', 'replace'), newline=False).decode()}?="
-
-
-def key_of(request: object) -> str:
-    """An id as text: 1 is neither "1" nor 1.0."""
-    return str(request) if type(request) is int else encode_ascii(request)
 
 
 def list_answers(message: object) -> list[Json]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import select
 
 from gatepost.jsonrpc.errors import INVALID_REQUEST, JsonRpcFailure, render_id_in_use
+from gatepost.jsonrpc.plain_json import encode_ascii
 from gatepost.serve.agents.bridge.gateway import FAREWELL_S, GatewayExchange
 from gatepost.serve.agents.bridge.http import TAIL_S, BridgeFailure, BridgeHttpClient
 from gatepost.serve.agents.bridge.loop import PollCondition, PollLoop, PollWait, now
-from gatepost.serve.agents.bridge.messages import ClientMessage, MalformedLine, key_of, render_error
+from gatepost.serve.agents.bridge.messages import ClientMessage, MalformedLine, render_error
 from gatepost.serve.agents.bridge.stdio import StdoutWriter, log, read_lines
 
 PATIENCE_S = 10.0  # how long answers may take after stdin has ended
@@ -97,7 +98,7 @@ class StdioHttpBridge:
 
     def _cancel(self, request: object) -> bool:
         """True: send the cancellation to the gateway. On the stateless wire, hanging up has that meaning."""
-        message = self._gateway.pending.get(key_of(request))
+        message = self._gateway.pending.get(encode_ascii(request))
         if message is None:
             return not self._gateway.envelope_version
         message.cancelled = True

@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import select
 import stat
+from _collections_abc import Callable
 
 from gatepost.serve.agents.bridge.loop import GONE, PollCondition, PollLoop, PollWait
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CHUNK = 64 * 1024
 
