@@ -15,16 +15,14 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
-
 from gatepost import __version__
 from gatepost.gate import mcp_messages
 from gatepost.gate.json_depth import DEEPEST, check_depth
 from gatepost.gate.mcp_messages import McpListedTool, RemoteCallResult
 from gatepost.jsonrpc import messages
+from gatepost.jsonrpc.child import JsonRpcChild, spawn
 from gatepost.jsonrpc.eras import initialize_params
 from gatepost.jsonrpc.errors import METHOD_NOT_FOUND
-from gatepost.jsonrpc.messages import JsonRpcMessage
 
 LARGEST_OUTPUT = 10 * 1024 * 1024  # of one run, in bytes
 MOST_LINES = 20_000  # of one run
@@ -47,25 +45,24 @@ class McpServerError(Exception):
         self.why, self.words = why, words
 
 
-class McpServerProcess:
+class McpServerProcess(JsonRpcChild):
     """A server that runs."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        self._asked = self._heard = self._lines = 0
+        super().__init__(process)
+        self._bytes = self._lines = 0
         self._tail = b""
-        self._listening = asyncio.create_task(self._listen())
 
     async def start(self) -> None:
         """The handshake."""
-        await self._ask("initialize", initialize_params("gatepost", __version__))
-        await self._write(messages.render_notification("notifications/initialized"))
+        await self.request("initialize", initialize_params("gatepost", __version__))
+        await self.write(messages.render_notification("notifications/initialized"))
 
     async def list_tools(self) -> list[McpListedTool]:
         found: list[McpListedTool] = []
         cursor: str | None = None
         for _ in range(MOST_PAGES):
-            raw = await self._ask("tools/list", {"cursor": cursor} if cursor else {})
+            raw = await self.request("tools/list", {"cursor": cursor} if cursor else {})
             try:
                 page = await _decode_off_loop(raw, _read_list)
             except (ValueError, RecursionError) as error:
@@ -77,73 +74,47 @@ class McpServerProcess:
         raise self._trouble(f"its list of tools has no end after {MOST_PAGES} pages")
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> RemoteCallResult:
-        raw = await self._ask("tools/call", {"name": tool, "arguments": arguments})
+        raw = await self.request("tools/call", {"name": tool, "arguments": arguments})
         try:
             return await _decode_off_loop(raw, _read_given)
         except (ValueError, RecursionError) as error:
             raise self._trouble(f"its answer cannot be read: {error}") from None
 
-    async def _ask(self, method: str, params: Mapping[str, Any]) -> bytes:
-        self._asked += 1
-        await self._write(messages.render_request(self._asked, method, params))
-        while True:
-            message = await self._hear()
-            if message.method is not None:
-                await self._answer(message)
-            elif message.id == self._asked:
-                break
-        if message.error is not msgspec.UNSET:
-            raise messages.parse_failure(message.error)
-        return b"{}" if message.result is msgspec.UNSET else bytes(message.result)
-
-    async def _answer(self, message: JsonRpcMessage) -> None:
-        """It asks us: we are there, and offer nothing."""
-        if not isinstance(message.id, int | str):
-            return
-        if message.method == "ping":
-            await self._write(messages.render_result(message.id, b"{}"))
-        else:
-            await self._write(messages.render_error(message.id, METHOD_NOT_FOUND, "Method not found"))
-
-    async def _write(self, message: bytes) -> None:
-        assert self._process.stdin is not None
+    async def _receive(self, line: bytes) -> McpServerError | None:
+        self._bytes, self._lines = self._bytes + len(line), self._lines + 1
+        if self._lines > MOST_LINES:
+            return self._trouble(f"it says more than {MOST_LINES} lines")
+        if self._bytes > LARGEST_OUTPUT:
+            return self._line_too_long()
         try:
-            self._process.stdin.write(message + b"\n")
-            await self._process.stdin.drain()
-        except (OSError, RuntimeError):  # uvloop raises the latter once the pipe is closed
-            raise await self._ended() from None
+            message = messages.parse_message(line)
+        except RecursionError:
+            return self._trouble(f"it says something that is nested deeper than {DEEPEST} levels")
+        except ValueError:
+            return None
+        if message.method is None:
+            self._pending.answer(message)
+        elif isinstance(message.id, int | str):  # we are there, and offer nothing
+            reply = messages.render_result(message.id, b"{}")
+            if message.method != "ping":
+                reply = messages.render_error(message.id, METHOD_NOT_FOUND, "Method not found")
+            with suppress(McpServerError):  # what it sent before is still read
+                await self.write(reply)
+        return None
 
-    async def _hear(self) -> JsonRpcMessage:
-        assert self._process.stdout is not None
-        while True:
-            try:
-                line = await self._process.stdout.readline()
-            except ValueError:  # a line beyond the limit
-                line = bytes(LARGEST_OUTPUT + 1)
-            self._heard, self._lines = self._heard + len(line), self._lines + 1
-            if self._lines > MOST_LINES:
-                raise self._trouble(f"it says more than {MOST_LINES} lines")
-            if self._heard > LARGEST_OUTPUT:
-                raise self._trouble(f"it says more than {LARGEST_OUTPUT} bytes")
-            if not line:
-                raise await self._ended()
-            try:
-                return messages.parse_message(line)
-            except RecursionError:
-                raise self._trouble(f"it says something that is nested deeper than {DEEPEST} levels") from None
-            except ValueError:
-                continue
+    def _keep_errors(self, piece: bytes) -> None:
+        self._tail = (self._tail + piece)[-TAIL:]
 
-    async def _listen(self) -> None:
-        assert self._process.stderr is not None
-        with suppress(OSError):
-            while said := await self._process.stderr.read(65536):
-                self._tail = (self._tail + said)[-TAIL:]
-
-    async def _ended(self) -> McpServerError:
+    async def _output_ended(self) -> McpServerError:
         with suppress(TimeoutError):  # something that it started may hold its stderr open
-            await asyncio.wait_for(asyncio.shield(self._listening), REAP_S)
+            await asyncio.wait_for(asyncio.shield(self._reading_errors), REAP_S)
         return self._trouble("it ended before it answered")
+
+    async def _input_closed(self) -> McpServerError:
+        return await self._output_ended()
+
+    def _line_too_long(self) -> McpServerError:
+        return self._trouble(f"it says more than {LARGEST_OUTPUT} bytes")
 
     def _trouble(self, why: str) -> McpServerError:
         words = self._tail.decode(errors="replace").split()
@@ -156,7 +127,8 @@ class McpServerProcess:
         if not KEEPS:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        self._listening.cancel()
+        self._reading.cancel()
+        self._reading_errors.cancel()
         if self._process.stdin is not None:
             self._process.stdin.close()
         with suppress(TimeoutError):
@@ -193,20 +165,10 @@ def _check_exists(program: str, env: Mapping[str, str], cwd: Path) -> None:
 async def _begin(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> McpServerProcess:
     kept = (sys.executable, "-I", "-S", str(_KEEPER), *command) if KEEPS else command
     try:
-        process = await asyncio.create_subprocess_exec(
-            *kept,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=dict(env),
-            cwd=cwd,
-            start_new_session=True,
-            limit=LARGEST_OUTPUT,
-        )
+        return McpServerProcess(await spawn(kept, env, cwd, LARGEST_OUTPUT))
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise McpServerError(f"{command[0]} cannot be started: {why}") from None
-    return McpServerProcess(process)
 
 
 async def _end(beginning: asyncio.Task[McpServerProcess]) -> None:
