@@ -2,25 +2,23 @@
 
     python -I -S bridge.py SOCKET        gatepost bridge --socket SOCKET
 
-The standard library alone, and little of it: an agent waits for it at every start. When stdin ends, the socket's half
-is closed, and what is still answered is passed on. A gateway that hangs up before any answer has turned us away.
+It imports a small part of the standard library: an agent waits for it at every start. Each direction is a thread that
+blocks. When stdin ends, the socket's half is closed, and later answers are still passed on. A gateway that hangs up
+before any answer has refused the connection.
 """
 
+import _socket as socket  # the other one makes enumerations at every start
+import _thread
 import os
 import select
-import socket
 import sys
+import time
 
 CHUNK = 256 * 1024
-SMALL = 4096  # a pipe that says it is writable takes this much without blocking
-PATIENCE_MS = 10_000  # how long answers may take after stdin has ended
+PATIENCE_S = 10.0  # how long answers may take after stdin has ended
 HUNG_UP = "the gateway closed the connection"
 TURNED_AWAY = f"{HUNG_UP}: only processes of that session's sandbox may connect"
 USAGE = "usage: gatepost bridge --socket PATH"
-
-_READ = select.POLLIN
-_NOT = -1  # not asked at all: a hang-up that cannot be acted on yet would be told again and again
-_GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 
 def command(path: str) -> list[str]:
@@ -28,91 +26,54 @@ def command(path: str) -> list[str]:
     return [sys.executable, "-I", "-S", __file__, "--socket", path]
 
 
-class PumpBuffer:
-    """One direction: a kept buffer and what of it is not written yet."""
+class BytePump:
+    def __init__(self, link: socket.socket, source: int, sink: int) -> None:
+        self._link, self._source, self._sink = link, source, sink
+        self._reading = True  # stdin is open
+        self._received = 0  # how often the gateway has sent something
 
-    def __init__(self) -> None:
-        self.buffer = bytearray(CHUNK)
-        self.view = memoryview(self.buffer)
-        self.start = self.end = 0
+    def run(self) -> str:
+        """Until both sides are done. '' if that was orderly, else what the gateway did."""
+        _thread.start_new_thread(self._wait_for_reader, ())
+        _thread.start_new_thread(self._send, ())
+        buffer = bytearray(CHUNK)
+        view = memoryview(buffer)
+        while size := self._receive(buffer):
+            self._received += 1
+            start = 0
+            while start < size:
+                start += os.write(self._sink, view[start:size])
+        return TURNED_AWAY if not self._received else HUNG_UP if self._reading else ""
 
-    @property
-    def waiting(self) -> bool:
-        return self.start < self.end
+    def _receive(self, buffer: bytearray) -> int:
+        try:
+            return self._link.recv_into(buffer)
+        except ConnectionResetError:
+            return 0
 
-    def filled(self, size: int) -> None:
-        self.start, self.end = 0, size
+    def _send(self) -> None:
+        """From stdin to the socket; then end the process when nobody answers any more."""
+        buffer = bytearray(CHUNK)
+        view = memoryview(buffer)
+        try:
+            while size := os.readv(self._source, [buffer]):
+                self._link.sendall(view[:size])
+            self._reading = False
+            self._link.shutdown(socket.SHUT_WR)
+        except OSError:
+            return  # the gateway hung up; what it sent before is still read
+        received = -1
+        while received != self._received:
+            received = self._received
+            time.sleep(PATIENCE_S)
+        os._exit(0)
 
-    def rest(self, most: int = CHUNK) -> memoryview:
-        return self.view[self.start : min(self.end, self.start + most)]
-
-
-def pump(link: socket.socket, source: int, sink: int) -> str:
-    """Until both sides are done. '' if that was orderly, else what the gateway did."""
-    link.setblocking(False)
-    wire, poll = link.fileno(), select.poll()
-    up, down = PumpBuffer(), PumpBuffer()
-    reading = True  # stdin is open
-    answered = False
-    asked = {source: _NOT, sink: _NOT, wire: _NOT}
-    while True:
-        _ask(poll, asked, source, _READ if reading and not up.waiting else _NOT)
-        _ask(poll, asked, sink, select.POLLOUT if down.waiting else 0)  # 0: tell only if its reader is gone
-        _ask(poll, asked, wire, (0 if down.waiting else _READ) | (select.POLLOUT if up.waiting else 0) or _NOT)
-        ready = dict(poll.poll(None if reading or up.waiting else PATIENCE_MS))
-        if not ready:
-            return ""  # nobody answers any more
-        if ready.get(sink, 0) & _GONE:
-            return ""  # whoever started us has left
-        if down.waiting and ready.get(sink, 0) & select.POLLOUT:
-            down.start += os.write(sink, down.rest(SMALL))
-        if not up.waiting and ready.get(source, 0) & (_READ | _GONE):
-            up.filled(os.readv(source, [up.buffer]))
-            reading = up.waiting
-            if not reading:
-                _shut(link)
-        if up.waiting:
-            up.start += _send(link, up.rest())
-        if not down.waiting and ready.get(wire, 0) & (_READ | _GONE):
-            size = _receive(link, down.buffer)
-            if not size:
-                return TURNED_AWAY if not answered else HUNG_UP if reading else ""
-            down.filled(size)
-            answered = True
-
-
-def _ask(poll: "select.poll", asked: dict[int, int], fd: int, events: int) -> None:
-    """Tell the kernel what is wanted of a descriptor, if that has changed."""
-    if asked[fd] == events:
-        return
-    if events == _NOT:
-        poll.unregister(fd)
-    else:
-        poll.register(fd, events)
-    asked[fd] = events
-
-
-def _send(link: socket.socket, data: memoryview) -> int:
-    try:
-        return link.send(data)
-    except BlockingIOError:
-        return 0
-    except (BrokenPipeError, ConnectionResetError):
-        return len(data)  # nobody takes it; what was answered before is still read
-
-
-def _shut(link: socket.socket) -> None:
-    try:
-        link.shutdown(socket.SHUT_WR)
-    except OSError:
-        return  # it hung up; what it said before is still read
-
-
-def _receive(link: socket.socket, buffer: bytearray) -> int:
-    try:
-        return link.recv_into(buffer)
-    except ConnectionResetError:
-        return 0
+    def _wait_for_reader(self) -> None:
+        """End the process when nobody reads its output: a pipe tells that also while nothing is written."""
+        poll = select.poll()
+        poll.register(self._sink, 0)
+        poll.poll()
+        os._exit(0)
 
 
 def main(arguments: list[str]) -> int:
@@ -128,8 +89,10 @@ def main(arguments: list[str]) -> int:
             f"gatepost bridge: {wanted[0]} cannot be reached: {error.strerror or error}; is the session awake?\n"
         )
         return 1
+    for fd in (0, 1):
+        os.set_blocking(fd, True)  # a client may have given us its own end
     try:
-        trouble = pump(link, 0, 1)
+        trouble = BytePump(link, 0, 1).run()
     except BrokenPipeError:
         return 0  # whoever read us has enough
     except KeyboardInterrupt:
