@@ -20,7 +20,7 @@ from gatepost.gate import mcp_messages
 from gatepost.gate.json_depth import DEEPEST, check_depth
 from gatepost.gate.mcp_messages import McpListedTool, RemoteCallResult
 from gatepost.jsonrpc import messages
-from gatepost.jsonrpc.child import JsonRpcChild, spawn
+from gatepost.jsonrpc.child import ERRORS_KEPT, JsonRpcChild, spawn
 from gatepost.jsonrpc.eras import initialize_params
 from gatepost.jsonrpc.errors import METHOD_NOT_FOUND
 
@@ -28,7 +28,6 @@ LARGEST_OUTPUT = 10 * 1024 * 1024  # of one run, in bytes
 MOST_LINES = 20_000  # of one run
 LARGE = 64 * 1024  # bytes of an answer; more is read off the loop
 MOST_PAGES = 50
-TAIL = 2048  # bytes of stderr that are kept
 REAP_S = 5.0
 
 KEEPS = sys.platform == "linux"  # elsewhere what leaves the process group is not ended
@@ -51,7 +50,6 @@ class McpServerProcess(JsonRpcChild):
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         super().__init__(process)
         self._bytes = self._lines = 0
-        self._tail = b""
 
     async def start(self) -> None:
         """The handshake."""
@@ -102,9 +100,6 @@ class McpServerProcess(JsonRpcChild):
                 await self.write(reply)
         return None
 
-    def _keep_errors(self, piece: bytes) -> None:
-        self._tail = (self._tail + piece)[-TAIL:]
-
     async def _output_ended(self) -> McpServerError:
         with suppress(TimeoutError):  # something that it started may hold its stderr open
             await asyncio.wait_for(asyncio.shield(self._reading_errors), REAP_S)
@@ -117,8 +112,8 @@ class McpServerProcess(JsonRpcChild):
         return self._trouble(f"it says more than {LARGEST_OUTPUT} bytes")
 
     def _trouble(self, why: str) -> McpServerError:
-        words = self._tail.decode(errors="replace").split()
-        whole = words[1:] if len(self._tail) == TAIL else words  # half a word may be half a secret
+        words = self._errors.decode(errors="replace").split()
+        whole = words[1:] if len(self._errors) == ERRORS_KEPT else words  # half a word may be half a secret
         return McpServerError(why, " ".join(whole))
 
     async def end(self) -> None:

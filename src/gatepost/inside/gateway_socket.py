@@ -4,11 +4,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from gatepost.mailbox import runner_frames
 
-A = TypeVar("A", runner_frames.AckFrame, runner_frames.ClaimReplyFrame)
+Request = (
+    runner_frames.RowsBegunFrame | runner_frames.ClaimFrame | runner_frames.ResultFrame | runner_frames.SubmitTurnFrame
+)
+Reply = runner_frames.AckFrame | runner_frames.ClaimReplyFrame
 
 EARLY = 100  # frames before Welcome that are kept
 
@@ -20,7 +22,7 @@ class GatewayDisconnected(Exception):
 class GatewaySocket:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
-        self._waiting: dict[int, asyncio.Future[runner_frames.AckFrame | runner_frames.ClaimReplyFrame]] = {}
+        self._waiting: dict[int, asyncio.Future[Reply]] = {}
         self._early: deque[runner_frames.Frame] = deque(maxlen=EARLY)
         self._last = 0
         self._gone = False
@@ -39,17 +41,9 @@ class GatewaySocket:
         if not self._gone:
             self._writer.write(runner_frames.encode_frame(frame))
 
-    def post(
-        self,
-        frame: runner_frames.RowsBegunFrame
-        | runner_frames.ClaimFrame
-        | runner_frames.ResultFrame
-        | runner_frames.SubmitTurnFrame,
-    ) -> asyncio.Future[runner_frames.AckFrame | runner_frames.ClaimReplyFrame]:
+    def post(self, frame: Request) -> asyncio.Future[Reply]:
         """Send a request; its answer comes later. Several may be under way."""
-        future: asyncio.Future[runner_frames.AckFrame | runner_frames.ClaimReplyFrame] = (
-            asyncio.get_running_loop().create_future()
-        )
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         if self._gone:
             future.set_exception(GatewayDisconnected())
             return future

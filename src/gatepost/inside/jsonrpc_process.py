@@ -27,7 +27,6 @@ __all__ = ["FAILED", "INVALID", "UNKNOWN_METHOD", "Json", "JsonRpcFailure", "Jso
 LARGEST_LINE = 32 * 1024 * 1024
 MOST_GARBAGE = 20  # lines on end that are no messages; programs print a greeting where they should not
 MOST_ASKED = 100  # of its questions that wait for our answer
-LAST_LINES = 20  # of what it wrote to stderr
 LONGEST_WORDS = 300  # characters of its own that stand in our messages
 FAREWELL = 0.5  # seconds between being asked to end and being ended
 UNKNOWN_METHOD, INVALID, FAILED = METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR
@@ -44,7 +43,6 @@ class JsonRpcProcess(JsonRpcChild):
         super().__init__(process)
         self._name, self._notified, self._asked = name, notified, asked
         self._garbage: deque[str] = deque(maxlen=MOST_GARBAGE)
-        self._errors: deque[str] = deque(maxlen=LAST_LINES)
         self._answering: set[asyncio.Task[None]] = set()
         self._watching = asyncio.create_task(self._watch())
 
@@ -142,9 +140,6 @@ class JsonRpcProcess(JsonRpcChild):
         with suppress(ProviderError):  # it left without waiting
             await self.write(reply)
 
-    def _keep_errors(self, piece: bytes) -> None:
-        self._errors.extend(piece.decode(errors="replace").splitlines())
-
     # Its end.
 
     async def _output_ended(self) -> ProviderError | None:
@@ -174,5 +169,6 @@ class JsonRpcProcess(JsonRpcChild):
             os.killpg(self._process.pid, number)
 
     def _last_words(self) -> str:
-        words = " ".join(" ".join(list(self._errors)[-3:]).split()) or " ".join(list(self._garbage)[-1:])
+        lines = self._errors.decode(errors="replace").splitlines()
+        words = " ".join(" ".join(lines[-3:]).split()) or " ".join(list(self._garbage)[-1:])
         return f"; it said: {words[-LONGEST_WORDS:]}" if words else ""

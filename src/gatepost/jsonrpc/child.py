@@ -10,6 +10,8 @@ from pathlib import Path
 from gatepost.jsonrpc.messages import render_request
 from gatepost.jsonrpc.pending import PendingRequests
 
+ERRORS_KEPT = 2048  # bytes of stderr
+
 
 async def spawn(command: Sequence[str], env: Mapping[str, str], cwd: Path, longest_line: int) -> Process:
     """Start a program in a session of its own, so that whatever it starts can be ended with it. Raises OSError."""
@@ -31,6 +33,7 @@ class JsonRpcChild(ABC):
     def __init__(self, process: Process) -> None:
         self._process, self._pending = process, PendingRequests()
         self._failure: Exception | None = None
+        self._errors = b""  # the end of what it wrote to stderr
         self._reading = asyncio.create_task(self._read())
         self._reading_errors = asyncio.create_task(self._read_errors())
 
@@ -74,7 +77,7 @@ class JsonRpcChild(ABC):
         assert self._process.stderr is not None
         with suppress(OSError):
             while piece := await self._process.stderr.read(65536):
-                self._keep_errors(piece)
+                self._errors = (self._errors + piece)[-ERRORS_KEPT:]
 
     @abstractmethod
     async def _receive(self, line: bytes) -> Exception | None:
@@ -88,7 +91,3 @@ class JsonRpcChild(ABC):
 
     @abstractmethod
     def _line_too_long(self) -> Exception: ...
-
-    @abstractmethod
-    def _keep_errors(self, piece: bytes) -> None:
-        """Keep the end of what it writes to stderr."""

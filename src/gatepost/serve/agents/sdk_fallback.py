@@ -6,7 +6,7 @@ callers: who calls is in the request's scope, put there by `http.py`.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -18,7 +18,6 @@ from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
-from mcp.server.session import ServerSession
 from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
@@ -215,10 +214,8 @@ class SdkFallback:
     async def _initialized(self, ctx: Context, params: NotificationParams) -> None:
         session: McpHttpSession | None = ctx.request.scope.get(SESSION) if ctx.request is not None else None
         if session is not None:
-            session.tools_changed = self._make_tools_changed_sender(ctx.session)
-
-    def _make_tools_changed_sender(self, session: ServerSession) -> Callable[[], None]:
-        return lambda: self._send_soon(session.send_tool_list_changed())
+            client = ctx.session  # not the whole context, which holds the request
+            session.tools_changed = lambda: self._send_soon(client.send_tool_list_changed())
 
 
 def _caller(ctx: Context) -> Caller:

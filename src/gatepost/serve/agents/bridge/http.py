@@ -244,7 +244,11 @@ class BridgeHttpClient:
     async def _connect(self) -> BridgeConnection:
         until, sock = now() + CONNECT_S, None
         try:
-            family, address = self._resolve()
+            family: int = socket.AF_UNIX
+            address: str | tuple[str, int] = self._address
+            if not isinstance(address, str):
+                family, _, _, _, found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0]
+                address = str(found[0]), address[1]
             sock = socket.socket(family, socket.SOCK_STREAM)
             sock.setblocking(False)
             if family != socket.AF_UNIX:
@@ -262,12 +266,6 @@ class BridgeHttpClient:
             if isinstance(error, OSError):
                 raise self._unreachable(error) from None
             raise
-
-    def _resolve(self) -> tuple[int, str | tuple[str, int]]:
-        if isinstance(self._address, str):
-            return socket.AF_UNIX, self._address
-        family, _, _, _, address = socket.getaddrinfo(*self._address, type=socket.SOCK_STREAM)[0]
-        return family, (str(address[0]), self._address[1])
 
     def _unreachable(self, error: OSError) -> GatewayUnreachable:
         self.losses += 1
