@@ -282,7 +282,11 @@ class McpProtocol:
             if answer.code:
                 self._fail(request, answer.code, answer.text)
             else:
-                self._give(request, mcp_messages.render_answer(answer, stamp))
+                result = mcp_messages.render_answer(answer, stamp)
+                if self._outflow is not None and len(result) > LARGE and self._outflow.unread() > MOST_UNREAD:
+                    self._fail(request, errors.TOO_MANY, LEFT_OUT)
+                else:
+                    self._answer(request, result)
             self._rest()
 
     def _make_progress(self, request: RequestId, flight: _PendingCall, token: int | str) -> Progress:
@@ -305,12 +309,6 @@ class McpProtocol:
             async with outflow.reads:
                 if not outflow.is_full:
                     return await call()
-
-    def _give(self, request: RequestId, result: bytes) -> None:
-        if self._outflow is not None and len(result) > LARGE and self._outflow.unread() > MOST_UNREAD:
-            self._fail(request, errors.TOO_MANY, LEFT_OUT)
-        else:
-            self._answer(request, result)
 
     async def _end_turn(self, request: RequestId, flight: _PendingCall, ending: Awaitable[dict[str, object]]) -> None:
         code, text, result = 0, "", b""

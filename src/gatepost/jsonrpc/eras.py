@@ -46,9 +46,8 @@ class ServerEra:
         """Whether a request with this `_meta` is of the envelope's era. JsonRpcFailure: it is not valid here."""
         if not isinstance(meta, dict) or VERSION not in meta:
             if self.modern is None:
-                raise JsonRpcFailure(
-                    INVALID_PARAMS, f"not initialized: send initialize, or the {ENVELOPE_VERSION} envelope"
-                )
+                text = f"not initialized: send initialize, or the {ENVELOPE_VERSION} envelope"
+                raise JsonRpcFailure(INVALID_PARAMS, text)
             if self.modern:
                 raise JsonRpcFailure(INVALID_PARAMS, f"params._meta is missing {VERSION} and {CAPABILITIES}")
             return False

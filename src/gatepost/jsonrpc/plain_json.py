@@ -19,10 +19,9 @@ try:
     from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
 
     _scan: "make_scanner | None" = make_scanner(_ScannerOptions())  # type: ignore[arg-type]  # the stub asks for more than is used
-    _plain: "make_encoder | None" = make_encoder(None, repr, encode_basestring, None, ":", ",", False, False, False)
-    _ascii: "make_encoder | None" = make_encoder(
-        None, repr, encode_basestring_ascii, None, ":", ",", False, False, False
-    )
+    _rest = (None, ":", ",", False, False, False)
+    _plain: "make_encoder | None" = make_encoder(None, repr, encode_basestring, *_rest)
+    _ascii: "make_encoder | None" = make_encoder(None, repr, encode_basestring_ascii, *_rest)
 except (ImportError, TypeError):
     _scan = _plain = _ascii = None  # another interpreter
 

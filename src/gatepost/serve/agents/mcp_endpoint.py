@@ -46,12 +46,6 @@ NO_MESSAGE = (
 )
 _FOREIGN = b"pydantic"  # in what the SDK would say of a message: a page about its own models
 
-_STATUS = {INVALID_PARAMS: 400}  # of an error on the 2026 wire
-
-
-class _TooLarge(Exception):
-    pass
-
 
 @dataclass(slots=True)
 class _Exchange:
@@ -118,9 +112,8 @@ class McpEndpoint:
             return await exchange.refuse(status, INVALID_REQUEST, text)
         if scope["method"] != "POST":
             return await self._forward_to_sdk(exchange)
-        try:
-            body = await _read(receive, head, self._largest)
-        except _TooLarge:
+        body = await _read(receive, head, self._largest)
+        if body is None:
             text = f"a message may have at most {self._largest} bytes"
             return await exchange.refuse(413, INVALID_REQUEST, text, close=True)
         return await self._post(exchange, body)
@@ -173,7 +166,7 @@ class McpEndpoint:
             return None
         if running.answer is None:
             return 200, render_error(request, CANCELLED, "Request cancelled")
-        status = 200 if head.old else _STATUS.get(running.answer.code, 200)
+        status = 400 if running.answer.code == INVALID_PARAMS and not head.old else 200
         return status, self._plain.answered(request, running.answer, not head.old)
 
     # The rest is the SDK's.
@@ -269,11 +262,11 @@ def _import_sdk_fallback() -> "type[SdkFallback]":
     return SdkFallback
 
 
-async def _read(receive: Receive, head: McpHeaders, largest: int) -> bytes:
-    """The whole body. One that is said to be too large is not read at all."""
+async def _read(receive: Receive, head: McpHeaders, largest: int) -> bytes | None:
+    """The whole body; None: it is too large. One whose length already shows that is not read at all."""
     said = head.found.get(b"content-length", b"0")
     if said.isdigit() and int(said) > largest:
-        raise _TooLarge
+        return None
     first = await receive()
     if not first.get("more_body"):
         body: bytes = first.get("body", b"")
@@ -284,7 +277,7 @@ async def _read(receive: Receive, head: McpHeaders, largest: int) -> bytes:
         chunks.append(message.get("body", b""))
         size, more = size + len(chunks[-1]), message.get("more_body", False)
         if size > largest:
-            raise _TooLarge
+            return None
     return b"".join(chunks)
 
 

@@ -119,10 +119,8 @@ class GatewayExchange:
         version = message.version or self.envelope_version
         if not version:
             return self._session.headers
-        named = f"Mcp-Name: {encode_header(message.name)}\r\n" if message.name else ""
-        return (
-            f"MCP-Protocol-Version: {encode_header(version)}\r\nMcp-Method: {encode_header(message.method)}\r\n{named}"
-        )
+        given = {"MCP-Protocol-Version": version, "Mcp-Method": message.method, "Mcp-Name": message.name}
+        return "".join(f"{name}: {encode_header(value)}\r\n" for name, value in given.items() if value)
 
     def fail(self, message: ClientMessage, failure: BridgeFailure) -> None:
         """The message was not delivered, or not answered. Whoever waits for an answer gets an error."""
@@ -187,9 +185,8 @@ class GatewayExchange:
             if line is session.initialize:
                 session.opened(response.headers.get("mcp-session-id", ""), message.answer)
                 if session.lost:
-                    raise BridgeFailure(
-                        f"the gateway does not open another session: {encode_ascii(message.answer.get('error'))}"
-                    )
+                    error = encode_ascii(message.answer.get("error"))
+                    raise BridgeFailure(f"the gateway does not open another session: {error}")
 
     async def end_session(self) -> None:
         """End the session, if there is one. Nobody waits long for that."""
@@ -222,10 +219,8 @@ class GatewayExchange:
             if isinstance(answer.get("error"), dict):  # of a request that was refused before its id was read
                 self._answer_all(message, answer["error"])
                 return
-        unknown = response.status == 404 and not self._session.id
-        raise BridgeFailure(
-            _render_refusal(response.status, self._http.url), METHOD_NOT_FOUND if unknown else INTERNAL_ERROR
-        )
+        code = METHOD_NOT_FOUND if response.status == 404 and not self._session.id else INTERNAL_ERROR
+        raise BridgeFailure(_render_refusal(response.status, self._http.url), code)
 
     def _answer_all(self, message: ClientMessage, error: object) -> None:
         for key, request in message.owed.items():
@@ -263,9 +258,7 @@ class GatewayExchange:
         place = f"Last-Event-ID: {events.last_id}\r\n" if events.last_id else ""
         return await self._http.request("GET", self._session.headers + place)
 
-    async def _follow(
-        self, response: BridgeResponse, events: EventStreamReader, message: ClientMessage | None = None
-    ) -> int:
+    async def _follow(self, response: BridgeResponse, events: EventStreamReader, message: ClientMessage | None) -> int:
         """Forward to the end of a stream, or until all that is owed has come. Returns the number of messages."""
         count = 0
         try:
@@ -312,7 +305,7 @@ class GatewayExchange:
                 response = await self._open_stream(events)
                 try:
                     if response.streams:
-                        await self._follow(response, events)
+                        await self._follow(response, events, None)
                     elif response.status == 404 and session:
                         events.last_id = ""
                         await self._renew(session)
