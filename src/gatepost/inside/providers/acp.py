@@ -27,6 +27,7 @@ from gatepost.inside.providers.contract import (
     ConversationStarted,
     Event,
     Misconfigured,
+    Mode,
     PermissionRequest,
     ProviderContext,
     Text,
@@ -55,7 +56,16 @@ class AcpPromptEnded(msgspec.Struct, frozen=True):
     stopped: protocol.PromptResponse
 
 
-@provider("acp")
+@provider(
+    "acp",
+    title="any agent that speaks ACP",
+    modes=(Mode("allow", "Allow", "Never asks; the sandbox is the wall."), Mode("ask", "Ask", "Asks before it acts.")),
+    mode_option="permissions",
+    media={"image": "block", "audio": "both"},  # the agent says which blocks it takes
+    vendor="anthropic",
+    any_vendor=True,
+    command_options=("command",),
+)
 class Acp:
     takes_pushes = False
 

@@ -27,6 +27,7 @@ from gatepost.inside.providers.contract import (
     ConversationStarted,
     Event,
     Misconfigured,
+    Mode,
     PermissionRequest,
     ProviderContext,
     Text,
@@ -77,7 +78,21 @@ class ClaudeEnded(msgspec.Struct, frozen=True):
     why: str
 
 
-@provider("claude")
+@provider(
+    "claude",
+    title="Claude Code",
+    modes=(
+        Mode("bypassPermissions", "Bypass", "Never asks; the sandbox is the wall."),
+        Mode("default", "Always ask", "Asks before it acts."),
+        Mode("acceptEdits", "Accept edits", "Edits files by itself, asks for the rest."),
+        Mode("plan", "Plan", "Plans first; once the plan is approved, carries it out in `acceptEdits`."),
+    ),
+    media={"image": "block", "pdf": "block"},
+    vendor="anthropic",
+    subscription=True,
+    library=SDK,
+    trial={"retries": 1},
+)
 class Claude:
     takes_pushes = True
 

@@ -41,6 +41,7 @@ from gatepost.inside.providers.contract import (
     ConversationStarted,
     Event,
     Misconfigured,
+    Mode,
     ProviderContext,
     Text,
     TurnFailed,
@@ -66,7 +67,22 @@ class CodexOptions(msgspec.Struct, frozen=True):
     own_mcp: bool = False  # the servers of the group's .mcp.json, too, inside
 
 
-@provider("codex", programs=("codex",))
+@provider(
+    "codex",
+    title="Codex",
+    programs=("codex",),
+    package="@openai/codex",
+    modes=(
+        Mode("never", "Never ask", "Never asks; the sandbox is the wall."),
+        Mode("on-request", "On request", "Asks when it thinks that it should."),
+        Mode("untrusted", "Untrusted", "Asks before every command that is not known to be harmless."),
+        Mode("plan", "Plan", "Plans first; once the plan is approved, carries it out `on-request`."),
+    ),
+    media={"image": "block"},  # as `localImage`; its protocol knows no other kind
+    vendor="openai",
+    model="gpt-5.5",
+    trial={"retries": 1},
+)
 class Codex:
     takes_pushes = True
 

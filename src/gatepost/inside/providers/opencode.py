@@ -38,6 +38,7 @@ from gatepost.inside.providers.contract import (
     ConversationStarted,
     Event,
     Misconfigured,
+    Mode,
     PermissionRequest,
     ProviderContext,
     Text,
@@ -89,7 +90,22 @@ class OpencodeSentPromptLog(SentPromptLog):
         return set(ids) & self.known
 
 
-@provider("opencode", programs=("opencode",))
+@provider(
+    "opencode",
+    title="opencode",
+    programs=("opencode",),
+    package="opencode-ai",
+    modes=(
+        Mode("allow", "Allow", "Never asks; the sandbox is the wall."),
+        Mode("ask", "Ask", "Asks before it acts."),
+        Mode("plan", "Plan", "Reads and plans; once the plan is approved, carries it out in `allow`."),
+    ),
+    media={"image": "block", "pdf": "block"},  # as file parts
+    vendor="openai",
+    any_vendor=True,
+    model="gpt-5-mini",
+    trial={"retries": 1},
+)
 class Opencode:
     takes_pushes = True
 
