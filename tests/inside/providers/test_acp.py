@@ -106,7 +106,7 @@ def prompts(path: Path, conversation: str) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({}, 'options.command="opencode acp"'),
+        ({}, 'options.command="PROGRAM acp"'),
         ({"command": "no-such-agent-here acp"}, "the program no-such-agent-here is not here"),
         ({"command": 'sh "unclosed'}, "is no command"),
         ({"command": "sh", "permissions": "never"}, "allow or ask, not 'never'"),

@@ -16,8 +16,9 @@ import pytest
 
 from gatepost.core.records import replace
 from gatepost.gate.tool_socket import ToolSocket
-from gatepost.inside.codex_app_server import AppServerRequest
-from gatepost.inside.codex_protocol import (
+from gatepost.inside.providers.codex import Codex, read_options
+from gatepost.inside.providers.codex.app_server import AppServerRequest
+from gatepost.inside.providers.codex.protocol import (
     read_item,
     read_permission,
     read_turn_error,
@@ -25,7 +26,6 @@ from gatepost.inside.codex_protocol import (
     render_config,
     simplify_models,
 )
-from gatepost.inside.providers.codex import Codex, read_options
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,

@@ -9,19 +9,6 @@ from typing import Any
 import pytest
 
 from gatepost.inside.mcp_json import McpServerConfig
-from gatepost.inside.opencode_protocol import (
-    APIS,
-    OpencodeEvent,
-    OpencodeEventReader,
-    api_of,
-    message_id,
-    read_error,
-    read_permission,
-    read_retry,
-    render_config,
-    render_prompt,
-)
-from gatepost.inside.opencode_server import OpencodeError, OpencodeServer
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
@@ -38,6 +25,19 @@ from gatepost.inside.providers.contract import (
     UsageReport,
 )
 from gatepost.inside.providers.opencode import Opencode, OpencodeSentPromptLog, read_options
+from gatepost.inside.providers.opencode.protocol import (
+    APIS,
+    OpencodeEvent,
+    OpencodeEventReader,
+    api_of,
+    message_id,
+    read_error,
+    read_permission,
+    read_retry,
+    render_config,
+    render_prompt,
+)
+from gatepost.inside.providers.opencode.server import OpencodeError, OpencodeServer
 from gatepost.testing import programs
 from gatepost.testing.models import ModelEndpoint
 

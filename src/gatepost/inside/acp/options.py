@@ -10,10 +10,8 @@ from gatepost.inside.providers.contract import Misconfigured
 
 NO_COMMAND = (
     "the provider acp has no agent: name the command that starts one,"
-    ' `gatepost group set FOLDER options.command="opencode acp"`'
+    ' `gatepost group set FOLDER options.command="PROGRAM acp"`'
 )
-
-READERS = frozenset({"opencode"})  # they read AGENTS.md where they are started
 
 
 class AcpOptions(msgspec.Struct, frozen=True):
@@ -41,9 +39,10 @@ def read_options(given: dict[str, Any]) -> AcpOptions:
     return options
 
 
-def list_self_read_files(options: AcpOptions, program: str) -> tuple[str, ...]:
-    """Those of the group's files that the agent reads by itself: told as well, it would have them twice."""
-    own = options.instructions == "own" or (not options.instructions and program in READERS)
+def list_self_read_files(options: AcpOptions, known: bool) -> tuple[str, ...]:
+    """Those of the group's files that the agent reads by itself: told as well, it would have them twice. `known`: that
+    program reads AGENTS.md where it is started."""
+    own = options.instructions == "own" or (not options.instructions and known)
     return ("AGENTS.md",) if own else ()
 
 

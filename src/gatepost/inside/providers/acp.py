@@ -44,6 +44,7 @@ FORGOTTEN = (
     " folder are as you left them."
 )
 CHANGED = "What you were told about yourself has changed. From here on this holds:"
+READERS = frozenset({"opencode"})  # they read AGENTS.md where they are started
 GRACE = 3.0  # seconds in which a cancelled turn may end by itself
 MOST_WAITING = 256  # updates; an agent that says more is read later
 
@@ -281,7 +282,7 @@ class Acp:
 
     async def _turn(self, batch: Batch, handed: SentPrompt) -> AsyncIterator[Event]:
         place = self._place
-        read = list_self_read_files(self._options, self._name)
+        read = list_self_read_files(self._options, self._name in READERS)
         system: str | None = system_prompt(place, reader="your own tools", without=read)
         # A command is one only if it is all that an agent hears.
         if batch.prompt.startswith("/") or self._replay.has_system_prompt(self._conversation, system or ""):

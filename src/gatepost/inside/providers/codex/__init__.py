@@ -15,14 +15,17 @@ from typing import Any
 import msgspec
 
 from gatepost.inside import bridge, forwarder, media, programs
-from gatepost.inside.codex_app_server import (
+from gatepost.inside.mcp_json import own_servers
+from gatepost.inside.plan_approvals import PlanApprovals
+from gatepost.inside.provider_errors import ProviderError
+from gatepost.inside.providers.codex.app_server import (
     AppServer,
     AppServerEnded,
     AppServerError,
     AppServerNotification,
     AppServerRequest,
 )
-from gatepost.inside.codex_protocol import (
+from gatepost.inside.providers.codex.protocol import (
     SERVER,
     read_item,
     read_permission,
@@ -33,9 +36,6 @@ from gatepost.inside.codex_protocol import (
     render_config,
     simplify_models,
 )
-from gatepost.inside.mcp_json import own_servers
-from gatepost.inside.plan_approvals import PlanApprovals
-from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,

@@ -16,21 +16,6 @@ import msgspec
 
 from gatepost.inside import bridge, forwarder, media, programs
 from gatepost.inside.mcp_json import own_servers
-from gatepost.inside.opencode_protocol import (
-    AGENTS,
-    APIS,
-    OpencodeAttachment,
-    OpencodeEvent,
-    OpencodeEventReader,
-    api_of,
-    message_id,
-    part_ids,
-    read_error,
-    read_retry,
-    render_config,
-    render_prompt,
-)
-from gatepost.inside.opencode_server import OpencodeEnded, OpencodeError, OpencodeServer
 from gatepost.inside.plan_approvals import PlanApprovals
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.contract import (
@@ -47,6 +32,21 @@ from gatepost.inside.providers.contract import (
     UsageReport,
     provider,
 )
+from gatepost.inside.providers.opencode.protocol import (
+    AGENTS,
+    APIS,
+    OpencodeAttachment,
+    OpencodeEvent,
+    OpencodeEventReader,
+    api_of,
+    message_id,
+    part_ids,
+    read_error,
+    read_retry,
+    render_config,
+    render_prompt,
+)
+from gatepost.inside.providers.opencode.server import OpencodeEnded, OpencodeError, OpencodeServer
 from gatepost.inside.sent_prompts import SentPrompt, SentPromptLog
 from gatepost.inside.system_prompt import system_prompt
 

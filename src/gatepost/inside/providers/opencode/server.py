@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from gatepost.inside.forwarder import LOOPBACK
-from gatepost.inside.opencode_protocol import OpencodeEvent
+from gatepost.inside.providers.opencode.protocol import OpencodeEvent
 
 STARTING = 60.0  # seconds until it listens
 ANSWERING = 60.0  # seconds for one answer; none waits for a model

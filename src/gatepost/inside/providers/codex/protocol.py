@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from gatepost.inside.codex_app_server import AppServerRequest
 from gatepost.inside.mcp_json import McpServerConfig
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
+from gatepost.inside.providers.codex.app_server import AppServerRequest
 from gatepost.inside.providers.contract import Event, PermissionRequest, StatusLine, Text, ToolResult, ToolUse
 
 SERVER = "gatepost"
