@@ -12,7 +12,8 @@ import pytest
 
 from gatepost.core.records import replace
 from gatepost.gate.tool_socket import ToolSocket
-from gatepost.inside.acp.options import read_command, read_env, read_options
+from gatepost.inside.acp.options import AcpOptions, read_command, read_env
+from gatepost.inside.coding_agent import parse_options
 from gatepost.inside.providers.acp import Acp
 from gatepost.inside.providers.contract import (
     Batch,
@@ -109,13 +110,13 @@ def prompts(path: Path, conversation: str) -> list[list[str]]:
         ({}, 'options.command="PROGRAM acp"'),
         ({"command": "no-such-agent-here acp"}, "the program no-such-agent-here is not here"),
         ({"command": 'sh "unclosed'}, "is no command"),
-        ({"command": "sh", "permissions": "never"}, "allow or ask, not 'never'"),
+        ({"command": "sh", "permissions": "never"}, "no permissions 'never', only allow, ask"),
         ({"command": "sh", "patience": "long"}, "the group's options are not as they should be"),
     ],
 )
 def test_what_is_set_up_wrong_is_said(options: dict[str, Any], text: str) -> None:
     with pytest.raises(Misconfigured, match=text):
-        read_command(read_options(options))
+        read_command("acp", parse_options(Acp.spec, options, AcpOptions))
 
 
 def test_variables_are_a_table_a_list_or_a_line() -> None:

@@ -1,58 +1,39 @@
-"""What an operator sets for a group whose provider is acp."""
+"""What an operator sets for a group whose provider speaks the Agent Client Protocol."""
 
 import shlex
-from typing import Any
-
-import msgspec
 
 from gatepost.inside import programs
+from gatepost.inside.coding_agent import CodingAgentOptions
 from gatepost.inside.providers.contract import Misconfigured
 
 NO_COMMAND = (
-    "the provider acp has no agent: name the command that starts one,"
+    "the provider {} has no agent: name the command that starts one,"
     ' `gatepost group set FOLDER options.command="PROGRAM acp"`'
 )
 
 
-class AcpOptions(msgspec.Struct, frozen=True):
-    """`gatepost group set FOLDER options.KEY=VALUE`"""
+class AcpOptions(CodingAgentOptions, frozen=True):
+    """Its `mode` is one of the agent's own."""
 
     command: str = ""
-    env: dict[str, str] | list[str] | str = []  # of the agent, as `A=b` or a table
-    mode: str = ""  # one of the agent's own
+    env: dict[str, str] | list[str] | str = ""  # of the agent, as `A=b` or a table
     permissions: str = "allow"  # or ask: the walls are the sandbox's
     instructions: str = ""  # told, or own: it reads AGENTS.md itself; "": as is known of that program
     auth: str = ""  # one of the agent's ways to log in
-    own_mcp: bool = False  # the servers of the group's .mcp.json, too, inside
     patience: float = 60.0  # seconds for an answer of the agent's own, not the model's
 
-
-def read_options(given: dict[str, Any]) -> AcpOptions:
-    try:
-        options = msgspec.convert(given, AcpOptions, strict=False)
-    except msgspec.ValidationError as error:
-        raise Misconfigured(f"the group's options are not as they should be: {error}") from None
-    if options.permissions not in ("allow", "ask"):
-        raise Misconfigured(f"the option permissions is allow or ask, not {options.permissions!r}")
-    if options.instructions not in ("", "told", "own"):
-        raise Misconfigured(f"the option instructions is told or own, not {options.instructions!r}")
-    return options
+    def __post_init__(self) -> None:
+        if self.instructions not in ("", "told", "own"):
+            raise ValueError(f"the option instructions is told or own, not {self.instructions!r}")
 
 
-def list_self_read_files(options: AcpOptions, known: bool) -> tuple[str, ...]:
-    """Those of the group's files that the agent reads by itself: told as well, it would have them twice. `known`: that
-    program reads AGENTS.md where it is started."""
-    own = options.instructions == "own" or (not options.instructions and known)
-    return ("AGENTS.md",) if own else ()
-
-
-def read_command(options: AcpOptions) -> list[str]:
+def read_command(provider: str, options: AcpOptions) -> list[str]:
     try:
         words = shlex.split(options.command)
     except ValueError as error:
         raise Misconfigured(f"the option command is no command: {error}: {options.command}") from None
     if not words:
-        raise Misconfigured(NO_COMMAND)
+        raise Misconfigured(NO_COMMAND.format(provider))
     return [programs.find(words[0]), *words[1:]]
 
 

@@ -211,7 +211,7 @@ def provider(name: str, **declared: object) -> Callable[[type], type]:
         if name in PROVIDERS:
             raise RuntimeError(f"two providers are named {name!r}: {PROVIDERS[name]} and {cls}")
         cls.takes_pushes = getattr(cls, "takes_pushes", False)  # type: ignore[attr-defined]
-        SPECS[name] = make_spec(name, declared)
+        cls.spec = SPECS[name] = make_spec(name, declared)  # type: ignore[attr-defined]
         PROVIDERS[name] = cls
         return cls
 
