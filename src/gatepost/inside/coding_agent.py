@@ -194,6 +194,10 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
             raise message
         return message
 
+    def _deliver(self, message: MessageT | PermissionRequest | Exception) -> None:
+        """From the client, whose end is an exception."""
+        self._messages.put_nowait(message)
+
     def _forget_messages(self) -> None:
         """What was said between two turns."""
         self._messages = asyncio.Queue(self.MOST_WAITING)

@@ -9,13 +9,12 @@ from typing import Any
 
 import msgspec
 
-from gatepost.inside.mcp_json import McpServerConfig
+from gatepost.inside.coding_agent import LONGEST_RESULT
+from gatepost.inside.mcp_json import OURS, McpServerConfig
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.inside.providers.codex.app_server import AppServerRequest
 from gatepost.inside.providers.contract import Event, PermissionRequest, StatusLine, Text, ToolResult, ToolUse
 
-SERVER = "gatepost"
-LONGEST_RESULT = 4000  # characters of a tool's result in the timeline
 TOOL_SECONDS = 3600  # how long one of the group's tools may take
 # What would reach for the vendor, or do what the gateway does. All are Codex's names.
 NOT_OURS = (
@@ -64,7 +63,7 @@ def render_config(
 ) -> str:
     """config.toml. `command`: of the group's MCP server; `folder`: where Codex works."""
     top: Json = {
-        "model_provider": SERVER,
+        "model_provider": OURS,
         "sandbox_mode": "danger-full-access",  # its own cannot be made inside ours
         "web_search": "disabled",
         "check_for_update_on_startup": False,
@@ -73,7 +72,7 @@ def render_config(
         **({"model_catalog_json": catalog} if catalog else {}),
     }
     model: Json = {
-        "name": SERVER,
+        "name": OURS,
         "base_url": endpoint,
         "wire_api": "responses",
         "env_key": "OPENAI_API_KEY",
@@ -95,8 +94,8 @@ def render_config(
         "skills.bundled": {"enabled": False},
         "features": dict.fromkeys(NOT_OURS, False),
         f"projects.{json.dumps(folder, ensure_ascii=False)}": {"trust_level": "untrusted"},
-        f"model_providers.{SERVER}": model,
-        f"mcp_servers.{SERVER}": tools,
+        f"model_providers.{OURS}": model,
+        f"mcp_servers.{OURS}": tools,
         **{f"mcp_servers.{name}": {"command": each.command, "args": each.args} for name, each in own.items()},
         **{f"mcp_servers.{name}.env": dict(each.env) for name, each in own.items()},
     }
@@ -142,7 +141,7 @@ def _use(item: Json) -> tuple[str, Json] | None:
             return "apply_patch", {"paths": [change.get("path") for change in item.get("changes") or ()]}
         case "mcpToolCall":
             server, tool, given = item.get("server"), str(item.get("tool")), item.get("arguments")
-            return tool if server == SERVER else f"{server}/{tool}", given if isinstance(given, dict) else {}
+            return tool if server == OURS else f"{server}/{tool}", given if isinstance(given, dict) else {}
         case "imageView":
             return "view_image", {"path": item.get("path")}
         case "collabAgentToolCall":
