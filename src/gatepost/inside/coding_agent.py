@@ -115,10 +115,10 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
         """Have a client in that conversation, or in a new one; set `_client` and `_conversation`."""
         raise NotImplementedError
 
-    async def _send(self, prompt: SentPrompt) -> None:
+    async def _send(self, client: ClientT, prompt: SentPrompt) -> None:
         raise NotImplementedError
 
-    def _events(self) -> AsyncIterator[Event]:
+    def _events(self, client: ClientT) -> AsyncIterator[Event]:
         """Until everything that was sent is answered. Sets `_answer` or `_plan`, and `_running` to False once the agent
         has ended the turn. Raises ProviderError."""
         raise NotImplementedError
@@ -127,11 +127,11 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
         """End the running turn. `_events` notices."""
         raise NotImplementedError
 
-    async def _follow_up(self, prompt: SentPrompt) -> None:
+    async def _follow_up(self, client: ClientT, prompt: SentPrompt) -> None:
         """Add a prompt to the running turn."""
-        await self._send(prompt)
+        await self._send(client, prompt)
 
-    async def _forget_media(self, prompt: SentPrompt) -> None:
+    async def _forget_media(self, client: ClientT, prompt: SentPrompt) -> None:
         """The endpoint refuses what came with this turn. Without it the conversation can go on."""
 
     # A turn.
@@ -142,8 +142,8 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
             async for event in self._run(batch, resume):
                 yield event
         except ProviderError as error:
-            if error.about_input and self._prompt is not None:
-                await self._forget_media(self._prompt)
+            if error.about_input and self._client is not None and self._prompt is not None:
+                await self._forget_media(self._client, self._prompt)
             if self._spent:
                 yield UsageReport(dict(self._spent))
             stopped = self._stop.is_set()
@@ -165,11 +165,11 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
             self._prompt = self._log.begin(batch, self._conversation, self._place)
         yield ConversationStarted(self._conversation)
         self._check_stop()
-        if self._prompt is not None:
+        if self._prompt is not None and self._client is not None:
             self._running = True
             self._waiting[self._prompt.id] = self._prompt
-            await self._send(self._prompt)
-            async for event in self._events():
+            await self._send(self._client, self._prompt)
+            async for event in self._events(self._client):
                 yield event
             if self._spent:
                 yield UsageReport(dict(self._spent))
@@ -203,12 +203,12 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
         self._messages = asyncio.Queue(self.MOST_WAITING)
 
     async def push(self, batch: Batch) -> None:
-        if not self._running:
+        if not self._running or self._client is None:
             raise NotImplementedError("no turn is running")
         prompt = self._log.follow(batch)
         self._waiting[prompt.id] = prompt
         try:
-            await self._follow_up(prompt)
+            await self._follow_up(self._client, prompt)
         except ProviderError as error:  # the turn has just ended
             self._waiting.pop(prompt.id, None)
             self._log.remove_prompt(prompt)

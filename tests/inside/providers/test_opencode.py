@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.inside.coding_agent import parse_options
 from gatepost.inside.mcp_json import McpServerConfig
 from gatepost.inside.providers.contract import (
     Batch,
@@ -24,7 +25,7 @@ from gatepost.inside.providers.contract import (
     TurnResult,
     UsageReport,
 )
-from gatepost.inside.providers.opencode import Opencode, OpencodeSentPromptLog, read_options
+from gatepost.inside.providers.opencode import Opencode, OpencodeOptions, OpencodeSentPromptLog
 from gatepost.inside.providers.opencode.protocol import (
     APIS,
     OpencodeEvent,
@@ -222,9 +223,9 @@ def test_a_permission_says_what_is_to_be_done() -> None:
 
 def test_a_mode_or_an_api_that_there_is_not_is_named() -> None:
     with pytest.raises(Misconfigured, match="no mode 'free'"):
-        read_options({"mode": "free"})
+        parse_options(Opencode.spec, {"mode": "free"}, OpencodeOptions)
     with pytest.raises(Misconfigured, match="not by 'grpc'"):
-        read_options({"api": "grpc"})
+        parse_options(Opencode.spec, {"api": "grpc"}, OpencodeOptions)
 
 
 def test_a_continued_turn_hands_over_only_what_the_conversation_lacks(tmp_path: Path) -> None:
@@ -242,7 +243,7 @@ async def test_a_program_that_is_no_server_is_told_with_its_last_words(tmp_path:
     program.write_text("#!/bin/sh\necho 'I am broken' >&2\n")
     program.chmod(0o755)
     with pytest.raises(OpencodeError, match="I am broken"):
-        await OpencodeServer.start([str(program)], {}, tmp_path, tmp_path / "log")
+        await OpencodeServer.start([str(program)], {}, tmp_path, tmp_path / "log", lambda event: None)
 
 
 # With the program.

@@ -207,16 +207,16 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
 
     # The turn.
 
-    async def _send(self, sent: SentPrompt) -> None:
+    async def _send(self, client: JsonRpcProcess, sent: SentPrompt) -> None:
         """A command is one only if it is all that an agent hears."""
         own = self._options.instructions == "own" or (not self._options.instructions and self._reads_agents_file())
         system = system_prompt(self._place, reader="your own tools", without=("AGENTS.md",) if own else ())
         known = sent.text.startswith("/") or self._replay.has_system_prompt(self._conversation, system)
         self._system = None if known else system
         self._titles.clear()
-        self._prompting = asyncio.create_task(self._prompt_agent(self._blocks(sent)))
+        self._prompting = asyncio.create_task(self._prompt_agent(client, self._blocks(sent)))
 
-    async def _events(self) -> AsyncIterator[Event]:
+    async def _events(self, client: JsonRpcProcess) -> AsyncIterator[Event]:
         events = AcpEventBuilder()
         while True:
             heard = await self._receive()
@@ -259,11 +259,10 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         shown = [protocol.media_block(can, each.kind, each.data) for each in self._list_media(sent)]
         return [*blocks, *(block for block in shown if block is not None), protocol.text_block(sent.text)]
 
-    async def _prompt_agent(self, blocks: list[Json]) -> None:
+    async def _prompt_agent(self, client: JsonRpcProcess, blocks: list[Json]) -> None:
         """What it comes to stands behind everything that the agent said meanwhile."""
-        assert self._client is not None
         try:
-            answer = await self._client.ask("session/prompt", {"sessionId": self._conversation, "prompt": blocks}, None)
+            answer = await client.ask("session/prompt", {"sessionId": self._conversation, "prompt": blocks}, None)
             await self._messages.put(msgspec.json.decode(answer, type=protocol.PromptResponse))
         except JsonRpcFailure as error:
             try:

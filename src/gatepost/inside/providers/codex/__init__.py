@@ -188,28 +188,27 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
         text = {"type": "text", "text": sent.text}
         return {"threadId": self._conversation, "input": [*pictures, text], "clientUserMessageId": sent.id}
 
-    async def _send(self, sent: SentPrompt) -> None:
-        assert self._client is not None
+    async def _send(self, client: AppServer, sent: SentPrompt) -> None:
         about: dict[str, object] = {"approvalPolicy": POLICIES[self._mode], **self._input(sent)}
         plan = self._mode == PLAN
         if plan or self._plans.is_last_planned(self._conversation):  # it stays in that mode unless it is told
             about["collaborationMode"] = render_collaboration(plan=plan, model=self._model, effort=self._effort)
         if plan:
             self._plans.begin(self._conversation, sent.turn)
-        answer = await self._client.ask("turn/start", **about)
+        answer = await client.ask("turn/start", **about)
         self._turn, self._running = str(answer["turn"]["id"]), True
         if self._stop.is_set():
-            await self._cancel(self._client)
+            await self._cancel(client)
 
-    async def _follow_up(self, sent: SentPrompt) -> None:
-        if self._client is None or not self._turn:
+    async def _follow_up(self, client: AppServer, sent: SentPrompt) -> None:
+        if not self._turn:
             raise ProviderError("no turn is running")
-        await self._client.ask("turn/steer", expectedTurnId=self._turn, **self._input(sent))
+        await client.ask("turn/steer", expectedTurnId=self._turn, **self._input(sent))
 
-    async def _forget_media(self, sent: SentPrompt) -> None:
-        if self._client is not None and sent.files:
+    async def _forget_media(self, client: AppServer, sent: SentPrompt) -> None:
+        if sent.files:
             with suppress(AppServerError):
-                await self._client.ask("thread/revert", threadId=self._conversation, beforeTurnId=self._last)
+                await client.ask("thread/revert", threadId=self._conversation, beforeTurnId=self._last)
 
     async def _cancel(self, client: AppServer) -> None:
         if not self._turn:
@@ -220,7 +219,7 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
             if client.is_alive and "no active turn" not in str(refused):
                 self._deliver(refused)
 
-    async def _events(self) -> AsyncIterator[Event]:
+    async def _events(self, client: AppServer) -> AsyncIterator[Event]:
         said = ""
         while True:
             heard = await self._receive()
@@ -237,7 +236,7 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
                 if not self._waiting:
                     break
                 for sent in list(self._waiting.values()):  # it ended before it took them up
-                    await self._send(sent)
+                    await self._send(client, sent)
         if self._plan:
             yield Text(self._plan)
         else:

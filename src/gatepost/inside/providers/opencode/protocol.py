@@ -7,19 +7,18 @@ Its messages are ordered by their names, so ours are made as it makes its own: a
 import os
 import time
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from gatepost.inside.mcp_json import McpServerConfig
+from gatepost.inside.coding_agent import LONGEST_ERROR, LONGEST_RESULT, get_patience
+from gatepost.inside.mcp_json import OURS, McpServerConfig
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.inside.providers.contract import Event, PermissionRequest, Text, ToolResult, ToolUse
 
-SERVER = "gatepost"  # what the group's tools and our endpoint are called in its configuration
-LONGEST_RESULT = 4000  # characters of a tool's result in the timeline
-LONGEST = 500  # characters of what it says about an error
 TOOL_PATIENCE = 3_600_000  # milliseconds; some of the group's tools wait for people
 ASKING = "ask"  # an agent of our own: the usual one, which asks before it acts
 AGENTS = {"allow": "build", "ask": ASKING, "plan": "plan"}  # mode → the agent that works in it
@@ -70,7 +69,7 @@ def render_config(
         "modalities": {"input": list(api.sees), "output": ["text"]},
         "limit": {"context": context, "output": max_tokens},
     }
-    name = f"{SERVER}/{model}"
+    name = f"{OURS}/{model}"
     foreign = {f"{each}_*": "ask" for each in own}  # no server has a name that begins with ours
     return {
         "autoupdate": False,
@@ -80,11 +79,11 @@ def render_config(
         "formatter": False,
         "model": name,
         "small_model": name,
-        "enabled_providers": [SERVER],
+        "enabled_providers": [OURS],
         "provider": {
-            SERVER: {
+            OURS: {
                 "npm": api.client,
-                "name": SERVER,
+                "name": OURS,
                 "options": {"baseURL": endpoint, "apiKey": key},
                 "models": {model: about},
             }
@@ -94,7 +93,7 @@ def render_config(
                 name: {"type": "local", "command": [each.command, *each.args], "environment": each.env}
                 for name, each in own.items()
             },
-            SERVER: {"type": "local", "command": list(command), "timeout": TOOL_PATIENCE},
+            OURS: {"type": "local", "command": list(command), "timeout": TOOL_PATIENCE},
         },
         "permission": {"*": "allow", "question": "deny"},
         "agent": {
@@ -160,7 +159,7 @@ class OpencodeEventReader:
         self._session = session
         self._answers: set[str] = set()  # messages of the model, for people
         self._told: set[tuple[str, str]] = set()
-        self.spent: dict[str, int] = {}
+        self.spent: Counter[str] = Counter()
         self.newest = ""  # the newest message that the model has before it
 
     def hear(self, told: OpencodeEvent) -> list[Event]:
@@ -194,9 +193,8 @@ class OpencodeEventReader:
         status = state.get("status")
         if status in ("running", "completed", "error") and self._is_new(part, "used"):
             given = state.get("input") or {}
-            patience = given.get("timeout")  # of a shell command, in milliseconds
-            seconds = patience / 1000 if isinstance(patience, int | float) else 0.0
-            found.append(ToolUse(key, str(part.get("tool")).removeprefix(f"{SERVER}_"), given, seconds))
+            name = str(part.get("tool")).removeprefix(f"{OURS}_")
+            found.append(ToolUse(key, name, given, get_patience(given)))
         if status in ("completed", "error") and self._is_new(part, "ended"):
             text = str(state.get("output" if status == "completed" else "error") or "")
             found.append(ToolResult(key, text[:LONGEST_RESULT], status == "error"))
@@ -219,9 +217,7 @@ class OpencodeEventReader:
             "cache_read_tokens": cache.get("read"),
             "cache_write_tokens": cache.get("write"),
         }
-        for name, value in numbers.items():
-            if isinstance(value, int):
-                self.spent[name] = self.spent.get(name, 0) + value
+        self.spent.update({name: value for name, value in numbers.items() if isinstance(value, int)})
 
 
 def read_permission(asked: Mapping[str, Any]) -> PermissionRequest:
@@ -232,7 +228,7 @@ def read_permission(asked: Mapping[str, Any]) -> PermissionRequest:
 def read_error(error: Mapping[str, Any]) -> ProviderError:
     """From what a session's error says."""
     data = error.get("data") or {}
-    said = " ".join(str(data.get("message") or error.get("name") or "it did not say why").split())[:LONGEST]
+    said = " ".join(str(data.get("message") or error.get("name") or "it did not say why").split())[:LONGEST_ERROR]
     match error.get("name"):
         case "MessageAbortedError":
             return ProviderError("interrupted")
@@ -253,5 +249,5 @@ def read_retry(status: Mapping[str, Any], most: int, patience: float, now: float
     wait = following / 1000 - now if isinstance(following, int | float) else 0.0
     if int(status.get("attempt") or 0) <= most and wait <= patience:
         return None
-    said = " ".join(str(status.get("message") or "it did not say why").split())[:LONGEST]
+    said = " ".join(str(status.get("message") or "it did not say why").split())[:LONGEST_ERROR]
     return ProviderError(f"the model cannot answer just now ({said})", "retryable", wait if wait > patience else None)
