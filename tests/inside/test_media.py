@@ -43,11 +43,13 @@ BLOCKS = {
     "codex": PICTURES,
     "opencode": PICTURES | {MediaKind.PDF},
     "acp": PICTURES,
+    "gemini": PICTURES,
+    "goose": PICTURES,
 }
 
 
 PROVIDERS = sorted(list_own_providers())
-ACP = ("acp",)  # the agent says which blocks it takes
+ACP = ("acp", "gemini", "goose")  # the agent says which blocks it takes
 
 
 @pytest.fixture(autouse=True, scope="module")

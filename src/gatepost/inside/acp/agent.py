@@ -7,7 +7,7 @@ nothing it says or leaves out holds up the runner.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -43,7 +43,7 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
     def __init__(self, place: ProviderContext) -> None:
         self._replay = AcpSentPromptLog(place.state)
         super().__init__(place, AcpOptions, self._replay)
-        self._command = self._read_command()
+        self._command = read_command(self._options.command or self._get_command())
         self._program = os.path.basename(self._command[0])
         self._agent = protocol.InitializeResponse()
         self._opened = protocol.AcpSession()
@@ -53,9 +53,13 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         self._system: str | None = None  # the system prompt that goes with this prompt, if any
         self._loading = False
 
-    def _read_command(self) -> list[str]:
-        """The program with its arguments."""
-        return read_command(self.spec.name, self._options)
+    def _get_command(self) -> str:
+        """How the agent is started, where the group's option `command` does not say it."""
+        raise NotImplementedError
+
+    def _get_variables(self, way_out: Mapping[str, str]) -> dict[str, str]:
+        """How the agent is told its model and the way out, beside the usual variables."""
+        return {}
 
     def _reads_agents_file(self) -> bool:
         """Whether the program is known to read AGENTS.md where it is started: told as well, it would have it twice."""
@@ -196,7 +200,8 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         )
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, **super()._environment(), **read_env(self._options.env)}
+        usual = super()._environment()
+        return {**os.environ, **usual, **self._get_variables(usual), **read_env(self._options.env)}
 
     def _way_out(self) -> dict[str, str]:
         """It may need none."""

@@ -6,16 +6,12 @@ from gatepost.inside import programs
 from gatepost.inside.coding_agent import CodingAgentOptions
 from gatepost.inside.providers.contract import Misconfigured
 
-NO_COMMAND = (
-    "the provider {} has no agent: name the command that starts one,"
-    ' `gatepost group set FOLDER options.command="PROGRAM acp"`'
-)
-
 
 class AcpOptions(CodingAgentOptions, frozen=True):
     """Its `mode` is one of the agent's own."""
 
     command: str = ""
+    agent: str = ""  # its name in the ACP registry, in the place of a command
     env: dict[str, str] | list[str] | str = ""  # of the agent, as `A=b` or a table
     permissions: str = "allow"  # or ask: the walls are the sandbox's
     instructions: str = ""  # told, or own: it reads AGENTS.md itself; "": as is known of that program
@@ -27,14 +23,13 @@ class AcpOptions(CodingAgentOptions, frozen=True):
             raise ValueError(f"the option instructions is told or own, not {self.instructions!r}")
 
 
-def read_command(provider: str, options: AcpOptions) -> list[str]:
+def read_command(command: str) -> list[str]:
+    """The program's path, and its arguments."""
     try:
-        words = shlex.split(options.command)
+        program, *arguments = shlex.split(command)
     except ValueError as error:
-        raise Misconfigured(f"the option command is no command: {error}: {options.command}") from None
-    if not words:
-        raise Misconfigured(NO_COMMAND.format(provider))
-    return [programs.find(words[0]), *words[1:]]
+        raise Misconfigured(f"the option command is no command: {error}: {command}") from None
+    return [programs.find(program), *arguments]
 
 
 def read_env(given: dict[str, str] | list[str] | str) -> dict[str, str]:
