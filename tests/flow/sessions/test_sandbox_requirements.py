@@ -112,6 +112,14 @@ def test_modes_media_and_the_way_to_connect_are_read_from_the_file_too(home: Hom
     )
 
 
+def test_every_argument_of_the_decorator_is_described() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "extend" / "provider.md").read_text(encoding="utf-8")
+
+    assert [
+        name for name in ProviderSpec.__struct_fields__ if f"`{name}`" not in page and f"    {name}=" not in page
+    ] == ["name"]
+
+
 def test_a_file_that_is_exchanged_is_read_again(home: Home) -> None:
     plug(home, '@provider("parrot", programs=("a",))\nclass P: ...\n')
     before = load_spec(home, "parrot").programs
