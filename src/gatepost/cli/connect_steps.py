@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import click
-from msgspec import Struct
 
 from gatepost.access.budgets import render_usd, to_usd_number
 from gatepost.cli import output
@@ -362,15 +361,6 @@ def _provider_of(db: Db, folder: str) -> str:
 # What there is.
 
 
-class AgentSetupState(Struct, frozen=True, kw_only=True):
-    agent: str
-    what: str
-    installed: bool
-    key: str  # the secret that would be used, '' if there is none
-    sandbox: str  # '' if none works
-    groups: tuple[str, ...]
-
-
 def show_states(home: Home, as_json: bool) -> int:
     try:
         sandbox = _sandbox(home, ANYBODY, "")
@@ -381,7 +371,7 @@ def show_states(home: Home, as_json: bool) -> int:
         output.print_json(found)
         return 0
     rows = [
-        (each.agent, each.what, each.installed, each.key or "no", each.sandbox or "none works", ", ".join(each.groups))
+        (*list(each.values())[:3], each["key"] or "no", each["sandbox"] or "none works", ", ".join(each["groups"]))
         for each in found
     ]
     output.print_table(("agent", "what it is", "installed", "key", "sandbox", "groups on it"), rows)
@@ -389,17 +379,13 @@ def show_states(home: Home, as_json: bool) -> int:
     return 0
 
 
-def _state(home: Home, chosen: ProviderSpec, sandbox: str) -> AgentSetupState:
+def _state(home: Home, chosen: ProviderSpec, sandbox: str) -> dict[str, Any]:
+    """`key`: the secret that would be used, '' if there is none; `sandbox`: '' if none works."""
     config = settings.load_declared(home.path, PROVIDER, FOLDER)
     key, on_it = read_store(home, _read_key_and_groups, chosen, config) if home.store.is_file() else ("", ())
-    return AgentSetupState(
-        agent=chosen.name,
-        what=chosen.title,
-        installed=has_library(chosen) and has_program(home, chosen),
-        key=key,
-        sandbox=sandbox,
-        groups=on_it,
-    )
+    installed = has_library(chosen) and has_program(home, chosen)
+    known = {"agent": chosen.name, "what": chosen.title, "installed": installed}
+    return {**known, "key": key, "sandbox": sandbox, "groups": on_it}
 
 
 def _read_key_and_groups(db: Db, chosen: ProviderSpec, config: settings.Config) -> tuple[str, tuple[str, ...]]:

@@ -86,16 +86,11 @@ def read_spec(source: bytes, provider: str) -> ProviderSpec:
                     continue
             case ast.ClassDef(decorator_list=decorators):
                 for each in decorators:
-                    if isinstance(each, ast.Call) and _registers(each, provider, constants):
-                        return make_spec(provider, _declared(each, constants))
+                    match each:
+                        case ast.Call(func=ast.Name(id="provider") | ast.Attribute(attr="provider"), args=[named, *_]):
+                            if _literal(named, constants) == provider:
+                                return make_spec(provider, _declared(each, constants))
     return ProviderSpec(name=provider)
-
-
-def _registers(node: ast.Call, provider: str, constants: dict[str, Any]) -> bool:
-    match node:
-        case ast.Call(func=ast.Name(id="provider") | ast.Attribute(attr="provider"), args=[name, *_]):
-            return bool(_literal(name, constants) == provider)
-    return False
 
 
 def _declared(node: ast.Call, constants: dict[str, Any]) -> dict[str, Any]:

@@ -181,19 +181,18 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
             answer = await self._client.ask(method, params, self._options.patience)
             return msgspec.json.decode(b"{}" if answer == b"null" else answer, type=kind)
         except JsonRpcFailure as error:
-            self._check_login(error)
-            if raw:
+            if raw and error.code != protocol.AUTH_REQUIRED:
                 raise
-            raise protocol.make_provider_error(self._program, error) from None
+            raise self._read_failure(error) from None
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ProviderError(f"{self._program} answered {method} with what is not understood: {error}") from None
 
-    def _check_login(self, error: JsonRpcFailure) -> None:
+    def _read_failure(self, error: JsonRpcFailure) -> ProviderError | Misconfigured:
         if error.code != protocol.AUTH_REQUIRED:
-            return
+            return protocol.make_provider_error(self._program, error)
         said = " ".join(error.message.split())[:200]
         ways = ", ".join(method.id for method in self._agent.auth_methods or ()) or "it names none"
-        raise Misconfigured(
+        return Misconfigured(
             f"{self._program} wants somebody to log in ({said}), and nobody can inside a"
             " sandbox: give it what it needs by the group's option env, or choose one of its ways that need nobody with"
             f" the option auth ({ways})"
@@ -270,11 +269,7 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
             answer = await client.ask("session/prompt", {"sessionId": self._conversation, "prompt": blocks}, None)
             await self._messages.put(msgspec.json.decode(answer, type=protocol.PromptResponse))
         except JsonRpcFailure as error:
-            try:
-                self._check_login(error)
-                await self._messages.put(protocol.make_provider_error(self._program, error))
-            except Misconfigured as login:
-                await self._messages.put(login)
+            await self._messages.put(self._read_failure(error))
         except ProviderError as trouble:
             await self._messages.put(trouble)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -10,6 +10,7 @@ import warnings
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -27,7 +28,6 @@ from gatepost.inside.coding_agent import (
 from gatepost.inside.mcp_client import McpClient
 from gatepost.inside.mcp_json import OURS
 from gatepost.inside.media import MediaKind
-from gatepost.inside.plan_text import PlanTextFinder
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.inside.providers.contract import (
     Batch,
@@ -117,7 +117,7 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
         super().__init__(place, ClaudeOptions, log)
         self._sdk = load_sdk()
         self._system, self._listed = "", b""  # what the client was started with
-        self._planned = PlanTextFinder()
+        self._last_text, self._written_plan = "", ("", "")  # of this turn; a plan with the id of its call
 
     async def set_mode(self, mode: str) -> None:
         await super().set_mode(mode)
@@ -128,7 +128,7 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
 
     async def _open(self, batch: Batch, resume: str) -> None:
         """The client must know what the group's files and its tools are today."""
-        self._planned = PlanTextFinder()
+        self._last_text, self._written_plan = "", ("", "")
         system, tools = system_prompt(self._place, reader="Read"), await self._tools()
         self._forget_messages()  # a background task's word between two turns
         knows = (resume, system, tools) == (self._conversation, self._system, self._listed)
@@ -237,7 +237,7 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
         while True:
             heard = await self._receive()
             if isinstance(heard, PermissionRequest):
-                yield self._planned.fill(heard)
+                yield self._fill_plan(heard)
             elif isinstance(heard, sdk.UserMessage):
                 self._waiting.pop(heard.uuid or "", None)
                 for event in self._tool_results(heard):
@@ -258,16 +258,26 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
                     yield Text(heard.result)
         self._answer, self._running = heard.result or "", False
 
+    def _fill_plan(self, asked: PermissionRequest) -> PermissionRequest:
+        """Claude Code tells a plan's text only if it lies in the file that it plans in. Otherwise it is what the model
+        wrote into its call, or said last before."""
+        if asked.kind != "plan" or asked.input.get("plan"):
+            return asked
+        key, written = self._written_plan
+        text = (written if key == asked.id else "").strip() or self._last_text.strip()
+        return replace(asked, input={**asked.input, "plan": text}) if text else asked
+
     def _said(self, message: Any) -> list[Event]:
         found: list[Event] = []
         ours = message.parent_tool_use_id is None and not message.error
         for block in message.content:
             if isinstance(block, self._sdk.TextBlock) and ours and block.text.strip():
-                self._planned.say(block.text)
+                self._last_text = block.text
                 found.append(Text(block.text))
             elif isinstance(block, self._sdk.ToolUseBlock):
                 if block.name == EXIT_PLAN:
-                    self._planned.call(block.id, block.input)
+                    plan = block.input.get("plan")
+                    self._written_plan = block.id, plan if isinstance(plan, str) else ""
                 name = block.name.removeprefix(f"mcp__{OURS}__")
                 found.append(ToolUse(block.id, name, block.input, get_patience(block.input)))
         return found

@@ -97,13 +97,8 @@ async def find_missing_requirement(parts: SessionDeps, group: Group) -> str:
         return lacks
     if not has_command(known, group):
         return NO_COMMAND.format(known.name)
-    if known.any_vendor or _has_own_endpoint(parts, known):
-        return ""
-    return (
-        ""
-        if await parts.store.read(_has_usable_key, parts, known, group.folder, group.options)
-        else NO_KEY.format(known.name)
-    )
+    ready = known.any_vendor or await parts.store.read(_has_endpoint, parts, known, group.folder, group.options)
+    return "" if ready else NO_KEY.format(known.name)
 
 
 def _find_missing_program(parts: SessionDeps, known: ProviderSpec) -> str:
@@ -128,21 +123,16 @@ def _find_missing_connection(db: Db, parts: SessionDeps, known: ProviderSpec) ->
         each.provider == known.name and has_command(known, each) for each in groups.list_all(db)
     ):
         return NO_COMMAND.format(known.name)
-    if _has_own_endpoint(parts, known) or _has_usable_key(db, parts, known, WORLD):
-        return ""
-    return NO_KEY.format(known.name)
+    return "" if _has_endpoint(db, parts, known, WORLD) else NO_KEY.format(known.name)
 
 
-def _has_own_endpoint(parts: SessionDeps, known: ProviderSpec) -> bool:
-    """That needs no key."""
-    where = BASES[known.vendor]
-    return any(each[where] != where.default for each in (settings.load_declared(parts.home.path, where), parts.config))
-
-
-def _has_usable_key(
+def _has_endpoint(
     db: Db, parts: SessionDeps, known: ProviderSpec, folder: str, options: Mapping[str, Any] | None = None
 ) -> bool:
-    """Whether the group's endpoint needs no key, or one is there that was given for it."""
+    """Whether the endpoint is the operator's own and needs no key, or a key is there that was given for it."""
+    where = BASES[known.vendor]
+    if any(each[where] != where.default for each in (settings.load_declared(parts.home.path, where), parts.config)):
+        return True
     base = base_in_force(db, parts.home, folder, known.vendor, options)
     return not base.default or any(
         find_nearest_owner(db, folder, name, base.origins) is not None for name in list_key_names(known)
