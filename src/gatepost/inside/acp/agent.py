@@ -142,7 +142,7 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         if resume and (can_load or can_resume):
             load = can_load and (repeat or not can_resume)
             self._conversation, self._loading = resume, load
-            (self._replay.listen if load else self._replay.skip_replay)()
+            (self._replay.start_replay if load else self._replay.skip_replay)()
             try:
                 self._opened = await self._open_session("session/load" if load else "session/resume", resume)
                 return
@@ -151,7 +151,7 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
             finally:
                 self._loading = False
         self._forgot = bool(resume)
-        self._replay.listen()
+        self._replay.start_replay()
         try:
             self._opened = await self._open_session("session/new", "")
         except JsonRpcFailure as error:
@@ -190,10 +190,10 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
     def _read_failure(self, error: JsonRpcFailure) -> ProviderError | Misconfigured:
         if error.code != protocol.AUTH_REQUIRED:
             return protocol.make_provider_error(self._program, error)
-        said = " ".join(error.message.split())[:200]
+        reason = " ".join(error.message.split())[:200]
         ways = ", ".join(method.id for method in self._agent.auth_methods or ()) or "it names none"
         return Misconfigured(
-            f"{self._program} wants somebody to log in ({said}), and nobody can inside a"
+            f"{self._program} wants somebody to log in ({reason}), and nobody can inside a"
             " sandbox: give it what it needs by the group's option env, or choose one of its ways that need nobody with"
             f" the option auth ({ways})"
         )
@@ -223,18 +223,18 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
     async def _events(self, client: JsonRpcProcess) -> AsyncIterator[Event]:
         events = AcpEventBuilder()
         while True:
-            heard = await self._receive()
+            message = await self._receive()
             if self._prompt is not None and self._waiting.pop(self._prompt.id, None) is not None:
-                self._replay.take(self._conversation, self._prompt, self._system)
-            if isinstance(heard, protocol.PromptResponse):
+                self._replay.record_sent(self._conversation, self._prompt, self._system)
+            if isinstance(message, protocol.PromptResponse):
                 break
-            for event in events.finish() if isinstance(heard, PermissionRequest) else events.hear(heard):
+            for event in events.finish() if isinstance(message, PermissionRequest) else events.add(message):
                 yield event
-            if isinstance(heard, PermissionRequest):
-                yield heard
-        self._spent.update(protocol.usage_of(heard))
+            if isinstance(message, PermissionRequest):
+                yield message
+        self._spent.update(protocol.usage_of(message))
         text = events.rest()
-        if trouble := self._find_trouble(heard.stop_reason, text):
+        if trouble := self._find_trouble(message.stop_reason, text):
             if text:
                 yield Text(text)
             raise ProviderError(trouble)
@@ -282,18 +282,18 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         if method != "session/update":
             return
         try:
-            told = msgspec.json.decode(params, type=protocol.SessionNotification)
+            notice = msgspec.json.decode(params, type=protocol.SessionNotification)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return  # not as this version has it; the turn may still end well
-        kind = told.update.session_update
-        if told.session_id != self._conversation:
+        kind = notice.update.session_update
+        if notice.session_id != self._conversation:
             return
         if self._loading and kind == "user_message_chunk":
-            self._replay.hear(protocol.text_of(told.update.content))
+            self._replay.add_replayed(protocol.text_of(notice.update.content))
         elif kind in protocol.AT_WORK and self._prompting is not None and not self._prompting.done():
-            if told.update.tool_call_id and told.update.title:
-                self._titles.setdefault(told.update.tool_call_id, told.update.title)
-            await self._messages.put(told.update)
+            if notice.update.tool_call_id and notice.update.title:
+                self._titles.setdefault(notice.update.tool_call_id, notice.update.title)
+            await self._messages.put(notice.update)
 
     async def _handle_request(self, method: str, params: bytes) -> Json:
         if method == "session/request_permission":

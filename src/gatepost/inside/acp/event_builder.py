@@ -24,7 +24,7 @@ class AcpEventBuilder:
         self._used: set[str] = set()
         self._ended: set[str] = set()
 
-    def hear(self, update: SessionUpdate) -> list[Event]:
+    def add(self, update: SessionUpdate) -> list[Event]:
         match update.session_update:
             case "agent_message_chunk":
                 return self._piece(update)

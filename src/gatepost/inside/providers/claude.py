@@ -235,28 +235,28 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
     async def _events(self, client: ClaudeClient) -> AsyncIterator[Event]:
         sdk, fault = self._sdk, ""
         while True:
-            heard = await self._receive()
-            if isinstance(heard, PermissionRequest):
-                yield self._fill_plan(heard)
-            elif isinstance(heard, sdk.UserMessage):
-                self._waiting.pop(heard.uuid or "", None)
-                for event in self._tool_results(heard):
+            message = await self._receive()
+            if isinstance(message, PermissionRequest):
+                yield self._fill_plan(message)
+            elif isinstance(message, sdk.UserMessage):
+                self._waiting.pop(message.uuid or "", None)
+                for event in self._tool_results(message):
                     yield event
-            elif isinstance(heard, sdk.AssistantMessage):
-                fault = heard.error or ""
-                for event in self._said(heard):
+            elif isinstance(message, sdk.AssistantMessage):
+                fault = message.error or ""
+                for event in self._read_assistant(message):
                     yield event
-            elif isinstance(heard, sdk.ResultMessage):
-                self._spent.update(_usage(heard))
-                if (trouble := self._trouble(heard, fault)) is not None:
+            elif isinstance(message, sdk.ResultMessage):
+                self._spent.update(_usage(message))
+                if (trouble := self._trouble(message, fault)) is not None:
                     raise trouble
                 if self._prompt is not None:
                     self._waiting.pop(self._prompt.id, None)  # a command is answered without an echo
                 if not self._waiting:
                     break
-                if heard.result:
-                    yield Text(heard.result)
-        self._answer, self._running = heard.result or "", False
+                if message.result:
+                    yield Text(message.result)
+        self._answer, self._running = message.result or "", False
 
     def _fill_plan(self, asked: PermissionRequest) -> PermissionRequest:
         """Claude Code tells a plan's text only if it lies in the file that it plans in. Otherwise it is what the model
@@ -267,7 +267,7 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
         text = (written if key == asked.id else "").strip() or self._last_text.strip()
         return replace(asked, input={**asked.input, "plan": text}) if text else asked
 
-    def _said(self, message: Any) -> list[Event]:
+    def _read_assistant(self, message: Any) -> list[Event]:
         found: list[Event] = []
         ours = message.parent_tool_use_id is None and not message.error
         for block in message.content:
@@ -295,12 +295,12 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
             return ProviderError("interrupted")
         if not message.is_error:
             return None
-        said = message.result or "; ".join(message.errors or ()) or message.subtype
+        reason = message.result or "; ".join(message.errors or ()) or message.subtype
         status = message.api_error_status or _STATUS.get(fault)
         if status:
-            return parse_provider_error(status, said.encode())
+            return parse_provider_error(status, reason.encode())
         kind = "retryable" if message.subtype == "success" else "fatal"  # the endpoint could not be reached
-        return ProviderError(f"Claude Code could not go on: {said}"[:LONGEST_ERROR], kind)
+        return ProviderError(f"Claude Code could not go on: {reason}"[:LONGEST_ERROR], kind)
 
 
 def load_sdk() -> Any:

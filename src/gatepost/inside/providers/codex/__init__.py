@@ -130,7 +130,7 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
         )
         about = {"name": OURS, "version": "1"}
         await self._client.ask("initialize", clientInfo=about, capabilities={"experimentalApi": True})
-        self._client.tell("initialized")
+        self._client.notify("initialized")
         return self._client
 
     def _environment(self) -> dict[str, str]:
@@ -220,18 +220,18 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
                 self._deliver(refused)
 
     async def _events(self, client: AppServer) -> AsyncIterator[Event]:
-        said = ""
+        answer = ""
         while True:
-            heard = await self._receive()
-            if isinstance(heard, PermissionRequest):
-                yield heard
+            message = await self._receive()
+            if isinstance(message, PermissionRequest):
+                yield message
                 continue
-            for event in self._hear(heard):
-                said = event.text if isinstance(event, Text) else said
+            for event in self._read_notice(message):
+                answer = event.text if isinstance(event, Text) else answer
                 yield event
-            if heard.method == "turn/completed" and self._is_ours(heard):
+            if message.method == "turn/completed" and self._is_ours(message):
                 self._turn, self._last, self._running = "", self._turn, False
-                if (trouble := read_turn_error(heard.params["turn"], self._stop.is_set())) is not None:
+                if (trouble := read_turn_error(message.params["turn"], self._stop.is_set())) is not None:
                     raise trouble
                 if not self._waiting:
                     break
@@ -240,28 +240,28 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
         if self._plan:
             yield Text(self._plan)
         else:
-            self._answer = said
+            self._answer = answer
 
-    def _is_ours(self, told: AppServerNotification) -> bool:
+    def _is_ours(self, notice: AppServerNotification) -> bool:
         """Rather than a sub-agent's, or of a turn that was ended."""
-        turn = told.params.get("turnId") or (told.params.get("turn") or {}).get("id")
-        return told.params.get("threadId") == self._conversation and turn == self._turn
+        turn = notice.params.get("turnId") or (notice.params.get("turn") or {}).get("id")
+        return notice.params.get("threadId") == self._conversation and turn == self._turn
 
-    def _count(self, told: AppServerNotification) -> None:
+    def _count(self, notice: AppServerNotification) -> None:
         """It tells the same request more than once; the sum of its thread does not move then."""
-        thread, total = str(told.params.get("threadId")), read_usage(told.params, "total")
+        thread, total = str(notice.params.get("threadId")), read_usage(notice.params, "total")
         if self._totals.get(thread) != total:
             self._totals[thread] = total
-            self._spent.update(read_usage(told.params), requests=1)
+            self._spent.update(read_usage(notice.params), requests=1)
 
-    def _hear(self, told: AppServerNotification) -> list[Event]:
-        if told.method == "thread/tokenUsage/updated":  # a sub-agent's, too
-            self._count(told)
-        elif told.method in ("item/started", "item/completed") and self._is_ours(told):
-            item = told.params["item"]
-            if item.get("type") == "plan" and told.method == "item/completed":
+    def _read_notice(self, notice: AppServerNotification) -> list[Event]:
+        if notice.method == "thread/tokenUsage/updated":  # a sub-agent's, too
+            self._count(notice)
+        elif notice.method in ("item/started", "item/completed") and self._is_ours(notice):
+            item = notice.params["item"]
+            if item.get("type") == "plan" and notice.method == "item/completed":
                 self._plan = str(item.get("text") or "").strip()
             if item.get("type") == "userMessage":
                 self._waiting.pop(item.get("clientId") or "", None)
-            return read_item(item, ended=told.method == "item/completed")
+            return read_item(item, ended=notice.method == "item/completed")
         return []

@@ -114,7 +114,7 @@ class AppServer:
         answer = await future
         return answer if isinstance(answer, dict) else {}
 
-    def tell(self, method: str) -> None:
+    def notify(self, method: str) -> None:
         self._send({"method": method})
 
     def answer(self, request: int | str, result: Mapping[str, object]) -> None:
@@ -148,14 +148,14 @@ class AppServer:
         assert stdout is not None
         try:
             while line := await stdout.readline():
-                self._hear(_read_line(line))
+                self._receive(_read_line(line))
             self._end(self._last_words())
         except (ValueError, msgspec.MsgspecError, OSError) as error:  # ValueError: a line without an end
             self._end(f"it said what nobody understands: {error}")
         finally:
             self._end("it was ended")
 
-    def _hear(self, line: _JsonRpcMessage) -> None:
+    def _receive(self, line: _JsonRpcMessage) -> None:
         if line.method and line.id is not None:
             self._asked(AppServerRequest(line.id, line.method, line.params or {}))
         elif line.method:
@@ -180,7 +180,7 @@ class AppServer:
 
     def _last_words(self) -> str:
         try:
-            said = self._log.read_bytes()[-LONGEST:].decode(errors="replace").split()
+            words = self._log.read_bytes()[-LONGEST:].decode(errors="replace").split()
         except OSError:
-            said = []
-        return " ".join(said) or "it ended"
+            words = []
+        return " ".join(words) or "it ended"

@@ -212,13 +212,13 @@ def read_turn_error(turn: Json, stopped: bool) -> ProviderError | None:
         return ProviderError("interrupted")
     if status == "completed":
         return None
-    said, info = str(error.get("message") or "it did not say why"), error.get("codexErrorInfo")
-    if said.startswith("{"):  # a request that was wrong: the endpoint's own words
-        return parse_provider_error(400, said.encode())
+    reason, info = str(error.get("message") or "it did not say why"), error.get("codexErrorInfo")
+    if reason.startswith("{"):  # a request that was wrong: the endpoint's own words
+        return parse_provider_error(400, reason.encode())
     if code := _status(info):
-        return parse_provider_error(code, _DRESSED.sub(r"\1", said).encode())
-    broke_off = isinstance(info, Mapping) or said.startswith("stream disconnected")
-    return ProviderError(f"Codex could not go on: {said}"[:500], "retryable" if broke_off else "fatal")
+        return parse_provider_error(code, _DRESSED.sub(r"\1", reason).encode())
+    broke_off = isinstance(info, Mapping) or reason.startswith("stream disconnected")
+    return ProviderError(f"Codex could not go on: {reason}"[:500], "retryable" if broke_off else "fatal")
 
 
 def _status(info: object) -> int:

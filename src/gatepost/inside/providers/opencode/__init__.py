@@ -207,26 +207,26 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
             raise LookupError(f"opencode waits for no answer to {request}: {refused}") from None
 
     async def _events(self, client: OpencodeServer) -> AsyncIterator[Event]:
-        reader, said, nudges, busy = OpencodeEventReader(self._conversation), "", NUDGES, False
+        reader, answer, nudges, busy = OpencodeEventReader(self._conversation), "", NUDGES, False
         self._spent = reader.spent
         trouble: ProviderError | None = None
         while True:
-            heard = await self._receive()
-            if isinstance(heard, PermissionRequest):
-                continue
-            for event in reader.hear(heard):
+            message = await self._receive()
+            if isinstance(message, PermissionRequest):
+                continue  # opencode's come as events
+            for event in reader.read(message):
                 if isinstance(event, PermissionRequest):
                     self._requests[event.id] = partial(self._reply, client, event.id)
-                said = event.text if isinstance(event, Text) else said
+                answer = event.text if isinstance(event, Text) else answer
                 yield event
             for id in [each for each in self._waiting if each <= reader.newest]:
                 del self._waiting[id]
-            if heard.session != self._conversation:
+            if message.session != self._conversation:
                 continue  # a sub-agent's
-            trouble = trouble or await self._trouble(client, heard)
-            if heard.type == "session.status":
-                busy = heard.properties["status"]["type"] != "idle"
-            if heard.type != "session.idle" and (busy or heard.type != "session.error"):
+            trouble = trouble or await self._trouble(client, message)
+            if message.type == "session.status":
+                busy = message.properties["status"]["type"] != "idle"
+            if message.type != "session.idle" and (busy or message.type != "session.error"):
                 continue  # only what has begun becomes idle
             if trouble is None and not self._stop.is_set() and self._waiting and nudges:
                 nudges -= 1  # it came with the last word, or that idleness was the turn's before
@@ -238,18 +238,18 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
         self._check_stop()
         if trouble is not None:
             raise trouble
-        if self._mode == PLAN and said.strip():
-            self._plan = said  # its plans are what it says
+        if self._mode == PLAN and answer.strip():
+            self._plan = answer  # its plans are what it says
         else:
-            self._answer = said
+            self._answer = answer
 
-    async def _trouble(self, client: OpencodeServer, told: OpencodeEvent) -> ProviderError | None:
+    async def _trouble(self, client: OpencodeServer, event: OpencodeEvent) -> ProviderError | None:
         """Why the turn ends badly, when opencode is idle again."""
-        if told.type == "session.error":
-            return read_error(told.properties.get("error") or {})
-        if told.type != "session.status":
+        if event.type == "session.error":
+            return read_error(event.properties.get("error") or {})
+        if event.type != "session.status":
             return None
-        status = told.properties.get("status") or {}
+        status = event.properties.get("status") or {}
         trouble = read_retry(status, self._options.retries, WAIT, time.time())
         stopped = self._stop.is_set() and status.get("type") == "busy"
         if trouble is not None or stopped:

@@ -158,17 +158,17 @@ class OpencodeEventReader:
     def __init__(self, session: str) -> None:
         self._session = session
         self._answers: set[str] = set()  # messages of the model, for people
-        self._told: set[tuple[str, str]] = set()
+        self._seen: set[tuple[str, str]] = set()
         self.spent: Counter[str] = Counter()
         self.newest = ""  # the newest message that the model has before it
 
-    def hear(self, told: OpencodeEvent) -> list[Event]:
-        if told.type == "message.updated" and told.session == self._session:
-            self._message(told.properties["info"])
-        elif told.type == "message.part.updated":
-            return self._part(told.properties["part"])
-        elif told.type == "permission.asked":
-            return [read_permission(told.properties)]
+    def read(self, event: OpencodeEvent) -> list[Event]:
+        if event.type == "message.updated" and event.session == self._session:
+            self._message(event.properties["info"])
+        elif event.type == "message.part.updated":
+            return self._part(event.properties["part"])
+        elif event.type == "permission.asked":
+            return [read_permission(event.properties)]
         return []
 
     def _message(self, info: dict[str, Any]) -> None:
@@ -180,8 +180,8 @@ class OpencodeEventReader:
     def _part(self, part: dict[str, Any]) -> list[Event]:
         match part.get("type"):
             case "text" if part.get("messageID") in self._answers and (part.get("time") or {}).get("end"):
-                said = str(part.get("text") or "")
-                return [Text(said)] if said.strip() and self._is_new(part, "said") else []
+                text = str(part.get("text") or "")
+                return [Text(text)] if text.strip() and self._is_new(part, "said") else []
             case "tool":
                 return self._tool(part, part.get("state") or {})
             case "step-finish" if self._is_new(part, "spent"):
@@ -202,9 +202,9 @@ class OpencodeEventReader:
 
     def _is_new(self, part: dict[str, Any], what: str) -> bool:
         mark = (str(part["id"]), what)
-        if mark in self._told:
+        if mark in self._seen:
             return False
-        self._told.add(mark)
+        self._seen.add(mark)
         return True
 
     def _spend(self, tokens: dict[str, Any]) -> None:
@@ -228,17 +228,17 @@ def read_permission(asked: Mapping[str, Any]) -> PermissionRequest:
 def read_error(error: Mapping[str, Any]) -> ProviderError:
     """From what a session's error says."""
     data = error.get("data") or {}
-    said = " ".join(str(data.get("message") or error.get("name") or "it did not say why").split())[:LONGEST_ERROR]
+    reason = " ".join(str(data.get("message") or error.get("name") or "it did not say why").split())[:LONGEST_ERROR]
     match error.get("name"):
         case "MessageAbortedError":
             return ProviderError("interrupted")
         case "ProviderAuthError":
-            return ProviderError(said, "auth")
+            return ProviderError(reason, "auth")
         case "APIError" if isinstance(status := data.get("statusCode"), int):
-            return parse_provider_error(status, str(data.get("responseBody") or said).encode())
+            return parse_provider_error(status, str(data.get("responseBody") or reason).encode())
         case "APIError":
-            return ProviderError(f"the model cannot answer just now ({said})", "retryable")
-    return ProviderError(f"opencode could not go on: {said}")
+            return ProviderError(f"the model cannot answer just now ({reason})", "retryable")
+    return ProviderError(f"opencode could not go on: {reason}")
 
 
 def read_retry(status: Mapping[str, Any], most: int, patience: float, now: float) -> ProviderError | None:
@@ -249,5 +249,5 @@ def read_retry(status: Mapping[str, Any], most: int, patience: float, now: float
     wait = following / 1000 - now if isinstance(following, int | float) else 0.0
     if int(status.get("attempt") or 0) <= most and wait <= patience:
         return None
-    said = " ".join(str(status.get("message") or "it did not say why").split())[:LONGEST_ERROR]
-    return ProviderError(f"the model cannot answer just now ({said})", "retryable", wait if wait > patience else None)
+    reason = " ".join(str(status.get("message") or "it did not say why").split())[:LONGEST_ERROR]
+    return ProviderError(f"the model cannot answer just now ({reason})", "retryable", wait if wait > patience else None)

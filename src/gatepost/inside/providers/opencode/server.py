@@ -81,7 +81,7 @@ class OpencodeServer:
             raise OpencodeError(_last_words(log) or "it did not begin to listen")
         server = cls(process, port, password, log, receive)
         try:
-            await server._listen()
+            await server._open_stream()
         except BaseException:
             await server.close()
             raise
@@ -116,7 +116,7 @@ class OpencodeServer:
             return msgspec.json.decode(data)
         return None
 
-    async def _listen(self) -> None:
+    async def _open_stream(self) -> None:
         """Returns when the stream is there: whatever happens from now on is heard."""
         opened: asyncio.Future[None] = self._loop.create_future()
         threading.Thread(target=self._read, args=(opened,), name="opencode events", daemon=True).start()
@@ -133,27 +133,27 @@ class OpencodeServer:
             wire.settimeout(None)  # from now on it is silent as long as it likes
             while line := answer.readline():
                 if line.startswith(b"data:"):
-                    self._tell(opened, msgspec.json.decode(line[5:], type=OpencodeEvent))
+                    self._post(opened, msgspec.json.decode(line[5:], type=OpencodeEvent))
         except (OSError, http.client.HTTPException, msgspec.MsgspecError) as error:
             why = str(error)
         finally:
             link.close()
             why = _last_words(self._log) or why or "it ended"
-            self._tell(opened, ProviderError(f"opencode ended: {why}"[:LONGEST], "retryable"))
+            self._post(opened, ProviderError(f"opencode ended: {why}"[:LONGEST], "retryable"))
 
-    def _tell(self, opened: asyncio.Future[None], heard: OpencodeEvent | ProviderError) -> None:
+    def _post(self, opened: asyncio.Future[None], event: OpencodeEvent | ProviderError) -> None:
         with suppress(RuntimeError):  # our own process ends
-            self._loop.call_soon_threadsafe(self._take, opened, heard)
+            self._loop.call_soon_threadsafe(self._dispatch, opened, event)
 
-    def _take(self, opened: asyncio.Future[None], heard: OpencodeEvent | ProviderError) -> None:
-        if isinstance(heard, ProviderError):
+    def _dispatch(self, opened: asyncio.Future[None], event: OpencodeEvent | ProviderError) -> None:
+        if isinstance(event, ProviderError):
             self.is_alive = False
         if not opened.done():
-            if isinstance(heard, ProviderError):
-                opened.set_exception(heard)
+            if isinstance(event, ProviderError):
+                opened.set_exception(event)
             else:
                 opened.set_result(None)
-        self._receive(heard)
+        self._receive(event)
 
 
 async def _port_of(process: asyncio.subprocess.Process) -> int:
