@@ -93,7 +93,8 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
         """`kind`: of its options; `after_plan`: the mode in which an approved plan is carried out."""
         self._place, self._log = place, log
         self._options = parse_options(self.spec, place.options, kind)
-        self._mode = self._options.mode or (self.spec.modes[0].id if self.spec.mode_option == "mode" else "")
+        usual = self.spec.modes[0].id if self.spec.modes and self.spec.mode_option == "mode" else ""
+        self._mode = self._options.mode or usual
         self._home = place.state / "home"
         self._plans = PlanApprovals(place.state / "plan.json", after_plan)
         self._client: ClientT | None = None

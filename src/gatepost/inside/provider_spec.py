@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 from gatepost.inside.sandbox_needs import DeclaredNeeds, Need, declare
 
 Word = Annotated[str, Meta(max_length=80)]
+Words = Annotated[tuple[Word, ...], Meta(max_length=32)]
 
 
 class Mode(Struct, frozen=True):
@@ -36,7 +37,7 @@ class MediaSupport(Struct, frozen=True, forbid_unknown_fields=True):
     image: MediaHandling = MediaHandling.FILE  # JPEG, PNG, GIF, WebP
     pdf: MediaHandling = MediaHandling.FILE
     audio: MediaHandling = MediaHandling.WORDS
-    native: tuple[Word, ...] = ()  # formats of audio that are blocks if the group's option `audio` is `native`
+    native: Words = ()  # formats of audio that are blocks if the group's option `audio` is `native`
 
 
 class ProviderSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,9 +45,9 @@ class ProviderSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     name: str
     title: Word = ""  # the product's name
-    programs: Annotated[tuple[Word, ...], Meta(max_length=32)] = ()  # to be mounted in its sandbox
+    programs: Words = ()  # to be mounted in its sandbox
     mounts: Annotated[tuple[Need, ...], Meta(max_length=32)] = ()
-    env: dict[str, str | Need] = {}
+    env: Annotated[dict[str, str | Need], Meta(max_length=32)] = {}
     modes: Annotated[tuple[Mode, ...], Meta(max_length=32)] = ()  # the first is the default
     mode_option: Word = "mode"  # the group's option that holds its mode
     media: MediaSupport = MediaSupport()
@@ -56,8 +57,8 @@ class ProviderSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     model: Word = ""  # for a group that names none; '': the agent's own choice
     library: Word = ""  # the Python module that it needs, of the extra with its name
     package: Annotated[str, Meta(max_length=214, pattern=r"^$|^(@[a-z0-9._-]+/)?[a-z0-9][a-z0-9._-]*$")] = ""  # npm's
-    command_options: tuple[Word, ...] = ()  # the group's options that name its program; one of them must be set
-    trial: dict[Word, str | int] = {}  # options for the one turn that tries it
+    command_options: Words = ()  # the group's options that name its program; one of them must be set
+    trial: Annotated[dict[Word, str | int], Meta(max_length=8)] = {}  # options for the one turn that tries it
 
     def __post_init__(self) -> None:
         declare(f"the provider {self.name}", self.programs, self.mounts, self.env)

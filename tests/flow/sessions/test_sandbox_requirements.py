@@ -82,6 +82,7 @@ def test_our_own_files_are_read_as_they_register_themselves(home: Home, name: st
         ('modes=(Mode("p" * 3, "Plan"),)', "written out"),
         (f'title="{"x" * 81}"', "length <= 80"),
         ("title=1", "Expected `str`"),
+        (f"env={dict.fromkeys(map('V{}'.format, range(33)), '')}", "length <= 32"),
     ],
 )
 def test_what_cannot_be_declared_is_refused_by_its_file(home: Home, declared: str, why: str) -> None:
