@@ -12,7 +12,6 @@ import subprocess
 import sys
 
 import npm
-from gatepost.core.npm_programs import PACKAGES as NPM_PACKAGES
 from gatepost.core.npm_programs import find_native
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from npm import PROGRAMS
@@ -32,7 +31,8 @@ MORE = {  # with --all only: they take long to install and to run
     "uidmap": ("newuidmap",),
     "npm": ("npm",),
 }
-AGENTS = {"codex": "0.166.0", "opencode": "1.18.18"}  # with --all only: the versions that the tests were written for
+# With --all only: the packages and versions that the tests were written for.
+AGENTS = {"codex": ("@openai/codex", "0.166.0"), "opencode": ("opencode-ai", "1.18.18")}
 INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"  # with --all only
 WHAT_FOR = {
     "bubblewrap": "agents in a real sandbox",
@@ -79,12 +79,12 @@ def install(packages: list[str], root: list[str]) -> None:
 
 def missing_agents() -> list[str]:
     """Those that are not here in their version."""
-    return [name for name in AGENTS if not (PROGRAMS / name).exists() or installed(name) != AGENTS[name]]
+    return [name for name in AGENTS if not (PROGRAMS / name).exists() or installed(name) != AGENTS[name][1]]
 
 
 def installed(name: str) -> str:
     try:
-        described = json.loads((PROGRAMS / "node_modules" / NPM_PACKAGES[name] / "package.json").read_text())
+        described = json.loads((PROGRAMS / "node_modules" / AGENTS[name][0] / "package.json").read_text())
     except (OSError, ValueError):
         return ""
     return str(described.get("version", ""))
@@ -95,10 +95,10 @@ def install_agents(names: list[str]) -> None:
     native executable."""
     print(f"setup: installing {' '.join(names)} into {PROGRAMS}", flush=True)
     PROGRAMS.mkdir(exist_ok=True)
-    wanted = [f"{NPM_PACKAGES[name]}@{version}" for name, version in AGENTS.items()]
+    wanted = [f"{package}@{version}" for package, version in AGENTS.values()]
     subprocess.run(["npm", "install", *npm.QUIET, "--prefix", str(PROGRAMS), *wanted], stdout=subprocess.DEVNULL)
-    for name in AGENTS:
-        program = find_native(PROGRAMS / "node_modules", name)
+    for name, (package, _) in AGENTS.items():
+        program = find_native(PROGRAMS / "node_modules", package, name)
         (PROGRAMS / name).unlink(missing_ok=True)
         if program is not None:
             (PROGRAMS / name).symlink_to(program.relative_to(PROGRAMS))
@@ -127,7 +127,7 @@ def main() -> int:
     if everything and missing_agents() and shutil.which("npm"):
         install_agents(missing_agents())
     for name in missing_agents() if everything else ():
-        print(f"setup: {name} {AGENTS[name]} is not here, the tests of that agent will be skipped", flush=True)
+        print(f"setup: {name} {AGENTS[name][1]} is not here, the tests of that agent will be skipped", flush=True)
     if everything and not install_inspector():
         print("setup: MCP Inspector is not here, the tests with it will be skipped", flush=True)
     return 0

@@ -195,6 +195,41 @@ def test_a_third_party_import_is_found_behind_modules_of_ours() -> None:
     assert third_party_imports("gatepost.a", planted) == ["gatepost.b:2 imports msgspec"]
 
 
+AGENT = re.compile(r"codex|opencode|gemini|goose", re.IGNORECASE)
+# Each with its reason.
+NAMES_AGENTS = {
+    "embed/client_config.py": "the formats of MCP clients, one of which is no provider; it imports nothing of ours",
+}
+
+
+def names_of_agents(source: Path) -> list[str]:
+    """Where a coding agent is named outside its own file or folder. `source`: the package's folder."""
+    own = [source / each for each in ("inside/providers", "testing", *NAMES_AGENTS)]
+    return [
+        f"{path.relative_to(source)}:{number} names {found[0]}"
+        for path in sorted(source.rglob("*.py"))
+        if not any(path.is_relative_to(each) for each in own)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if (found := AGENT.search(line))
+    ]
+
+
+def test_a_provider_is_named_in_its_own_file_alone() -> None:
+    assert names_of_agents(SOURCE / "gatepost") == []
+
+
+def test_a_table_that_names_a_provider_is_found(tmp_path: Path) -> None:
+    for name in (
+        "inside/providers/codex/__init__.py",
+        "testing/profiles.py",
+        "serve/modes.py",
+        "embed/client_config.py",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text('"""Modes."""\nMODES = {"Codex": ()}\n')
+    assert names_of_agents(tmp_path) == ["serve/modes.py:2 names Codex"]
+
+
 def test_sqlite3_is_imported_nowhere() -> None:
     """Two SQLite libraries in one process drop each other's locks."""
     wrong = []

@@ -51,6 +51,7 @@ from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftover
 from gatepost.flow.sessions.extra_mounts import read_allowed
 from gatepost.flow.sessions.isolation import find_isolation, render_banner
 from gatepost.flow.sessions.panic_result import PanicResult
+from gatepost.flow.sessions.provider_specs import list_own_providers, list_plugin_providers, list_provider_names
 from gatepost.flow.sessions.sandbox_plan import KIND, TIMEZONE, describe_sandbox, name_prefix
 from gatepost.flow.sessions.session_deps import MOST_AWAKE, PROVIDER, SessionDeps
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
@@ -68,7 +69,6 @@ from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.control import token_auth
 from gatepost.serve.control.api import ApiDeps, make_api
 from gatepost.serve.control.contract import OperationDeps
-from gatepost.serve.control.operations.groups import list_own_providers, list_plugin_providers, list_provider_names
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
 from gatepost.serve.web.login import make_login_url
 from gatepost.serve.web.site import WebDeps, make_site

@@ -32,8 +32,9 @@ def test_npm_is_run_without_the_packages_scripts_and_without_our_environment(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-REALKEY")
     monkeypatch.setenv("GATEPOST_KEYRING", "a-keyring")
 
+    home = Home(tmp_path / "home")
     with pytest.raises(SetupError, match="it has no codex for this machine"):
-        install_program(Home(tmp_path / "home"), get_agent("codex"), lambda line: None, allowed=True)
+        install_program(home, get_agent(home, "codex"), lambda line: None, allowed=True)
     said = seen.read_text()
     assert "--ignore-scripts" in said and f"PATH={bin_folder}" in said
     assert "REALKEY" not in said and "a-keyring" not in said

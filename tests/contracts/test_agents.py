@@ -61,8 +61,9 @@ async def until_given(gateway: Gateway, message: int) -> inbox.InboxEntry:
 
 
 def test_every_provider_that_asks_a_model_is_among_them() -> None:
-    there = {info.name for info in pkgutil.iter_modules(providers.__path__)} - {"contract", "demo", "scripted"}
-    assert set(AGENTS) == there
+    """But for those whose programs are not here: an emulator stands in for them in test_providers.py."""
+    others = {"contract", "demo", "scripted", "gemini", "goose"}
+    assert set(AGENTS) == {info.name for info in pkgutil.iter_modules(providers.__path__)} - others
 
 
 @pytest.mark.parametrize("agent", every())

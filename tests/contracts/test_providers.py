@@ -28,8 +28,16 @@ MODELS = set(AGENTS)
 NAMES = sorted({info.name for info in pkgutil.iter_modules(providers.__path__)} - {"contract"} - MODELS)
 
 
+EMULATOR = Path(__file__).parents[1] / "inside" / "providers" / "acp_agent.py"
+
+
 @pytest.fixture(params=NAMES)
-def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Provider:
+def provider(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Provider:
+    """The emulator of ACP stands in for the programs of agents that speak it."""
+    for name in ("gemini", "goose"):
+        (tmp_path / name).write_text(f"#!/bin/sh\nexec {sys.executable} {EMULATOR}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     for name in ("agent", "state"):
         (tmp_path / name).mkdir()
     place = ProviderContext(

@@ -19,23 +19,23 @@ def test_the_executable_of_a_vendor_folder_is_found(tmp_path: Path) -> None:
     program = make(tmp_path / f"@openai/codex-{ENDING}/vendor/some-triple/bin/codex")
     make(tmp_path / "@openai/codex/bin/codex.js", b"#!/usr/bin/env node")
 
-    assert find_native(tmp_path, "codex") == program
+    assert find_native(tmp_path, "@openai/codex", "codex") == program
 
 
 def test_the_plain_build_comes_before_the_others(tmp_path: Path) -> None:
     make(tmp_path / f"opencode-{ENDING}-musl/bin/opencode")
     program = make(tmp_path / f"opencode-{ENDING}/bin/opencode")
 
-    assert find_native(tmp_path, "opencode") == program
+    assert find_native(tmp_path, "opencode-ai", "opencode") == program
 
 
 def test_a_script_is_not_native(tmp_path: Path) -> None:
     make(tmp_path / f"opencode-{ENDING}/bin/opencode", b"#!/usr/bin/env node")
 
-    assert find_native(tmp_path, "opencode") is None
+    assert find_native(tmp_path, "opencode-ai", "opencode") is None
 
 
 def test_a_package_of_another_platform_is_none_of_ours(tmp_path: Path) -> None:
     make(tmp_path / "opencode-plan9-mips/bin/opencode")
 
-    assert find_native(tmp_path, "opencode") is None
+    assert find_native(tmp_path, "opencode-ai", "opencode") is None

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gatepost.inside.media import WAYS, MediaHandling, MediaKind
+from gatepost.flow.sessions.provider_specs import load_spec
+from gatepost.inside.media import MediaHandling
 from gatepost.messages.inbound import Attachment
 from gatepost.store import costs
 from gatepost.testing.agent_profiles import AGENTS, PATIENCE, AgentProfile, run_agent_gateway
@@ -97,7 +98,7 @@ async def test_pictures_and_documents_are_seen_once_and_also_in_later_turns(
     for request in (call for call in endpoint.calls if call.tools):
         assert request.raw.count(MARK) == 1 and b"image/png" in request.raw  # as its bytes say, whatever its name
         assert request.raw.count(b64encode(PDF.data)[:24]) == (
-            0 if WAYS[agent.provider][MediaKind.PDF] is MediaHandling.FILE else 1
+            0 if load_spec(gateway.home, agent.provider).media.pdf is MediaHandling.FILE else 1
         )
         assert [request.said(f"{name}, saved as") for name in ("a.jpg", "b.pdf", "c.txt")] == [1, 1, 1]
 

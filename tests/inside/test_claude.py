@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from gatepost.inside.providers.claude import Claude, load_sdk, read_options
+from gatepost.inside.coding_agent import parse_options
+from gatepost.inside.providers.claude import Claude, ClaudeOptions, load_sdk
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
@@ -93,8 +94,8 @@ def test_without_the_sdk_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_mode_that_there_is_not_is_named() -> None:
-    with pytest.raises(Misconfigured, match="'yolo', only default, acceptEdits, plan, bypassPermissions"):
-        read_options({"mode": "yolo"})
+    with pytest.raises(Misconfigured, match="'yolo', only bypassPermissions, default, acceptEdits, plan"):
+        parse_options(Claude.spec, {"mode": "yolo"}, ClaudeOptions)
 
 
 @needs_sdk

@@ -62,7 +62,8 @@ async def test_it_names_the_providers_that_there_are(demo: Demo) -> None:
     [answer] = await ask(demo, "about")
 
     there = {each.name for each in pkgutil.iter_modules(providers.__path__)} - {"contract"}
-    assert set(re.findall(r"`(\w+)` \(", answer)) == there
+    (listed,) = re.findall(r"these providers: (.*?)\. ", answer)
+    assert set(re.findall(r"`(\w+)`", listed)) == there
 
 
 async def test_its_texts_are_not_wrapped_because_line_breaks_show(demo: Demo) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.inside.codex_protocol import render_config
 from gatepost.inside.mcp_json import FILE, McpServerConfig, own_servers
-from gatepost.inside.opencode_protocol import APIS
-from gatepost.inside.opencode_protocol import render_config as render_opencode
+from gatepost.inside.providers.codex.protocol import render_config
+from gatepost.inside.providers.opencode.protocol import APIS
+from gatepost.inside.providers.opencode.protocol import render_config as render_opencode
 
 NOTES = {"command": "notes", "args": ["--all"], "env": {"WHERE": "/tmp"}}
 

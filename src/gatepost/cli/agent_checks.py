@@ -20,7 +20,8 @@ from gatepost.flow.sessions.extra_mounts import (
 )
 from gatepost.flow.sessions.group_limits import limits_of
 from gatepost.flow.sessions.host_uids import sandbox_uid, uid_range, world_of
-from gatepost.flow.sessions.sandbox_requirements import find_program, list_channel_needs, load_needs
+from gatepost.flow.sessions.provider_specs import load_spec
+from gatepost.flow.sessions.sandbox_requirements import find_program, list_channel_needs
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.sandboxes import cgroups
 from gatepost.store import groups, secrets, uids
@@ -112,7 +113,7 @@ def _programs(home: Home, config: Config, every: list[Group]) -> Iterator[Findin
     uid = _sandbox_uid(config)
     for provider in sorted({group.provider or config[PROVIDER] for group in every} | {config[PROVIDER]}):
         try:
-            wanted = {name: find_program(config, home, name) for name in load_needs(home, provider).programs}
+            wanted = {name: find_program(config, home, name) for name in load_spec(home, provider).programs}
         except GatepostError as error:
             yield Finding("fail", "programs", str(error))
             continue

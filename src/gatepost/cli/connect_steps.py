@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import click
-from msgspec import Struct
 
 from gatepost.access.budgets import render_usd, to_usd_number
 from gatepost.cli import output
@@ -27,16 +26,17 @@ from gatepost.flow.sessions.effective_group import FOLDER, load_effective_group
 from gatepost.flow.sessions.isolation import ANYBODY
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.flow.sessions.trial import NO_PRICE
+from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.serve.control.connectable_agents import (
-    AGENTS,
-    ConnectableAgent,
     get_agent,
     get_secret_name,
+    has_command,
     has_library,
+    list_agents,
     list_key_names,
 )
 from gatepost.serve.control.operations.connect import find_nearest_owner, find_overriding_secret
-from gatepost.serve.control.operations.groups import check_provider, list_provider_names
+from gatepost.serve.control.operations.groups import check_provider
 from gatepost.store import groups
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
@@ -96,19 +96,19 @@ def connect(
     yes: bool,
     timeout: float,
 ) -> int:
-    chosen, tell = get_agent(name, vendor), ProgressPrinter(as_json)
+    chosen, tell = get_agent(home, name, vendor), ProgressPrinter(as_json)
     check_provider(home, name)
     if base_url:
         read_own_base(chosen.vendor, base_url)
     group = _group(home, folder)
-    options = _options(chosen, group, started_by)
+    options = _options(home, chosen, group, started_by)
     model = model or _model(chosen, group, base_url)
     if price:
         price_list.parse_price(price)
     if price and not model:
         raise Invalid("--price", "of which model? Say --model, too")
     if chosen.any_vendor and not vendor and model.startswith("claude"):
-        chosen, vendor = get_agent(name, "anthropic"), "anthropic"
+        chosen, vendor = get_agent(home, name, "anthropic"), "anthropic"
     tell.step("sandbox", f"{_sandbox(home, group, name)} works")  # first: without one, what is installed is of no use
     install_library(chosen, tell, allowed=not no_install)
     install_program(home, chosen, tell, allowed=not no_install)
@@ -140,16 +140,17 @@ def _group(home: Home, folder: str) -> Group:
     return found or Group(WORLD, "Home", "", "", "", {}, True, None, None, 0)  # of a home that has not started yet
 
 
-def _options(chosen: ConnectableAgent, group: Group, started_by: str) -> dict[str, str]:
+def _options(home: Home, chosen: ProviderSpec, group: Group, started_by: str) -> dict[str, str]:
     """The command of an agent that is any program."""
-    if started_by and not chosen.any_program:
-        raise Invalid("--command", "belongs to acp; the others know their own")
-    if chosen.any_program and not started_by and not group.options.get("command"):
-        raise Invalid("--command", "which program is it to be? Like --command 'opencode acp'")
+    if started_by and not chosen.command_options:
+        those = ", ".join(each.name for each in list_agents(home).values() if each.command_options)
+        raise Invalid("--command", f"belongs to {those}; the others know their own")
+    if not started_by and not has_command(chosen, group):
+        raise Invalid("--command", "which program is it to be? Like --command 'PROGRAM acp'")
     return {"command": started_by} if started_by else {}
 
 
-def _model(chosen: ConnectableAgent, group: Group, base_url: str) -> str:
+def _model(chosen: ProviderSpec, group: Group, base_url: str) -> str:
     if group.provider == chosen.name and group.model:
         return group.model
     if base_url and chosen.model:
@@ -174,7 +175,7 @@ def _has_vendor_price(home: Home, model: str) -> bool:
     return listed is not None and price_list.PriceList(home, settings.load_declared(home.path, FILE))(model) == listed
 
 
-def _base(home: Home, chosen: ConnectableAgent, folder: str, base_url: str) -> VendorBaseUrl:
+def _base(home: Home, chosen: ProviderSpec, folder: str, base_url: str) -> VendorBaseUrl:
     """The endpoint that will be asked: the one that was named, else the one in force for the group."""
     if base_url:
         return read_own_base(chosen.vendor, base_url)
@@ -194,7 +195,7 @@ def _sandbox(home: Home, group: Group, provider: str) -> str:
 
 
 def find_key(
-    home: Home, chosen: ConnectableAgent, folder: str, base: VendorBaseUrl, *, from_stdin: bool, ask: bool
+    home: Home, chosen: ProviderSpec, folder: str, base: VendorBaseUrl, *, from_stdin: bool, ask: bool
 ) -> ConnectKey:
     """From standard input, the store, the environment, or whoever sits there. An endpoint of one's own needs none, and
     gets none that was given for another: neither a stored one, nor one of the environment, which is for the vendor."""
@@ -228,7 +229,7 @@ def _read_key() -> str:
     return value
 
 
-def _prompt_for_key(home: Home, chosen: ConnectableAgent, folder: str, base: VendorBaseUrl) -> ConnectKey:
+def _prompt_for_key(home: Home, chosen: ProviderSpec, folder: str, base: VendorBaseUrl) -> ConnectKey:
     own = not base.default
     what = "Anthropic API key" if chosen.vendor == "anthropic" else "OpenAI API key"
     also = ", or a token from `claude setup-token`" if chosen.subscription else ""
@@ -241,7 +242,7 @@ def _prompt_for_key(home: Home, chosen: ConnectableAgent, folder: str, base: Ven
 
 
 def _check_key(
-    home: Home, chosen: ConnectableAgent, folder: str, base: VendorBaseUrl, value: str, origin: str
+    home: Home, chosen: ProviderSpec, folder: str, base: VendorBaseUrl, value: str, origin: str
 ) -> ConnectKey:
     if not value or not value.isprintable() or " " in value:
         raise Invalid("key", "there is none in it, or more than one line")
@@ -285,7 +286,7 @@ def outcome_to_json(outcome: dict[str, Any]) -> dict[str, Any]:
 
 
 def _report_failure(
-    home: Home, chosen: ConnectableAgent, key: ConnectKey, wish: dict[str, Any], outcome: dict[str, Any], as_json: bool
+    home: Home, chosen: ProviderSpec, key: ConnectKey, wish: dict[str, Any], outcome: dict[str, Any], as_json: bool
 ) -> int:
     """A new key that was not refused is kept: it need not be typed again."""
     base = _base(home, chosen, wish["folder"], wish["base_url"])
@@ -360,26 +361,17 @@ def _provider_of(db: Db, folder: str) -> str:
 # What there is.
 
 
-class AgentSetupState(Struct, frozen=True, kw_only=True):
-    agent: str
-    what: str
-    installed: bool
-    key: str  # the secret that would be used, '' if there is none
-    sandbox: str  # '' if none works
-    groups: tuple[str, ...]
-
-
 def show_states(home: Home, as_json: bool) -> int:
     try:
         sandbox = _sandbox(home, ANYBODY, "")
     except GatepostError:
         sandbox = ""
-    found = [_state(home, each, sandbox) for each in AGENTS.values() if each.name in list_provider_names(home)]
+    found = [_state(home, each, sandbox) for each in list_agents(home).values()]
     if as_json:
         output.print_json(found)
         return 0
     rows = [
-        (each.agent, each.what, each.installed, each.key or "no", each.sandbox or "none works", ", ".join(each.groups))
+        (*list(each.values())[:3], each["key"] or "no", each["sandbox"] or "none works", ", ".join(each["groups"]))
         for each in found
     ]
     output.print_table(("agent", "what it is", "installed", "key", "sandbox", "groups on it"), rows)
@@ -387,20 +379,16 @@ def show_states(home: Home, as_json: bool) -> int:
     return 0
 
 
-def _state(home: Home, chosen: ConnectableAgent, sandbox: str) -> AgentSetupState:
+def _state(home: Home, chosen: ProviderSpec, sandbox: str) -> dict[str, Any]:
+    """`key`: the secret that would be used, '' if there is none; `sandbox`: '' if none works."""
     config = settings.load_declared(home.path, PROVIDER, FOLDER)
     key, on_it = read_store(home, _read_key_and_groups, chosen, config) if home.store.is_file() else ("", ())
-    return AgentSetupState(
-        agent=chosen.name,
-        what=chosen.what,
-        installed=has_library(chosen) and has_program(home, chosen),
-        key=key,
-        sandbox=sandbox,
-        groups=on_it,
-    )
+    installed = has_library(chosen) and has_program(home, chosen)
+    known = {"agent": chosen.name, "what": chosen.title, "installed": installed}
+    return {**known, "key": key, "sandbox": sandbox, "groups": on_it}
 
 
-def _read_key_and_groups(db: Db, chosen: ConnectableAgent, config: settings.Config) -> tuple[str, tuple[str, ...]]:
+def _read_key_and_groups(db: Db, chosen: ProviderSpec, config: settings.Config) -> tuple[str, tuple[str, ...]]:
     """Its key, and the groups that run on it."""
     key = next((name for name in list_key_names(chosen) if find_nearest_owner(db, WORLD, name) is not None), "")
     run = (load_effective_group(db, config, group.folder) for group in groups.list_all(db))

@@ -25,8 +25,8 @@ from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.settings import SETTINGS, Config
 from gatepost.flow.intake.routing import why_unreadable
 from gatepost.flow.sessions.host_uids import uid_range
+from gatepost.flow.sessions.provider_specs import list_plugin_providers, load_spec
 from gatepost.flow.sessions.sandbox_plan import KIND
-from gatepost.flow.sessions.sandbox_requirements import load_needs
 from gatepost.gate import connectors
 from gatepost.sandboxes.contract import SANDBOXES, trouble_of
 from gatepost.sandboxes.enforcement import LimitEnforcement, list_limits, read_machine
@@ -152,10 +152,9 @@ def _lock(home: Home) -> Iterator[Finding]:
 
 def _providers(home: Home) -> Iterator[Finding]:
     """A provider runs inside a sandbox alone, so its file is read here and not run."""
-    folder = home.plugins / "providers"
-    for path in sorted(folder.glob("*.py")) if folder.is_dir() else ():
+    for name in sorted(list_plugin_providers(home)):
         try:
-            load_needs(home, path.stem)
+            load_spec(home, name)
         except GatepostError as error:
             yield Finding("fail", "plug-ins", str(error), "mend or remove it")
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from gatepost.core import npm_programs, settings
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
-from gatepost.serve.control.connectable_agents import ConnectableAgent, has_library, list_requirements
+from gatepost.inside.provider_spec import ProviderSpec
+from gatepost.serve.control.connectable_agents import has_library, list_requirements
 
 Tell = Callable[[str], None]
 
@@ -23,7 +24,7 @@ _KEPT_BEGINNINGS = ("npm_config_", "pip_", "node_extra_ca_certs", "xdg_")
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "requests_ca_bundle", "curl_ca_bundle")
 
 
-def install_library(chosen: ConnectableAgent, tell: Tell, *, allowed: bool) -> None:
+def install_library(chosen: ProviderSpec, tell: Tell, *, allowed: bool) -> None:
     """Into the environment that this command, and so the gateway, runs in."""
     if has_library(chosen):
         return
@@ -32,43 +33,42 @@ def install_library(chosen: ConnectableAgent, tell: Tell, *, allowed: bool) -> N
     quoted = shlex.join(wanted) or f"'.[{chosen.name}]', in a checkout"
     by_hand = f"by hand: {sys.executable} -m pip install {quoted}"
     if not allowed or not wanted:
-        raise SetupError(f"{chosen.name} needs {' '.join(wanted) or chosen.module}, which is not installed; {by_hand}")
+        raise SetupError(f"{chosen.name} needs {' '.join(wanted) or chosen.library}, which is not installed; {by_hand}")
     _run(command, tell, f"pip could not install {' '.join(wanted)} (is an index reachable?); {by_hand}")
     importlib.invalidate_caches()
     if not has_library(chosen):
-        raise SetupError(f"pip ran, and {chosen.module} is still not there; {by_hand}")
+        raise SetupError(f"pip ran, and {chosen.library} is still not there; {by_hand}")
 
 
-def has_program(home: Home, chosen: ConnectableAgent) -> bool:
+def has_program(home: Home, chosen: ProviderSpec) -> bool:
     from gatepost.flow.sessions.sandbox_requirements import PROGRAMS, find_program
 
-    if not chosen.program:
-        return True
     config = settings.load_declared(home.path, PROGRAMS)
-    return find_program(config, home, chosen.program) is not None or shutil.which(chosen.program) is not None
+    return all(
+        find_program(config, home, each) is not None or shutil.which(each) is not None for each in chosen.programs
+    )
 
 
-def install_program(home: Home, chosen: ConnectableAgent, tell: Tell, *, allowed: bool) -> None:
+def install_program(home: Home, chosen: ProviderSpec, tell: Tell, *, allowed: bool) -> None:
     """Below the home, and only the native executable is what sandboxes get."""
     if has_program(home, chosen):
         return
-    name, folder = chosen.program, home.path / "programs"
+    (name, *_), package, folder = chosen.programs, chosen.package, home.path / "programs"
     by_hand = f'install it, and name it in gatepost.toml: programs = ["{name}=/path/to/{name}"]'
     npm = shutil.which("npm")
-    if npm is None or not allowed:
-        why = "npm, which would fetch it, is not here either" if npm is None else "it was to be left alone"
+    if npm is None or not allowed or not package:
+        missing = "npm, which would fetch it, is not here either" if package else "npm does not have it"
+        why = missing if npm is None or not package else "it was to be left alone"
         raise SetupError(f"the program {name} is not on this machine, and {why}; {by_hand}")
     home.prepare()
     folder.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, exist_ok=True)
     # Without the packages' own scripts: the native executable is a plain file in them, and all that is taken.
     quiet = ["--ignore-scripts", "--no-fund", "--no-audit", "--silent"]
-    command = [npm, "install", *quiet, "--prefix", str(folder), npm_programs.PACKAGES[name]]
-    _run(command, tell, f"npm could not install {npm_programs.PACKAGES[name]}; {by_hand}")
-    found = npm_programs.find_native(folder / "node_modules", name)
+    command = [npm, "install", *quiet, "--prefix", str(folder), package]
+    _run(command, tell, f"npm could not install {package}; {by_hand}")
+    found = npm_programs.find_native(folder / "node_modules", package, name)
     if found is None:
-        raise SetupError(
-            f"npm installed {npm_programs.PACKAGES[name]}, but it has no {name} for this machine; {by_hand}"
-        )
+        raise SetupError(f"npm installed {package}, but it has no {name} for this machine; {by_hand}")
     _link(folder / name, found)
 
 

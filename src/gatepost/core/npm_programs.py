@@ -8,14 +8,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# The package to ask npm for, by the program's name.
-PACKAGES = {"codex": "@openai/codex", "opencode": "opencode-ai"}
 _ARCHITECTURES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 
 
-def find_native(node_modules: Path, name: str) -> Path | None:
-    """The executable of that name for this machine in a `node_modules` folder; None if there is none."""
-    package = PACKAGES.get(name, name)
+def find_native(node_modules: Path, package: str, name: str) -> Path | None:
+    """The executable of that name for this machine, of a package in a `node_modules` folder; None if there is none."""
     system = "darwin" if sys.platform == "darwin" else "linux"
     machine = platform.machine().lower()
     ending = f"{system}-{_ARCHITECTURES.get(machine, machine)}"

@@ -1,23 +1,31 @@
-"""How a stdio server stands in the configuration of each client."""
+"""How a stdio server is written into the configuration of an MCP client, and where that file is."""
 
 import json
 from typing import Any, Literal
 
-Client = Literal["claude", "codex", "opencode", "cursor"]
+Client = Literal["claude", "codex", "opencode", "cursor", "gemini"]
+
+WHERE: dict[Client, str] = {
+    "claude": ".mcp.json of a project, or a file for `claude --mcp-config`",
+    "codex": "~/.codex/config.toml",
+    "opencode": "opencode.json",
+    "cursor": ".cursor/mcp.json",
+    "gemini": ".gemini/settings.json",
+}
 
 
 def configuration(client: Client, name: str, command: list[str]) -> dict[str, Any]:
+    if client not in WHERE:
+        raise ValueError(f"no configuration is known for {client!r}, only for {', '.join(WHERE)}")
     program, *arguments = command
     entry = {"command": program, "args": arguments}
     if client == "claude":
         return {"mcpServers": {name: {"type": "stdio", **entry}}}
-    if client == "cursor":
-        return {"mcpServers": {name: entry}}
     if client == "codex":
         return {"mcp_servers": {name: entry}}
     if client == "opencode":
         return {"mcp": {name: {"type": "local", "command": command, "enabled": True}}}
-    raise ValueError(f"no configuration is known for {client!r}, only for claude, codex, opencode and cursor")
+    return {"mcpServers": {name: entry}}
 
 
 def configuration_text(client: Client, name: str, command: list[str]) -> str:

@@ -1,7 +1,8 @@
 """What came with a message, and how each provider takes it: as a block of its own, or as a file that the prompt names.
 
-One table for all providers. The kind is read from the file's first bytes: what a stranger calls a JPEG may be anything,
-and a block that is not what it says makes an endpoint refuse the whole conversation.
+A provider declares what it takes. What the prompt says about a file stands there in any case: blocks are only seen. The
+kind is read from the file's first bytes: what a stranger calls a JPEG may be anything, and a block that is not what it
+says makes an endpoint refuse the whole conversation.
 """
 
 import os
@@ -12,7 +13,9 @@ from types import MappingProxyType
 
 import msgspec
 
-from gatepost.inside.providers.contract import Item, ProviderContext
+from gatepost.inside.provider_spec import MediaHandling as MediaHandling
+from gatepost.inside.provider_spec import MediaSupport
+from gatepost.inside.providers.contract import SPECS, Item, ProviderContext
 
 
 class MediaKind(StrEnum):
@@ -25,53 +28,11 @@ class MediaKind(StrEnum):
     OTHER = "other"
 
 
-class MediaHandling(StrEnum):
-    BLOCK = "block"  # the model gets the bytes
-    FILE = "file"  # the prompt says where it lies
-    WORDS = "words"  # the same, and what is said in it (the group's option `transcribe`)
-    BOTH = "both"  # a block if the agent says that it takes one, which is not known beforehand; words in any case
-
-
 HEAD = 16  # bytes by which a kind is known
 IMAGES = (MediaKind.JPEG, MediaKind.PNG, MediaKind.GIF, MediaKind.WEBP)
 
 
-def _row(
-    images: MediaHandling, pdf: MediaHandling, audio: MediaHandling = MediaHandling.WORDS
-) -> Mapping[MediaKind, MediaHandling]:
-    """In the order of the kinds: four of images, a PDF, a recording. Nobody takes the others."""
-    return MappingProxyType(
-        {
-            **dict.fromkeys(IMAGES, images),
-            MediaKind.PDF: pdf,
-            MediaKind.AUDIO: audio,
-            MediaKind.OTHER: MediaHandling.FILE,
-        }
-    )
-
-
-# Kind × provider. One that is not named, such as a plug-in's, gets files and transcripts. What the prompt says about a
-# file stands there in any case: blocks are only seen.
-WAYS: Mapping[str, Mapping[MediaKind, MediaHandling]] = MappingProxyType(
-    {
-        "anthropic": _row(MediaHandling.BLOCK, MediaHandling.BLOCK),
-        "openai": _row(
-            MediaHandling.BLOCK, MediaHandling.BLOCK
-        ),  # wav and mp3 are blocks if the group says `audio=native`
-        "claude": _row(
-            MediaHandling.BLOCK, MediaHandling.BLOCK
-        ),  # in the message that it is handed; its own transcript keeps them
-        "codex": _row(MediaHandling.BLOCK, MediaHandling.FILE),  # as `localImage`; its protocol knows no other kind
-        "opencode": _row(MediaHandling.BLOCK, MediaHandling.BLOCK),  # as file parts
-        "acp": _row(
-            MediaHandling.BLOCK, MediaHandling.FILE, MediaHandling.BOTH
-        ),  # what the agent does not say that it takes is a file
-        "demo": _row(MediaHandling.FILE, MediaHandling.FILE),  # these two are no models
-        "scripted": _row(MediaHandling.FILE, MediaHandling.FILE),
-    }
-)
-_UNKNOWN = _row(MediaHandling.FILE, MediaHandling.FILE)
-NATIVE: Mapping[str, frozenset[str]] = MappingProxyType({"openai": frozenset({"wav", "mp3"})})  # with `audio=native`
+_NOTHING = MediaSupport()  # of a provider that declares nothing
 # Bytes of a block; base64 makes a third more of them, and the endpoints count those.
 LARGEST: Mapping[MediaKind, int] = MappingProxyType(
     {**dict.fromkeys(IMAGES, 3_700_000), MediaKind.PDF: 20_000_000, MediaKind.AUDIO: 15_000_000}
@@ -130,10 +91,16 @@ def get_audio_format(head: bytes) -> str:
 
 def get_handling(provider: str, head: bytes, size: int, *, native: bool = False) -> MediaHandling:
     """How this provider gets what begins so. `native`: the group says that its model hears."""
-    kind = kind_of(head)
-    way = WAYS.get(provider, _UNKNOWN)[kind]
-    if kind is MediaKind.AUDIO and native and get_audio_format(head) in NATIVE.get(provider, ()):
-        way = MediaHandling.BLOCK
+    kind, takes = kind_of(head), SPECS[provider].media if provider in SPECS else _NOTHING
+    match kind:
+        case MediaKind.AUDIO:
+            way = MediaHandling.BLOCK if native and get_audio_format(head) in takes.native else takes.audio
+        case MediaKind.PDF:
+            way = takes.pdf
+        case MediaKind.OTHER:
+            way = MediaHandling.FILE
+        case _:
+            way = takes.image
     if size <= LARGEST.get(kind, 0):
         return way
     return {MediaHandling.BLOCK: MediaHandling.FILE, MediaHandling.BOTH: MediaHandling.WORDS}.get(way, way)

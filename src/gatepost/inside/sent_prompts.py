@@ -36,15 +36,15 @@ def _is_one_of(line: bytes, ids: Collection[str]) -> bool:
 
 def _without_media(line: bytes) -> bytes:
     try:
-        said = msgspec.json.decode(line)
-        parts = said["message"]["content"]
+        entry = msgspec.json.decode(line)
+        parts = entry["message"]["content"]
     except (msgspec.MsgspecError, KeyError, TypeError):
         return line
     if not isinstance(parts, list):
         return line
     unseen = {"type": "text", "text": UNSEEN}
-    said["message"]["content"] = [unseen if part.get("type") in ("image", "document") else part for part in parts]
-    return msgspec.json.encode(said)
+    entry["message"]["content"] = [unseen if part.get("type") in ("image", "document") else part for part in parts]
+    return msgspec.json.encode(entry)
 
 
 def _new_id() -> str:
@@ -82,19 +82,19 @@ class SentPromptLog:
             text = prompt.render_note("continued", prompt.CONTINUED_RULE)
         rows = (*(row for each in lost for row in each.rows), *(item.row for item in new if item.row))
         files = (*(name for each in lost for name in each.files), *_files(new))
-        handed = SentPrompt(self._new_id(), batch.turn, rows, "\n".join([*(each.text for each in lost), text]), files)
-        self._write([*(each for each in before if each not in lost), handed])
-        return handed
+        sent = SentPrompt(self._new_id(), batch.turn, rows, "\n".join([*(each.text for each in lost), text]), files)
+        self._write([*(each for each in before if each not in lost), sent])
+        return sent
 
     def follow(self, batch: Batch) -> SentPrompt:
         rows = tuple(item.row for item in batch.items if item.row)
-        handed = SentPrompt(self._new_id(), batch.turn, rows, batch.prompt, _files(batch.items))
-        self._write([*(each for each in self._read() if each.turn == batch.turn), handed])
-        return handed
+        sent = SentPrompt(self._new_id(), batch.turn, rows, batch.prompt, _files(batch.items))
+        self._write([*(each for each in self._read() if each.turn == batch.turn), sent])
+        return sent
 
-    def remove_prompt(self, handed: SentPrompt) -> None:
+    def remove_prompt(self, sent: SentPrompt) -> None:
         """The agent did not take it: it is handed over another time."""
-        self._write([each for each in self._read() if each.id != handed.id])
+        self._write([each for each in self._read() if each.id != sent.id])
 
     def remove_media(self, conversation: str, turn: str) -> None:
         """The endpoint does not take what came with this turn: without its pictures and documents the words stay, and

@@ -44,8 +44,8 @@ class LoggedCost(Struct, frozen=True):
 @tool(tier=Tier.WORKER, group="cost")
 async def log_external_cost(
     call: ToolCall,
-    provider: Annotated[Name, Meta(description="Who was paid: openai, codex, other.")],
-    model: Annotated[Name, Meta(description="The model, like gpt-5 or codex-mini.")],
+    provider: Annotated[Name, Meta(description="Who was paid, like openai.")],
+    model: Annotated[Name, Meta(description="The model, like gpt-5 or gpt-5-mini.")],
     cost_usd: Annotated[float, Meta(ge=0, description="What the provider says that it cost, in USD.")],
     input_tokens: Tokens = 0,
     output_tokens: Tokens = 0,

@@ -11,16 +11,12 @@ import pytest
 from gatepost.cli.installer import install_library, install_program
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
-from gatepost.serve.control.connectable_agents import (
-    AGENTS,
-    ConnectableAgent,
-    get_agent,
-    get_secret_name,
-    list_requirements,
-)
+from gatepost.inside.provider_spec import ProviderSpec
+from gatepost.serve.control.connectable_agents import get_agent, get_secret_name, list_requirements
 from gatepost.store import groups
 from gatepost.store.readonly import read_snapshot
 
+HOME = Home(Path("/nowhere"))  # without plug-ins
 Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
 
 
@@ -83,7 +79,7 @@ def test_one_that_fails_early_in_a_new_home_leaves_a_whole_one(
 def test_something_else_is_no_agent(run: Run) -> None:
     told = run("connect", "parrot")
 
-    assert told.code == 1 and "claude, anthropic, openai" in told.err
+    assert told.code == 1 and "acp, anthropic, claude" in told.err
 
 
 def test_a_group_that_is_not_there_is_said_before_a_key_is_asked_for(run: Run, without_walls: None) -> None:
@@ -138,23 +134,23 @@ def test_any_program_must_be_named(run: Run, without_walls: None) -> None:
 
 
 def test_a_key_is_known_by_how_it_begins() -> None:
-    assert get_secret_name(get_agent("claude"), "sk-ant-oat01-x") == "ANTHROPIC_AUTH_TOKEN"
-    assert get_secret_name(get_agent("claude"), "sk-ant-api03-x") == "ANTHROPIC_API_KEY"
-    assert get_secret_name(get_agent("acp", "openai"), "sk-x") == "OPENAI_API_KEY"
+    assert get_secret_name(get_agent(HOME, "claude"), "sk-ant-oat01-x") == "ANTHROPIC_AUTH_TOKEN"
+    assert get_secret_name(get_agent(HOME, "claude"), "sk-ant-api03-x") == "ANTHROPIC_API_KEY"
+    assert get_secret_name(get_agent(HOME, "acp", "openai"), "sk-x") == "OPENAI_API_KEY"
     with pytest.raises(Invalid, match="connect claude"):
-        get_secret_name(get_agent("anthropic"), "sk-ant-oat01-x")
+        get_secret_name(get_agent(HOME, "anthropic"), "sk-ant-oat01-x")
     with pytest.raises(Invalid, match="Anthropic's"):
-        get_secret_name(get_agent("openai"), "sk-ant-api03-x")
+        get_secret_name(get_agent(HOME, "openai"), "sk-ant-api03-x")
 
 
 def test_what_an_extra_stands_for_is_the_packages_own_word() -> None:
-    (wanted,) = list_requirements(AGENTS["claude"])
+    (wanted,) = list_requirements(get_agent(HOME, "claude"))
 
     assert wanted.startswith("claude-agent-sdk")
 
 
 def test_a_library_that_is_missing_and_may_not_be_installed_is_named() -> None:
-    missing = ConnectableAgent(name="claude", what="", vendor="anthropic", module="no_such_module")
+    missing = ProviderSpec(name="claude", vendor="anthropic", library="no_such_module")
 
     with pytest.raises(SetupError, match="claude-agent-sdk"):
         install_library(missing, lambda text: None, allowed=False)
@@ -166,7 +162,7 @@ def test_a_program_that_cannot_be_fetched_is_said_with_the_way_out(
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(SetupError, match=r"npm.*programs = "):
-        install_program(home, AGENTS["codex"], lambda text: None, allowed=True)
+        install_program(home, get_agent(home, "codex"), lambda text: None, allowed=True)
 
 
 def test_a_program_that_npm_brings_is_linked_by_its_native_executable(
@@ -177,7 +173,7 @@ def test_a_program_that_npm_brings_is_linked_by_its_native_executable(
     npm.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     said: list[str] = []
-    install_program(home, AGENTS["opencode"], said.append, allowed=True)
+    install_program(home, get_agent(home, "opencode"), said.append, allowed=True)
 
     linked = home.path / "programs" / "opencode"
     assert linked.is_symlink() and linked.resolve().read_bytes() == b"native\n"

@@ -11,9 +11,10 @@ from gatepost.core.home import Home
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.flow.sessions import sandbox_requirements
-from gatepost.inside.providers.contract import DECLARED
+from gatepost.flow.sessions.provider_specs import list_own_providers, load_spec
+from gatepost.inside.provider_spec import MediaHandling, MediaSupport, Mode, ProviderSpec
+from gatepost.inside.providers.contract import SPECS
 from gatepost.inside.sandbox_needs import DeclaredNeeds, Need
-from gatepost.serve.control.operations.groups import list_own_providers
 
 PLUGIN = """
 from gatepost.inside.providers.contract import Need, provider
@@ -48,17 +49,17 @@ def program(path: Path, content: str = "\x7fELF") -> Path:
 def test_what_a_file_declares_is_read_and_the_file_not_run(home: Home) -> None:
     plug(home, PLUGIN)
 
-    assert sandbox_requirements.load_needs(home, "parrot") == DeclaredNeeds(
+    assert load_spec(home, "parrot").needs == DeclaredNeeds(
         programs=("bird", "seed"), mounts=(Need("/srv/songs", "songs"),), env={"BIRD_COLOUR": "green"}
     )
-    assert sandbox_requirements.load_needs(home, "nobody") == DeclaredNeeds()
+    assert load_spec(home, "nobody") == ProviderSpec(name="nobody")
 
 
 @pytest.mark.parametrize("name", sorted(list_own_providers()))
 def test_our_own_files_are_read_as_they_register_themselves(home: Home, name: str) -> None:
     importlib.import_module(f"gatepost.inside.providers.{name}")
 
-    assert sandbox_requirements.load_needs(home, name) == DECLARED[name]
+    assert load_spec(home, name) == SPECS[name]
 
 
 @pytest.mark.parametrize(
@@ -72,21 +73,60 @@ def test_our_own_files_are_read_as_they_register_themselves(home: Home, name: st
         ('programs=("../sh",)', "bare name"),
         ('mounts=(Need("songs", "songs"),)', "absolute path"),
         ("programs=find_them()", "written out"),
+        ('colour="green"', "unknown field `colour`"),
+        ('vendor="parrots"', "Invalid enum value 'parrots'"),
+        ('package="--prefix=/"', "matching regex"),
+        ('media={"image": "song"}', "Invalid enum value 'song'"),
+        ('modes=("plan",)', "Expected `object`"),
+        ('modes=(Mode("plan"),)', "written out"),
+        ('modes=(Mode("p" * 3, "Plan"),)', "written out"),
+        (f'title="{"x" * 81}"', "length <= 80"),
+        ("title=1", "Expected `str`"),
+        (f"env={dict.fromkeys(map('V{}'.format, range(33)), '')}", "length <= 32"),
     ],
 )
 def test_what_cannot_be_declared_is_refused_by_its_file(home: Home, declared: str, why: str) -> None:
     plug(home, f'@provider("parrot", {declared})\nclass Parrot: ...\n')
 
     with pytest.raises(SetupError, match=f"parrot.py.*{why}"):
-        sandbox_requirements.load_needs(home, "parrot")
+        load_spec(home, "parrot")
+
+
+def test_modes_media_and_the_way_to_connect_are_read_from_the_file_too(home: Home) -> None:
+    folder = home.plugins / "providers" / "parrot"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(
+        'PLAN = "plan"\n'
+        '@provider("parrot", title="Parrot", modes=(Mode(PLAN, "Plan", description="Later."),), mode_option="song",'
+        ' media={"audio": "both"}, vendor="openai", package="@birds/parrot", trial={"retries": 1})\nclass P: ...\n'
+    )
+
+    assert load_spec(home, "parrot") == ProviderSpec(
+        name="parrot",
+        title="Parrot",
+        modes=(Mode("plan", "Plan", "Later."),),
+        mode_option="song",
+        media=MediaSupport(audio=MediaHandling.BOTH),
+        vendor="openai",
+        package="@birds/parrot",
+        trial={"retries": 1},
+    )
+
+
+def test_every_argument_of_the_decorator_is_described() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "extend" / "provider.md").read_text(encoding="utf-8")
+
+    assert [
+        name for name in ProviderSpec.__struct_fields__ if f"`{name}`" not in page and f"    {name}=" not in page
+    ] == ["name"]
 
 
 def test_a_file_that_is_exchanged_is_read_again(home: Home) -> None:
     plug(home, '@provider("parrot", programs=("a",))\nclass P: ...\n')
-    before = sandbox_requirements.load_needs(home, "parrot").programs
+    before = load_spec(home, "parrot").programs
     plug(home, '@provider("parrot", programs=("a", "b"))\nclass P: ...\n')
 
-    assert (before, sandbox_requirements.load_needs(home, "parrot").programs) == (("a",), ("a", "b"))
+    assert (before, load_spec(home, "parrot").programs) == (("a",), ("a", "b"))
 
 
 def test_a_program_is_the_named_one_then_the_connected_then_that_on_path(

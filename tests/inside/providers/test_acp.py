@@ -12,7 +12,7 @@ import pytest
 
 from gatepost.core.records import replace
 from gatepost.gate.tool_socket import ToolSocket
-from gatepost.inside.acp.options import read_command, read_env, read_options
+from gatepost.inside.acp.options import read_env
 from gatepost.inside.providers.acp import Acp
 from gatepost.inside.providers.contract import (
     Batch,
@@ -109,13 +109,26 @@ def prompts(path: Path, conversation: str) -> list[list[str]]:
         ({}, 'options.command="opencode acp"'),
         ({"command": "no-such-agent-here acp"}, "the program no-such-agent-here is not here"),
         ({"command": 'sh "unclosed'}, "is no command"),
-        ({"command": "sh", "permissions": "never"}, "allow or ask, not 'never'"),
+        ({"command": "sh", "permissions": "never"}, "no permissions 'never', only allow, ask"),
+        ({"command": "sh", "instructions": "sung"}, "instructions is told or own, not 'sung'"),
+        ({"agent": "nobody-here"}, "no agent 'nobody-here' is known; give its command, or one of auggie, "),
         ({"command": "sh", "patience": "long"}, "the group's options are not as they should be"),
     ],
 )
-def test_what_is_set_up_wrong_is_said(options: dict[str, Any], text: str) -> None:
+def test_what_is_set_up_wrong_is_said(tmp_path: Path, options: dict[str, Any], text: str) -> None:
     with pytest.raises(Misconfigured, match=text):
-        read_command(read_options(options))
+        Acp(replace(a_place(tmp_path), options=options))
+
+
+async def test_an_agent_of_the_registry_is_started_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kimi").write_text(f'#!/bin/sh\n[ "$*" = acp ] && exec {sys.executable} {AGENT}\n')
+    (tmp_path / "kimi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    agent = Acp(replace(a_place(tmp_path), options={"agent": "kimi"}))
+    try:
+        assert isinstance((await answer(agent, batch("hello")))[1], TurnResult)
+    finally:
+        await agent.close()
 
 
 def test_variables_are_a_table_a_list_or_a_line() -> None:

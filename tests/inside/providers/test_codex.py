@@ -16,8 +16,10 @@ import pytest
 
 from gatepost.core.records import replace
 from gatepost.gate.tool_socket import ToolSocket
-from gatepost.inside.codex_app_server import AppServerRequest
-from gatepost.inside.codex_protocol import (
+from gatepost.inside.coding_agent import parse_options
+from gatepost.inside.providers.codex import Codex, CodexOptions
+from gatepost.inside.providers.codex.app_server import AppServerRequest
+from gatepost.inside.providers.codex.protocol import (
     read_item,
     read_permission,
     read_turn_error,
@@ -25,7 +27,6 @@ from gatepost.inside.codex_protocol import (
     render_config,
     simplify_models,
 )
-from gatepost.inside.providers.codex import Codex, read_options
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
@@ -124,7 +125,7 @@ def test_models_get_their_tools_in_the_open() -> None:
 
 def test_a_mode_that_there_is_not_is_named() -> None:
     with pytest.raises(Misconfigured, match="'yolo', only never, on-request, untrusted, plan"):
-        read_options({"mode": "yolo"})
+        parse_options(Codex.spec, {"mode": "yolo"}, CodexOptions)
 
 
 # What its words mean.

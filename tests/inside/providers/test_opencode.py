@@ -8,20 +8,8 @@ from typing import Any
 
 import pytest
 
+from gatepost.inside.coding_agent import parse_options
 from gatepost.inside.mcp_json import McpServerConfig
-from gatepost.inside.opencode_protocol import (
-    APIS,
-    OpencodeEvent,
-    OpencodeEventReader,
-    api_of,
-    message_id,
-    read_error,
-    read_permission,
-    read_retry,
-    render_config,
-    render_prompt,
-)
-from gatepost.inside.opencode_server import OpencodeError, OpencodeServer
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
@@ -37,7 +25,20 @@ from gatepost.inside.providers.contract import (
     TurnResult,
     UsageReport,
 )
-from gatepost.inside.providers.opencode import Opencode, OpencodeSentPromptLog, read_options
+from gatepost.inside.providers.opencode import Opencode, OpencodeOptions, OpencodeSentPromptLog
+from gatepost.inside.providers.opencode.protocol import (
+    APIS,
+    OpencodeEvent,
+    OpencodeEventReader,
+    api_of,
+    message_id,
+    read_error,
+    read_permission,
+    read_retry,
+    render_config,
+    render_prompt,
+)
+from gatepost.inside.providers.opencode.server import OpencodeError, OpencodeServer
 from gatepost.testing import programs
 from gatepost.testing.models import ModelEndpoint
 
@@ -63,58 +64,60 @@ def part(kind: str, id: str = "prt_1", of: str = "msg_2", **more: Any) -> Openco
 
 
 def test_what_the_model_says_is_said_once_and_when_it_is_whole() -> None:
-    ears = OpencodeEventReader(SES)
-    ears.hear(message("msg_2"))
+    reader = OpencodeEventReader(SES)
+    reader.read(message("msg_2"))
     whole = part("text", text="here", time={"start": 1, "end": 2})
 
-    assert ears.hear(part("text", text="he", time={"start": 1})) == []
-    assert ears.hear(whole) == [Text("here")]
-    assert ears.hear(whole) == []
+    assert reader.read(part("text", text="he", time={"start": 1})) == []
+    assert reader.read(whole) == [Text("here")]
+    assert reader.read(whole) == []
 
 
 def test_neither_what_people_say_nor_a_summary_is_said_to_people() -> None:
-    ears = OpencodeEventReader(SES)
-    ears.hear(message("msg_3", summary=True))
+    reader = OpencodeEventReader(SES)
+    reader.read(message("msg_3", summary=True))
 
-    assert ears.hear(part("text", of="msg_1", text="hello", time={"start": 1, "end": 2})) == []
-    assert ears.hear(part("text", of="msg_3", text="so far", time={"start": 1, "end": 2})) == []
+    assert reader.read(part("text", of="msg_1", text="hello", time={"start": 1, "end": 2})) == []
+    assert reader.read(part("text", of="msg_3", text="so far", time={"start": 1, "end": 2})) == []
 
 
 def test_a_tool_is_told_when_it_begins_and_when_it_ends() -> None:
-    ears, given = OpencodeEventReader(SES), {"command": "make", "timeout": 90_000}
+    reader, given = OpencodeEventReader(SES), {"command": "make", "timeout": 90_000}
     running = part("tool", tool="bash", state={"status": "running", "input": given})
 
-    assert ears.hear(part("tool", tool="bash", state={"status": "pending", "input": {}})) == []
-    assert ears.hear(running) == [ToolUse("prt_1", "bash", given, 90.0)]
-    assert ears.hear(running) == []
+    assert reader.read(part("tool", tool="bash", state={"status": "pending", "input": {}})) == []
+    assert reader.read(running) == [ToolUse("prt_1", "bash", given, 90.0)]
+    assert reader.read(running) == []
     ended = part("tool", tool="bash", state={"status": "completed", "input": given, "output": "made"})
-    assert ears.hear(ended) == [ToolResult("prt_1", "made")]
+    assert reader.read(ended) == [ToolResult("prt_1", "made")]
 
 
 def test_a_tool_that_failed_at_once_is_told_whole_and_the_groups_tools_by_their_own_names() -> None:
     state = {"status": "error", "input": {}, "error": "no such task"}
 
-    assert OpencodeEventReader(SES).hear(part("tool", tool="gatepost_cancel_task", state=state)) == [
+    assert OpencodeEventReader(SES).read(part("tool", tool="gatepost_cancel_task", state=state)) == [
         ToolUse("prt_1", "cancel_task", {}),
         ToolResult("prt_1", "no such task", True),
     ]
 
 
 def test_usage_is_summed_over_steps_each_counted_once() -> None:
-    ears = OpencodeEventReader(SES)
+    reader = OpencodeEventReader(SES)
     tokens = {"input": 10, "output": 2, "reasoning": 0, "cache": {"read": 3, "write": 1}}
     for id in ("prt_1", "prt_1", "prt_2"):
-        ears.hear(part("step-finish", id, tokens=tokens))
+        reader.read(part("step-finish", id, tokens=tokens))
 
-    assert ears.spent["requests"] == 2 and ears.spent["input_tokens"] == 20 and ears.spent["cache_read_tokens"] == 6
+    assert (
+        reader.spent["requests"] == 2 and reader.spent["input_tokens"] == 20 and reader.spent["cache_read_tokens"] == 6
+    )
 
 
 def test_what_the_model_has_before_it_is_known_by_the_message_it_answers() -> None:
-    ears = OpencodeEventReader(SES)
-    ears.hear(message("msg_5", parent="msg_4"))
-    ears.hear(message("msg_3", parent="msg_1"))
+    reader = OpencodeEventReader(SES)
+    reader.read(message("msg_5", parent="msg_4"))
+    reader.read(message("msg_3", parent="msg_1"))
 
-    assert ears.newest == "msg_4"
+    assert reader.newest == "msg_4"
 
 
 def test_names_of_messages_stand_in_the_order_of_time() -> None:
@@ -222,9 +225,9 @@ def test_a_permission_says_what_is_to_be_done() -> None:
 
 def test_a_mode_or_an_api_that_there_is_not_is_named() -> None:
     with pytest.raises(Misconfigured, match="no mode 'free'"):
-        read_options({"mode": "free"})
+        parse_options(Opencode.spec, {"mode": "free"}, OpencodeOptions)
     with pytest.raises(Misconfigured, match="not by 'grpc'"):
-        read_options({"api": "grpc"})
+        parse_options(Opencode.spec, {"api": "grpc"}, OpencodeOptions)
 
 
 def test_a_continued_turn_hands_over_only_what_the_conversation_lacks(tmp_path: Path) -> None:
@@ -242,7 +245,7 @@ async def test_a_program_that_is_no_server_is_told_with_its_last_words(tmp_path:
     program.write_text("#!/bin/sh\necho 'I am broken' >&2\n")
     program.chmod(0o755)
     with pytest.raises(OpencodeError, match="I am broken"):
-        await OpencodeServer.start([str(program)], {}, tmp_path, tmp_path / "log")
+        await OpencodeServer.start([str(program)], {}, tmp_path, tmp_path / "log", lambda event: None)
 
 
 # With the program.

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gatepost.inside.provider_spec import Mode
 from gatepost.serve.agents import modes
-from gatepost.serve.agents.modes import Mode
 from gatepost.store import audit
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import wait_until_settled
@@ -112,7 +112,7 @@ async def test_only_a_plan_has_a_follow_up(inside: ManagementClient) -> None:
 
 async def test_the_mode_changes_with_the_approval_and_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = (Mode("plan", "Plan"), Mode("default", "Default"))
-    monkeypatch.setitem(modes.MODES, "scripted", known)  # type: ignore[arg-type]
+    monkeypatch.setattr(modes, "modes_of", lambda home, provider: known)
     async with open_management_gateway(tmp_path / "h", "memory", SCRIPT) as desk:
         made = await desk("create_agent", initialPrompt="plan by itself", initialMode="plan")
         assert (await mode_of(desk, made)) == "plan"

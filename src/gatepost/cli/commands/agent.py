@@ -48,7 +48,9 @@ def command() -> None:
 @click.option("--title", default="", help="What it is called.")
 @click.option("--folder", default="", help="The group whose rights, files and budget it has (default: agents).")
 @click.option(
-    "--provider", default="", help="claude, codex … (default: the group's; for the group agents, that of home)."
+    "--provider",
+    default="",
+    help="As `gatepost connect` lists them (default: the group's; for the group agents, that of home).",
 )
 @click.option("--model", default="", help="The provider's own if left out; `gatepost agent models` lists them.")
 @click.option("--mode", default="", help="When it asks before it acts; `gatepost agent inspect` shows the modes.")

@@ -15,8 +15,12 @@ from gatepost.cli.operation_runner import home_of
 @click.option(
     "--price", default="", metavar="IN/OUT", help="The model's price in USD for a million tokens, kept; 0: it is free."
 )
-@click.option("--command", "started_by", default="", help="acp: the program that is the agent, with its arguments.")
-@click.option("--vendor", default="", help="acp, opencode: whose endpoint it asks, anthropic or openai.")
+@click.option(
+    "--command", "started_by", default="", help="Of an agent that is any program: the program, with its arguments."
+)
+@click.option(
+    "--vendor", default="", help="Of an agent that has a choice: whose endpoint it asks, anthropic or openai."
+)
 @click.option("--key-stdin", is_flag=True, help="Read the key from standard input.")
 @click.option("--no-install", is_flag=True, help="Install nothing; say what is missing.")
 @click.option("--yes", is_flag=True, help="Ask nothing: a key that is missing is an error.")
@@ -26,7 +30,7 @@ from gatepost.cli.operation_runner import home_of
 @click.option("--json", "as_json", is_flag=True, help="Print what came of it as one JSON object.")
 @click.pass_obj
 def command(home: str | None, /, agent: str | None, as_json: bool, **wish: Any) -> int:
-    """Connect AGENT: claude, anthropic, openai, codex, opencode or acp. Without one: what there is, and its state.
+    """Connect AGENT, such as claude. Without one: which agents there are, and their state.
 
     Takes a key (from standard input, the store, ANTHROPIC_API_KEY or OPENAI_API_KEY, or it asks), installs what is
     missing, runs one turn in a session of its own, and points the group at it. If the agent does not answer, nothing is

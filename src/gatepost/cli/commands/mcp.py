@@ -4,7 +4,6 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import get_args
 from urllib.parse import quote
 
 import click
@@ -12,14 +11,7 @@ import click
 from gatepost.cli import output
 from gatepost.cli.operation_runner import home_of
 from gatepost.core import listen_address
-from gatepost.embed.client_config import Client, configuration_text
-
-WHERE: dict[Client, str] = {
-    "claude": ".mcp.json of a project, or a file for `claude --mcp-config`",
-    "codex": "~/.codex/config.toml",
-    "opencode": "opencode.json",
-    "cursor": ".cursor/mcp.json",
-}
+from gatepost.embed.client_config import WHERE, Client, configuration_text
 
 
 @click.group()
@@ -28,7 +20,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("client", type=click.Choice(get_args(Client)), default="claude")
+@click.argument("client", type=click.Choice(list(WHERE)), default="claude")
 @click.option("--folder", metavar="FOLDER", help="The tools of this group, instead of the management of agents.")
 @click.option(
     "--url", metavar="URL", help="Where the gateway is reached, if not by its control socket: http://HOST:PORT."

@@ -32,7 +32,6 @@ TOO_MANY = (
 TOO_OFTEN = "This was asked too often in one turn, so it was not put to anybody. Do without."
 QUESTION = "question"  # the name of a request for an answer, which is no tool
 NOT_PERMITTED = "Whoever manages this agent did not permit it."
-OPTIONS = {"acp": "permissions"}  # what says when a provider asks; `mode` for the rest
 LONGEST = 100  # characters of a name that came from inside
 KINDS = frozenset({"tool", "plan", "question", "mode", "other"})
 VERDICTS = {"allowed": "allow"}  # of a request's state; everything else is a no
@@ -40,12 +39,8 @@ MOST_WRITTEN = 200  # of one sandbox; the rest is answered alike
 MOST_WAITING = 32  # of one agent, at once
 
 
-def option_of(provider: str) -> str:
-    return OPTIONS.get(provider, "mode")
-
-
-def make_denial(event: runner_frames.EventFrame, provider: str) -> runner_frames.PermissionAnswerFrame:
-    reason = NOBODY if event.kind == "question" else DENIED.format(option_of(provider))
+def make_denial(event: runner_frames.EventFrame, option: str) -> runner_frames.PermissionAnswerFrame:
+    reason = NOBODY if event.kind == "question" else DENIED.format(option)
     return runner_frames.PermissionAnswerFrame(
         request=_plain(event.data.get("id")), verdict="deny", input={"reason": reason}
     )
@@ -131,10 +126,9 @@ def digest_of(event: runner_frames.EventFrame) -> str:
 
 
 def record_refusal(
-    db: Db, event: runner_frames.EventFrame, group: Group, provider: str, session_id: str, now: int
+    db: Db, event: runner_frames.EventFrame, group: Group, option: str, session_id: str, now: int
 ) -> None:
-    """Who wanted to use what. Its input stays inside: it may hold anything."""
-    option = option_of(provider)
+    """Who wanted to use what. Its input stays inside: it may hold anything. `option`: it holds the mode."""
     details = {
         "session": session_id,
         "turn": event.turn,

@@ -19,6 +19,7 @@ from gatepost.core.records import replace
 from gatepost.flow.delivery import file_limits
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULT_BYTES, MOST_RESULTS
 from gatepost.flow.sessions import permissions, results, sandbox_plan, turn_settlement
+from gatepost.flow.sessions.provider_specs import find_spec
 from gatepost.flow.sessions.result_files import copy_files, measure_files
 from gatepost.flow.sessions.result_order import ResultOrder
 from gatepost.flow.sessions.session_deps import BATCH, LEASE, TRANSCRIBE, SessionDeps
@@ -201,14 +202,14 @@ class RunnerProtocol:
         self.parts.bells.change(turn.instance, turn.address)
 
     async def _refuse_permission(self, event: runner_frames.EventFrame) -> None:
-        self._port.send(permissions.make_denial(event, self.provider))
+        self._port.send(permissions.make_denial(event, self._mode_option))
         self._permissions += 1
         if self._permissions <= permissions.MOST_WRITTEN:
             self._write_refusal(event)
 
     def _write_refusal(self, event: runner_frames.EventFrame) -> None:
         now, own = self.parts.clock.now(), self.session.id
-        self.parts.store.post(permissions.record_refusal, event, self.group, self.provider, own, now, lane=own)
+        self.parts.store.post(permissions.record_refusal, event, self.group, self._mode_option, own, now, lane=own)
 
     def warn(self, seconds_left: float) -> None:
         self.warned = True
@@ -241,11 +242,15 @@ class RunnerProtocol:
         )
         self._port.send(runner_frames.BellFrame())
 
+    @property
+    def _mode_option(self) -> str:
+        return find_spec(self.parts.home, self.provider).mode_option
+
     def _options(self) -> dict[str, Any]:
         """The group's, as the session's own mode changes them."""
         options = {"transcribe": self.parts.config[TRANSCRIBE], **self.group.options}
         if self.session.permission_mode:
-            options[permissions.option_of(self.provider)] = self.session.permission_mode
+            options[self._mode_option] = self.session.permission_mode
         return options
 
     async def offer_work(self) -> bool:

@@ -13,7 +13,7 @@ def model_to_choose(memory: Path, conversation: str, setter: SessionSetter, want
         usual = setter.current
         memory.write_text(f"{conversation}\n{usual}", encoding="utf-8")
     if wanted:
-        return wanted
+        return wanted if wanted != setter.current else ""
     return usual if usual in setter.known and usual != setter.current else ""
 
 

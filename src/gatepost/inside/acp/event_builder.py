@@ -5,6 +5,7 @@ Pure, for one turn.
 from typing import Any
 
 from gatepost.inside.acp.protocol import SessionUpdate, plan_line, result_of, text_of, tool_name
+from gatepost.inside.coding_agent import get_patience
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.contract import Event, StatusLine, Text, ToolResult, ToolUse
 
@@ -23,7 +24,7 @@ class AcpEventBuilder:
         self._used: set[str] = set()
         self._ended: set[str] = set()
 
-    def hear(self, update: SessionUpdate) -> list[Event]:
+    def add(self, update: SessionUpdate) -> list[Event]:
         match update.session_update:
             case "agent_message_chunk":
                 return self._piece(update)
@@ -66,13 +67,8 @@ class AcpEventBuilder:
         # Until it begins, some agents know only where it will.
         if key not in self._used and (update.status in _BEGUN or set(given) - {"cwd"}):
             self._used.add(key)
-            events.append(ToolUse(key, tool_name(title), given, _patience(given)))
+            events.append(ToolUse(key, tool_name(title), given, get_patience(given)))
         if update.status in _ENDED and key not in self._ended:
             self._ended.add(key)
             events.append(ToolResult(key, result_of(update), update.status == "failed"))
         return events
-
-
-def _patience(given: dict[str, Any]) -> float:
-    timeout = given.get("timeout")  # of a shell command, in milliseconds
-    return timeout / 1000 if isinstance(timeout, int | float) and not isinstance(timeout, bool) else 0.0

@@ -1,60 +1,35 @@
-"""What an operator sets for a group whose provider is acp."""
+"""What an operator sets for a group whose provider speaks the Agent Client Protocol."""
 
 import shlex
-from typing import Any
-
-import msgspec
 
 from gatepost.inside import programs
+from gatepost.inside.coding_agent import CodingAgentOptions
 from gatepost.inside.providers.contract import Misconfigured
 
-NO_COMMAND = (
-    "the provider acp has no agent: name the command that starts one,"
-    ' `gatepost group set FOLDER options.command="opencode acp"`'
-)
 
-READERS = frozenset({"opencode"})  # they read AGENTS.md where they are started
-
-
-class AcpOptions(msgspec.Struct, frozen=True):
-    """`gatepost group set FOLDER options.KEY=VALUE`"""
+class AcpOptions(CodingAgentOptions, frozen=True):
+    """Its `mode` is one of the agent's own."""
 
     command: str = ""
-    env: dict[str, str] | list[str] | str = []  # of the agent, as `A=b` or a table
-    mode: str = ""  # one of the agent's own
+    agent: str = ""  # its name in the ACP registry, in the place of a command
+    env: dict[str, str] | list[str] | str = ""  # of the agent, as `A=b` or a table
     permissions: str = "allow"  # or ask: the walls are the sandbox's
     instructions: str = ""  # told, or own: it reads AGENTS.md itself; "": as is known of that program
     auth: str = ""  # one of the agent's ways to log in
-    own_mcp: bool = False  # the servers of the group's .mcp.json, too, inside
     patience: float = 60.0  # seconds for an answer of the agent's own, not the model's
 
+    def __post_init__(self) -> None:
+        if self.instructions not in ("", "told", "own"):
+            raise ValueError(f"the option instructions is told or own, not {self.instructions!r}")
 
-def read_options(given: dict[str, Any]) -> AcpOptions:
+
+def read_command(command: str) -> list[str]:
+    """The program's path, and its arguments."""
     try:
-        options = msgspec.convert(given, AcpOptions, strict=False)
-    except msgspec.ValidationError as error:
-        raise Misconfigured(f"the group's options are not as they should be: {error}") from None
-    if options.permissions not in ("allow", "ask"):
-        raise Misconfigured(f"the option permissions is allow or ask, not {options.permissions!r}")
-    if options.instructions not in ("", "told", "own"):
-        raise Misconfigured(f"the option instructions is told or own, not {options.instructions!r}")
-    return options
-
-
-def list_self_read_files(options: AcpOptions, program: str) -> tuple[str, ...]:
-    """Those of the group's files that the agent reads by itself: told as well, it would have them twice."""
-    own = options.instructions == "own" or (not options.instructions and program in READERS)
-    return ("AGENTS.md",) if own else ()
-
-
-def read_command(options: AcpOptions) -> list[str]:
-    try:
-        words = shlex.split(options.command)
+        program, *arguments = shlex.split(command)
     except ValueError as error:
-        raise Misconfigured(f"the option command is no command: {error}: {options.command}") from None
-    if not words:
-        raise Misconfigured(NO_COMMAND)
-    return [programs.find(words[0]), *words[1:]]
+        raise Misconfigured(f"the option command is no command: {error}: {command}") from None
+    return [programs.find(program), *arguments]
 
 
 def read_env(given: dict[str, str] | list[str] | str) -> dict[str, str]:

@@ -111,19 +111,6 @@ class SessionSetter(msgspec.Struct, frozen=True):
 # What it says.
 
 
-class AcpContentBlock(AcpStruct, frozen=True):
-    type: str = ""
-    text: str = ""
-
-
-class AcpToolContent(AcpStruct, frozen=True):
-    """Of a tool's result."""
-
-    type: str = ""
-    content: AcpContentBlock | None = None
-    path: str = ""
-
-
 class PlanEntry(AcpStruct, frozen=True):
     content: str = ""
     status: str = ""

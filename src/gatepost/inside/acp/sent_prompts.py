@@ -12,7 +12,7 @@ import msgspec
 
 from gatepost.inside.sent_prompts import SentPrompt, SentPromptLog
 
-MOST_HEARD = 4_000_000  # characters of a conversation's end
+MOST_REPLAYED = 4_000_000  # characters of a conversation's end
 MOST_TAKEN = 50
 
 
@@ -25,34 +25,34 @@ class AcpConversationState(msgspec.Struct, frozen=True):
 class AcpSentPromptLog(SentPromptLog):
     def __init__(self, state: Path) -> None:
         super().__init__(state / "handed.json", state)
-        self._told = state / "told.json"
-        self._heard: deque[str] | None = None
+        self._state_file = state / "told.json"
+        self._replayed: deque[str] | None = None
         self._size = 0
 
-    def listen(self) -> None:
+    def start_replay(self) -> None:
         """The agent is about to repeat a conversation, or begins one that holds nothing."""
-        self._heard, self._size = deque(), 0
+        self._replayed, self._size = deque(), 0
 
     def skip_replay(self) -> None:
         """It goes on with a conversation without repeating it."""
-        self._heard = None
+        self._replayed = None
 
-    def hear(self, text: str) -> None:
+    def add_replayed(self, text: str) -> None:
         """A piece of what people said in it. The end counts: that is where the running turn is."""
-        if self._heard is None:
+        if self._replayed is None:
             return
-        self._heard.append(text[-MOST_HEARD:])
-        self._size += len(self._heard[-1])
-        while self._size > MOST_HEARD:
-            self._size -= len(self._heard.popleft())
+        self._replayed.append(text[-MOST_REPLAYED:])
+        self._size += len(self._replayed[-1])
+        while self._size > MOST_REPLAYED:
+            self._size -= len(self._replayed.popleft())
 
     def held(self, conversation: str, ids: Iterable[str]) -> set[str]:
         wanted = set(ids)
-        if self._heard is None:
+        if self._replayed is None:
             memory = self._memory()
             return wanted & set(memory.taken) if memory.conversation == conversation else set()
-        heard = _plain("".join(self._heard))
-        return {each.id for each in self._read() if each.id in wanted and _plain(each.text) in heard}
+        replayed = _plain("".join(self._replayed))
+        return {each.id for each in self._read() if each.id in wanted and _plain(each.text) in replayed}
 
     def has_system_prompt(self, conversation: str, system: str) -> bool:
         memory = self._memory()
@@ -63,22 +63,22 @@ class AcpSentPromptLog(SentPromptLog):
         memory = self._memory()
         return memory.conversation == conversation and bool(memory.system)
 
-    def take(self, conversation: str, handed: SentPrompt, system: str | None) -> None:
+    def record_sent(self, conversation: str, sent: SentPrompt, system: str | None) -> None:
         """The agent answers to it, so it has it; with it came this system prompt, if any."""
-        self.hear(handed.text)
+        self.add_replayed(sent.text)
         memory = self._memory()
         if memory.conversation != conversation:
             memory = AcpConversationState(conversation)
-        told = memory.system if system is None else _digest(system)
-        fresh = self._told.with_suffix(".new")
+        digest = memory.system if system is None else _digest(system)
+        fresh = self._state_file.with_suffix(".new")
         fresh.write_bytes(
-            msgspec.json.encode(AcpConversationState(conversation, told, (*memory.taken, handed.id)[-MOST_TAKEN:]))
+            msgspec.json.encode(AcpConversationState(conversation, digest, (*memory.taken, sent.id)[-MOST_TAKEN:]))
         )
-        os.replace(fresh, self._told)
+        os.replace(fresh, self._state_file)
 
     def _memory(self) -> AcpConversationState:
         try:
-            return msgspec.json.decode(self._told.read_bytes(), type=AcpConversationState)
+            return msgspec.json.decode(self._state_file.read_bytes(), type=AcpConversationState)
         except (OSError, msgspec.MsgspecError):
             return AcpConversationState()
 

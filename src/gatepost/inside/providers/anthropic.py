@@ -22,6 +22,7 @@ from gatepost.inside.providers.contract import ProviderContext, provider
 
 Json = dict[str, Any]
 _CACHED = {"cache_control": {"type": "ephemeral"}}  # what comes again with the next request costs less
+MODEL = "claude-sonnet-4-5"  # for a group that names none
 
 
 class _Usage(msgspec.Struct):
@@ -77,7 +78,7 @@ class MessagesApi:
     """The wire. Pure."""
 
     name = "anthropic"
-    model = "claude-sonnet-4-5"
+    model = MODEL
     variable = "ANTHROPIC_BASE_URL"
     egress = "/anthropic"
     path = "/v1/messages"
@@ -189,7 +190,13 @@ class MessagesStreamReader:
         return CompletionReply("".join(self._texts).strip(), wanted, self._usage, self._stop == "refusal")
 
 
-@provider("anthropic")
+@provider(
+    "anthropic",
+    title="a model behind Anthropic's API",
+    media={"image": "block", "pdf": "block"},
+    vendor="anthropic",
+    model=MODEL,
+)
 class Anthropic(AgentLoop):
     def __init__(self, place: ProviderContext) -> None:
         super().__init__(place, MessagesApi())

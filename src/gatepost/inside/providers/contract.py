@@ -7,12 +7,14 @@ are courtesy: the walls are the sandbox and the gate.
 Imports the standard library and msgspec only, like everything that runs inside.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from gatepost.inside.sandbox_needs import DeclaredNeeds, Need, declare
+from gatepost.inside.provider_spec import Mode as Mode
+from gatepost.inside.provider_spec import ProviderSpec, make_spec
+from gatepost.inside.sandbox_needs import Need as Need
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,26 +197,21 @@ class Provider(Protocol):
 
 
 PROVIDERS: dict[str, Callable[[ProviderContext], Provider]] = {}
-DECLARED: dict[str, DeclaredNeeds] = {}  # what each of them needs in its sandbox
+SPECS: dict[str, ProviderSpec] = {}  # what each of them declares
 
 
-def provider(
-    name: str,
-    *,
-    programs: tuple[str, ...] = (),
-    mounts: tuple[Need, ...] = (),
-    env: Mapping[str, str | Need] | None = None,
-) -> Callable[[type], type]:
+def provider(name: str, **declared: object) -> Callable[[type], type]:
     """Register a provider class. A second one of the same name stops the start.
 
-    What it needs in its sandbox is written out here, as literals: the host reads it from the file, which it never runs.
+    `declared` are the fields of ProviderSpec, written out as literals: the host reads them from the file, which it
+    never runs.
     """
 
     def register(cls: type) -> type:
         if name in PROVIDERS:
             raise RuntimeError(f"two providers are named {name!r}: {PROVIDERS[name]} and {cls}")
         cls.takes_pushes = getattr(cls, "takes_pushes", False)  # type: ignore[attr-defined]
-        DECLARED[name] = declare(f"the provider {name}", programs, mounts, env)
+        cls.spec = SPECS[name] = make_spec(name, declared)  # type: ignore[attr-defined]
         PROVIDERS[name] = cls
         return cls
 

@@ -7,6 +7,7 @@ It has no conversation of its own: what it was asked stands in the batch, and wh
 import re
 from collections import deque
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 from gatepost.inside.mcp_client import McpClient, McpToolResult
@@ -40,10 +41,7 @@ ABOUT = "\n\n".join(
         "I am the **built-in demo** of Gatepost. I am not an AI model: I know a few words and understand nothing.",
         "What happened with your message is real, though: it was written to the ledger, routed to the group `{folder}`"
         " and handed to a sandbox, and this answer takes the same way back. `gatepost ledger list` shows both.",
-        "Gatepost brings these providers so far: `claude` (Claude Code, after `gatepost connect claude`),"
-        " `codex` (OpenAI's Codex), `opencode` (opencode), `acp` (any agent that speaks the Agent Client Protocol),"
-        " `anthropic` (models behind Anthropic's API), `openai` (models behind OpenAI's, and local ones that speak like"
-        " it), `demo` (me) and `scripted` (plays a script, for tests). To put one here:"
+        "Gatepost brings these providers: {providers}. `gatepost connect` lists the agents among them. To put one here:"
         " `gatepost group set {folder} provider=NAME` (docs/providers.md). You can also write one of your"
         " own (docs/extend/provider.md).",
     )
@@ -176,7 +174,7 @@ class Demo:
             if _GREETING.fullmatch(text):
                 return self._greet()
             if _ABOUT.fullmatch(text):
-                return ABOUT.format(folder=self._place.folder)
+                return ABOUT.format(folder=self._place.folder, providers=", ".join(list_providers()))
             if found := _NOTE.fullmatch(text):
                 return await self._note(" ".join(found.group(1).split()))
             if found := _FORGET.fullmatch(text):
@@ -277,3 +275,11 @@ def _first_sentence(text: str) -> str:
 
 def _sorry(what: str, answer: McpToolResult) -> str:
     return f"I may not {what}: {answer.text}"
+
+
+def list_providers() -> list[str]:
+    """As Markdown, by the files and folders beside this one."""
+    found = (
+        path for path in Path(__file__).parent.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    )
+    return [f"`{name}`" for name in sorted({path.stem for path in found} - {"__init__", "contract"})]

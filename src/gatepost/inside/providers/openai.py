@@ -22,6 +22,7 @@ from gatepost.inside.providers.contract import ProviderContext, provider
 
 Json = dict[str, Any]
 END = b"[DONE]"
+MODEL = "gpt-5-mini"  # for a group that names none
 
 
 class _Details(msgspec.Struct):
@@ -79,7 +80,7 @@ class ChatCompletionsApi:
     """The wire. Pure."""
 
     name = "openai"
-    model = "gpt-5-mini"
+    model = MODEL
     variable = "OPENAI_BASE_URL"
     egress = "/openai/v1"
     path = "/chat/completions"
@@ -200,7 +201,13 @@ class ChatStreamReader:
         return CompletionReply("".join(self._texts).strip(), wanted, self._usage, self._stop == "content_filter")
 
 
-@provider("openai")
+@provider(
+    "openai",
+    title="a model behind OpenAI's API, or a local one",
+    media={"image": "block", "pdf": "block", "native": ("wav", "mp3")},
+    vendor="openai",
+    model=MODEL,
+)
 class OpenAi(AgentLoop):
     def __init__(self, place: ProviderContext) -> None:
         super().__init__(place, ChatCompletionsApi())

@@ -30,7 +30,7 @@ def check_new_agent(db: Db, parts: SessionDeps, wish: NewAgent, own: bool, now: 
         raise NotFound("group", wish.folder, "`gatepost group list` shows them")
     if wish.parent and sessions.get(db, wish.parent) is None:
         raise NotFound("agent", wish.parent, "the parent must be there")
-    mode = check_mode(group.provider, wish.permission_mode)
+    mode = check_mode(parts.home, group.provider, wish.permission_mode)
     return replace(wish, provider=group.provider, permission_mode=mode), group
 
 

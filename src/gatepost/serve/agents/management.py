@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid
 from gatepost.core.registry import Registry
+from gatepost.inside.provider_spec import Mode
 from gatepost.serve.agents.agent_spec import AgentSpec
-from gatepost.serve.agents.modes import Mode
 from gatepost.serve.agents.providers import ModelInfo, ProviderInfo
 from gatepost.serve.agents.service import AgentService
 from gatepost.serve.agents.views import AgentSnapshot, PendingRequest, WaitOutcome

@@ -2,13 +2,14 @@
 approval, so neither is there without the other, and each once."""
 
 from gatepost.core.errors import Invalid
+from gatepost.core.home import Home
 from gatepost.serve.agents.modes import check_mode
 from gatepost.store import agents, inbox, origins, sessions
 from gatepost.store.permissions import Permission
 from gatepost.store.port import Db
 
 
-def apply_approved_plan(db: Db, asked: Permission, by: str, name: str, now: int) -> bool:
+def apply_approved_plan(db: Db, home: Home, asked: Permission, by: str, name: str, now: int) -> bool:
     """Whether the agent is told something else from here on. What was asked came from inside: its words are no more
     than a prompt of that agent's own, its mode must be one that there is."""
     session = sessions.get(db, asked.session_id)
@@ -16,7 +17,7 @@ def apply_approved_plan(db: Db, asked: Permission, by: str, name: str, now: int)
         return False
     if asked.next_mode:
         try:
-            agents.set_permission_mode(db, session.id, check_mode(session.provider, asked.next_mode))
+            agents.set_permission_mode(db, session.id, check_mode(home, session.provider, asked.next_mode))
         except Invalid as error:
             raise Invalid(
                 "requestId", f"{asked.id} cannot be allowed, only denied: its plan asks for {error}"

@@ -17,13 +17,14 @@ from gatepost.core.home import Home
 from gatepost.egress.endpoints import BASES, base_in_force
 from gatepost.egress.prices import FILE, Price, load_own_prices, load_shipped_prices
 from gatepost.flow.groups import WORLD
+from gatepost.flow.sessions.provider_specs import find_spec, list_provider_names, load_spec
 from gatepost.flow.sessions.sandbox_plan import DEMO, describe_sandbox
-from gatepost.flow.sessions.sandbox_requirements import PROGRAMS, find_program, load_needs
+from gatepost.flow.sessions.sandbox_requirements import PROGRAMS, find_program
 from gatepost.flow.sessions.session_deps import SessionDeps
-from gatepost.serve.agents.modes import Mode, modes_of
-from gatepost.serve.control.connectable_agents import AGENTS, ConnectableAgent, has_library, list_key_names
+from gatepost.inside.provider_spec import Mode, ProviderSpec
+from gatepost.serve.agents.modes import modes_of
+from gatepost.serve.control.connectable_agents import has_command, has_library, list_agents, list_key_names
 from gatepost.serve.control.operations.connect import find_nearest_owner
-from gatepost.serve.control.operations.groups import list_provider_names
 from gatepost.store import groups
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
@@ -72,76 +73,66 @@ def _find_sandbox_trouble(parts: SessionDeps) -> str:
 
 
 async def _provider(parts: SessionDeps, name: str, walls: str) -> ProviderInfo:
-    known = AGENTS.get(name)
-    lacks = await asyncio.to_thread(_find_missing_program, parts, name, known)
-    if not lacks and known is not None:
+    known = find_spec(parts.home, name)
+    lacks = await asyncio.to_thread(_find_missing_program, parts, known)
+    if not lacks and known.vendor:
         lacks = await parts.store.read(_find_missing_connection, parts, known)
     lacks = lacks or ("" if name == DEMO else walls)
     return ProviderInfo(
         id=name,
-        what=known.what if known else "",
-        modes=list(modes_of(name)),
+        what=known.title,
+        modes=list(modes_of(parts.home, name)),
         ready=not lacks,
         reason=lacks or None,
-        default_model=(known.model or None) if known else None,
+        default_model=known.model or None,
     )
 
 
 async def find_missing_requirement(parts: SessionDeps, group: Group) -> str:
     """Why an agent of this group, as it is run, could not do anything at all; '' unless that is certain. Whose key an
     agent of any vendor needs, its own files say."""
-    known = AGENTS.get(group.provider)
-    lacks = await asyncio.to_thread(_find_missing_program, parts, group.provider, known)
-    if lacks or known is None:
+    known = find_spec(parts.home, group.provider)
+    lacks = await asyncio.to_thread(_find_missing_program, parts, known)
+    if lacks or not known.vendor:
         return lacks
-    if known.any_program and not group.options.get("command"):
+    if not has_command(known, group):
         return NO_COMMAND.format(known.name)
-    if known.any_vendor or _has_own_endpoint(parts, known):
-        return ""
-    return (
-        ""
-        if await parts.store.read(_has_usable_key, parts, known, group.folder, group.options)
-        else NO_KEY.format(known.name)
-    )
+    ready = known.any_vendor or await parts.store.read(_has_endpoint, parts, known, group.folder, group.options)
+    return "" if ready else NO_KEY.format(known.name)
 
 
-def _find_missing_program(parts: SessionDeps, name: str, known: ConnectableAgent | None) -> str:
+def _find_missing_program(parts: SessionDeps, known: ProviderSpec) -> str:
     """A library or a program that is not on this machine."""
-    home = parts.home
-    if known is not None and not has_library(known):
-        return f"its library {known.module} is not installed; `gatepost connect {name}` installs it"
+    home, name = parts.home, known.name
+    if not has_library(known):
+        return f"its library {known.library} is not installed; `gatepost connect {name}` installs it"
     try:
         read = (settings.load_declared(home.path, PROGRAMS), parts.config)  # as it stands, and as the gateway started
-        for program in load_needs(home, name).programs:
+        for program in load_spec(home, name).programs:
             if not any(find_program(each, home, program) for each in read) and shutil.which(program) is None:
-                way = f"`gatepost connect {name}` installs it" if known else "name it in `programs`"
+                way = f"`gatepost connect {name}` installs it" if known.package else "name it in `programs`"
                 return f"the program {program} is not on this machine; {way}"
     except GatepostError as error:
         return str(error)
     return ""
 
 
-def _find_missing_connection(db: Db, parts: SessionDeps, known: ConnectableAgent) -> str:
+def _find_missing_connection(db: Db, parts: SessionDeps, known: ProviderSpec) -> str:
     """Of no group at all, or of the first one."""
-    if known.any_program and not any(
-        each.provider == known.name and each.options.get("command") for each in groups.list_all(db)
+    if known.command_options and not any(
+        each.provider == known.name and has_command(known, each) for each in groups.list_all(db)
     ):
         return NO_COMMAND.format(known.name)
-    if _has_own_endpoint(parts, known) or _has_usable_key(db, parts, known, WORLD):
-        return ""
-    return NO_KEY.format(known.name)
+    return "" if _has_endpoint(db, parts, known, WORLD) else NO_KEY.format(known.name)
 
 
-def _has_own_endpoint(parts: SessionDeps, known: ConnectableAgent) -> bool:
-    """That needs no key."""
-    where = BASES[known.vendor]
-    return any(each[where] != where.default for each in (settings.load_declared(parts.home.path, where), parts.config))
-
-
-def _has_usable_key(
-    db: Db, parts: SessionDeps, known: ConnectableAgent, folder: str, options: Mapping[str, Any] | None = None
+def _has_endpoint(
+    db: Db, parts: SessionDeps, known: ProviderSpec, folder: str, options: Mapping[str, Any] | None = None
 ) -> bool:
-    """Whether the group's endpoint needs no key, or one is there that was given for it."""
+    """Whether the endpoint is the operator's own and needs no key, or a key is there that was given for it."""
+    where = BASES[known.vendor]
+    if any(each[where] != where.default for each in (settings.load_declared(parts.home.path, where), parts.config)):
+        return True
     base = base_in_force(db, parts.home, folder, known.vendor, options)
     return not base.default or any(
         find_nearest_owner(db, folder, name, base.origins) is not None for name in list_key_names(known)
@@ -150,9 +141,10 @@ def _has_usable_key(
 
 def list_models(home: Home, provider: str) -> list[ModelInfo]:
     """The default first, then by name. Prices of the operator's own win."""
-    known = AGENTS.get(provider)
-    if known is None:
-        raise Invalid("provider", NO_MODELS.format(repr(provider), ", ".join(AGENTS)))
+    agents = list_agents(home)
+    if provider not in agents:
+        raise Invalid("provider", NO_MODELS.format(repr(provider), ", ".join(agents)))
+    known = agents[provider]
     own = load_own_prices(home, settings.load_declared(home.path, FILE))
     priced = {name: price for name, price in {**load_shipped_prices(), **own}.items() if _is_text_model(price)}
     found = [
@@ -175,7 +167,7 @@ def vendor_of(model: str, otherwise: str) -> str:
     return "openai" if model in load_shipped_prices() else otherwise
 
 
-def _model(name: str, price: Price, known: ConnectableAgent, own: bool) -> ModelInfo:
+def _model(name: str, price: Price, known: ProviderSpec, own: bool) -> ModelInfo:
     return ModelInfo(
         id=name,
         vendor=vendor_of(name, known.vendor),

@@ -270,7 +270,7 @@ class AgentService:
     async def set_mode(self, agent_id: str, mode: str, by: str) -> str:
         """From its next turn on."""
         session, now = await self.find(agent_id), self._parts.clock.now()
-        chosen = check_mode(session.provider, mode)
+        chosen = check_mode(self._parts.home, session.provider, mode)
 
         def change(db: Db) -> None:
             agents.set_permission_mode(db, session.id, chosen)
@@ -406,7 +406,7 @@ class AgentService:
             told = {"requestId": answered.id, "name": answered.tool, "status": state}
             timeline.add(db, answered.session_id, answered.turn_id, "permission", told, now)
             _record(db, now, by, f"permission.{verdict}", answered.session_id, tool=answered.tool)
-            changed = allow and apply_approved_plan(db, answered, by, _name(by), now)
+            changed = allow and apply_approved_plan(db, self._parts.home, answered, by, _name(by), now)
             if interrupt and not allow:  # with the answer: a denial that ends the turn is one order
                 turn_settlement.stop_turn(db, self._parts, answered.session_id, by)
             return answered, changed

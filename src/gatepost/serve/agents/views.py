@@ -11,7 +11,8 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
 from gatepost.flow.sessions.start_folder import parse_worktree_path
-from gatepost.serve.agents.modes import Mode, modes_of
+from gatepost.inside.provider_spec import Mode
+from gatepost.serve.agents.modes import modes_of
 from gatepost.store import agents, permissions, sessions, timeline, turns, worktrees
 from gatepost.store.permissions import Permission
 from gatepost.store.port import Db
@@ -105,8 +106,8 @@ def read_snapshot(db: Db, session: Session, eyes: ViewContext) -> AgentSnapshot:
         setup_state=worktree.setup_state if worktree else None,
         status=status,
         model=session.model,
-        current_mode_id=get_mode(session),
-        available_modes=list(modes_of(session.provider)),
+        current_mode_id=get_mode(session, eyes),
+        available_modes=list(modes_of(eyes.home, session.provider)),
         labels=json.loads(session.labels),
         parent_agent_id=session.parent or None,
         created_at=iso(session.created_at) or "",
@@ -147,7 +148,7 @@ def read_update(db: Db, session_id: str, after: int | None, limit: int, eyes: Vi
     return AgentUpdate(
         agent=session,
         status=read_state(db, session, eyes),
-        mode=get_mode(session),
+        mode=get_mode(session, eyes),
         entries=timeline.list_last(db, session_id, limit)
         if after is None
         else timeline.list_after(db, session_id, after, limit),
@@ -189,5 +190,5 @@ def make_pending_request(asked: Permission) -> PendingRequest:
     )
 
 
-def get_mode(session: Session) -> str:
-    return session.permission_mode or modes_of(session.provider)[0].id
+def get_mode(session: Session, eyes: ViewContext) -> str:
+    return session.permission_mode or modes_of(eyes.home, session.provider)[0].id

@@ -1,86 +1,44 @@
-"""What can be connected: the real agents, and what each needs on this machine. Data, and questions about it."""
+"""The agents that can be connected, by what their providers declare: keys, libraries and packages."""
 
 import re
-from dataclasses import dataclass, field
 from importlib import metadata, util
-from typing import Any
+
+from msgspec import structs
 
 from gatepost.core.errors import Invalid
+from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
-from gatepost.core.records import replace
 from gatepost.egress.endpoints import BASES
+from gatepost.flow.sessions.provider_specs import find_spec, list_provider_names
+from gatepost.inside.provider_spec import ProviderSpec
+from gatepost.store.groups import Group
 from gatepost.store.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
 
 KEYS = {"anthropic": ANTHROPIC_API_KEY, "openai": OPENAI_API_KEY}
 TOKEN, ANTHROPICS = "sk-ant-oat", "sk-ant-"  # how a subscription's token begins, and everything of Anthropic's
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectableAgent:
-    """One that `gatepost connect` knows by its provider's name."""
-
-    name: str
-    what: str
-    vendor: str  # whose endpoint and key it uses
-    model: str = ""  # for a group that names none; '': the agent's own choice
-    module: str = ""  # the library that it needs, of the extra with its name
-    program: str = ""  # the program that it needs
-    subscription: bool = False  # takes a subscription's token, too
-    any_vendor: bool = False  # it may ask the other one's endpoint
-    any_program: bool = False  # the group says which program it is
-    trial: dict[str, Any] = field(default_factory=dict)  # options for the one turn that tries it
+def list_agents(home: Home) -> dict[str, ProviderSpec]:
+    """By name: the providers that use a vendor's endpoint."""
+    specs = (find_spec(home, name) for name in list_provider_names(home))
+    return {spec.name: spec for spec in specs if spec.vendor}
 
 
-AGENTS = {
-    each.name: each
-    for each in (
-        ConnectableAgent(
-            name="claude",
-            what="Claude Code",
-            vendor="anthropic",
-            module="claude_agent_sdk",
-            subscription=True,
-            trial={"retries": 1},
-        ),
-        ConnectableAgent(
-            name="anthropic", what="a model behind Anthropic's API", vendor="anthropic", model="claude-sonnet-4-5"
-        ),
-        ConnectableAgent(
-            name="openai", what="a model behind OpenAI's API, or a local one", vendor="openai", model="gpt-5-mini"
-        ),
-        ConnectableAgent(
-            name="codex", what="Codex", vendor="openai", model="gpt-5.5", program="codex", trial={"retries": 1}
-        ),
-        ConnectableAgent(
-            name="opencode",
-            what="opencode",
-            vendor="openai",
-            model="gpt-5-mini",
-            program="opencode",
-            any_vendor=True,
-            trial={"retries": 1},
-        ),
-        ConnectableAgent(
-            name="acp", what="any agent that speaks ACP", vendor="anthropic", any_vendor=True, any_program=True
-        ),
-    )
-}
-
-
-def get_agent(name: str, vendor: str = "") -> ConnectableAgent:
+def get_agent(home: Home, name: str, vendor: str = "") -> ProviderSpec:
     """`vendor`: another than the agent's own, where it can have one."""
-    found = AGENTS.get(name)
-    if found is None:
-        near = did_you_mean(name, AGENTS)
-        raise Invalid("agent", f"{name!r} is nothing to connect; there are: {', '.join(AGENTS)}{near}")
+    known = list_agents(home)
+    if name not in known:
+        near = did_you_mean(name, known)
+        raise Invalid("agent", f"{name!r} is nothing to connect; there are: {', '.join(known)}{near}")
+    found = known[name]
     if not vendor or vendor == found.vendor:
         return found
-    if vendor not in BASES or not found.any_vendor:
-        raise Invalid("vendor", f"{name} asks {found.vendor}'s endpoint{did_you_mean(vendor, BASES)}")
-    return replace(found, vendor=vendor)
+    if found.any_vendor and vendor in ("anthropic", "openai"):
+        return structs.replace(found, vendor=vendor)
+    raise Invalid("vendor", f"{name} asks {found.vendor}'s endpoint{did_you_mean(vendor, BASES)}")
 
 
-def get_secret_name(chosen: ConnectableAgent, value: str) -> str:
+def get_secret_name(chosen: ProviderSpec, value: str) -> str:
     """Under which name a key is kept, by how it begins. Says nothing of the value itself."""
     if chosen.vendor == "openai" and value.startswith(ANTHROPICS):
         raise Invalid("key", f"that is one of Anthropic's, and {chosen.name} asks OpenAI's endpoint")
@@ -91,16 +49,21 @@ def get_secret_name(chosen: ConnectableAgent, value: str) -> str:
     return KEYS[chosen.vendor]
 
 
-def list_key_names(chosen: ConnectableAgent) -> tuple[str, ...]:
+def list_key_names(chosen: ProviderSpec) -> tuple[str, ...]:
     """The secrets it could use, the one that wins first."""
     return (KEYS[chosen.vendor], ANTHROPIC_AUTH_TOKEN) if chosen.subscription else (KEYS[chosen.vendor],)
 
 
-def has_library(chosen: ConnectableAgent) -> bool:
-    return not chosen.module or util.find_spec(chosen.module) is not None
+def has_command(chosen: ProviderSpec, group: Group) -> bool:
+    """Whether the group says which program it is, where that is needed."""
+    return not chosen.command_options or any(group.options.get(name) for name in chosen.command_options)
 
 
-def list_requirements(chosen: ConnectableAgent) -> list[str]:
+def has_library(chosen: ProviderSpec) -> bool:
+    return not chosen.library or util.find_spec(chosen.library) is not None
+
+
+def list_requirements(chosen: ProviderSpec) -> list[str]:
     """What its extra stands for, by the package's own word."""
     listed = metadata.requires("gatepost") or []
     wanted = re.compile(rf"extra\s*==\s*['\"]{re.escape(chosen.name)}['\"]")

@@ -7,12 +7,14 @@ import msgspec
 
 from gatepost.core import settings, settings_file
 from gatepost.core.errors import Unavailable
+from gatepost.core.home import Home
 from gatepost.core.records import asdict
 from gatepost.egress import price_list
 from gatepost.egress.endpoints import BASES, OPTIONS, base_in_force, read_own_base
 from gatepost.egress.prices import FILE
 from gatepost.egress.upstream import VendorBaseUrl
-from gatepost.serve.control.connectable_agents import KEYS, ConnectableAgent, get_agent, get_secret_name
+from gatepost.inside.provider_spec import ProviderSpec
+from gatepost.serve.control.connectable_agents import KEYS, get_agent, get_secret_name
 from gatepost.serve.control.contract import OperationArgs, OperationDeps, operation, run_audited
 from gatepost.serve.control.operations import groups as group_operations
 from gatepost.serve.control.operations import secrets as secret_operations
@@ -34,9 +36,8 @@ class ConnectArgs(OperationArgs, frozen=True, kw_only=True):
     vendor: str = ""
     options: dict[str, str] = msgspec.field(default_factory=dict)
 
-    @property
-    def agent(self) -> ConnectableAgent:
-        return get_agent(self.provider, self.vendor)
+    def agent(self, home: Home) -> ProviderSpec:
+        return get_agent(home, self.provider, self.vendor)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.provider!r}, folder={self.folder!r})"
@@ -64,8 +65,8 @@ async def try_agent(office: OperationDeps, args: TryConnectArgs) -> dict[str, An
         folder=args.folder,
         provider=args.provider,
         model=args.model,
-        options={**args.agent.trial, **_options(office, args.options), **_endpoint_option(args)},
-        secrets=_trial_secrets(args),
+        options={**args.agent(office.home).trial, **_options(office, args.options), **_endpoint_option(office, args)},
+        secrets=_trial_secrets(office, args),
         settings=_model_settings(office, args),
         price=price_list.parse_price(args.price) if args.price else None,
         limit_s=args.limit_s,
@@ -73,11 +74,11 @@ async def try_agent(office: OperationDeps, args: TryConnectArgs) -> dict[str, An
     return asdict(await office.try_out(wish))
 
 
-def _trial_secrets(args: ConnectArgs) -> dict[str, str | None]:
+def _trial_secrets(office: OperationDeps, args: ConnectArgs) -> dict[str, str | None]:
     """The key that is tried, and no other in its place."""
     if not args.key:
         return {}
-    chosen = args.agent
+    chosen = args.agent(office.home)
     name = get_secret_name(chosen, secret_operations.check_value(args.key))
     return {KEYS[chosen.vendor]: None, name: args.key}
 
@@ -93,9 +94,9 @@ def _model_settings(office: OperationDeps, args: ConnectArgs) -> dict[str, str]:
     return {each.name: now[each] for each in (*BASES.values(), FILE)}
 
 
-def _endpoint_option(args: ConnectArgs) -> dict[str, str]:
+def _endpoint_option(office: OperationDeps, args: ConnectArgs) -> dict[str, str]:
     """The group's own endpoint, where one was named: nobody else's models move."""
-    vendor = args.agent.vendor
+    vendor = args.agent(office.home).vendor
     return {OPTIONS[vendor]: read_own_base(vendor, args.base_url).url} if args.base_url else {}
 
 
@@ -124,14 +125,14 @@ async def apply_connection(office: OperationDeps, args: ConnectArgs) -> dict[str
             office.move_models(settings.load_declared(office.home.path, *BASES.values(), FILE))
     prefix = group_operations.OPTION
     values = {"provider": args.provider, "model": args.model}
-    values |= {prefix + name: raw for name, raw in (args.options | _endpoint_option(args)).items()}
+    values |= {prefix + name: raw for name, raw in (args.options | _endpoint_option(office, args)).items()}
     group = await group_operations.set_values(office, group_operations.SetGroupArgs(folder=args.folder, values=values))
     return {"group": group, "secret": stored}
 
 
 async def find_base(office: OperationDeps, args: ConnectArgs) -> VendorBaseUrl:
     """The endpoint that the group asks once this is in force."""
-    vendor = args.agent.vendor
+    vendor = args.agent(office.home).vendor
     if args.base_url:
         return read_own_base(vendor, args.base_url)
     return await office.store.read(base_in_force, office.home, args.folder, vendor)
@@ -152,7 +153,7 @@ async def store_price(office: OperationDeps, args: ConnectArgs) -> None:
 async def store_key(office: OperationDeps, args: ConnectArgs, base: VendorBaseUrl) -> str:
     """In the place where the group finds one for this endpoint today, else for the whole gateway: it goes to this
     endpoint alone, whoever asks there. The secret's name."""
-    name = get_secret_name(args.agent, args.key)
+    name = get_secret_name(args.agent(office.home), args.key)
     held = await office.store.read(find_nearest_owner, args.folder, name, base.origins)
     place = held or SecretOwner()
     await secret_operations.set_secret(

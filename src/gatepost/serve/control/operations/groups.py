@@ -1,7 +1,6 @@
 """Groups: add, list, show, set, remove."""
 
 import json
-import pkgutil
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -25,9 +24,8 @@ from gatepost.flow.sessions.extra_mounts import (
 )
 from gatepost.flow.sessions.group_limits import read_limit
 from gatepost.flow.sessions.host_uids import group_uid
-from gatepost.flow.sessions.sandbox_requirements import load_needs
+from gatepost.flow.sessions.provider_specs import list_provider_names, load_spec
 from gatepost.flow.sessions.session_deps import PROVIDER
-from gatepost.inside import providers
 from gatepost.messages.text import clean
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.control.contract import NoArgs, OperationArgs, OperationDeps, operation, run_audited, to_json
@@ -56,20 +54,6 @@ class SetGroupArgs(OperationArgs, frozen=True):
     values: dict[str, str]
 
 
-def list_own_providers() -> set[str]:
-    """By file name: a provider is imported inside its sandbox, never here."""
-    return {info.name for info in pkgutil.iter_modules(providers.__path__)} - {"contract"}
-
-
-def list_plugin_providers(home: Home) -> set[str]:
-    found = {info.name for info in pkgutil.iter_modules([str(home.plugins / "providers")])}
-    return {name for name in found if not name.startswith("_")}
-
-
-def list_provider_names(home: Home) -> tuple[str, ...]:
-    return tuple(sorted(list_own_providers() | list_plugin_providers(home)))
-
-
 def check_provider(home: Home, name: str) -> str:
     """'' is the gateway's default."""
     known = list_provider_names(home)
@@ -77,7 +61,7 @@ def check_provider(home: Home, name: str) -> str:
         near = did_you_mean(name, known)
         raise Invalid("provider", f"there is no provider {name!r}; there are: {', '.join(known)}{near}")
     if name:
-        load_needs(home, name)  # what its file declares can be, or it is refused now
+        load_spec(home, name)  # what its file declares can be, or it is refused now
     return name
 
 

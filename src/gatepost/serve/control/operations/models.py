@@ -18,7 +18,8 @@ from gatepost.egress.model_proxy import find_key
 from gatepost.egress.upstream import NO_KEY, Upstream, VendorBaseUrl, VendorKey
 from gatepost.flow.budgets_and_secrets import SpenderSecrets
 from gatepost.flow.sessions.effective_group import load_effective_group
-from gatepost.serve.control.connectable_agents import AGENTS, ConnectableAgent
+from gatepost.flow.sessions.provider_specs import find_spec
+from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.serve.control.contract import NoArgs, OperationDeps, operation
 from gatepost.store import groups
 from gatepost.store.groups import Group
@@ -58,8 +59,8 @@ def list_model_uses(db: Db, home: Home, config: Config) -> list[ModelUse]:
     found = []
     for each in groups.list_all(db):
         run = load_effective_group(db, config, each.folder)
-        known = AGENTS.get(run.provider) if run is not None else None
-        if run is None or known is None or known.any_program:
+        known = find_spec(home, run.provider) if run is not None else None
+        if run is None or known is None or not known.vendor or known.command_options:
             continue
         vendor = _get_vendor(known, run)
         base = base_in_force(db, home, each.folder, vendor, run.options)
@@ -67,7 +68,7 @@ def list_model_uses(db: Db, home: Home, config: Config) -> list[ModelUse]:
     return found
 
 
-def _get_vendor(known: ConnectableAgent, run: Group) -> str:
+def _get_vendor(known: ProviderSpec, run: Group) -> str:
     return "anthropic" if known.any_vendor and run.model.startswith("claude") else known.vendor
 
 

@@ -9,13 +9,12 @@ from typing import Any
 
 import msgspec
 
-from gatepost.inside.codex_app_server import AppServerRequest
-from gatepost.inside.mcp_json import McpServerConfig
+from gatepost.inside.coding_agent import LONGEST_RESULT
+from gatepost.inside.mcp_json import OURS, McpServerConfig
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
+from gatepost.inside.providers.codex.app_server import AppServerRequest
 from gatepost.inside.providers.contract import Event, PermissionRequest, StatusLine, Text, ToolResult, ToolUse
 
-SERVER = "gatepost"
-LONGEST_RESULT = 4000  # characters of a tool's result in the timeline
 TOOL_SECONDS = 3600  # how long one of the group's tools may take
 # What would reach for the vendor, or do what the gateway does. All are Codex's names.
 NOT_OURS = (
@@ -64,7 +63,7 @@ def render_config(
 ) -> str:
     """config.toml. `command`: of the group's MCP server; `folder`: where Codex works."""
     top: Json = {
-        "model_provider": SERVER,
+        "model_provider": OURS,
         "sandbox_mode": "danger-full-access",  # its own cannot be made inside ours
         "web_search": "disabled",
         "check_for_update_on_startup": False,
@@ -73,7 +72,7 @@ def render_config(
         **({"model_catalog_json": catalog} if catalog else {}),
     }
     model: Json = {
-        "name": SERVER,
+        "name": OURS,
         "base_url": endpoint,
         "wire_api": "responses",
         "env_key": "OPENAI_API_KEY",
@@ -95,8 +94,8 @@ def render_config(
         "skills.bundled": {"enabled": False},
         "features": dict.fromkeys(NOT_OURS, False),
         f"projects.{json.dumps(folder, ensure_ascii=False)}": {"trust_level": "untrusted"},
-        f"model_providers.{SERVER}": model,
-        f"mcp_servers.{SERVER}": tools,
+        f"model_providers.{OURS}": model,
+        f"mcp_servers.{OURS}": tools,
         **{f"mcp_servers.{name}": {"command": each.command, "args": each.args} for name, each in own.items()},
         **{f"mcp_servers.{name}.env": dict(each.env) for name, each in own.items()},
     }
@@ -142,7 +141,7 @@ def _use(item: Json) -> tuple[str, Json] | None:
             return "apply_patch", {"paths": [change.get("path") for change in item.get("changes") or ()]}
         case "mcpToolCall":
             server, tool, given = item.get("server"), str(item.get("tool")), item.get("arguments")
-            return tool if server == SERVER else f"{server}/{tool}", given if isinstance(given, dict) else {}
+            return tool if server == OURS else f"{server}/{tool}", given if isinstance(given, dict) else {}
         case "imageView":
             return "view_image", {"path": item.get("path")}
         case "collabAgentToolCall":
@@ -213,13 +212,13 @@ def read_turn_error(turn: Json, stopped: bool) -> ProviderError | None:
         return ProviderError("interrupted")
     if status == "completed":
         return None
-    said, info = str(error.get("message") or "it did not say why"), error.get("codexErrorInfo")
-    if said.startswith("{"):  # a request that was wrong: the endpoint's own words
-        return parse_provider_error(400, said.encode())
+    reason, info = str(error.get("message") or "it did not say why"), error.get("codexErrorInfo")
+    if reason.startswith("{"):  # a request that was wrong: the endpoint's own words
+        return parse_provider_error(400, reason.encode())
     if code := _status(info):
-        return parse_provider_error(code, _DRESSED.sub(r"\1", said).encode())
-    broke_off = isinstance(info, Mapping) or said.startswith("stream disconnected")
-    return ProviderError(f"Codex could not go on: {said}"[:500], "retryable" if broke_off else "fatal")
+        return parse_provider_error(code, _DRESSED.sub(r"\1", reason).encode())
+    broke_off = isinstance(info, Mapping) or reason.startswith("stream disconnected")
+    return ProviderError(f"Codex could not go on: {reason}"[:500], "retryable" if broke_off else "fatal")
 
 
 def _status(info: object) -> int:

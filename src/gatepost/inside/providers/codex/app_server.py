@@ -1,18 +1,20 @@
-"""`codex app-server` as a process: requests and their answers, by number; all else that it says goes to `heard`.
+"""`codex app-server` as a process: requests and their answers, by number.
 
-One JSON object a line, both ways. When it ends, whatever waits is told so, and `heard` ends with Ended.
+One JSON object a line, both ways. When it ends, every request that waits fails, and so does the turn.
 """
 
 import asyncio
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import msgspec
+
+from gatepost.inside.provider_errors import ProviderError
 
 LARGEST_LINE = 64 * 1024 * 1024  # a tool's result is one
 PATIENCE = 3.0  # seconds in which it may end by itself
@@ -34,14 +36,11 @@ class AppServerRequest(msgspec.Struct, frozen=True):
     params: dict[str, Any]
 
 
-class AppServerEnded(msgspec.Struct, frozen=True):
-    """It is gone."""
+class AppServerError(ProviderError):
+    """It answered a request with an error, or not at all."""
 
-    why: str
-
-
-class AppServerError(Exception):
-    """It answered a request with an error."""
+    def __init__(self, why: str) -> None:
+        super().__init__(f"Codex could not go on: {why}"[:LONGEST], "retryable")
 
 
 class _Error(msgspec.Struct):
@@ -56,14 +55,19 @@ class _JsonRpcMessage(msgspec.Struct):
     error: _Error | None = None
 
 
+NotificationHandler = Callable[[AppServerNotification | ProviderError], None]  # an error: it has ended
+RequestHandler = Callable[[AppServerRequest], None]  # it wants to know something; `answer` or `respond_error` tells it
+
 _read_line = msgspec.json.Decoder(_JsonRpcMessage).decode
 _encode = msgspec.json.Encoder().encode
 
 
 class AppServer:
-    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
-        self.heard: asyncio.Queue[AppServerNotification | AppServerRequest | AppServerEnded] = asyncio.Queue()
+    def __init__(
+        self, process: asyncio.subprocess.Process, log: Path, notified: NotificationHandler, asked: RequestHandler
+    ) -> None:
         self._process, self._log = process, log
+        self._notified, self._asked = notified, asked
         self.name = uuid4().hex[:12]  # of this process, and of no other
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._last = 0
@@ -71,7 +75,16 @@ class AppServer:
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def start(cls, command: Sequence[str], env: Mapping[str, str], folder: Path, log: Path) -> "AppServer":
+    async def start(
+        cls,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        folder: Path,
+        log: Path,
+        notified: NotificationHandler,
+        asked: RequestHandler,
+    ) -> "AppServer":
         """`log`: a file for what it says to nobody."""
         with log.open("wb") as errors:
             process = await asyncio.create_subprocess_exec(
@@ -84,14 +97,14 @@ class AppServer:
                 limit=LARGEST_LINE,
                 start_new_session=True,
             )
-        return cls(process, log)
+        return cls(process, log, notified, asked)
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         return not self._ended
 
     async def ask(self, method: str, **params: object) -> dict[str, Any]:
-        """Raises Refused, also when there is nobody any more."""
+        """Raises AppServerError, also when the process is gone."""
         if self._ended:
             raise AppServerError(self._ended)
         self._last += 1
@@ -101,7 +114,7 @@ class AppServer:
         answer = await future
         return answer if isinstance(answer, dict) else {}
 
-    def tell(self, method: str) -> None:
+    def notify(self, method: str) -> None:
         self._send({"method": method})
 
     def answer(self, request: int | str, result: Mapping[str, object]) -> None:
@@ -135,18 +148,18 @@ class AppServer:
         assert stdout is not None
         try:
             while line := await stdout.readline():
-                self._hear(_read_line(line))
+                self._receive(_read_line(line))
             self._end(self._last_words())
         except (ValueError, msgspec.MsgspecError, OSError) as error:  # ValueError: a line without an end
             self._end(f"it said what nobody understands: {error}")
         finally:
             self._end("it was ended")
 
-    def _hear(self, line: _JsonRpcMessage) -> None:
+    def _receive(self, line: _JsonRpcMessage) -> None:
         if line.method and line.id is not None:
-            self.heard.put_nowait(AppServerRequest(line.id, line.method, line.params or {}))
+            self._asked(AppServerRequest(line.id, line.method, line.params or {}))
         elif line.method:
-            self.heard.put_nowait(AppServerNotification(line.method, line.params or {}))
+            self._notified(AppServerNotification(line.method, line.params or {}))
         elif isinstance(line.id, int) and (future := self._waiting.pop(line.id, None)) is not None:
             if future.done():
                 return  # who asked has left
@@ -163,11 +176,11 @@ class AppServer:
             if not future.done():
                 future.set_exception(AppServerError(why))
         self._waiting.clear()
-        self.heard.put_nowait(AppServerEnded(why))
+        self._notified(ProviderError(f"Codex ended: {why}"[:LONGEST], "retryable"))
 
     def _last_words(self) -> str:
         try:
-            said = self._log.read_bytes()[-LONGEST:].decode(errors="replace").split()
+            words = self._log.read_bytes()[-LONGEST:].decode(errors="replace").split()
         except OSError:
-            said = []
-        return " ".join(said) or "it ended"
+            words = []
+        return " ".join(words) or "it ended"

@@ -7,19 +7,18 @@ Its messages are ordered by their names, so ours are made as it makes its own: a
 import os
 import time
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from gatepost.inside.mcp_json import McpServerConfig
+from gatepost.inside.coding_agent import LONGEST_ERROR, LONGEST_RESULT, get_patience
+from gatepost.inside.mcp_json import OURS, McpServerConfig
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.inside.providers.contract import Event, PermissionRequest, Text, ToolResult, ToolUse
 
-SERVER = "gatepost"  # what the group's tools and our endpoint are called in its configuration
-LONGEST_RESULT = 4000  # characters of a tool's result in the timeline
-LONGEST = 500  # characters of what it says about an error
 TOOL_PATIENCE = 3_600_000  # milliseconds; some of the group's tools wait for people
 ASKING = "ask"  # an agent of our own: the usual one, which asks before it acts
 AGENTS = {"allow": "build", "ask": ASKING, "plan": "plan"}  # mode → the agent that works in it
@@ -70,7 +69,7 @@ def render_config(
         "modalities": {"input": list(api.sees), "output": ["text"]},
         "limit": {"context": context, "output": max_tokens},
     }
-    name = f"{SERVER}/{model}"
+    name = f"{OURS}/{model}"
     foreign = {f"{each}_*": "ask" for each in own}  # no server has a name that begins with ours
     return {
         "autoupdate": False,
@@ -80,11 +79,11 @@ def render_config(
         "formatter": False,
         "model": name,
         "small_model": name,
-        "enabled_providers": [SERVER],
+        "enabled_providers": [OURS],
         "provider": {
-            SERVER: {
+            OURS: {
                 "npm": api.client,
-                "name": SERVER,
+                "name": OURS,
                 "options": {"baseURL": endpoint, "apiKey": key},
                 "models": {model: about},
             }
@@ -94,7 +93,7 @@ def render_config(
                 name: {"type": "local", "command": [each.command, *each.args], "environment": each.env}
                 for name, each in own.items()
             },
-            SERVER: {"type": "local", "command": list(command), "timeout": TOOL_PATIENCE},
+            OURS: {"type": "local", "command": list(command), "timeout": TOOL_PATIENCE},
         },
         "permission": {"*": "allow", "question": "deny"},
         "agent": {
@@ -159,17 +158,17 @@ class OpencodeEventReader:
     def __init__(self, session: str) -> None:
         self._session = session
         self._answers: set[str] = set()  # messages of the model, for people
-        self._told: set[tuple[str, str]] = set()
-        self.spent: dict[str, int] = {}
+        self._seen: set[tuple[str, str]] = set()
+        self.spent: Counter[str] = Counter()
         self.newest = ""  # the newest message that the model has before it
 
-    def hear(self, told: OpencodeEvent) -> list[Event]:
-        if told.type == "message.updated" and told.session == self._session:
-            self._message(told.properties["info"])
-        elif told.type == "message.part.updated":
-            return self._part(told.properties["part"])
-        elif told.type == "permission.asked":
-            return [read_permission(told.properties)]
+    def read(self, event: OpencodeEvent) -> list[Event]:
+        if event.type == "message.updated" and event.session == self._session:
+            self._message(event.properties["info"])
+        elif event.type == "message.part.updated":
+            return self._part(event.properties["part"])
+        elif event.type == "permission.asked":
+            return [read_permission(event.properties)]
         return []
 
     def _message(self, info: dict[str, Any]) -> None:
@@ -181,8 +180,8 @@ class OpencodeEventReader:
     def _part(self, part: dict[str, Any]) -> list[Event]:
         match part.get("type"):
             case "text" if part.get("messageID") in self._answers and (part.get("time") or {}).get("end"):
-                said = str(part.get("text") or "")
-                return [Text(said)] if said.strip() and self._is_new(part, "said") else []
+                text = str(part.get("text") or "")
+                return [Text(text)] if text.strip() and self._is_new(part, "said") else []
             case "tool":
                 return self._tool(part, part.get("state") or {})
             case "step-finish" if self._is_new(part, "spent"):
@@ -194,9 +193,8 @@ class OpencodeEventReader:
         status = state.get("status")
         if status in ("running", "completed", "error") and self._is_new(part, "used"):
             given = state.get("input") or {}
-            patience = given.get("timeout")  # of a shell command, in milliseconds
-            seconds = patience / 1000 if isinstance(patience, int | float) else 0.0
-            found.append(ToolUse(key, str(part.get("tool")).removeprefix(f"{SERVER}_"), given, seconds))
+            name = str(part.get("tool")).removeprefix(f"{OURS}_")
+            found.append(ToolUse(key, name, given, get_patience(given)))
         if status in ("completed", "error") and self._is_new(part, "ended"):
             text = str(state.get("output" if status == "completed" else "error") or "")
             found.append(ToolResult(key, text[:LONGEST_RESULT], status == "error"))
@@ -204,9 +202,9 @@ class OpencodeEventReader:
 
     def _is_new(self, part: dict[str, Any], what: str) -> bool:
         mark = (str(part["id"]), what)
-        if mark in self._told:
+        if mark in self._seen:
             return False
-        self._told.add(mark)
+        self._seen.add(mark)
         return True
 
     def _spend(self, tokens: dict[str, Any]) -> None:
@@ -219,9 +217,7 @@ class OpencodeEventReader:
             "cache_read_tokens": cache.get("read"),
             "cache_write_tokens": cache.get("write"),
         }
-        for name, value in numbers.items():
-            if isinstance(value, int):
-                self.spent[name] = self.spent.get(name, 0) + value
+        self.spent.update({name: value for name, value in numbers.items() if isinstance(value, int)})
 
 
 def read_permission(asked: Mapping[str, Any]) -> PermissionRequest:
@@ -232,17 +228,17 @@ def read_permission(asked: Mapping[str, Any]) -> PermissionRequest:
 def read_error(error: Mapping[str, Any]) -> ProviderError:
     """From what a session's error says."""
     data = error.get("data") or {}
-    said = " ".join(str(data.get("message") or error.get("name") or "it did not say why").split())[:LONGEST]
+    reason = " ".join(str(data.get("message") or error.get("name") or "it did not say why").split())[:LONGEST_ERROR]
     match error.get("name"):
         case "MessageAbortedError":
             return ProviderError("interrupted")
         case "ProviderAuthError":
-            return ProviderError(said, "auth")
+            return ProviderError(reason, "auth")
         case "APIError" if isinstance(status := data.get("statusCode"), int):
-            return parse_provider_error(status, str(data.get("responseBody") or said).encode())
+            return parse_provider_error(status, str(data.get("responseBody") or reason).encode())
         case "APIError":
-            return ProviderError(f"the model cannot answer just now ({said})", "retryable")
-    return ProviderError(f"opencode could not go on: {said}")
+            return ProviderError(f"the model cannot answer just now ({reason})", "retryable")
+    return ProviderError(f"opencode could not go on: {reason}")
 
 
 def read_retry(status: Mapping[str, Any], most: int, patience: float, now: float) -> ProviderError | None:
@@ -253,5 +249,5 @@ def read_retry(status: Mapping[str, Any], most: int, patience: float, now: float
     wait = following / 1000 - now if isinstance(following, int | float) else 0.0
     if int(status.get("attempt") or 0) <= most and wait <= patience:
         return None
-    said = " ".join(str(status.get("message") or "it did not say why").split())[:LONGEST]
-    return ProviderError(f"the model cannot answer just now ({said})", "retryable", wait if wait > patience else None)
+    reason = " ".join(str(status.get("message") or "it did not say why").split())[:LONGEST_ERROR]
+    return ProviderError(f"the model cannot answer just now ({reason})", "retryable", wait if wait > patience else None)

@@ -1,4 +1,4 @@
-"""`opencode serve` as a process: requests over its HTTP API, and its event stream as a queue that ends with Ended.
+"""`opencode serve` as a process: requests over its HTTP API, and its event stream, which ends with an error.
 
 It listens on the sandbox's own loopback, with a password that only this process and what it starts know. The standard
 library alone; threads wait, because http.client does.
@@ -11,7 +11,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from typing import Any
 import msgspec
 
 from gatepost.inside.forwarder import LOOPBACK
-from gatepost.inside.opencode_protocol import OpencodeEvent
+from gatepost.inside.provider_errors import ProviderError
+from gatepost.inside.providers.opencode.protocol import OpencodeEvent
 
 STARTING = 60.0  # seconds until it listens
 ANSWERING = 60.0  # seconds for one answer; none waits for a model
@@ -29,33 +30,33 @@ USER = "opencode"
 _LISTENS = re.compile(rb"listening on http://[^:]+:(\d+)")
 
 
-class OpencodeEnded(msgspec.Struct, frozen=True):
-    """It is gone."""
-
-    why: str
-
-
-class OpencodeError(Exception):
+class OpencodeError(ProviderError):
     """It did not do what it was asked to do. `status` 0: it did not answer."""
 
     def __init__(self, why: str, status: int = 0) -> None:
-        super().__init__(why)
+        super().__init__(f"opencode could not go on: {why}"[:LONGEST], "retryable")
         self.status = status
 
 
+EventHandler = Callable[[OpencodeEvent | ProviderError], None]  # an error: it has ended
+
+
 class OpencodeServer:
-    def __init__(self, process: asyncio.subprocess.Process, port: int, password: str, log: Path) -> None:
-        self.heard: asyncio.Queue[OpencodeEvent | OpencodeEnded] = asyncio.Queue()
-        self.alive = True
-        self._process, self._port, self._log = process, port, log
+    def __init__(
+        self, process: asyncio.subprocess.Process, port: int, password: str, log: Path, receive: EventHandler
+    ) -> None:
+        self.is_alive = True
+        self._process, self._port, self._log, self._receive = process, port, log, receive
         given = base64.b64encode(f"{USER}:{password}".encode()).decode()
         self._headers = {"authorization": f"Basic {given}", "content-type": "application/json"}
         self._loop = asyncio.get_running_loop()
         self._draining = asyncio.create_task(_drain(process))
 
     @classmethod
-    async def start(cls, command: Sequence[str], env: Mapping[str, str], folder: Path, log: Path) -> "OpencodeServer":
-        """`log`: a file for what it says to nobody. Raises Refused."""
+    async def start(
+        cls, command: Sequence[str], env: Mapping[str, str], folder: Path, log: Path, receive: EventHandler
+    ) -> "OpencodeServer":
+        """`log`: a file for what it says to nobody. Raises OpencodeError."""
         password = os.urandom(16).hex()
         with log.open("wb") as errors:
             process = await asyncio.create_subprocess_exec(
@@ -78,23 +79,23 @@ class OpencodeServer:
         if not port:
             await _end(process)
             raise OpencodeError(_last_words(log) or "it did not begin to listen")
-        server = cls(process, port, password, log)
+        server = cls(process, port, password, log, receive)
         try:
-            await server._listen()
+            await server._open_stream()
         except BaseException:
             await server.close()
             raise
         return server
 
     async def ask(self, method: str, path: str, body: object = None) -> Any:
-        """What it answers. Raises Refused."""
-        if not self.alive:
+        """What it answers. Raises OpencodeError."""
+        if not self.is_alive:
             raise OpencodeError("it has ended")
         return await asyncio.to_thread(self._request, method, path, body)
 
     async def close(self) -> None:
         """It and what it started are ended."""
-        self.alive = False
+        self.is_alive = False
         await _end(self._process)
         self._draining.cancel()
         await asyncio.wait([self._draining])
@@ -115,7 +116,7 @@ class OpencodeServer:
             return msgspec.json.decode(data)
         return None
 
-    async def _listen(self) -> None:
+    async def _open_stream(self) -> None:
         """Returns when the stream is there: whatever happens from now on is heard."""
         opened: asyncio.Future[None] = self._loop.create_future()
         threading.Thread(target=self._read, args=(opened,), name="opencode events", daemon=True).start()
@@ -132,26 +133,27 @@ class OpencodeServer:
             wire.settimeout(None)  # from now on it is silent as long as it likes
             while line := answer.readline():
                 if line.startswith(b"data:"):
-                    self._tell(opened, msgspec.json.decode(line[5:], type=OpencodeEvent))
+                    self._post(opened, msgspec.json.decode(line[5:], type=OpencodeEvent))
         except (OSError, http.client.HTTPException, msgspec.MsgspecError) as error:
             why = str(error)
         finally:
             link.close()
-            self._tell(opened, OpencodeEnded(_last_words(self._log) or why or "it ended"))
+            why = _last_words(self._log) or why or "it ended"
+            self._post(opened, ProviderError(f"opencode ended: {why}"[:LONGEST], "retryable"))
 
-    def _tell(self, opened: asyncio.Future[None], heard: OpencodeEvent | OpencodeEnded) -> None:
+    def _post(self, opened: asyncio.Future[None], event: OpencodeEvent | ProviderError) -> None:
         with suppress(RuntimeError):  # our own process ends
-            self._loop.call_soon_threadsafe(self._take, opened, heard)
+            self._loop.call_soon_threadsafe(self._dispatch, opened, event)
 
-    def _take(self, opened: asyncio.Future[None], heard: OpencodeEvent | OpencodeEnded) -> None:
-        if isinstance(heard, OpencodeEnded):
-            self.alive = False
+    def _dispatch(self, opened: asyncio.Future[None], event: OpencodeEvent | ProviderError) -> None:
+        if isinstance(event, ProviderError):
+            self.is_alive = False
         if not opened.done():
-            if isinstance(heard, OpencodeEnded):
-                opened.set_exception(OpencodeError(heard.why))
+            if isinstance(event, ProviderError):
+                opened.set_exception(event)
             else:
                 opened.set_result(None)
-        self.heard.put_nowait(heard)
+        self._receive(event)
 
 
 async def _port_of(process: asyncio.subprocess.Process) -> int:

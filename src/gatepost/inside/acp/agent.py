@@ -1,0 +1,331 @@
+"""An agent that speaks the Agent Client Protocol on its stdin and stdout.
+
+The protocol has no system prompt, so the group's is the first thing that a conversation is told, and again when it has
+changed. What the agent repeats when it loads a conversation is not said again. The agent is a stranger's program:
+nothing it says or leaves out holds up the runner.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+
+from gatepost import __version__
+from gatepost.inside import prompt
+from gatepost.inside.acp import gateway_tools, protocol, workspace_files
+from gatepost.inside.acp.default_model import model_to_choose
+from gatepost.inside.acp.event_builder import AcpEventBuilder
+from gatepost.inside.acp.options import AcpOptions, read_command, read_env
+from gatepost.inside.acp.sent_prompts import AcpSentPromptLog
+from gatepost.inside.coding_agent import CodingAgent
+from gatepost.inside.jsonrpc_process import UNKNOWN_METHOD, Json, JsonRpcFailure, JsonRpcProcess
+from gatepost.inside.provider_errors import ProviderError
+from gatepost.inside.providers.contract import Batch, Event, Misconfigured, PermissionRequest, ProviderContext, Text
+from gatepost.inside.sent_prompts import SentPrompt
+from gatepost.inside.system_prompt import system_prompt
+
+FORGOTTEN = (
+    "Your earlier conversation could not be opened again: you do not remember what was said in it. The files in your"
+    " folder are as you left them."
+)
+CHANGED = "What you were told about yourself has changed. From here on this holds:"
+GRACE = 3.0  # seconds in which a cancelled turn may end by itself
+
+T = TypeVar("T")
+
+
+class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | protocol.PromptResponse]):
+    takes_pushes = False
+    MOST_WAITING: ClassVar[int] = 256
+
+    def __init__(self, place: ProviderContext) -> None:
+        self._replay = AcpSentPromptLog(place.state)
+        super().__init__(place, AcpOptions, self._replay)
+        self._command = read_command(self._options.command or self._get_command())
+        self._program = os.path.basename(self._command[0])
+        self._agent = protocol.InitializeResponse()
+        self._opened = protocol.AcpSession()
+        self._forgot = False  # the conversation that was to go on is not there any more
+        self._titles: dict[str, str] = {}  # of the turn's tool calls, as they were first named
+        self._prompting: asyncio.Task[None] | None = None
+        self._system: str | None = None  # the system prompt that goes with this prompt, if any
+        self._loading = False
+
+    def _get_command(self) -> str:
+        """How the agent is started, where the group's option `command` does not say it."""
+        raise NotImplementedError
+
+    def _get_variables(self, way_out: Mapping[str, str]) -> dict[str, str]:
+        """How the agent is told its model and the way out, beside the usual variables."""
+        return {}
+
+    def _reads_agents_file(self) -> bool:
+        """Whether the program is known to read AGENTS.md where it is started: told as well, it would have it twice."""
+        return False
+
+    async def push(self, batch: Batch) -> None:
+        raise NotImplementedError("the protocol has no follow-ups")
+
+    async def _cancel(self, client: JsonRpcProcess) -> None:
+        if self._prompting is None:
+            return
+        try:
+            async with asyncio.timeout(GRACE):
+                await client.tell("session/cancel", {"sessionId": self._conversation})
+                await asyncio.wait({self._prompting})
+        except (TimeoutError, ProviderError):
+            client.end("interrupted")
+
+    async def set_mode(self, mode: str) -> None:
+        if self._client is not None and self._client.is_alive and self._conversation:
+            try:
+                await self._choose("mode", protocol.mode_setter(self._opened), mode)
+            except Misconfigured as error:
+                raise NotImplementedError(str(error)) from None
+            except ProviderError as trouble:
+                raise LookupError(trouble.message) from None
+        self._mode = mode
+
+    async def _leave(self) -> None:
+        """One that ended when it was told to may stay."""
+        prompting, self._prompting = self._prompting, None
+        if prompting is not None:
+            self._running = self._running and not (prompting.done() and self._stop.is_set())
+            prompting.cancel()
+            await asyncio.wait({prompting})
+        self._drop_requests()
+        await super()._leave()
+        left = self._messages
+        self._forget_messages()
+        while not left.empty():  # somebody may wait for room in it
+            left.get_nowait()
+            await asyncio.sleep(0)
+
+    # The agent.
+
+    async def _open(self, batch: Batch, resume: str) -> None:
+        """It may never answer, and is waited for no longer than the turn goes on."""
+        if self._client is None or not self._client.is_alive or not resume or resume != self._conversation:
+            await self._unless_stopped(self._start(batch, resume))
+
+    async def _start(self, batch: Batch, resume: str) -> None:
+        await self.close()
+        self._forgot = False
+        self._client = await JsonRpcProcess.start(
+            self._command,
+            env=self._environment(),
+            cwd=self._place.start,
+            notified=self._handle_update,
+            asked=self._handle_request,
+        )
+        self._agent = await self._request("initialize", protocol.initialize(__version__), protocol.InitializeResponse)
+        if self._agent.protocol_version != protocol.VERSION:
+            raise Misconfigured(
+                f"{self._program} speaks version {self._agent.protocol_version} of the Agent Client Protocol; version"
+                f" {protocol.VERSION} is needed"
+            )
+        if self._options.auth:
+            await self._request("authenticate", {"methodId": self._options.auth}, Json)
+        await self._open_conversation(resume, repeat=batch.continued)
+        if self._mode:
+            await self._choose("mode", protocol.mode_setter(self._opened), self._mode)
+        if (setter := protocol.model_setter(self._opened)) is not None:
+            memory = self._place.state / "usual-model.txt"
+            if model := model_to_choose(memory, self._conversation, setter, self._place.model):
+                await self._choose("model", setter, model)
+
+    async def _open_conversation(self, resume: str, *, repeat: bool) -> None:
+        """The conversation that is known, else a new one. To have it repeated costs time: for a turn that broke off."""
+        can_load, can_resume = self._agent.agent_capabilities.load_session, self._agent.can_resume
+        if resume and (can_load or can_resume):
+            load = can_load and (repeat or not can_resume)
+            self._conversation, self._loading = resume, load
+            (self._replay.start_replay if load else self._replay.skip_replay)()
+            try:
+                self._opened = await self._open_session("session/load" if load else "session/resume", resume)
+                return
+            except JsonRpcFailure:
+                self._conversation = ""  # it has none of that name any more
+            finally:
+                self._loading = False
+        self._forgot = bool(resume)
+        self._replay.start_replay()
+        try:
+            self._opened = await self._open_session("session/new", "")
+        except JsonRpcFailure as error:
+            raise protocol.make_provider_error(self._program, error) from None
+        self._conversation = self._opened.session_id
+        if not self._conversation:
+            raise ProviderError(f"{self._program} began a conversation without an id")
+
+    async def _open_session(self, method: str, session: str) -> protocol.AcpSession:
+        params: Json = {"cwd": str(self._place.start), "mcpServers": protocol.mcp_servers(self._mcp_servers())}
+        if session:
+            params["sessionId"] = session
+        return await self._request(method, params, protocol.AcpSession, raw=True) or protocol.AcpSession()
+
+    async def _choose(self, what: str, setter: protocol.SessionSetter | None, value: str) -> None:
+        if setter is None:
+            raise Misconfigured(f"{self._program} has no choice of {what}")
+        if value not in setter.known:
+            raise Misconfigured(f"{self._program} has no {what} {value!r}, only {', '.join(setter.known)}")
+        params = {"sessionId": self._conversation, setter.key: value, **setter.also}
+        await self._request(setter.method, params, Json)
+
+    async def _request(self, method: str, params: Json, kind: type[T], *, raw: bool = False) -> T:
+        """`raw`: an error is the caller's to read, unless it is that nobody is logged in."""
+        assert self._client is not None
+        try:
+            answer = await self._client.ask(method, params, self._options.patience)
+            return msgspec.json.decode(b"{}" if answer == b"null" else answer, type=kind)
+        except JsonRpcFailure as error:
+            if raw and error.code != protocol.AUTH_REQUIRED:
+                raise
+            raise self._read_failure(error) from None
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise ProviderError(f"{self._program} answered {method} with what is not understood: {error}") from None
+
+    def _read_failure(self, error: JsonRpcFailure) -> ProviderError | Misconfigured:
+        if error.code != protocol.AUTH_REQUIRED:
+            return protocol.make_provider_error(self._program, error)
+        reason = " ".join(error.message.split())[:200]
+        ways = ", ".join(method.id for method in self._agent.auth_methods or ()) or "it names none"
+        return Misconfigured(
+            f"{self._program} wants somebody to log in ({reason}), and nobody can inside a"
+            " sandbox: give it what it needs by the group's option env, or choose one of its ways that need nobody with"
+            f" the option auth ({ways})"
+        )
+
+    def _environment(self) -> dict[str, str]:
+        usual = super()._environment()
+        return {**os.environ, **usual, **self._get_variables(usual), **read_env(self._options.env)}
+
+    def _way_out(self) -> dict[str, str]:
+        """It may need none."""
+        try:
+            return super()._way_out()
+        except Misconfigured:
+            return {}
+
+    # The turn.
+
+    async def _send(self, client: JsonRpcProcess, sent: SentPrompt) -> None:
+        """A command is one only if it is all that an agent hears."""
+        own = self._options.instructions == "own" or (not self._options.instructions and self._reads_agents_file())
+        system = system_prompt(self._place, reader="your own tools", without=("AGENTS.md",) if own else ())
+        known = sent.text.startswith("/") or self._replay.has_system_prompt(self._conversation, system)
+        self._system = None if known else system
+        self._titles.clear()
+        self._prompting = asyncio.create_task(self._prompt_agent(client, self._blocks(sent)))
+
+    async def _events(self, client: JsonRpcProcess) -> AsyncIterator[Event]:
+        events = AcpEventBuilder()
+        while True:
+            message = await self._receive()
+            if self._prompt is not None and self._waiting.pop(self._prompt.id, None) is not None:
+                self._replay.record_sent(self._conversation, self._prompt, self._system)
+            if isinstance(message, protocol.PromptResponse):
+                break
+            for event in events.finish() if isinstance(message, PermissionRequest) else events.add(message):
+                yield event
+            if isinstance(message, PermissionRequest):
+                yield message
+        self._spent.update(protocol.usage_of(message))
+        text = events.rest()
+        if trouble := self._find_trouble(message.stop_reason, text):
+            if text:
+                yield Text(text)
+            raise ProviderError(trouble)
+        self._answer, self._running = text, False
+
+    def _find_trouble(self, stop_reason: str, text: str) -> str:
+        """Why a turn that has ended is not answered; '' if it is."""
+        if self._stop.is_set() or stop_reason == "cancelled":
+            return "interrupted"
+        if stop_reason == "refusal" and not text:
+            return f"{self._program} declined to answer"
+        if stop_reason == "max_turn_requests":
+            return f"{self._program} did not come to an end in its steps"
+        return ""
+
+    def _blocks(self, sent: SentPrompt) -> list[Json]:
+        blocks = []
+        if self._system is not None:
+            known = self._replay.had_system_prompt(self._conversation)
+            changed = f"{prompt.render_note('changed', CHANGED)}\n\n" if known else ""
+            blocks.append(protocol.text_block(f"{changed}{self._system}\n\n"))
+        if self._forgot:
+            blocks.append(protocol.text_block(prompt.render_note("forgotten", FORGOTTEN) + "\n"))
+            self._forgot = False
+        can = self._agent.agent_capabilities.prompt_capabilities
+        shown = [protocol.media_block(can, each.kind, each.data) for each in self._list_media(sent)]
+        return [*blocks, *(block for block in shown if block is not None), protocol.text_block(sent.text)]
+
+    async def _prompt_agent(self, client: JsonRpcProcess, blocks: list[Json]) -> None:
+        """What it comes to stands behind everything that the agent said meanwhile."""
+        try:
+            answer = await client.ask("session/prompt", {"sessionId": self._conversation, "prompt": blocks}, None)
+            await self._messages.put(msgspec.json.decode(answer, type=protocol.PromptResponse))
+        except JsonRpcFailure as error:
+            await self._messages.put(self._read_failure(error))
+        except ProviderError as trouble:
+            await self._messages.put(trouble)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            unclear = f"{self._program} ended its turn with what is not understood: {error}"
+            await self._messages.put(ProviderError(unclear))
+
+    # What the agent says and asks.
+
+    async def _handle_update(self, method: str, params: bytes) -> None:
+        if method != "session/update":
+            return
+        try:
+            notice = msgspec.json.decode(params, type=protocol.SessionNotification)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return  # not as this version has it; the turn may still end well
+        kind = notice.update.session_update
+        if notice.session_id != self._conversation:
+            return
+        if self._loading and kind == "user_message_chunk":
+            self._replay.add_replayed(protocol.text_of(notice.update.content))
+        elif kind in protocol.AT_WORK and self._prompting is not None and not self._prompting.done():
+            if notice.update.tool_call_id and notice.update.title:
+                self._titles.setdefault(notice.update.tool_call_id, notice.update.title)
+            await self._messages.put(notice.update)
+
+    async def _handle_request(self, method: str, params: bytes) -> Json:
+        if method == "session/request_permission":
+            return await self._judge(msgspec.json.decode(params, type=protocol.AcpPermissionRequest))
+        if method == "fs/read_text_file":
+            return workspace_files.read_text(self._place, params)
+        if method == "fs/write_text_file":
+            return workspace_files.write_text(self._place, params)
+        raise JsonRpcFailure(UNKNOWN_METHOD, f"{method}: there is no such thing here; use your own tools")
+
+    async def _judge(self, asked: protocol.AcpPermissionRequest) -> Json:
+        if self._stop.is_set() or self._prompting is None:
+            return protocol.render_outcome(None)
+        if self._options.permissions == "allow" or await gateway_tools.is_gateway_tool(
+            self._place.router, asked.tool_call, self._titles
+        ):
+            return protocol.render_outcome(protocol.pick_option(asked.options, allow=True))
+        key, given = protocol.key_of(asked.tool_call, self._requests), protocol.input_of(asked.tool_call)
+        title = protocol.clean_title(str(asked.tool_call.get("title") or ""))
+        verdict = await self._ask(PermissionRequest(key, title, given))
+        return protocol.render_outcome(
+            None if verdict is None else protocol.pick_option(asked.options, allow=verdict.allow)
+        )
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
+        task, stop = asyncio.create_task(work), asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if self._stop.is_set():
+                raise ProviderError("interrupted")
+            task.result()
+        finally:
+            task.cancel()
+            stop.cancel()
+            await asyncio.gather(task, stop, return_exceptions=True)
