@@ -109,37 +109,26 @@ def _run_locally(home: Home, name: str, args: dict[str, Any], *, awake: bool) ->
         load_folder(home.plugins / "sandboxes", "sandboxes")
         config = settings.load_declared(home.path)  # what it refuses leaves no store behind
         migrate(home.store, SystemClock())
-        asyncio.run(_ensure_defaults(home, config))
-        if awake:
-            return asyncio.run(_run_with_gateway(home, OPERATIONS[name], args))
-        return asyncio.run(_run(home, OPERATIONS[name], args))
+        answer = asyncio.run(_run(home, config, None if awake else OPERATIONS[name], args))
+        return asyncio.run(_run_with_gateway(home, OPERATIONS[name], args)) if awake else answer
 
 
-async def _ensure_defaults(home: Home, config: settings.Config) -> None:
-    """The groups of every gateway, before anything that may fail: a store without them is of no use to the next one."""
-    from gatepost.core.clock import SystemClock
-    from gatepost.flow.groups import ensure_defaults
-    from gatepost.store.sqlite_store import SqliteStore
-
-    store = SqliteStore(home.store, readers=1)
-    try:
-        await ensure_defaults(store, home, SystemClock(), config)
-    finally:
-        store.close()
-
-
-async def _run(home: Home, run: Callable[..., Any], args: dict[str, Any]) -> Any:
+async def _run(home: Home, config: settings.Config, run: Callable[..., Any] | None, args: dict[str, Any]) -> Any:
+    """First the groups of every gateway, before anything that may fail: a store without them is of no use to the next
+    one."""
     from gatepost.core.clock import SystemClock
     from gatepost.core.event_bus import EventBus
+    from gatepost.flow.groups import ensure_defaults
     from gatepost.serve.control.contract import OperationDeps
     from gatepost.store.sqlite_store import SqliteStore
 
     store, clock = SqliteStore(home.store, readers=1), SystemClock()
     try:
-        office = OperationDeps(
-            home=home, store=store, clock=clock, config=settings.load_declared(home.path), bells=EventBus()
-        )
-        return await run(office, args)
+        await ensure_defaults(store, home, clock, config)
+        if run is None:
+            return None
+        config = settings.load_declared(home.path)  # with the settings that were declared since
+        return await run(OperationDeps(home=home, store=store, clock=clock, config=config, bells=EventBus()), args)
     finally:
         store.close()
 

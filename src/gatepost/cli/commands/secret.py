@@ -94,7 +94,8 @@ def list_secrets(run: CommandRun, found: list[dict[str, Any]]) -> None:
     known = {each["name"] for each in found}
     for each in call_operation(run.home, ListBindingsArgs, {}):
         if each["name"] not in known:
-            place = f"{each['scheme']}://{each['host']}:{each['port']}"
+            whom = f", {each['folder']} and below" if each["folder"] else ""
+            place = f"{each['scheme']}://{each['host']}:{each['port']} ({each['header']}{whom})"
             output.print_line(f"{each['name']} is bound to {place}, and is not set")
 
 

@@ -53,15 +53,11 @@ class OperationDeps:
     args: OperationArgs | None = None  # of the operation that runs
     stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, by whom); None: nothing is awake
     obey: Callable[[], Awaitable[int]] | None = None  # the switches have changed: act on them; how many were ended
-    halt: Callable[[Callable[[], Awaitable[bool]]], Awaitable["PanicResult"]] | None = (
-        None  # end everything, then write it down
-    )
-    try_out: "Callable[[TrialRequest], Awaitable[TrialOutcome]] | None" = (
-        None  # one turn of an agent, to see whether it answers
-    )
-    move_models: Callable[[Config], None] | None = (
-        None  # the settings that say where models are, or their prices, have changed
-    )
+    # end everything, then write it down
+    halt: Callable[[Callable[[], Awaitable[bool]]], Awaitable["PanicResult"]] | None = None
+    # one turn of an agent, to see whether it answers
+    try_out: "Callable[[TrialRequest], Awaitable[TrialOutcome]] | None" = None
+    move_models: Callable[[Config], None] | None = None  # the settings of models or their prices have changed
     extra: dict[str, Any] = field(default_factory=dict)
 
     async def write(self, fn: Callable[[Db], T], *, action: str = "", **details: Any) -> T:

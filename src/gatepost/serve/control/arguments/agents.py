@@ -21,61 +21,33 @@ class AgentSpec(OperationArgs, frozen=True):
     provider: Annotated[
         str,
         option(
-            "The provider; list_providers shows them.",
-            cli="claude, codex … (default: the group's; for the group agents, that of home).",
-            tool="agentType",
+            "The provider; list_providers shows them.", cli="claude, codex … (default: the group's).", tool="agentType"
         ),
     ] = ""
     mode: Annotated[
         str,
-        option(
-            "When it asks before it acts.",
-            cli="When it asks before it acts; `gatepost agent inspect` shows the modes.",
-            tool="initialMode",
-        ),
+        option("When it asks before it acts.", cli="When it asks; see `gatepost agent inspect`.", tool="initialMode"),
     ] = ""
     folder: Annotated[
         str,
         option(
-            "The group whose rights and budget it has.",
-            cli="The group whose rights, files and budget it has (default: agents).",
-            tool="folder",
+            "The group whose rights and budget it has.", cli="The group that it is in (default: agents).", tool="folder"
         ),
     ] = ""
     cwd: Annotated[
-        str,
-        option(
-            "Where it starts: a worktree, or a folder of this machine that agents may write to.",
-            cli="Where it starts: a worktree, or a folder of sandbox.mounts_allowed (:rw).",
-            tool="cwd",
-        ),
+        str, option("Where it starts: a worktree, or a folder of this machine that agents may write to.", tool="cwd")
     ] = ""
     worktree: Annotated[
-        str,
-        option(
-            "Make a worktree of the repository `cwd`, on a new branch of this name.",
-            metavar="NAME",
-            tool="worktreeName",
-        ),
+        str, option("Make a worktree of the repository `cwd`, on a new branch of this name.", tool="worktreeName")
     ] = ""
     base: Annotated[str, option("The branch that the worktree begins from.", tool="baseBranch")] = ""
     model: Annotated[
         str,
-        option(
-            "The provider's own if left out.",
-            cli="The provider's own if left out; `gatepost agent models` lists them.",
-            tool="model",
-        ),
+        option("The provider's own if left out.", cli="See `gatepost agent models` (default: its own).", tool="model"),
     ] = ""
     labels: Annotated[
         dict[str, str] | None,
-        option(
-            "Names and values of your own, to find it by.",
-            "label",
-            cli="To find it by; may be given again.",
-            metavar="NAME=VALUE",
-            tool="labels",
-        ),
+        option("Names and values of your own, to find it by.", "label", metavar="NAME=VALUE", tool="labels"),
     ] = None
     parent: Annotated[str, option("Who makes it, if that is an agent.", hidden=True, tool="parentAgentId")] = ""
     notify: Annotated[
@@ -107,10 +79,7 @@ class PromptAgentArgs(OperationArgs, frozen=True):
     text: Annotated[str, argument("What it is to do.", "prompt", secret=True)]
     policy: Annotated[
         str,
-        option(
-            "After what runs, into it, or in the place of it and of what waits.",
-            choices=("queue", "steer", "interrupt"),
-        ),
+        option("After what runs, into it, or in its place and of what waits.", choices=("queue", "steer", "interrupt")),
     ] = "queue"
     mode: Annotated[str, option("Change when it asks before it acts, first.", hidden=True)] = ""
 

@@ -17,22 +17,15 @@ class CreateWorktreeArgs(OperationArgs, frozen=True):
     """Make a worktree on a new branch NAME, on a branch that there is, or on a pull request."""
 
     source: Annotated[
-        str,
-        option("The repository, a folder of the gateway's machine.", "from", metavar="DIRECTORY", tool="cwd"),
+        str, option("The repository, a folder of the gateway's machine.", "from", metavar="DIRECTORY", tool="cwd")
     ]
     name: Annotated[str, argument("Of the new branch, if it is to be one.", tool="name")] = ""
     base: Annotated[str, option("Where the new branch begins; the current one if left out.", tool="baseBranch")] = ""
     branch: Annotated[str, option("A branch that there is, instead of a new one.", tool="branch")] = ""
     pr: Annotated[int, option("A pull request, instead of either.", least=1, tool="prNumber")] = 0
-    folder: Annotated[
-        str,
-        option(
-            "The group in whose sandboxes git and the setup run.",
-            cli="The group in whose sandboxes git and the setup run (default: agents).",
-            scope=True,
-            tool="folder",
-        ),
-    ] = ""
+    folder: Annotated[str, option("The group in whose sandboxes git and the setup run.", scope=True, tool="folder")] = (
+        ""
+    )
 
 
 @declares("worktree.list", right=READ, offline=False)
